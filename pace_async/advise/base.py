@@ -1,0 +1,35 @@
+"""The seam to whatever serves the advisor's tokens."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pace_async.events import TokenSpan
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """Sampled tokens (the end token included, where one was sampled), their log-probabilities in nats, and the
+    weight versions that sampled them; `spans` cover [0, len(token_ids))."""
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    spans: tuple[TokenSpan, ...]
+    finish: Literal["stop", "length"]
+
+
+class Engine(Protocol):
+    """Serves tokens. Every method raises InfrastructureFault when the service fails or answers nonsense."""
+
+    async def encode(self, text: str) -> tuple[int, ...]:
+        """Token ids of a prompt, with whatever begins a sequence for this model."""
+        ...
+
+    async def decode(self, token_ids: tuple[int, ...]) -> str:
+        """Text of sampled tokens, special tokens left out."""
+        ...
+
+    async def generate(
+        self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int
+    ) -> Completion:
+        """Sample one answer."""
+        ...

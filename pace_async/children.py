@@ -1,0 +1,77 @@
+"""Child processes that can be ended for certain.
+
+Every child is started in a session of its own, so that the whole group can be killed; its standard error goes to a
+log file, its environment is what is given and nothing else. Every wait is bounded.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from anyio.abc import Process
+
+KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "HF_HOME", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
+
+
+def clean_environment(**extra: str) -> dict[str, str]:
+    """The few variables that a child of ours needs (never a key), and `extra`."""
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return {**kept, "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", **extra}
+
+
+def python_module(module: str, *arguments: str) -> list[str]:
+    """Command line that runs a module of this package in a child interpreter."""
+    return [sys.executable, "-m", module, *arguments]
+
+
+def kill_group(pid: int) -> None:
+    """SIGKILL to a child's whole process group; quiet if it is gone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+@asynccontextmanager
+async def child(
+    command: Sequence[str], *, log: Path, environment: Mapping[str, str], patience_s: float = 5.0
+) -> AsyncIterator[Process]:
+    """A child with pipes for stdin and stdout and a log for stderr. On leaving: its stdin is closed, it has
+    `patience_s` seconds to end by itself, then its process group is killed. Dies with this process (Linux)."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as stderr:
+        process = await anyio.open_process(
+            list(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=dict(environment),
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        with anyio.CancelScope(shield=True):
+            if process.stdin is not None:
+                await process.stdin.aclose()
+            with anyio.move_on_after(patience_s):
+                await process.wait()
+            kill_group(process.pid)
+            with anyio.move_on_after(patience_s):
+                await process.wait()
+            if process.stdout is not None:
+                await process.stdout.aclose()
+
+
+def die_with_parent() -> None:
+    """Called by a child first thing: be killed when the process that started it dies, however it dies (Linux)."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)
+        if os.getppid() == 1:
+            os._exit(1)

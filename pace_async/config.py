@@ -1,0 +1,243 @@
+"""Every setting of a run, one model per room, each with a sentence. Resolved in this order: flag, `--set`, environment
+(`PACE_ROOM__KEY`), file, default. Unknown keys are refused with the nearest known one."""
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, Self, cast
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pace_async.errors import UsageError
+
+
+class _Room(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Stop(_Room):
+    """When a run ends: whichever comes first."""
+
+    candidates: int | None = Field(default=160, ge=1, description="Candidates evaluated.")
+    updates: int | None = Field(default=None, ge=1, description="Groups consumed, skipped ones too.")
+    minutes: float | None = Field(default=None, gt=0, description="Wall-clock minutes of this process.")
+    budget: float | None = Field(default=None, gt=0, description="USD spent on implementer calls.")
+    target: float | None = Field(default=None, description="A score at least this good.")
+
+
+class Search(_Room):
+    """How candidates are proposed and kept."""
+
+    threads: int = Field(default=8, ge=1, description="Search threads; each is one island.")
+    ideas_kept: int = Field(default=5, ge=1, description="Ideas in an island's pool; the stalest is dropped.")
+    trials_shown: int = Field(default=2, ge=0, description="Latest experiments shown under each idea.")
+    members_kept: int = Field(default=100, ge=1, description="Programs an island keeps as possible parents.")
+    tournament_size: int = Field(default=2, ge=1, description="Programs drawn for a parent tournament.")
+    tournament_pool: int = Field(default=4, ge=1, description="The tournament draws among this many of the best.")
+
+
+class Staleness(_Room):
+    """How old training data may be."""
+
+    mode: Literal["async", "sync"] = Field(
+        default="async", description="sync is async with bound 0 and as many threads as a group has rollouts."
+    )
+    max_staleness: int = Field(
+        default=2,
+        ge=0,
+        description="Updates between the oldest token of a rollout and the step that trains it, at most.",
+    )
+    policy: Literal["pace"] = Field(
+        default="pace", description="How the bound is kept: pace is hard and throws nothing away."
+    )
+
+
+class Advisor(_Room):
+    """The model that decides what to try."""
+
+    model: str = Field(default="tiny", description="A model directory, or tiny: the one in the package.")
+    engine: str = Field(default="embedded", description="What serves it: embedded.")
+    temperature: float = Field(default=1.0, gt=0, description="Sampling temperature; the learner assumes the same.")
+    max_tokens: int = Field(default=256, ge=8, description="Longest answer, in tokens.")
+    timeout_s: float = Field(default=120.0, gt=0, description="Deadline of one advisor call, in seconds.")
+    engine_start_s: float = Field(default=180.0, gt=0, description="Deadline for the engine to come up, in seconds.")
+
+
+class ImplementerConfig(_Room):
+    """What turns an experiment into code."""
+
+    model: str = Field(default="catalog", description="catalog: the task's catalogue of mechanisms.")
+
+
+class Evaluation(_Room):
+    """How candidates are scored."""
+
+    slots: int = Field(default=2, ge=1, description="Evaluations that may run at once.")
+    seed: int = Field(default=0, ge=0, description="Seed of the fixed hidden set of instances.")
+    memo: Path | None = Field(
+        default=None, description="SQLite file that keeps scores of deterministic tasks across runs."
+    )
+    unsafe_no_sandbox: bool = Field(
+        default=False, description="Run candidates without isolation. Only for code you trust."
+    )
+    retries: int = Field(default=2, ge=0, description="Further tries after the infrastructure failed.")
+
+
+class LearnerConfig(_Room):
+    """How the advisor is trained."""
+
+    objective: Literal["pace", "grpo", "entropic", "maxk", "none"] = Field(
+        default="pace", description="Which advantage."
+    )
+    group_size: int = Field(default=8, ge=2, description="Rollouts in a group (the paper's n).")
+    k: int = Field(default=4, ge=1, description="k of the best-of-k branch.")
+    horizon: int | None = Field(
+        default=None,
+        ge=1,
+        description="Groups over which alpha goes from 0 to 1; by default what the stop rules allow.",
+    )
+    learning_rate: float = Field(default=1e-6, gt=0, description="AdamW learning rate; 1e-6 suits billions of weights.")
+    tiny_learning_rate: float = Field(default=1e-4, gt=0, description="The same for the advisor in the package.")
+    weight_decay: float = Field(default=0.1, ge=0, description="AdamW weight decay.")
+    betas: tuple[float, float] = Field(default=(0.9, 0.98), description="AdamW betas.")
+    clip_low: float = Field(default=0.2, gt=0, lt=1, description="Ratio clip below 1.")
+    clip_high: float = Field(default=0.28, gt=0, description="Ratio clip above 1.")
+    max_grad_norm: float = Field(default=1.0, gt=0, description="Gradient norm is clipped to this.")
+    correction: Literal["behaviour"] = Field(
+        default="behaviour", description="Importance ratio against the policy that sampled."
+    )
+    micro_batch: int = Field(default=8, ge=1, description="Calls in one forward pass.")
+    checkpoint_every: int = Field(default=1, ge=1, description="Updates between full checkpoints (optimizer included).")
+    step_timeout_s: float = Field(default=600.0, gt=0, description="Deadline of one step, in seconds.")
+    shuffle_rewards: bool = Field(
+        default=False,
+        description="Permute rewards within each group before advantages: the control in which nothing can be learned.",
+    )
+
+
+class Reward(_Room):
+    """Reward from score: scale * progress, or -1 for a candidate's failure."""
+
+    scale: float = Field(default=5.0, gt=0, description="Reward of full progress.")
+    exponent: float = Field(default=1.0, gt=0, description="Shaping exponent of progress.")
+
+
+class Config(_Room):
+    """A run, wholly."""
+
+    task: str = Field(default="circle_packing", description="Task name or folder.")
+    seed: int = Field(default=0, ge=0, description="Every random draw of the run derives from it.")
+    stop: Stop = Stop()
+    search: Search = Search()
+    staleness: Staleness = Staleness()
+    advisor: Advisor = Advisor()
+    implementer: ImplementerConfig = ImplementerConfig()
+    evaluation: Evaluation = Evaluation()
+    learner: LearnerConfig = LearnerConfig()
+    reward: Reward = Reward()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.learner.k > self.learner.group_size:
+            raise ValueError(
+                f"learner.k ({self.learner.k}) must not exceed learner.group_size ({self.learner.group_size})"
+            )
+        if self.staleness.mode == "sync" and self.search.threads != self.learner.group_size:
+            raise ValueError(
+                f"sync needs as many threads as a group has rollouts: search.threads is {self.search.threads}, "
+                f"learner.group_size is {self.learner.group_size}"
+            )
+        return self
+
+    @property
+    def bound(self) -> int:
+        """The staleness bound in force."""
+        return 0 if self.staleness.mode == "sync" else self.staleness.max_staleness
+
+
+def resolve(
+    file: Path | None = None,
+    overrides: Mapping[str, object] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Config:
+    """The configuration of a run. `overrides` maps dotted keys to values and wins over the environment, which wins over
+    the file. Raises UsageError in one sentence."""
+    tree: dict[str, Any] = _read(file) if file is not None else {}
+    for name, text in sorted((environment if environment is not None else os.environ).items()):
+        if name.startswith("PACE_") and "__" in name:
+            _put(tree, name.removeprefix("PACE_").lower().replace("__", "."), yaml.safe_load(text), f"variable {name}")
+    for key, value in (overrides or {}).items():
+        _put(tree, key, value, f"setting {key!r}")
+    try:
+        return Config.model_validate(tree)
+    except ValidationError as error:
+        raise UsageError(_sentence(error)) from None
+
+
+def known_keys(model: type[BaseModel] = Config, prefix: str = "") -> list[str]:
+    """Every dotted key, in the order of the file."""
+    keys: list[str] = []
+    for name, info in model.model_fields.items():
+        inner = info.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            keys += known_keys(inner, f"{prefix}{name}.")
+        else:
+            keys.append(prefix + name)
+    return keys
+
+
+class _NoDuplicates(yaml.SafeLoader):
+    """Refuses a key that stands twice in one mapping."""
+
+
+def _mapping(loader: _NoDuplicates, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: dict[Any, Any] = {}
+    for key_node, value_node in node.value:
+        key = cast("Any", loader.construct_object(key_node, deep=True))  # pyright: ignore[reportUnknownMemberType]
+        if key in seen:
+            raise UsageError(f"Key {key!r} stands twice (line {key_node.start_mark.line + 1}): keep one.")
+        seen[key] = loader.construct_object(value_node, deep=True)  # pyright: ignore[reportUnknownMemberType]
+    return seen
+
+
+_NoDuplicates.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"Cannot read {file}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not UTF-8 text.") from None
+    try:
+        raw: Any = yaml.load(text, Loader=_NoDuplicates)
+    except yaml.YAMLError as error:
+        raise UsageError(f"{file} is not valid YAML: {str(error).splitlines()[0]}.") from None
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        raise UsageError(f"{file} must be a mapping of settings.")
+    return cast("dict[str, Any]", raw)
+
+
+def _put(tree: dict[str, Any], dotted: str, value: object, what: str) -> None:
+    *rooms, key = dotted.split(".")
+    node: Any = tree
+    for room in rooms:
+        node = node.setdefault(room, {})
+        if not isinstance(node, dict):
+            raise UsageError(f"{what}: {room!r} is a value, not a group of settings.")
+    node[key] = value
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        near = get_close_matches(where, known_keys(), n=1, cutoff=0.5)
+        return f"Unknown setting {where!r}" + (f": did you mean {near[0]!r}?" if near else "; see `pace config show`.")
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {message} (got {first['input']!r})." if where else f"{message}."

@@ -1,0 +1,66 @@
+"""Everything that can go wrong, named.
+
+    PaceError                 something a person can act on; `str()` is one sentence that says what to do
+    ├── UsageError            a flag, key, task or file is wrong            (ValueError)    exit 2
+    ├── RunLocked             another live process drives this run         (RuntimeError)  exit 4
+    ├── SeedProgramFails      the task's own initial program fails          (RuntimeError)  exit 5
+    ├── GaveUp                an outside service was down beyond patience    (RuntimeError)  exit 6
+    └── StageFault            one candidate's stage ended badly
+        ├── CandidateFault        a bad idea, bad code, or no change: reward -1, recorded, trained on
+        └── InfrastructureFault   the service or machine failed: retried, never scored, never trained on
+    PaceBug                   our own mistake: crash loudly                (AssertionError)
+
+The three outcomes CandidateFault, InfrastructureFault and PaceBug must never be confused: the first is a
+reward, the second is nothing at all, the third ends the run.
+"""
+
+
+class PaceError(Exception):
+    """Something a person can act on."""
+
+    exit_code = 1
+
+
+class UsageError(PaceError, ValueError):
+    """A flag, a configuration key, a task or a file is wrong."""
+
+    exit_code = 2
+
+
+class RunLocked(PaceError, RuntimeError):
+    """Another live process drives this run."""
+
+    exit_code = 4
+
+
+class SeedProgramFails(PaceError, RuntimeError):
+    """The task's own initial program does not pass its evaluator."""
+
+    exit_code = 5
+
+
+class GaveUp(PaceError, RuntimeError):
+    """An outside service stayed down beyond the patience set."""
+
+    exit_code = 6
+
+
+class StageFault(PaceError):
+    """One stage of one candidate ended badly. `kind` is a short snake_case word that goes into the row."""
+
+    def __init__(self, kind: str, detail: str = "") -> None:
+        super().__init__(f"{kind}: {detail}" if detail else kind)
+        self.kind = kind
+        self.detail = detail
+
+
+class CandidateFault(StageFault):
+    """The candidate's own fault: reward -1, recorded, trained on."""
+
+
+class InfrastructureFault(StageFault):
+    """The fault of a service or machine: retried, never scored, never trained on."""
+
+
+class PaceBug(AssertionError):
+    """An invariant of pace itself is broken."""

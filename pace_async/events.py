@@ -1,0 +1,270 @@
+"""The facts of a run, as values.
+
+Each fact is written to the population in one transaction (`Population.commit`) and, after that, shown
+(`observe`). Nothing is shown that was not committed; nothing else is ever committed. Ids are small integers
+counted from 1 within a run; a lease, its rollout and its candidate share one id, and the task's own initial
+program is candidate 0. Version 0 is the advisor as it was given; update u trains version u into u + 1 unless it
+is skipped. Times are seconds since the epoch (wall clock) or durations, as the name says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Purpose = Literal["propose", "assess", "select"]
+Closing = Literal["trained", "skipped", "aborted", "expired"]
+Outcome = Literal[
+    "ok",
+    "candidate_error",
+    "timeout",
+    "out_of_memory",
+    "output_overflow",
+    "invalid_score",
+    "suspicious",
+    "infrastructure_error",
+    "unparsed",
+    "not_implemented",
+    "unchanged",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSpan:
+    """Completion tokens [start, end) were sampled by weight version `version`."""
+
+    version: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class AdvisorCall:
+    """One prompt and one sampled answer. `logprobs[i]` is the log-probability, in nats, at which
+    `completion_ids[i]` was sampled (temperature applied); `spans` cover [0, len(completion_ids))."""
+
+    purpose: Purpose
+    prompt_ids: tuple[int, ...]
+    completion_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    spans: tuple[TokenSpan, ...]
+    text: str
+    seconds: float
+
+    @property
+    def oldest_version(self) -> int:
+        return min(span.version for span in self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class IdeaNote:
+    """An idea of an island's pool after assessment. `known` is true if the advisor called it known and it was
+    therefore merged into the idea `number` that stood already."""
+
+    number: int
+    description: str
+    known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseOpened:
+    """Permission to make one rollout: it may be trained by update `deadline` at the latest."""
+
+    lease: int
+    island: int
+    deadline: int
+    version: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Advised:
+    """The advisor has decided: the parent it saw, its calls, the ideas, the experiment chosen.
+
+    `experiment` is None where the answer could not be parsed; then `outcome` of the Evaluated that follows is
+    "unparsed"."""
+
+    lease: int
+    island: int
+    parent: int
+    calls: tuple[AdvisorCall, ...]
+    ideas: tuple[IdeaNote, ...]
+    idea: int | None
+    experiment: str | None
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ImplementerCalled:
+    """One call of an implementer, paid for whether or not a program came of it. `cost_usd` ≥ 0."""
+
+    lease: int
+    model: str
+    outcome: str
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float
+    seconds: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """A rollout is complete. `program` is None where none could be made. `score` is None unless outcome is ok.
+    `mechanism` is the implementer's name for the kind of edit, where it has one."""
+
+    lease: int
+    island: int
+    parent: int | None
+    program: str | None
+    program_hash: str | None
+    outcome: Outcome
+    detail: str
+    score: float | None
+    reward: float
+    metrics: Mapping[str, float]
+    seconds: float
+    memoised: bool
+    mechanism: str | None
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class GroupShipped:
+    """B complete leases leave the buffer to train the learner's version `update` (ids sorted). `number` counts
+    groups from 1, skipped ones too. `staleness`, `rewards`, `advantages` match `leases`; advantages are None where a
+    branch collapsed, and the group is then skipped before the learner sees it."""
+
+    number: int
+    update: int
+    leases: tuple[int, ...]
+    staleness: tuple[int, ...]
+    rewards: tuple[float, ...]
+    advantages: tuple[float, ...] | None
+    alpha: float
+    digest: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEnded:
+    """The group's fate. trained: version becomes update + 1. skipped (collapsed or discarded): version stays.
+    The group's leases close with it. `version` is the learner's after it; `weights` the directory that holds it."""
+
+    number: int
+    update: int
+    leases: tuple[int, ...]
+    closing: Closing
+    reason: str
+    version: int
+    weights: str | None
+    metrics: Mapping[str, float]
+    seconds: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseAborted:
+    """A lease whose rollout died of the infrastructure: closed, not trained."""
+
+    lease: int
+    island: int
+    kind: str
+    detail: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseReleased:
+    """A complete lease that no learner will train (`--objective none`, or expired under `drop`)."""
+
+    lease: int
+    closing: Closing
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class VersionPublished:
+    """Every replica that may receive a request serves `version`. `receipt` maps tensor name to digest."""
+
+    version: int
+    seconds: float
+    paused_seconds: float
+    receipt: Mapping[str, str]
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class FaultSeen:
+    """Something outside failed; `where` names the stage. Never a secret in `detail`."""
+
+    where: str
+    kind: str
+    detail: str
+    lease: int | None
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunStateChanged:
+    """running, draining, done, stopped_by_budget, interrupted, gave_up, crashed."""
+
+    state: str
+    reason: str
+    at: float
+
+
+Fact = (
+    LeaseOpened
+    | Advised
+    | ImplementerCalled
+    | Evaluated
+    | GroupShipped
+    | GroupEnded
+    | LeaseAborted
+    | LeaseReleased
+    | VersionPublished
+    | FaultSeen
+    | RunStateChanged
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StageChanged:
+    """Not a fact but a sight: what a search thread is doing now. Shown, never committed."""
+
+    island: int
+    lease: int | None
+    stage: Literal["waiting", "advise", "implement", "evaluate"]
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerStageChanged:
+    """Not a fact but a sight: what the learning side is doing now."""
+
+    stage: Literal["waiting", "learn", "publish"]
+
+
+Sight = StageChanged | LearnerStageChanged
+
+
+@dataclass(frozen=True, slots=True)
+class RunHeader:
+    """What the run is, fixed in its row when it starts."""
+
+    name: str
+    task: str
+    task_digest: str
+    seed: int
+    objective: str
+    advisor: str
+    engine: str
+    implementer: str
+    sandbox: str
+    threads: int
+    group_size: int
+    max_staleness: int
+    horizon: int
+    lower: float
+    upper: float
+    direction: str
+    config: Mapping[str, object] = field(default_factory=dict[str, object])

@@ -1,0 +1,29 @@
+"""The seam to whatever trains the advisor."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What came of one group. `version` is the learner's after it: update + 1 where trained, update where the step
+    was discarded (NaN or Inf), with the reason. `weights` is the directory that holds the version's weights."""
+
+    update: int
+    version: int
+    digest: str
+    weights: Path | None
+    reason: str
+    metrics: Mapping[str, float]
+    seconds: float
+
+
+class Learner(Protocol):
+    """Trains one group at a time. Holds no database handle."""
+
+    async def train(self, group: Path) -> Step:
+        """Take one optimizer step on a group file (`replay.groupfile`). Raises InfrastructureFault if the learner died
+        or did not answer in time; the same group may then be given again and is trained once."""
+        ...

@@ -1,0 +1,178 @@
+"""A task: what is searched for, and how a program is scored.
+
+A task is a folder:
+
+    task.yaml       what follows below, every field of `TaskSpec`
+    initial.py      the seed program; what may change stands between `# EVOLVE-BLOCK-START` and `# EVOLVE-BLOCK-END`
+    evaluator.py    trusted, never shown to a candidate: `instances(seed) -> list` of JSON values, and
+                    `score(instances, outputs) -> {"score": float, ...more finite metrics}`, which raises ValueError
+                    for an output that is not allowed
+    catalogue.yaml  optional: named mechanisms that the catalog implementer can apply
+    README.md       data, licence, known results
+
+The candidate's `entry` function is called once for each instance, in the sandbox, and returns a JSON value.
+"""
+
+import ast
+import hashlib
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pace_async.errors import UsageError
+
+BLOCK_START = "# EVOLVE-BLOCK-START"
+BLOCK_END = "# EVOLVE-BLOCK-END"
+BUNDLED = Path(__file__).parent / "_bundled"
+CHECKOUT = Path(__file__).parent.parent
+
+
+class Bounds(BaseModel):
+    """The scores between which progress is measured; outside them it is clamped."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    lower: float = Field(description="Score at which progress is 0 when maximising.")
+    upper: float = Field(description="Score at which progress is 1 when maximising.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Bounds":
+        if not self.lower < self.upper:
+            raise ValueError(f"bounds.lower ({self.lower}) must be below bounds.upper ({self.upper})")
+        return self
+
+
+class TaskSpec(BaseModel):
+    """The fields of task.yaml."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="The task's name, as in `pace run NAME`.")
+    background: str = Field(description="What the problem is, for the advisor and the implementer.")
+    coding_requirements: str = Field(description="What a program must respect.")
+    direction: Literal["maximize", "minimize"] = Field(description="Whether a higher or a lower score is better.")
+    bounds: Bounds = Field(description="The scores between which progress is measured.")
+    target: float | None = Field(default=None, description="The best score known, where there is one.")
+    program: str = Field(default="initial.py", description="File of the seed program.")
+    evaluator: str = Field(default="evaluator.py", description="File of the trusted evaluator.")
+    catalogue: str | None = Field(default=None, description="File of the catalogue of mechanisms, if any.")
+    entry: str = Field(description="The candidate's function that is called with each instance.")
+    timeout_s: float = Field(gt=0, description="Wall-clock limit of one evaluation, in seconds.")
+    memory_mb: int = Field(gt=0, description="Memory limit of one evaluation, in MiB.")
+    output_mb: float = Field(default=4.0, gt=0, description="Limit on what a candidate may return or print, in MiB.")
+    deterministic: bool = Field(
+        description="Whether equal programs always get equal scores (a memo may spare repeats)."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task as loaded. `digest` changes when anything that can change a score changes."""
+
+    spec: TaskSpec
+    folder: Path
+    program: str
+    digest: str
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def catalogue_path(self) -> Path | None:
+        return self.folder / self.spec.catalogue if self.spec.catalogue else None
+
+
+def better(direction: str, a: float, b: float) -> bool:
+    """Whether score `a` is strictly better than `b`."""
+    return a > b if direction == "maximize" else a < b
+
+
+def split_block(program: str) -> tuple[str, str, str]:
+    """(text up to and with the start marker's line, the evolve block, the rest). Raises ValueError unless there is
+    exactly one block, start before end."""
+    lines = program.splitlines(keepends=True)
+    starts = [i for i, line in enumerate(lines) if line.strip() == BLOCK_START]
+    ends = [i for i, line in enumerate(lines) if line.strip() == BLOCK_END]
+    if len(starts) != 1 or len(ends) != 1 or ends[0] < starts[0]:
+        raise ValueError(f"the program needs exactly one {BLOCK_START} … {BLOCK_END}")
+    start, end = starts[0] + 1, ends[0]
+    return "".join(lines[:start]), "".join(lines[start:end]), "".join(lines[end:])
+
+
+def normalise(program: str) -> str:
+    """The program without comments, docstring layout and spacing: two programs with the same normal form do the same.
+    A text that is not Python normalises to its stripped lines."""
+    try:
+        return ast.dump(ast.parse(program), include_attributes=False)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return "\n".join(line.strip() for line in program.splitlines() if line.strip())
+
+
+def program_hash(program: str) -> str:
+    """32 hex digits of the normalised program."""
+    return hashlib.sha256(normalise(program).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def task_folders() -> dict[str, Path]:
+    """Every task that can be named: those under ./tasks first, then the bundled ones."""
+    found: dict[str, Path] = {}
+    for root in (Path("tasks"), CHECKOUT / "tasks", BUNDLED / "tasks"):
+        if root.is_dir():
+            for spec in sorted(root.glob("*/task.yaml")):
+                found.setdefault(spec.parent.name, spec.parent)
+    return found
+
+
+def find_task(name: str) -> Path:
+    """The folder of a task named by path, or by name under ./tasks, or among the bundled."""
+    if (Path(name) / "task.yaml").is_file():
+        return Path(name)
+    folders = task_folders()
+    if name in folders:
+        return folders[name]
+    near = get_close_matches(name, folders, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "`pace task list` shows those there are."
+    raise UsageError(f"There is no task {name!r}: {hint}")
+
+
+def load_task(name: str) -> Task:
+    """Raises UsageError, in one sentence that names the file and the field."""
+    folder = find_task(name).resolve()
+    path = folder / "task.yaml"
+    spec = _load_spec(path)
+    for field_name in ("program", "evaluator", "catalogue"):
+        file = cast("str | None", getattr(spec, field_name))
+        if file is not None and not (folder / file).is_file():
+            raise UsageError(f"{path}: {field_name} names {file!r}, which is not in {folder}.")
+    program = (folder / spec.program).read_text()
+    try:
+        split_block(program)
+    except ValueError as error:
+        raise UsageError(f"{folder / spec.program}: {error}.") from None
+    digest = hashlib.sha256()
+    for part in (path, folder / spec.program, folder / spec.evaluator):
+        digest.update(part.read_bytes())
+    return Task(spec=spec, folder=folder, program=program, digest=digest.hexdigest()[:32])
+
+
+def _load_spec(path: Path) -> TaskSpec:
+    try:
+        raw: Any = yaml.safe_load(path.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not valid YAML: {str(error).splitlines()[0]}.") from None
+    if not isinstance(raw, dict):
+        raise UsageError(f"{path} must hold the fields of a task; it is empty or not a mapping.")
+    try:
+        return TaskSpec.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "task"
+        if first["type"] == "extra_forbidden":
+            near = get_close_matches(where, TaskSpec.model_fields, n=1)
+            raise UsageError(
+                f"{path}: unknown field {where!r}" + (f"; did you mean {near[0]!r}?" if near else ".")
+            ) from None
+        raise UsageError(f"{path}: {where}: {first['msg']}.") from None
