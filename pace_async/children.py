@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def kill_group(pid: int) -> None:
 @asynccontextmanager
 async def child(
     command: Sequence[str], *, log: Path, environment: Mapping[str, str], patience_s: float = 5.0
-) -> AsyncIterator[Process]:
+) -> AsyncGenerator[Process]:
     """A child with pipes for stdin and stdout and a log for stderr. On leaving: its stdin is closed, it has
     `patience_s` seconds to end by itself, then its process group is killed. Dies with this process (Linux)."""
     log.parent.mkdir(parents=True, exist_ok=True)

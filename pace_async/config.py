@@ -227,7 +227,7 @@ def _put(tree: dict[str, Any], dotted: str, value: object, what: str) -> None:
     *rooms, key = dotted.split(".")
     node: Any = tree
     for room in rooms:
-        node = node.setdefault(room, {})
+        node = cast("dict[str, Any]", node).setdefault(room, {})
         if not isinstance(node, dict):
             raise UsageError(f"{what}: {room!r} is a value, not a group of settings.")
     node[key] = value

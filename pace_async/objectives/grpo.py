@@ -1,0 +1,11 @@
+"""Group-relative advantage, as ThetaEvolve uses it: the reward's z-score within the group.
+
+Not per prompt: the rollouts of a group come from different islands, each with its own prompt (paper, section 3.3).
+"""
+
+from pace_async.objectives.base import Collapsed, Vector, standardise
+
+
+def grpo(rewards_B: Vector) -> Vector | Collapsed:
+    """(R - mean) / (sigma + eps)."""
+    return standardise(rewards_B, "group")

@@ -1,0 +1,26 @@
+"""The paper's objective: group-relative credit early, frontier contribution late (section 3.3, eq. "hybrid").
+
+A = (1 - alpha) * Phi(R - mean R) + alpha * Phi(SLOO_{k-1}), where Phi(R - mean R) = Phi(R). Each branch is standardised on its own and the mixture is
+used as it is. If a branch of non-zero weight has collapsed, there is no update: noise is not normalised. No KL term.
+"""
+
+import numpy as np
+
+from pace_async.objectives.base import Collapsed, Vector, standardise
+from pace_async.objectives.maxk import sloo
+
+
+def phase_adaptive(rewards_B: Vector, *, k: int, alpha: float) -> Vector | Collapsed:
+    """alpha in [0, 1]; at alpha = 0 it equals `grpo`."""
+    if not 0.0 <= alpha <= 1.0:
+        raise ValueError(f"alpha must lie in [0, 1], not {alpha}")
+    mixed_B = np.zeros_like(rewards_B)
+    branches = ((1.0 - alpha, "group", rewards_B), (alpha, "frontier", sloo(rewards_B, k)))
+    for weight, name, branch_B in branches:
+        if weight == 0.0:
+            continue
+        standard_B = standardise(branch_B, name)
+        if isinstance(standard_B, Collapsed):
+            return standard_B
+        mixed_B += weight * standard_B
+    return mixed_B

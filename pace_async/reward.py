@@ -1,0 +1,24 @@
+"""Reward from score: progress between the task's bounds, clamped, scaled; -1 for a candidate's failure.
+
+Paper, "Progress-normalized reward shaping". A failure of the infrastructure never reaches this function: it is not a
+reward at all.
+"""
+
+import math
+
+FAILURE = -1.0
+
+
+def progress(score: float, *, direction: str, lower: float, upper: float) -> float:
+    """u(y) in [0, 1]: how far a score lies from the bound that is worse to the one that is better."""
+    raw = (score - lower) if direction == "maximize" else (upper - score)
+    return min(1.0, max(0.0, raw / (upper - lower)))
+
+
+def reward(
+    score: float | None, *, direction: str, lower: float, upper: float, scale: float = 5.0, exponent: float = 1.0
+) -> float:
+    """scale * u(score) ** exponent, or -1 where there is no finite score."""
+    if score is None or not math.isfinite(score):
+        return FAILURE
+    return scale * progress(score, direction=direction, lower=lower, upper=upper) ** exponent

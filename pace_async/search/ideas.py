@@ -1,0 +1,43 @@
+"""The idea pool of an island: capped, merged, the stalest dropped first.
+
+The pool is ordered by use: an idea that is proposed, proposed again or tried moves to the end, and what falls out at
+the cap is at the front. An idea that has just been admitted is never dropped in the same step.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pace_async.events import IdeaNote
+from pace_async.search.state import Idea, Trial
+
+Pool = tuple[Idea, ...]
+
+
+def admit(
+    pool: Pool, proposals: Sequence[str], verdicts: Sequence[int | None], next_number: int, cap: int
+) -> tuple[Pool, tuple[IdeaNote, ...], int]:
+    """Take proposals into the pool. `verdicts[i]` is None for a new idea, or the number of the idea of the pool that
+    proposal i repeats; an unknown number is a ValueError. Returns (pool, notes, next number)."""
+    ideas = list(pool)
+    notes: list[IdeaNote] = []
+    for description, known in zip(proposals, verdicts, strict=True):
+        if known is None:
+            ideas.append(Idea(number=next_number, description=description))
+            notes.append(IdeaNote(number=next_number, description=description, known=False))
+            next_number += 1
+        else:
+            place = next((i for i, idea in enumerate(ideas) if idea.number == known), None)
+            if place is None:
+                raise ValueError(f"there is no idea {known} in the pool")
+            ideas.append(ideas.pop(place))
+            notes.append(IdeaNote(number=known, description=ideas[-1].description, known=True))
+    return tuple(ideas[-max(cap, len(proposals)) :]), tuple(notes), next_number
+
+
+def record_trial(pool: Pool, number: int, trial: Trial) -> Pool:
+    """The pool with one more experiment under idea `number`, which moves to the end; unchanged if it was dropped."""
+    found = [idea for idea in pool if idea.number == number]
+    if not found:
+        return pool
+    tried = replace(found[0], trials=(*found[0].trials, trial))
+    return (*(idea for idea in pool if idea.number != number), tried)

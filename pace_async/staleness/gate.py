@@ -1,0 +1,63 @@
+"""Which leases may open, and which finished rollouts train next: a hard staleness bound that throws nothing away.
+
+L is the learner's version, V the lowest version that any replica serves (V <= L), eta the bound, B the group size.
+
+Invariants, for every L:
+- feasible: for every d, the open, unshipped leases with deadline <= d number at most (d - L + 1) * B, so the updates
+  L, L+1, ..., d that may still train them have room for them all;
+- a rollout trained by update L has deadline >= L, so its oldest token is at most eta versions old;
+- admitted = trained + skipped + aborted + expired + open.
+
+Earliest deadline first among the *complete*; ship only if what remains stays feasible. What is counted is what is
+*open*: cumulative counters deadlock when a step is discarded. Not a queue: nothing here waits, sleeps or does I/O.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Lease:
+    """An open lease. `deadline` is the last version of the learner that may train it."""
+
+    deadline: int
+    lease: int
+
+
+def deadline_of(served: int, bound: int) -> int:
+    """The deadline of a lease admitted while version `served` is served."""
+    return served + bound
+
+
+def may_admit(open_leases: int, learner: int, served: int, *, bound: int, size: int) -> bool:
+    """Whether one more lease may open. `open_leases` counts in flight, buffered and in training."""
+    return open_leases < (bound + 1 + served - learner) * size
+
+
+def is_feasible(waiting: Iterable[Lease], learner: int, size: int) -> bool:
+    """Whether the open, unshipped leases can all still be trained in time if update `learner` comes next."""
+    return _fits(waiting, learner, size, spare=1)
+
+
+def choose_group(complete: Sequence[Lease], waiting: Sequence[Lease], learner: int, size: int) -> list[Lease] | None:
+    """The next group to train from version `learner`, sorted by lease id, or None to wait.
+
+    `complete` are the finished rollouts; `waiting` all open leases that are not shipped, `complete` among them. The
+    candidates are the B earliest deadlines among the complete. They ship iff what remains fits into the updates that
+    follow this one: for every d, #{remaining, deadline <= d} <= (d - learner) * size.
+    """
+    if len(complete) < size:
+        return None
+    group = sorted(complete)[:size]
+    taken = {lease.lease for lease in group}
+    remaining = [lease for lease in waiting if lease.lease not in taken]
+    if not _fits(remaining, learner, size, spare=0):
+        return None
+    return sorted(group, key=lambda lease: lease.lease)
+
+
+def _fits(leases: Iterable[Lease], learner: int, size: int, *, spare: int) -> bool:
+    for count, lease in enumerate(sorted(leases), start=1):
+        if count > (lease.deadline - learner + spare) * size:
+            return False
+    return True

@@ -1,0 +1,66 @@
+"""The pure decisions of the search."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pace_async.search.draws import derive
+from pace_async.search.ideas import admit, record_trial
+from pace_async.search.islands import after_evaluation, context_of, first_island
+from pace_async.search.parents import choose_parent, keep_best
+from pace_async.search.state import Idea, Member, Trial
+
+scores = st.lists(st.floats(-5, 5), min_size=1, max_size=12)
+
+
+def members(values: list[float]) -> list[Member]:
+    return [Member(candidate=i, program=f"p{i}", score=value) for i, value in enumerate(values)]
+
+
+@given(values=scores, seed=st.integers(), direction=st.sampled_from(["maximize", "minimize"]))
+def test_a_parent_is_among_the_best_in_either_direction(values: list[float], seed: int, direction: str) -> None:
+    parent = choose_parent(members(values), direction, Random(seed), size=2, pool=4)
+    best = sorted(values, reverse=direction == "maximize")[:4]
+    assert parent.score in best
+
+
+@given(values=scores, kept=st.integers(1, 5))
+def test_what_is_kept_holds_the_best(values: list[float], kept: int) -> None:
+    assert keep_best(members(values), "minimize", kept)[0].score == min(values)
+
+
+def test_proposals_enter_the_pool_and_the_stalest_idea_leaves() -> None:
+    pool = tuple(Idea(n, f"idea {n}") for n in range(1, 6))
+    pool, notes, following = admit(pool, ["a", "b", "c"], [None, 1, None], 6, cap=5)
+    assert [idea.number for idea in pool] == [4, 5, 6, 1, 7]
+    assert [(note.number, note.known) for note in notes] == [(6, False), (1, True), (7, False)]
+    assert following == 8
+
+
+def test_a_verdict_that_names_no_idea_is_refused() -> None:
+    with pytest.raises(ValueError, match="no idea 9"):
+        admit((), ["a"], [9], 1, cap=5)
+
+
+def test_a_tried_idea_moves_to_the_end_and_a_dropped_one_is_ignored() -> None:
+    pool = (Idea(1, "x"), Idea(2, "y"))
+    trial = Trial(candidate=3, description="do x", outcome="ok", score=1.0)
+    assert [idea.number for idea in record_trial(pool, 1, trial)] == [2, 1]
+    assert record_trial(pool, 1, trial)[-1].trials == (trial,)
+    assert record_trial(pool, 7, trial) == pool
+
+
+def test_an_island_takes_a_scored_program_once() -> None:
+    island = first_island(1, Member(0, "seed", 1.0))
+    child = Member(1, "child", 2.0)
+    for _ in range(2):
+        island = after_evaluation(island, idea=None, trial=None, member=child, direction="maximize", kept=10)
+    assert [member.candidate for member in island.members] == [1, 0]
+    assert context_of(island, island.members[1], "maximize").best == child
+
+
+def test_draws_depend_on_every_part_and_on_nothing_else() -> None:
+    assert derive(0, 1, "parent") == derive(0, 1, "parent")
+    assert len({derive(0, 1, "parent"), derive(0, 1, "x"), derive(0, 2, "parent"), derive(1, 1, "parent")}) == 4
