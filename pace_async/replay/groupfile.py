@@ -1,0 +1,134 @@
+"""The group file: one group, in one file that checks itself.
+
+A group file is what the runtime hands to the learner and keeps as the record from which weights can be rebuilt. It
+is a numpy archive: the array `header` holds the small values as JSON, the others hold the tokens of all calls, one
+after the other, in the order of leases. Its digest is sha256 over the content (not over the file's bytes), so equal
+groups have equal digests on every machine. Written whole or not at all.
+"""
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from pace_async.replay.group import Group, TrainedCall, TrainedRollout
+
+FORMAT = 1
+
+_ARRAYS = ("prompt_lengths", "completion_lengths", "prompt_ids", "completion_ids", "logprobs", "versions")
+
+
+def group_digest(group: Group) -> str:
+    """64 hex digits over the content: what `write_group` will return."""
+    return _digest(*_flatten(group))
+
+
+def write_group(path: Path, group: Group) -> str:
+    """Write `group` to `path` whole or not at all, through to the disk, replacing what stands there. Returns its
+    digest."""
+    header, arrays = _flatten(group)
+    digest = _digest(header, arrays)
+    document = json.dumps({"digest": digest, "content": header}).encode()
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, header=np.frombuffer(document, np.uint8), **cast("Any", arrays))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("wb") as stream:
+        stream.write(buffer.getbuffer())
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return digest
+
+
+def read_group(path: Path) -> Group:
+    """The group that was written to `path`. Raises ValueError if the file is damaged or is no group file, OSError if it
+    cannot be opened."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            document = json.loads(archive["header"].tobytes())
+            arrays: dict[str, npt.NDArray[Any]] = {name: archive[name] for name in _ARRAYS}
+        header, digest = str(document["content"]), str(document["digest"])
+    except (ValueError, KeyError, TypeError, EOFError, BadZipFile, OverflowError) as error:
+        raise ValueError(f"{path} is damaged or is no group file: {error}") from None
+    if _digest(header, arrays) != digest:
+        raise ValueError(f"{path} is damaged: its content does not match its digest")
+    try:
+        return _unflatten(header, arrays)
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"{path} is of another format: {error}") from None
+
+
+def _flatten(group: Group) -> tuple[str, dict[str, npt.NDArray[Any]]]:
+    calls = [call for rollout in group.rollouts for call in rollout.calls]
+    header = {
+        "format": FORMAT,
+        "number": group.number,
+        "update": group.update,
+        "objective": group.objective,
+        "alpha": group.alpha,
+        "max_staleness": group.max_staleness,
+        "rollouts": [
+            {"lease": r.lease, "advantage": r.advantage, "reward": r.reward, "calls": len(r.calls)}
+            for r in group.rollouts
+        ],
+    }
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "prompt_lengths": np.array([len(call.prompt_ids) for call in calls], "<i8"),
+        "completion_lengths": np.array([len(call.completion_ids) for call in calls], "<i8"),
+        "prompt_ids": np.array([token for call in calls for token in call.prompt_ids], "<i8"),
+        "completion_ids": np.array([token for call in calls for token in call.completion_ids], "<i8"),
+        "logprobs": np.array([value for call in calls for value in call.logprobs], "<f8"),
+        "versions": np.array([version for call in calls for version in call.versions], "<i8"),
+    }
+    return json.dumps(header, sort_keys=True), arrays
+
+
+def _unflatten(text: str, arrays: dict[str, npt.NDArray[Any]]) -> Group:
+    header = json.loads(text)
+    if header["format"] != FORMAT:
+        raise ValueError(f"group file format {header['format']} is not {FORMAT}")
+    prompts = iter(_split(arrays["prompt_ids"], arrays["prompt_lengths"]))
+    answers = iter(_split(arrays["completion_ids"], arrays["completion_lengths"]))
+    logprobs = iter(_split(arrays["logprobs"], arrays["completion_lengths"]))
+    versions = iter(_split(arrays["versions"], arrays["completion_lengths"]))
+    rollouts = tuple(
+        TrainedRollout(
+            entry["lease"],
+            entry["advantage"],
+            entry["reward"],
+            tuple(
+                TrainedCall(next(prompts), next(answers), next(logprobs), next(versions)) for _ in range(entry["calls"])
+            ),
+        )
+        for entry in header["rollouts"]
+    )
+    return Group(
+        header["number"], header["update"], header["objective"], header["alpha"], header["max_staleness"], rollouts
+    )
+
+
+def _split(flat: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> list[tuple[Any, ...]]:
+    parts: Sequence[npt.NDArray[Any]] = np.split(flat, np.cumsum(lengths)[:-1])
+    return [tuple(part.tolist()) for part in parts]
+
+
+def _digest(header: str, arrays: dict[str, npt.NDArray[Any]]) -> str:
+    digest = hashlib.sha256(header.encode())
+    for name in _ARRAYS:
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
