@@ -1,0 +1,113 @@
+"""The three questions put to the advisor, as text.
+
+Same order in all three: what the task is, the parent's evolve block, the lines in which the best program differs, the
+idea pool, and the question last, so that prompts of one rollout share their beginning. Code is set off by four spaces,
+an idea is one line and its number ends it. Whatever a model or a program wrote is data here: it is put on one line (an
+idea) or indented (code), so it cannot pose as a heading. The wording is our own; the parts follow the paper's appendix
+"Prompt templates". Pure: same values, same text. Not the place where answers are read: that is `parsing`.
+"""
+
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+from textwrap import dedent
+
+from pace_async.search.state import Idea, Member, SearchContext
+from pace_async.task import Task, split_block
+
+IDEAS_PER_PROPOSAL = 3
+
+_PROPOSE = """\
+Propose three new ideas that may improve the score. Answer, for N = 1, 2, 3:
+Idea N
+Hypothesis: one sentence
+Reasoning: one sentence
+"""
+
+_ASSESS = """\
+Say which proposals are new and which repeat an idea K. Answer with one line for each:
+Idea N: new
+Idea N: known K
+"""
+
+_SELECT = """\
+Choose one idea and describe an experiment on the parent that tests it. Answer:
+Idea ID: K
+Experiment description: one sentence
+"""
+
+
+def propose_prompt(task: Task, context: SearchContext, trials_shown: int = 2) -> str:
+    """Asks for three ideas. Shows the last `trials_shown` experiments of each idea of the pool."""
+    return _beginning(task, context, trials_shown) + "\n" + _PROPOSE
+
+
+def assess_prompt(task: Task, context: SearchContext, proposals: Sequence[str], trials_shown: int = 2) -> str:
+    """Asks, for each proposal, whether the pool holds it already."""
+    lines = [f"{one_line(text)} (proposal {number})\n" for number, text in enumerate(proposals, start=1)]
+    return _beginning(task, context, trials_shown) + "\nProposals:\n" + "".join(lines) + "\n" + _ASSESS
+
+
+def select_prompt(task: Task, context: SearchContext, trials_shown: int = 2) -> str:
+    """Asks for one idea of the pool and an experiment; the pool already holds what was just proposed."""
+    return _beginning(task, context, trials_shown) + "\n" + _SELECT
+
+
+def one_line(text: str) -> str:
+    """The text with every run of white space made one space."""
+    return " ".join(text.split())
+
+
+def _beginning(task: Task, context: SearchContext, trials_shown: int) -> str:
+    background = one_line(f"{task.spec.background} {task.spec.coding_requirements}")
+    goal = "Higher is better." if task.spec.direction == "maximize" else "Lower is better."
+    return (
+        f"{background} {goal}\n"
+        f"\nParent, score {score_text(context.parent.score)}:\n{_code(_block(context.parent))}"
+        f"\n{_best(context)}"
+        f"\nIdeas:\n{_pool(context.ideas, trials_shown)}"
+    )
+
+
+def _best(context: SearchContext) -> str:
+    """Only the lines in which the best block differs; lines that it lacks are named as such."""
+    parent, best = _block(context.parent), _block(context.best)
+    if parent == best:
+        return "The parent is the best.\n"
+    added: list[str] = []
+    lacking: list[str] = []
+    for kind, start, end, first, last in SequenceMatcher(None, parent, best, autojunk=False).get_opcodes():
+        if kind in ("insert", "replace"):
+            added += best[first:last]
+        if kind == "delete":
+            lacking += parent[start:end]
+    text = f"Best, score {score_text(context.best.score)}, where it differs:\n{_code(added)}"
+    return text + (f"and lacks:\n{_code(lacking)}" if lacking else "")
+
+
+def _pool(ideas: Iterable[Idea], trials_shown: int) -> str:
+    return "".join(_idea(idea, trials_shown) for idea in ideas) or "none yet\n"
+
+
+def _idea(idea: Idea, trials_shown: int) -> str:
+    latest = idea.trials[-trials_shown:] if trials_shown > 0 else ()
+    results = ", ".join(trial.outcome if trial.score is None else score_text(trial.score) for trial in latest)
+    tried = results or ("tried" if idea.trials else "untried")
+    return f"{one_line(idea.description)} (idea {idea.number}: {tried})\n"
+
+
+def _block(member: Member) -> list[str]:
+    """Lines of the member's evolve block, without common indentation; of the whole program if it has no block."""
+    try:
+        block = split_block(member.program)[1]
+    except ValueError:
+        block = member.program
+    return [line.rstrip() for line in dedent(block).strip("\n").splitlines() if line.strip()]
+
+
+def _code(lines: Iterable[str]) -> str:
+    return "".join(f"    {line}\n" for line in lines)
+
+
+def score_text(score: float) -> str:
+    """Five significant digits at most."""
+    return f"{score:.5g}"

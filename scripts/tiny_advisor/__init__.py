@@ -1,0 +1,1 @@
+"""Builds the tiny advisor in the package from nothing: corpus, tokenizer, training, measurement."""

@@ -1,0 +1,153 @@
+"""Trains the tiny advisor from nothing: endless fresh examples, loss on answers only.
+
+A row is one prompt followed by all its answers side by side: each answer sees the prompt and itself, and its positions
+begin where the prompt ends, so one reading of the prompt pays for every answer. Rows are sorted by length inside a
+chunk of batches. Early rows are short (few settings, mostly made up), because copying is learned soonest there.
+"""
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from tiny_advisor import corpus
+from tiny_advisor.worlds import World
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from transformers import LlamaForCausalLM
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How long and how fast. `curriculum` is the share of steps over which prompts grow to their full size."""
+
+    steps: int = 4000
+    batch: int = 32
+    learning_rate: float = 2e-3
+    warmup: int = 100
+    curriculum: float = 0.3
+    made_up: float = 0.25
+    weight_decay: float = 0.05
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Token ids, segment (0 is the prompt, then one for each answer) and position of each; `losses` are (place of the
+    hidden state, token to predict)."""
+
+    ids: list[int]
+    segments: list[int]
+    positions: list[int]
+    losses: list[tuple[int, int]]
+
+
+def row(tokenizer: Tokenizer, example: corpus.Example) -> Row:
+    """An example as tokens."""
+    end = tokenizer.token_to_id("</s>")
+    prompt: list[int] = tokenizer.encode(example.prompt).ids
+    ids, segments, positions = list(prompt), [0] * len(prompt), list(range(len(prompt)))
+    losses: list[tuple[int, int]] = []
+    for segment, answer in enumerate(example.answers, start=1):
+        encoded = tokenizer.encode(answer.text, add_special_tokens=False)
+        targets = [*encoded.ids, end]
+        spans = [*encoded.offsets, (len(answer.text), len(answer.text))]
+        first = len(ids)
+        for place, (target, (begin, _)) in enumerate(zip(targets, spans, strict=True)):
+            if not any(low <= begin < high for low, high in answer.unknowable):
+                losses.append((first + place - 1 if place else len(prompt) - 1, target))
+        ids += targets[:-1]
+        segments += [segment] * (len(targets) - 1)
+        positions += range(len(prompt), len(prompt) + len(targets) - 1)
+    return Row(ids, segments, positions, losses)
+
+
+def rows(
+    tokenizer: Tokenizer, worlds: Sequence[World], recipe: Recipe, chunk: int = 8, skip: int = 0
+) -> Iterator[list[Row]]:
+    """Batches without end, except that the curriculum ends with `recipe.steps`."""
+    rng = random.Random(recipe.seed)
+    step = skip
+    while True:
+        grown = min(1.0, step / max(1, recipe.curriculum * recipe.steps))
+        made_up = recipe.made_up + (0.8 - recipe.made_up) * (1 - grown)
+        examples: list[corpus.Example] = []
+        while len(examples) < chunk * recipe.batch:
+            size = rng.randint(4, 4 + round(14 * grown))
+            world = corpus.random_world(worlds, rng, made_up, size)
+            examples.append(corpus.example(corpus.random_state(world, rng, size if grown < 1 else 99), rng))
+        chunked = sorted((row(tokenizer, example) for example in examples), key=lambda r: len(r.ids))
+        batches = [chunked[i : i + recipe.batch] for i in range(0, len(chunked), recipe.batch)]
+        rng.shuffle(batches)
+        yield from batches
+        step += chunk
+
+
+def losses(model: LlamaForCausalLM, batch: Sequence[Row]) -> tuple[Tensor, Tensor]:
+    """(negative log-likelihood of each answer token in nats, whether it was the likeliest), both (tokens,)."""
+    length = max(len(r.ids) for r in batch)
+    ids = torch.zeros(len(batch), length, dtype=torch.long)
+    segments = torch.full((len(batch), length), -1)
+    positions = torch.zeros(len(batch), length, dtype=torch.long)
+    for i, r in enumerate(batch):
+        ids[i, : len(r.ids)] = torch.tensor(r.ids)
+        segments[i, : len(r.ids)] = torch.tensor(r.segments)
+        positions[i, : len(r.ids)] = torch.tensor(r.positions)
+    same = segments[:, :, None] == segments[:, None, :]
+    seen = (same | (segments[:, None, :] == 0)) & torch.ones(length, length, dtype=torch.bool).tril()
+    hidden = model.model(
+        input_ids=ids, attention_mask=seen[:, None], position_ids=positions, use_cache=False
+    ).last_hidden_state
+    assert hidden is not None
+    places = torch.tensor([i * length + place for i, r in enumerate(batch) for place, _ in r.losses])
+    targets = torch.tensor([target for r in batch for _, target in r.losses])
+    logits = model.lm_head(hidden.reshape(-1, hidden.shape[-1])[places]).float()
+    return nn.functional.cross_entropy(logits, targets, reduction="none"), logits.argmax(-1) == targets
+
+
+def train(
+    model: LlamaForCausalLM,
+    tokenizer: Tokenizer,
+    worlds: Sequence[World],
+    recipe: Recipe,
+    report: Callable[[str], None],
+    minutes: float = math.inf,
+) -> None:
+    """Trains in place. Ends after `recipe.steps`; `minutes` only shortens a run that is too slow, by following the
+    schedule in time instead of in steps."""
+    decayed = [p for p in model.parameters() if p.ndim == 2]
+    plain = [p for p in model.parameters() if p.ndim != 2]
+    optimizer = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}],
+        lr=recipe.learning_rate,
+        betas=(0.9, 0.98),
+    )
+    model.train()
+    begun = time.monotonic()
+    average, right = 0.0, 0.0
+    for step, batch in enumerate(rows(tokenizer, worlds, recipe)):
+        spent = (time.monotonic() - begun) / 60
+        done = max(step / recipe.steps, spent / minutes)
+        if done >= 1:
+            break
+        rate = (
+            recipe.learning_rate
+            * min(1.0, (step + 1) / recipe.warmup)
+            * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done)))
+        )
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        loss, hit = losses(model, batch)
+        mean = loss.mean()
+        optimizer.zero_grad(set_to_none=True)
+        mean.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        weight = max(0.02, 1 / (step + 1))
+        average += weight * (mean.item() - average)
+        right += weight * (hit.float().mean().item() - right)
+        if step % 100 == 99:
+            report(f"step {step + 1}  {spent:.1f} min  rate {rate:.1e}  loss {average:.4f}  top-1 {right:.4f}")
+    model.eval()
