@@ -1,0 +1,173 @@
+"""From the runtime to its watchers, without the runtime ever noticing them.
+
+Invariant: `publish` neither waits nor raises. A watcher that is slow loses the oldest sights (they are counted), never
+a fact; one that falls behind by more facts than its queue holds, or that raises, is dropped with one line in the log.
+Belongs to one event loop: publish only from the loop's own thread. Not a record: a fact is committed before it is
+published.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+
+from pace_async.events import LearnerStageChanged, StageChanged
+from pace_async.observe.base import Display, Event
+from pace_async.observe.fold import fold
+from pace_async.observe.model import RunView
+from pace_async.observe.text import clean
+
+CAPACITY = 4096
+BEAT_S = 0.25
+IDLE_S = 1.0
+CLOSE_S = 3.0
+
+log = logging.getLogger(__name__)
+
+
+class Subscription:
+    """One watcher's bounded queue of (event, the view just after it)."""
+
+    def __init__(self, name: str, capacity: int = CAPACITY) -> None:
+        self.name = name
+        self.capacity = capacity
+        self.sights_lost = 0
+        self.closed = False
+        self._queue: deque[tuple[Event, RunView]] = deque()
+        self._news = anyio.Event()
+        self._closing = anyio.Event()
+
+    def put(self, event: Event, view: RunView) -> None:
+        """Never waits. Closes the subscription if the queue is full of facts."""
+        if self.closed:
+            return
+        if len(self._queue) >= self.capacity and not self._drop_a_sight():
+            log.warning("display %s fell %d facts behind and was dropped", self.name, self.capacity)
+            self.close()
+            return
+        self._queue.append((event, view))
+        self._news.set()
+
+    def take(self) -> list[tuple[Event, RunView]]:
+        """All that is queued, oldest first."""
+        taken = list(self._queue)
+        self._queue.clear()
+        if not self.closed:
+            self._news = anyio.Event()
+        return taken
+
+    async def wait(self) -> None:
+        """Until something is queued or the subscription is closed."""
+        await self._news.wait()
+
+    async def wait_closed(self) -> None:
+        """Until the subscription is closed."""
+        await self._closing.wait()
+
+    def close(self) -> None:
+        """What is queued may still be taken."""
+        self.closed = True
+        self._news.set()
+        self._closing.set()
+
+    def _drop_a_sight(self) -> bool:
+        for index, (event, _) in enumerate(self._queue):
+            if isinstance(event, StageChanged | LearnerStageChanged):
+                del self._queue[index]
+                self.sights_lost += 1
+                return True
+        return False
+
+
+class Bus:
+    """Folds each event into the view of the run and hands both to every watcher."""
+
+    def __init__(self, view: RunView) -> None:
+        self._view = view
+        self._subscriptions: list[Subscription] = []
+
+    @property
+    def view(self) -> RunView:
+        """The run as of the last event published."""
+        return self._view
+
+    def publish(self, event: Event) -> None:
+        """Show a fact that was committed, or a sight. Never waits, never raises."""
+        try:
+            self._view = fold(self._view, event)
+        except Exception:
+            log.exception("an event could not be folded into the view: %s", type(event).__name__)
+        for subscription in self._subscriptions:
+            subscription.put(event, self._view)
+
+    def subscribe(self, name: str, capacity: int = CAPACITY) -> Subscription:
+        """A queue that gets every event from now on."""
+        subscription = Subscription(name, capacity)
+        self._subscriptions.append(subscription)
+        return subscription
+
+
+@asynccontextmanager
+async def observing(
+    bus: Bus, displays: Sequence[Display], clock: Callable[[], float] = time.time
+) -> AsyncGenerator[None, None]:
+    """Each display is driven by a task of its own as long as the body runs; on leaving, each shows the last state and
+    is closed, within CLOSE_S seconds. What the body raises passes through as it is. `clock` gives seconds since the
+    epoch."""
+    failure: Exception | None = None
+    subscriptions = [bus.subscribe(display.name) for display in displays]
+    async with anyio.create_task_group() as tasks:
+        for subscription, display in zip(subscriptions, displays, strict=True):
+            tasks.start_soon(_drive, bus, subscription, display, clock, name=f"display {display.name}")
+        try:
+            yield
+        except Exception as error:
+            failure = error
+        finally:
+            for subscription in subscriptions:
+                subscription.close()
+    if failure is not None:
+        raise failure
+
+
+async def _drive(bus: Bus, subscription: Subscription, display: Display, clock: Callable[[], float]) -> None:
+    failed = False
+    try:
+        await _show(bus, subscription, display, clock)
+    except Exception as error:
+        failed = True
+        _report(subscription, error)
+    finally:
+        with anyio.move_on_after(CLOSE_S, shield=True):
+            try:
+                if not failed:
+                    _hand_over(subscription, display)
+                await display.close(bus.view, clock())
+            except Exception as error:
+                if not failed:
+                    _report(subscription, error)
+
+
+async def _show(bus: Bus, subscription: Subscription, display: Display, clock: Callable[[], float]) -> None:
+    await display.refresh(bus.view, clock())
+    while not subscription.closed:
+        with anyio.move_on_after(IDLE_S):
+            await subscription.wait()
+        _hand_over(subscription, display)
+        await display.refresh(bus.view, clock())
+        with anyio.move_on_after(BEAT_S):
+            await subscription.wait_closed()
+
+
+def _hand_over(subscription: Subscription, display: Display) -> None:
+    for event, view in subscription.take():
+        display.take(event, view)
+
+
+def _report(subscription: Subscription, error: Exception) -> None:
+    subscription.close()
+    reason = clean(f"{type(error).__name__}: {error}", 200)
+    log.warning("display %s failed and was dropped, the run goes on: %s", subscription.name, reason)

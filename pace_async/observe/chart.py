@@ -1,0 +1,47 @@
+"""Curves and bars from block characters.
+
+Pure: numbers in, lines of exactly the asked width out.
+"""
+
+from collections.abc import Sequence
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+LOWEST = 1
+
+
+def area(values: Sequence[float], width: int, height: int) -> list[str]:
+    """`height` lines of `width` characters, top line first: the values from left to right, scaled from the smallest (a
+    low bar, so that it shows) to the largest. Fewer values than columns leave the right side empty."""
+    if not values or width <= 0 or height <= 0:
+        return [" " * max(0, width)] * max(0, height)
+    columns = _resample(values, width)
+    low, high = min(columns), max(columns)
+    steps = 8 * height
+    levels = [
+        LOWEST + round((steps - LOWEST) * (value - low) / (high - low)) if high > low else steps // 2 or 1
+        for value in columns
+    ]
+    return [
+        "".join(BLOCKS[min(8, max(0, level - 8 * row))] for level in levels).ljust(width)
+        for row in reversed(range(height))
+    ]
+
+
+def spark(values: Sequence[float], width: int) -> str:
+    """The same in one line."""
+    return area(values, width, 1)[0]
+
+
+def bar(share: float, width: int) -> str:
+    """A bar of `width` characters, filled from the left to `share` in [0, 1], in eighths."""
+    eighths = round(8 * width * min(1.0, max(0.0, share)))
+    if share > 0:
+        eighths = max(1, eighths)
+    full, rest = divmod(eighths, 8)
+    return ("█" * full + ("" if rest == 0 else "▏▎▍▌▋▊▉"[rest - 1])).ljust(width)
+
+
+def _resample(values: Sequence[float], width: int) -> list[float]:
+    if len(values) <= width:
+        return list(values)
+    return [values[(index + 1) * len(values) // width - 1] for index in range(width)]

@@ -1,0 +1,207 @@
+"""One more event into a RunView.
+
+Pure: the same header and the same events give the same view. Total: an event that does not fit (a group that was never
+shipped, a thread beyond those announced) is folded as far as it makes sense, because a screen must not stop a run.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar, assert_never
+
+from pace_async.events import (
+    Advised,
+    Closing,
+    Evaluated,
+    Fact,
+    FaultSeen,
+    GroupEnded,
+    GroupShipped,
+    ImplementerCalled,
+    LearnerStageChanged,
+    LeaseAborted,
+    LeaseOpened,
+    LeaseReleased,
+    RunStateChanged,
+    Sight,
+    StageChanged,
+    VersionPublished,
+)
+from pace_async.observe import words
+from pace_async.observe.model import (
+    GROUPS_KEPT,
+    IMPROVEMENTS_KEPT,
+    NOTES_KEPT,
+    TIMES_KEPT,
+    Best,
+    Leases,
+    Note,
+    NoteKind,
+    RunView,
+    Stage,
+)
+from pace_async.observe.text import clean
+from pace_async.task import better
+
+ALIVE = ("running", "draining")
+EXPERIMENT_CELLS = 240
+
+K = TypeVar("K", str, int)
+
+
+def fold_all(view: RunView, events: Iterable[Fact | Sight]) -> RunView:
+    """`view` after all of `events`, in order."""
+    for event in events:
+        view = fold(view, event)
+    return view
+
+
+def fold(view: RunView, event: Fact | Sight) -> RunView:
+    """`view` after `event`."""
+    if view.latest is not None:
+        view = replace(view, latest=None)
+    match event:
+        case StageChanged():
+            return _thread(view, event.island, event.stage)
+        case LearnerStageChanged():
+            return replace(view, learner=replace(view.learner, stage=event.stage))
+        case RunStateChanged():
+            return _state(view, event)
+        case _:
+            return _fact(replace(view, last_at=max(view.last_at, event.at)), event)
+
+
+def _fact(view: RunView, event: Fact) -> RunView:
+    match event:
+        case LeaseOpened():
+            view = replace(view, leases=replace(view.leases, admitted=view.leases.admitted + 1))
+            return _thread(view, event.island, "advise")
+        case Advised():
+            experiment = clean(event.experiment or "", EXPERIMENT_CELLS)
+            view = replace(view, experiments={**view.experiments, event.lease: experiment})
+            return _thread(view, event.island, "implement")
+        case ImplementerCalled():
+            return replace(
+                view, spend_usd=view.spend_usd + event.cost_usd, implementer_calls=view.implementer_calls + 1
+            )
+        case Evaluated():
+            return _evaluated(view, event)
+        case GroupShipped():
+            moved = len(event.leases)
+            leases = replace(view.leases, buffered=view.leases.buffered - moved, training=view.leases.training + moved)
+            return replace(view, leases=leases, shipped=event, learner=replace(view.learner, alpha=event.alpha))
+        case GroupEnded():
+            return _group_ended(view, event)
+        case LeaseAborted():
+            view = replace(view, leases=_close(view.leases, "aborted", 1))
+            return _thread(_forget(view, event.lease), event.island, "waiting")
+        case LeaseReleased():
+            leases = _close(replace(view.leases, buffered=view.leases.buffered - 1), event.closing, 1)
+            return replace(view, leases=leases)
+        case VersionPublished():
+            learner = replace(view.learner, published=event.version, paused_seconds=event.paused_seconds)
+            return _note(replace(view, learner=learner), event.at, "published", words.published(event))
+        case FaultSeen():
+            return _note(replace(view, faults=view.faults + 1), event.at, "fault", words.fault(event))
+        case RunStateChanged():
+            return _state(view, event)
+        case _:
+            assert_never(event)
+
+
+def _state(view: RunView, event: RunStateChanged) -> RunView:
+    view = replace(view, state=event.state, reason=clean(event.reason), last_at=max(view.last_at, event.at))
+    if event.state == "running":
+        view = replace(view, started_at=event.at, ended_at=None, finished_here=0, times=(), threads={}, experiments={})
+    elif event.state not in ALIVE:
+        view = replace(view, ended_at=event.at)
+    return _note(view, event.at, "state", words.state(event))
+
+
+def _evaluated(view: RunView, event: Evaluated) -> RunView:
+    experiment = view.experiments.get(event.lease, "")
+    seed = event.lease == 0
+    done = view.candidates if seed else view.candidates + 1
+    improved = event.score is not None and (
+        view.best is None or better(view.header.direction, event.score, view.best.score)
+    )
+    if seed:
+        view = replace(view, seed_score=event.score)
+    else:
+        view = replace(
+            _thread(_forget(view, event.lease), event.island, "waiting"),
+            candidates=done,
+            finished_here=view.finished_here + 1,
+            outcomes=_more(view.outcomes, event.outcome),
+            memoised=view.memoised + event.memoised,
+            times=(*view.times, event.at)[-TIMES_KEPT:],
+            leases=replace(view.leases, buffered=view.leases.buffered + 1),
+        )
+    if improved and event.score is not None:
+        best = Best(event.lease, event.score, event.island, experiment, done, event.at)
+        view = replace(view, best=best, improvements=_thin((*view.improvements, (done, event.score))))
+    if seed:
+        return _note(view, event.at, "seed", words.seed_program(event))
+    sentence = words.candidate_done(event, improved, experiment)
+    return _note(view, event.at, "best" if improved else "candidate", sentence)
+
+
+def _group_ended(view: RunView, event: GroupEnded) -> RunView:
+    shipped = view.shipped if view.shipped is not None and view.shipped.number == event.number else None
+    size = len(event.leases)
+    leases = _close(replace(view.leases, training=view.leases.training - size), event.closing, size)
+    learner = view.learner
+    rewards = learner.rewards
+    staleness = view.staleness
+    if shipped is not None:
+        rewards = (*rewards, sum(shipped.rewards) / len(shipped.rewards))[-GROUPS_KEPT:]
+        if event.closing == "trained":
+            for age in shipped.staleness:
+                staleness = _more(staleness, age)
+    trained = event.closing == "trained"
+    learner = replace(
+        learner,
+        trained=learner.trained + trained,
+        skipped=learner.skipped + (not trained),
+        version=event.version,
+        step_seconds=event.seconds if trained else learner.step_seconds,
+        metrics=event.metrics or learner.metrics,
+        rewards=rewards,
+    )
+    view = replace(view, leases=leases, learner=learner, staleness=staleness, shipped=None)
+    return _note(view, event.at, "group", words.group_ended(event, shipped))
+
+
+def _close(leases: Leases, closing: Closing, amount: int) -> Leases:
+    match closing:
+        case "trained":
+            return replace(leases, trained=leases.trained + amount)
+        case "skipped":
+            return replace(leases, skipped=leases.skipped + amount)
+        case "aborted":
+            return replace(leases, aborted=leases.aborted + amount)
+        case "expired":
+            return replace(leases, expired=leases.expired + amount)
+
+
+def _thread(view: RunView, island: int, stage: Stage) -> RunView:
+    return replace(view, threads={**view.threads, island: stage})
+
+
+def _forget(view: RunView, lease: int) -> RunView:
+    return replace(view, experiments={key: value for key, value in view.experiments.items() if key != lease})
+
+
+def _note(view: RunView, at: float, kind: NoteKind, text: str) -> RunView:
+    note = Note(at, kind, text)
+    return replace(view, notes=(*view.notes, note)[-NOTES_KEPT:], latest=note)
+
+
+def _more(counts: Mapping[K, int], key: K) -> dict[K, int]:
+    return {**counts, key: counts.get(key, 0) + 1}
+
+
+def _thin(improvements: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
+    """Every second of the middle is dropped when there are too many: the first and the last always stay."""
+    if len(improvements) <= IMPROVEMENTS_KEPT:
+        return improvements
+    return (*improvements[:-1:2], improvements[-1])

@@ -1,0 +1,195 @@
+"""Every fact of a run as one JSON line, for other programs and for pictures of a run.
+
+    {"event": "RunHeader", "name": …, "stop": {…}, …}     first, and again at each resume
+    {"event": "Evaluated", "at": 1763700000.1, "lease": 7, …}
+    {"event": "StageChanged", "at": …, …}                 sights too, with the time at which they were seen
+
+Fields are those of `events`, except that bulk is given by its size: of an advisor call purpose, prompt_tokens,
+completion_tokens, oldest_version and seconds; of a program `program_chars`; of a receipt `receipt_tensors`. Numbers
+that JSON cannot hold are the strings "nan", "inf" and "-inf".
+
+A log, not the truth: after a crash its last lines may be missing or torn, while the population has every fact.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, TextIO, cast, get_args
+
+import anyio.to_thread
+
+from pace_async.config import Stop
+from pace_async.events import Advised, Evaluated, Fact, IdeaNote, RunHeader, Sight, VersionPublished
+from pace_async.observe.base import Event
+from pace_async.observe.fold import fold
+from pace_async.observe.model import RunView
+
+FILE_NAME = "events.jsonl"
+_EVENTS: Mapping[str, type[Any]] = {kind.__name__: kind for kind in (*get_args(Fact), *get_args(Sight))}
+_SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A process began to write: what the run is."""
+
+    header: RunHeader
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One event and when it was, in seconds since the epoch."""
+
+    at: float
+    event: Event
+
+
+class JsonlDisplay:
+    """Appends to `path`; writes in a worker thread, so that a slow disk holds up nothing."""
+
+    name = "jsonl"
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._clock = clock
+        self._stream: TextIO | None = None
+        self._lines: list[str] = []
+
+    def take(self, event: Event, view: RunView) -> None:
+        self._lines.append(event_line(event, self._clock()))
+
+    async def refresh(self, view: RunView, now: float) -> None:
+        if self._lines or self._stream is None:
+            lines, self._lines = self._lines, []
+            await anyio.to_thread.run_sync(self._write, view, lines)
+
+    async def close(self, view: RunView, now: float) -> None:
+        await self.refresh(view, now)
+        if self._stream is not None:
+            self._stream.close()
+
+    def _write(self, view: RunView, lines: list[str]) -> None:
+        if self._stream is None:
+            torn = _ends_torn(self._path)
+            self._stream = self._path.open("a", encoding="utf-8")
+            self._stream.write(("\n" if torn else "") + header_line(view.header, view.stop) + "\n")
+        self._stream.writelines(line + "\n" for line in lines)
+        self._stream.flush()
+
+
+def header_line(header: RunHeader, stop: Stop) -> str:
+    """The line that opens the log."""
+    return _dumps({"event": "RunHeader", **asdict(header), "stop": stop.model_dump(mode="json")})
+
+
+def event_line(event: Event, seen_at: float) -> str:
+    """One event as a JSON object; `seen_at` stands in for the time of a sight."""
+    tree: dict[str, Any] = {"event": type(event).__name__, "at": seen_at}
+    for item in fields(event):
+        value: Any = getattr(event, item.name)
+        match event, item.name:
+            case Advised(), "calls":
+                tree["calls"] = [
+                    {
+                        "purpose": call.purpose,
+                        "prompt_tokens": len(call.prompt_ids),
+                        "completion_tokens": len(call.completion_ids),
+                        "oldest_version": call.oldest_version if call.spans else None,
+                        "seconds": call.seconds,
+                    }
+                    for call in event.calls
+                ]
+            case Advised(), "ideas":
+                tree["ideas"] = [asdict(idea) for idea in event.ideas]
+            case Evaluated(), "program":
+                tree["program_chars"] = None if event.program is None else len(event.program)
+            case VersionPublished(), "receipt":
+                tree["receipt_tensors"] = len(event.receipt)
+            case _:
+                tree[item.name] = value
+    return _dumps(tree)
+
+
+def read(path: Path) -> Iterator[Began | Seen]:
+    """The log again, as values; what was given by its size is empty or None. Skips torn lines and kinds of event that
+    this version does not know. Raises OSError."""
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        for line in stream:
+            entry = _parse(line)
+            if entry is not None:
+                yield entry
+
+
+def replay(path: Path) -> Iterator[tuple[float, RunView]]:
+    """(time, the view just after it) for each event of a log."""
+    view: RunView | None = None
+    for entry in read(path):
+        if isinstance(entry, Began):
+            view = replace(view, header=entry.header, stop=entry.stop) if view else RunView(entry.header, entry.stop)
+        elif view is not None:
+            view = fold(view, entry.event)
+            yield entry.at, view
+
+
+def _parse(line: str) -> Began | Seen | None:
+    try:
+        tree = cast("dict[str, Any]", json.loads(line))
+        name = tree.pop("event")
+        if name == "RunHeader":
+            return Began(stop=Stop.model_validate(tree.pop("stop")), header=RunHeader(**tree))
+        kind = _EVENTS.get(name)
+        if kind is None:
+            return None
+        at = float(tree["at"])
+        return Seen(at, kind(**{item.name: _value(kind, item.name, tree) for item in fields(kind)}))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _value(kind: type[Any], name: str, tree: Mapping[str, Any]) -> Any:
+    match kind.__name__, name:
+        case "Advised", "calls":
+            return ()
+        case "Advised", "ideas":
+            return tuple(IdeaNote(**idea) for idea in tree["ideas"])
+        case "Evaluated", "program":
+            return None
+        case "VersionPublished", "receipt":
+            return {}
+        case _, "metrics":
+            return {key: _number(value) for key, value in tree["metrics"].items()}
+        case _:
+            value = tree[name]
+            return tuple(_number(each) for each in cast("list[Any]", value)) if isinstance(value, list) else value
+
+
+def _number(value: Any) -> Any:
+    return _SPECIAL.get(value, value) if isinstance(value, str) else value
+
+
+def _ends_torn(path: Path) -> bool:
+    if not path.exists() or path.stat().st_size == 0:
+        return False
+    with path.open("rb") as stream:
+        stream.seek(-1, 2)
+        return stream.read(1) != b"\n"
+
+
+def _dumps(tree: Mapping[str, Any]) -> str:
+    return json.dumps(_finite(tree), ensure_ascii=True, allow_nan=False, default=str, separators=(",", ":"))
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return str(value)
+        case Mapping():
+            return {str(key): _finite(each) for key, each in cast("Mapping[Any, Any]", value).items()}
+        case list() | tuple():
+            return [_finite(each) for each in cast("list[Any]", value)]
+        case _:
+            return value

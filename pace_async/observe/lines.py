@@ -1,0 +1,78 @@
+"""Building blocks of a frame: lines of an exact width.
+
+Pure. Text that came from outside is cleaned before it gets here and is put into rich's `Text`, which reads no markup.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rich.text import Text
+
+QUIET = "dim"
+STRONG = "bold"
+ACCENT = "cyan"
+GOOD = "green"
+WARN = "yellow"
+GUTTER = 3
+LABEL = 11
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A titled part of the screen; `aside` stands at the right end of the title's rule."""
+
+    title: str
+    lines: Sequence[Text] = field(default_factory=list[Text])
+    aside: str = ""
+
+    def draw(self, width: int) -> list[Text]:
+        """The title line and the lines, each `width` cells wide."""
+        title = Text.assemble((self.title, STRONG), " ")
+        aside = Text(f" {self.aside}" if self.aside else "", style=QUIET)
+        if title.cell_len + aside.cell_len > width - 2:
+            aside = Text("")
+        rule = Text("─" * max(0, width - title.cell_len - aside.cell_len), style=QUIET)
+        return [fit(line, width) for line in (Text.assemble(title, rule, aside), *self.lines)]
+
+
+def fit(line: Text, width: int) -> Text:
+    """A copy of `line` cut or padded to `width` cells."""
+    fitted = line.copy()
+    fitted.truncate(max(0, width), overflow="ellipsis", pad=True)
+    return fitted
+
+
+def spread(left: Text, right: Text, width: int) -> Text:
+    """`left` and `right` at the two ends of a line; the right end wins where there is too little room."""
+    room = width - right.cell_len - 1
+    return fit(Text.assemble(fit(left, room), " ", right), width) if room > 0 else fit(right, width)
+
+
+def labelled(label: str, value: Text) -> Text:
+    """A quiet label, then its value."""
+    return Text.assemble((label.ljust(LABEL), QUIET), value)
+
+
+def joined(parts: Sequence[Text | str]) -> Text:
+    """Parts with quiet dots between them; empty ones are left out."""
+    texts = [part if isinstance(part, Text) else Text(part) for part in parts]
+    return Text(" · ", style=QUIET).join([text for text in texts if text.cell_len])
+
+
+def figure(value: object, unit: str, style: str = "") -> Text:
+    """A value and its quiet unit."""
+    return Text.assemble((str(value), style), (f" {unit}", QUIET))
+
+
+def beside(left: Sequence[Text], right: Sequence[Text], left_width: int, right_width: int) -> list[Text]:
+    """Two columns of lines; the shorter one is filled up with blank lines."""
+    height = max(len(left), len(right))
+    blank = Text("")
+    return [
+        Text.assemble(
+            fit(left[row] if row < len(left) else blank, left_width),
+            " " * GUTTER,
+            fit(right[row] if row < len(right) else blank, right_width),
+        )
+        for row in range(height)
+    ]

@@ -1,0 +1,163 @@
+"""What a screen shows of a run, as one value.
+
+Invariant: a RunView depends on the facts and sights folded into it (`fold.fold`) and on nothing else, no clock, no
+database; whoever needs the present passes `now`. It holds a bounded amount however long the run: counters, the last
+few notes and times, and the improvements of the best score.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pace_async.config import Stop
+from pace_async.events import GroupShipped, RunHeader
+
+RATE_WINDOW_S = 120.0
+TIMES_KEPT = 256
+NOTES_KEPT = 64
+IMPROVEMENTS_KEPT = 512
+GROUPS_KEPT = 64
+
+Stage = Literal["waiting", "advise", "implement", "evaluate"]
+STAGES: tuple[Stage, ...] = ("advise", "implement", "evaluate", "waiting")
+NoteKind = Literal["seed", "best", "candidate", "group", "published", "fault", "state"]
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best program so far; candidate 0 is the task's own. `after` = candidates complete when it was found."""
+
+    candidate: int
+    score: float
+    island: int
+    experiment: str
+    after: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One event as a short sentence, already safe to show."""
+
+    at: float
+    kind: NoteKind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leases:
+    """Every lease stands in exactly one place; all but `admitted` are disjoint and sum to it with `in_flight`."""
+
+    admitted: int = 0
+    buffered: int = 0
+    training: int = 0
+    trained: int = 0
+    skipped: int = 0
+    aborted: int = 0
+    expired: int = 0
+
+    @property
+    def open(self) -> int:
+        return self.admitted - self.trained - self.skipped - self.aborted - self.expired
+
+    @property
+    def in_flight(self) -> int:
+        return self.open - self.buffered - self.training
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerView:
+    """The learning side. `metrics` are those of the last group that had any; `rewards` the mean reward of each of the
+    last groups, skipped ones too, oldest first. `version` is the learner's, `published` what the engine serves."""
+
+    stage: Literal["waiting", "learn", "publish"] = "waiting"
+    trained: int = 0
+    skipped: int = 0
+    alpha: float | None = None
+    version: int = 0
+    published: int = 0
+    step_seconds: float | None = None
+    paused_seconds: float | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    rewards: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run as of its last folded event. Times are seconds since the epoch. `latest` is the note that the last event
+    made, None if it made none."""
+
+    header: RunHeader
+    stop: Stop = field(default_factory=Stop)
+    state: str = "running"
+    reason: str = ""
+    started_at: float | None = None
+    last_at: float = 0.0
+    ended_at: float | None = None
+    seed_score: float | None = None
+    best: Best | None = None
+    improvements: tuple[tuple[int, float], ...] = ()
+    candidates: int = 0
+    outcomes: Mapping[str, int] = field(default_factory=dict[str, int])
+    memoised: int = 0
+    finished_here: int = 0
+    times: tuple[float, ...] = ()
+    experiments: Mapping[int, str] = field(default_factory=dict[int, str])
+    threads: Mapping[int, Stage] = field(default_factory=dict[int, Stage])
+    leases: Leases = Leases()
+    staleness: Mapping[int, int] = field(default_factory=dict[int, int])
+    shipped: GroupShipped | None = None
+    learner: LearnerView = LearnerView()
+    spend_usd: float = 0.0
+    implementer_calls: int = 0
+    faults: int = 0
+    notes: tuple[Note, ...] = ()
+    latest: Note | None = None
+
+    @property
+    def groups(self) -> int:
+        """Groups consumed, skipped ones too."""
+        return self.learner.trained + self.learner.skipped
+
+    def elapsed(self, now: float) -> float:
+        """Seconds since this process began to run, up to its end."""
+        if self.started_at is None:
+            return 0.0
+        return max(0.0, (self.ended_at if self.ended_at is not None else now) - self.started_at)
+
+    def per_minute(self, now: float) -> float | None:
+        """Candidates a minute over the last RATE_WINDOW_S seconds, or since the start where that is shorter; None
+        before the first. Over the whole run once it has ended."""
+        if self.started_at is None or not self.times:
+            return None
+        if self.ended_at is not None:
+            elapsed = self.elapsed(now)
+            return 60.0 * self.finished_here / elapsed if elapsed > 0 else None
+        begin = max(self.started_at, now - RATE_WINDOW_S)
+        if len(self.times) == TIMES_KEPT:
+            begin = max(begin, self.times[0])
+        recent = sum(1 for at in self.times if at >= begin)
+        return 60.0 * recent / (now - begin) if now > begin else None
+
+    def by_stage(self) -> Mapping[Stage, int]:
+        """Search threads in each stage; one that has not been heard of waits."""
+        counts = dict.fromkeys(STAGES, 0)
+        for stage in self.threads.values():
+            counts[stage] += 1
+        counts["waiting"] += max(0, self.header.threads - len(self.threads))
+        return counts
+
+    def best_so_far(self, points: int) -> tuple[float, ...]:
+        """The best score after each of `points` equal parts of the candidates so far; shorter while there are fewer
+        candidates than points, empty before the first score."""
+        if not self.improvements:
+            return ()
+        steps = max(1, min(points, self.candidates))
+        curve: list[float] = []
+        index = 0
+        for step in range(1, steps + 1):
+            after = self.candidates * step / steps
+            while index + 1 < len(self.improvements) and self.improvements[index + 1][0] <= after:
+                index += 1
+            curve.append(self.improvements[index][1])
+        return tuple(curve)

@@ -1,0 +1,96 @@
+"""A run as plain lines, for pipes, logs and terminals that cannot be redrawn.
+
+One line for each event that matters (the seed program, a new best, a group, a fault, a change of state), and one of
+figures every few candidates. Candidates that are not a new best pass silently.
+"""
+
+from pace_async.events import Evaluated
+from pace_async.observe import words
+from pace_async.observe.base import Event
+from pace_async.observe.model import RunView
+from pace_async.observe.output import Output
+from pace_async.observe.text import clean
+
+SHOWN = ("seed", "best", "group", "fault", "state")
+EVERY = 20
+DRAIN_S = 2.0
+
+
+class PlainDisplay:
+    """Lines to `output`; a line of figures every `every` candidates."""
+
+    name = "plain"
+
+    def __init__(self, output: Output, every: int = EVERY) -> None:
+        self._output = output
+        self._every = every
+        self._begun = False
+
+    def take(self, event: Event, view: RunView) -> None:
+        self._begin(view)
+        note = view.latest
+        if note is not None and note.kind in SHOWN:
+            self._line(f"{_clock(view, note.at)}  {note.text}")
+        if isinstance(event, Evaluated) and view.candidates and view.candidates % self._every == 0 and event.lease:
+            self._line(f"{_clock(view, event.at)}  {figures(view, event.at)}")
+
+    async def refresh(self, view: RunView, now: float) -> None:
+        self._begin(view)
+        self._output.flush()
+
+    async def close(self, view: RunView, now: float) -> None:
+        if self._output.left_out:
+            self._line(
+                f"{_clock(view, now)}  {words.count(self._output.left_out, 'line')} left out: nobody was reading"
+            )
+        await self._output.drain(DRAIN_S)
+
+    def _begin(self, view: RunView) -> None:
+        if not self._begun:
+            self._begun = True
+            self._line(heading(view))
+
+    def _line(self, text: str) -> None:
+        self._output.write(text + "\n")
+
+
+def heading(view: RunView) -> str:
+    """What the run is, in one line."""
+    header = view.header
+    parts = (
+        f"run {clean(header.name)}",
+        f"task {clean(header.task)}",
+        f"objective {header.objective}",
+        f"advisor {clean(header.advisor)}",
+        f"implementer {clean(header.implementer)}",
+        words.count(header.threads, "search thread"),
+        f"groups of {header.group_size}",
+        f"staleness at most {header.max_staleness}",
+        f"seed {header.seed}",
+    )
+    return " · ".join(parts)
+
+
+def figures(view: RunView, now: float) -> str:
+    """Where the run stands, in one line."""
+    limit = f" of {view.stop.candidates:,}" if view.stop.candidates is not None else ""
+    best = "no score yet" if view.best is None else f"best {words.score(view.best.score)}"
+    rate = view.per_minute(now)
+    parts = (
+        f"{view.candidates:,}{limit} candidates",
+        f"{words.number(rate)} a minute" if rate is not None else "",
+        best,
+        f"{words.count(view.learner.trained, 'group')} trained" + _skipped(view),
+        f"{view.leases.open} leases open",
+        words.count(view.faults, "fault") if view.faults else "",
+        f"{words.usd(view.spend_usd)} spent" if view.spend_usd else "",
+    )
+    return " · ".join(part for part in parts if part)
+
+
+def _skipped(view: RunView) -> str:
+    return f", {view.learner.skipped} skipped" if view.learner.skipped else ""
+
+
+def _clock(view: RunView, at: float) -> str:
+    return f"{words.duration(at - (view.started_at if view.started_at is not None else at)):>7}"

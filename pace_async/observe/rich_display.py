@@ -1,0 +1,62 @@
+"""A run on a terminal: one frame of constant height, redrawn in place.
+
+Invariant: at most one frame is on its way to the terminal; while the terminal does not take it (Ctrl-S, a stuck
+session) no other is drawn. The last frame stays on the screen. Other prints of the process appear above the frame.
+"""
+
+from collections.abc import Mapping
+
+from rich.console import Console, Group
+from rich.control import Control
+from rich.live import Live
+
+from pace_async.observe.base import Event
+from pace_async.observe.layout import frame
+from pace_async.observe.model import RunView
+from pace_async.observe.output import Output
+
+DRAIN_S = 2.0
+
+
+class RichDisplay:
+    """Draws on `output`, which must be a terminal. `environment` is read for NO_COLOR, TERM and COLORTERM."""
+
+    name = "rich"
+
+    def __init__(self, output: Output, environment: Mapping[str, str] | None = None) -> None:
+        self._output = output
+        self._size = output.size()
+        self._console = Console(file=output.as_file(), force_terminal=True, highlight=False, _environ=environment)
+        self._live: Live | None = None
+
+    def take(self, event: Event, view: RunView) -> None:
+        """Nothing: a frame shows the view as it is when drawn."""
+
+    async def refresh(self, view: RunView, now: float) -> None:
+        self._output.flush()
+        if not self._output.pending and not self._output.gone:
+            self._draw(view, now)
+            self._output.flush()
+
+    async def close(self, view: RunView, now: float) -> None:
+        try:
+            if await self._output.drain(DRAIN_S):
+                self._draw(view, now)
+        finally:
+            if self._live is not None:
+                self._live.stop()
+            await self._output.drain(DRAIN_S)
+
+    def _draw(self, view: RunView, now: float) -> None:
+        size = self._output.size()
+        lines = frame(view, now, *size)
+        content = Group(*lines)
+        self._console.size = size
+        if self._live is None:
+            self._live = Live(content, console=self._console, auto_refresh=False, vertical_overflow="crop")
+            self._live.start(refresh=True)
+        else:
+            if size != self._size:
+                self._console.control(Control.clear(), Control.home())
+            self._live.update(content, refresh=True)
+        self._size = size

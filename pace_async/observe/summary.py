@@ -1,0 +1,78 @@
+"""The closing words of a run: what was found, where it is, what it cost, what to do next.
+
+Pure: a view and a folder in, lines out.
+"""
+
+import shlex
+from pathlib import Path
+
+from pace_async.observe import words
+from pace_async.observe.model import RunView
+from pace_async.observe.text import clean
+
+LEADERBOARD = "select * from leaderboard limit 5"
+
+
+def closing_words(view: RunView, run_dir: Path, now: float) -> list[str]:
+    """Lines without markup. A run that found nothing better than the seed program says so."""
+    state = words.STATES.get(view.state, clean(view.state)).split(":")[0]
+    reason = f": {view.reason}" if view.reason else ""
+    lines = [f"{state[:1].upper()}{state[1:]} after {words.duration(view.elapsed(now))}{reason}.", ""]
+    facts = [
+        ("best", _found(view)),
+        ("experiment", view.best.experiment if view.best is not None else ""),
+        ("candidates", _candidates(view, now)),
+        ("learning", _learning(view)),
+        ("cost", _cost(view)),
+        ("run", str(run_dir)),
+    ]
+    lines += [f"  {label:<11} {value}" for label, value in facts if value]
+    commands = _next(view, shlex.quote(str(run_dir)))
+    width = max(len(command) for command, _ in commands)
+    return [*lines, "", "Next:", *(f"  {command:<{width}}   # {why}" for command, why in commands)]
+
+
+def _found(view: RunView) -> str:
+    if view.best is None:
+        return "no candidate got a score"
+    seed = "" if view.seed_score is None else f"; the seed program scored {words.score(view.seed_score)}"
+    if view.best.candidate == 0:
+        return f"{words.score(view.best.score)}, the seed program itself: no candidate was better"
+    return f"{words.score(view.best.score)}, candidate {view.best.candidate} of island {view.best.island}{seed}"
+
+
+def _candidates(view: RunView, now: float) -> str:
+    rate = view.per_minute(now)
+    failed = sorted(((amount, name) for name, amount in view.outcomes.items() if name != "ok"), reverse=True)
+    parts = [
+        f"{view.candidates:,} complete" + (f" ({words.number(rate)} a minute)" if rate else ""),
+        f"{view.outcomes.get('ok', 0):,} scored",
+        *(f"{amount:,} {name.replace('_', ' ')}" for amount, name in failed),
+    ]
+    return ", ".join(parts)
+
+
+def _learning(view: RunView) -> str:
+    if view.header.objective == "none":
+        return "none (objective none)"
+    side = view.learner
+    trained = sum(view.staleness.values())
+    mean = sum(age * amount for age, amount in view.staleness.items()) / trained if trained else 0.0
+    ages = f"; staleness mean {mean:.2f}, at most {max(view.staleness)} updates" if view.staleness else ""
+    skipped = f", {side.skipped} skipped" if side.skipped else ""
+    return f"{words.count(side.trained, 'group')} trained{skipped}; version {side.published} published{ages}"
+
+
+def _cost(view: RunView) -> str:
+    calls = words.count(view.implementer_calls, "implementer call")
+    return f"{words.usd(view.spend_usd)} for {calls}; {words.count(view.faults, 'fault')} of services or machine"
+
+
+def _next(view: RunView, run: str) -> list[tuple[str, str]]:
+    commands = [(f"pace best {run}", "the best program")]
+    if view.best is not None and view.best.candidate:
+        commands.append((f"pace show {run} {view.best.candidate}", "where it came from"))
+    if view.state != "done":
+        commands.append((f"pace resume {run}", "go on from here"))
+    commands.append((f'pace db sql {run} "{LEADERBOARD}"', "ask the population"))
+    return commands

@@ -1,0 +1,125 @@
+"""Numbers, durations and events in short words, the same on every display and in the closing words.
+
+Pure. A score is printed with as many digits as its task's bounds make meaningful; everything else with three.
+"""
+
+import math
+from collections.abc import Mapping
+
+from pace_async.events import Evaluated, FaultSeen, GroupEnded, GroupShipped, RunStateChanged, VersionPublished
+from pace_async.observe.text import clean
+
+OUTCOMES: Mapping[str, str] = {
+    "ok": "scored",
+    "candidate_error": "raised an error",
+    "timeout": "ran out of time",
+    "out_of_memory": "ran out of memory",
+    "output_overflow": "printed too much",
+    "invalid_score": "gave no valid score",
+    "suspicious": "was suspicious",
+    "infrastructure_error": "met a machine error",
+    "unparsed": "could not be parsed",
+    "not_implemented": "could not be implemented",
+    "unchanged": "changed nothing",
+}
+STATES: Mapping[str, str] = {
+    "running": "running",
+    "draining": "draining: finishing what is in flight",
+    "done": "done",
+    "stopped_by_budget": "stopped by budget",
+    "interrupted": "interrupted",
+    "gave_up": "gave up",
+    "crashed": "crashed",
+}
+
+
+def score(value: float) -> str:
+    """A score with four decimals; six significant digits where four decimals would say too little or too much."""
+    if not math.isfinite(value):
+        return str(value)
+    return f"{value:.4f}" if value == 0 or 0.001 <= abs(value) < 100_000 else f"{value:.6g}"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A measure with `digits` significant digits; a dash where there is none."""
+    if value is None:
+        return "–"
+    if not math.isfinite(value):
+        return str(value)
+    if value == 0:
+        return "0"
+    text = f"{value:.{digits}g}"
+    return text if "e" in text and not 1e-3 <= abs(value) < 1e6 else f"{value:.{_decimals(value, digits)}f}"
+
+
+def duration(seconds: float) -> str:
+    """m:ss, or h:mm:ss from an hour on."""
+    whole = max(0, int(seconds))
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def count(amount: int, one: str, many: str | None = None) -> str:
+    """`1 group`, `2 groups`."""
+    return f"{amount:,} {one if amount == 1 else many or one + 's'}"
+
+
+def usd(amount: float) -> str:
+    """Money, in cents where there are cents."""
+    return f"${amount:,.2f}" if amount == 0 or amount >= 0.01 else f"${amount:.4f}"
+
+
+def candidate_done(event: Evaluated, improved: bool, experiment: str) -> str:
+    """What came of one candidate, and the experiment as the advisor wrote it."""
+    verdict = OUTCOMES[event.outcome] if event.score is None else f"scored {score(event.score)}"
+    best = ", the best so far" if improved else ""
+    what = clean(experiment)
+    return f"candidate {event.lease} (island {event.island}) {verdict}{best}" + (f": {what}" if what else "")
+
+
+def seed_program(event: Evaluated) -> str:
+    """What the task's own program gave."""
+    return (
+        f"seed program {OUTCOMES[event.outcome]}"
+        if event.score is None
+        else f"seed program scored {score(event.score)}"
+    )
+
+
+def group_ended(ended: GroupEnded, shipped: GroupShipped | None) -> str:
+    """What came of one group."""
+    if ended.closing != "trained":
+        return f"group {ended.number} {ended.closing}: {clean(ended.reason) or 'no reason given'}"
+    words = f"group {ended.number} trained version {ended.version}"
+    if shipped is not None and shipped.number == ended.number:
+        mean = sum(shipped.rewards) / len(shipped.rewards)
+        words += f": mean reward {mean:.2f}, alpha {shipped.alpha:.2f}, staleness {staleness(shipped.staleness)}"
+    return words
+
+
+def published(event: VersionPublished) -> str:
+    """A version now served."""
+    return f"version {event.version} published in {event.seconds:.2f} s ({event.paused_seconds:.2f} s paused)"
+
+
+def staleness(values: tuple[int, ...]) -> str:
+    """`0 to 2 (mean 0.9)`, in updates."""
+    low, high = min(values), max(values)
+    return f"{low}" if low == high else f"{low} to {high} (mean {sum(values) / len(values):.1f})"
+
+
+def fault(event: FaultSeen) -> str:
+    """Something outside that failed."""
+    lease = "" if event.lease is None else f" (candidate {event.lease})"
+    detail = clean(event.detail)
+    return f"fault in {clean(event.where)}{lease}: {clean(event.kind)}" + (f": {detail}" if detail else "")
+
+
+def state(event: RunStateChanged) -> str:
+    """Where the run stands."""
+    reason = clean(event.reason)
+    return STATES.get(event.state, clean(event.state)) + (f": {reason}" if reason else "")
+
+
+def _decimals(value: float, digits: int) -> int:
+    return max(0, digits - 1 - math.floor(math.log10(abs(value))))
