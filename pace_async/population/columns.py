@@ -1,0 +1,56 @@
+"""Column types that refuse nothing and lose nothing that matters.
+
+Text: neither SQLite nor PostgreSQL keeps a NUL byte or a lone surrogate safely, so both are replaced by U+FFFD (the
+replacement character) on the way in, alike on every database; a model that writes such a character costs itself that
+character and never costs a run its row. JSON: the same for every key and text, and a number that is not finite becomes
+null, because strict JSON has no word for it.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from sqlalchemy import JSON, Dialect, Text, TypeDecorator
+from sqlalchemy.dialects.postgresql import JSONB
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """`text` with each NUL and each surrogate code point replaced by U+FFFD."""
+    return _UNSTORABLE.sub("\ufffd", text) if _UNSTORABLE.search(text) else text
+
+
+def clean_json(value: object) -> object:
+    """`value` as strict JSON can hold it: texts cleaned, mappings and sequences copied, non-finite numbers None."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[object, object]", value)
+        return {clean(str(key)): clean_json(item) for key, item in mapping.items()}
+    if isinstance(value, list | tuple):
+        return [clean_json(item) for item in cast("list[object]", value)]
+    return value
+
+
+class CleanText(TypeDecorator[str]):
+    """TEXT that passes through `clean`."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else clean(value)
+
+
+class CleanJson(TypeDecorator[dict[str, Any]]):
+    """JSON (JSONB on PostgreSQL) that passes through `clean_json`."""
+
+    impl = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+    cache_ok = True
+
+    def process_bind_param(self, value: object, dialect: Dialect) -> Any:
+        return None if value is None else clean_json(value)

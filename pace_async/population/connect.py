@@ -1,0 +1,121 @@
+"""Where the database is and how to talk to it: everything that differs between databases is here.
+
+SQLite, for one machine: write-ahead log, so readers never wait for the writer; `synchronous=FULL`, so that what was
+acknowledged survives a power cut and not only a killed process (one more fsync a commit, about a millisecond beside
+evaluations of seconds; a published version or money spent cannot be taken back); every write transaction takes the
+write lock at once (BEGIN IMMEDIATE), because a transaction that reads first and upgrades later fails whenever another
+wrote in between; foreign keys on. Readers open the file read-only and cannot create it.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from pace_async.errors import UsageError
+
+BUSY_TIMEOUT_S = 60.0
+MAGIC = b"SQLite format 3\x00"
+Access = Literal["write", "read", "migrate"]
+
+
+def locate(where: str | Path) -> Path:
+    """The file of a population, given as a path or as sqlite:///PATH. Raises UsageError for anything else."""
+    if isinstance(where, Path) or "://" not in where:
+        return Path(where).absolute()
+    try:
+        url = make_url(where)
+    except ArgumentError:
+        raise UsageError(f"{where!r} is not the URL of a database.") from None
+    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+        raise UsageError(
+            f"A population lives in a SQLite file, as in sqlite:///runs/NAME/population.db; {where!r} is none."
+        )
+    return Path(url.database).absolute()
+
+
+def refuse_unless_sound(path: Path) -> None:
+    """Raise UsageError, in one sentence, unless `path` is a whole SQLite file as far as its header and size can tell.
+    Reads 100 bytes and creates nothing."""
+    try:
+        with path.open("rb") as stream:
+            header = stream.read(100)
+    except FileNotFoundError:
+        raise UsageError(f"There is no population at {path}.") from None
+    except OSError as error:
+        raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
+    if len(header) < 100 or not header.startswith(MAGIC):
+        raise UsageError(f"{path} is not a population database, or is damaged: restore it from a backup.")
+    page = int.from_bytes(header[16:18], "big")
+    needed = (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big")
+    log = path.with_name(path.name + "-wal")
+    settled = not (log.exists() and log.stat().st_size)
+    if settled and path.stat().st_size < needed:
+        raise UsageError(
+            f"{path} is cut short ({path.stat().st_size} bytes where {needed} belong): restore it from a backup."
+        )
+
+
+def async_engine(path: Path, access: Literal["write", "read"]) -> AsyncEngine:
+    """One connection for writing, or a few for reading. Whoever makes an engine disposes of it."""
+    size: dict[str, Any] = {"pool_size": 1, "max_overflow": 0} if access == "write" else {"pool_size": 2}
+    engine = create_async_engine(_url("sqlite+aiosqlite", path, access), connect_args=_arguments(), **size)
+    _configure(engine.sync_engine, access)
+    return engine
+
+
+def engine(path: Path, access: Access) -> Engine:
+    """The same for code that is not asynchronous."""
+    made = create_engine(_url("sqlite+pysqlite", path, access), connect_args=_arguments())
+    _configure(made, access)
+    return made
+
+
+def dangling(connection: Connection) -> list[str]:
+    """Rows that refer to nothing, in words."""
+    return [
+        f"row {row} of {table} refers to a row of {target} that is not there"
+        for table, row, target, _ in connection.exec_driver_sql("PRAGMA foreign_key_check")
+    ]
+
+
+def damage(connection: Connection) -> list[str]:
+    """What the database's own check finds broken, in words."""
+    return [row[0] for row in connection.exec_driver_sql("PRAGMA integrity_check") if row[0] != "ok"]
+
+
+def _arguments() -> dict[str, Any]:
+    return {"timeout": BUSY_TIMEOUT_S, "isolation_level": None}
+
+
+def _url(driver: str, path: Path, access: Access) -> URL:
+    query = {"uri": "true", "mode": "ro" if access == "read" else "rwc"}
+    log = path.with_name(path.name + "-wal")
+    if access == "read" and not log.exists() and not os.access(path.parent, os.W_OK):
+        query["immutable"] = "1"  # no writer can be alive here, and a log cannot be made beside the file
+    return URL.create(driver, database=f"file:{quote(str(path))}", query=query)
+
+
+def _configure(engine: Engine, access: Access) -> None:
+    begin = "BEGIN" if access == "read" else "BEGIN IMMEDIATE"
+    pragmas = {
+        "write": ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"),
+        "migrate": ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=OFF"),
+        "read": ("query_only=ON",),
+    }[access]
+
+    def connected(connection: Any, _record: Any) -> None:
+        cursor = connection.cursor()
+        for pragma in pragmas:
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    def begun(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    event.listen(engine, "connect", connected)
+    event.listen(engine, "begin", begun)

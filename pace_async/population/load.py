@@ -1,0 +1,145 @@
+"""Reading a RunRecord. Everything is read in one transaction, so it is one moment of the run."""
+
+from difflib import get_close_matches
+
+from sqlalchemy import ColumnElement, Connection, func, select
+
+from pace_async.errors import UsageError
+from pace_async.events import RunHeader
+from pace_async.population.models import (
+    CandidateRow,
+    GroupRow,
+    ImplementerCallRow,
+    LeaseRow,
+    Run,
+    RunState,
+    VersionRow,
+)
+from pace_async.population.read_facts import advice_of, evaluations_of, groups_of
+from pace_async.population.record import OpenLease, RunRecord
+from pace_async.population.refold import islands_of
+from pace_async.population.write_run import HEADER_FIELDS
+from pace_async.search.state import Member
+
+
+def find_run(connection: Connection, name: str | None) -> int:
+    """run_id of the run called `name`, or of the only run. Raises UsageError naming the runs there are."""
+    runs = {row.name: row.run_id for row in connection.execute(select(Run.name, Run.run_id).order_by(Run.run_id))}
+    if name in runs:
+        return runs[name]
+    if not runs:
+        raise UsageError("This population holds no run.")
+    if name is None:
+        if len(runs) == 1:
+            return next(iter(runs.values()))
+        raise UsageError(f"This population holds several runs ({', '.join(runs)}): say which.")
+    near = get_close_matches(name, runs, n=1) or list(runs)[:1]
+    raise UsageError(f"This population holds no run {name!r}; did you mean {near[0]!r}?")
+
+
+def header_of(connection: Connection, run_id: int) -> RunHeader:
+    """The run's row as a value."""
+    row = connection.execute(select(Run).where(Run.run_id == run_id)).one()
+    return RunHeader(**{name: getattr(row, name) for name in HEADER_FIELDS})
+
+
+def state_of_run(connection: Connection, run_id: int) -> tuple[str, str]:
+    """(state, reason), the last committed; ("created", "") before the first."""
+    row = connection.execute(
+        select(RunState.state, RunState.reason)
+        .where(RunState.run_id == run_id)
+        .order_by(RunState.number.desc())
+        .limit(1)
+    ).one_or_none()
+    return ("created", "") if row is None else (row.state, row.reason)
+
+
+def closings_of(connection: Connection, run_id: int) -> dict[str, int]:
+    """Leases by state, every state named: open, trained, skipped, aborted, expired."""
+    counts = dict.fromkeys(("open", "trained", "skipped", "aborted", "expired"), 0)
+    rows = connection.execute(
+        select(LeaseRow.state, func.count().label("leases")).where(LeaseRow.run_id == run_id).group_by(LeaseRow.state)
+    )
+    return counts | {row.state: row.leases for row in rows}
+
+
+def spend_of(connection: Connection, run_id: int) -> float:
+    """USD paid to implementers."""
+    total = select(func.coalesce(func.sum(ImplementerCallRow.cost_usd), 0.0))
+    return connection.execute(total.where(ImplementerCallRow.run_id == run_id)).scalar_one()
+
+
+def load_record(connection: Connection, name: str | None) -> RunRecord:
+    """The run as it stands. Raises UsageError if there is no such run."""
+    run_id = find_run(connection, name)
+    header = header_of(connection, run_id)
+    state, reason = state_of_run(connection, run_id)
+    counts = closings_of(connection, run_id)
+    newest = connection.execute(
+        select(VersionRow).where(VersionRow.run_id == run_id).order_by(VersionRow.version.desc()).limit(1)
+    ).one()
+    published = select(func.coalesce(func.max(VersionRow.version), 0)).where(
+        VersionRow.run_id == run_id, VersionRow.state == "published"
+    )
+    of_groups = (GroupRow.run_id == run_id,)
+    last_lease = select(func.coalesce(func.max(LeaseRow.lease), 0)).where(LeaseRow.run_id == run_id)
+    candidates = select(func.count()).where(CandidateRow.run_id == run_id, CandidateRow.candidate > 0)
+    ended = select(func.count()).where(*of_groups, GroupRow.state != "shipped")
+    seed_program = _member(connection, run_id, CandidateRow.candidate == 0)
+    return RunRecord(
+        run_id=run_id,
+        header=header,
+        state=state,
+        reason=reason,
+        leases=_open_leases(connection, run_id),
+        islands=islands_of(connection, run_id, header, seed_program),
+        seed_program=seed_program,
+        best=_member(connection, run_id, CandidateRow.merit.is_not(None)),
+        version=newest.version,
+        weights=newest.weights,
+        published=connection.execute(published).scalar_one(),
+        shipped=tuple(groups_of(connection, run_id, "shipped").values()),
+        groups=connection.execute(ended).scalar_one(),
+        next_group=connection.execute(
+            select(func.coalesce(func.max(GroupRow.group_number), 0) + 1).where(*of_groups)
+        ).scalar_one(),
+        candidates=connection.execute(candidates).scalar_one(),
+        next_lease=connection.execute(last_lease).scalar_one() + 1,
+        admitted=sum(counts.values()),
+        closings={way: counts[way] for way in ("trained", "skipped", "aborted", "expired")},
+        spend_usd=spend_of(connection, run_id),
+    )
+
+
+def _member(connection: Connection, run_id: int, which: ColumnElement[bool]) -> Member | None:
+    row = connection.execute(
+        select(CandidateRow.candidate, CandidateRow.program, CandidateRow.score)
+        .where(CandidateRow.run_id == run_id, CandidateRow.merit.is_not(None), which)
+        .order_by(CandidateRow.merit.desc(), CandidateRow.candidate)
+        .limit(1)
+    ).one_or_none()
+    return None if row is None else Member(row.candidate, row.program, row.score)
+
+
+def _open_leases(connection: Connection, run_id: int) -> tuple[OpenLease, ...]:
+    rows = connection.execute(
+        select(LeaseRow).where(LeaseRow.run_id == run_id, LeaseRow.state == "open").order_by(LeaseRow.lease)
+    ).all()
+    ids = [row.lease for row in rows]
+    advice = advice_of(connection, run_id, ids)
+    evaluations = evaluations_of(connection, run_id, ids)
+    return tuple(
+        OpenLease(
+            lease=row.lease,
+            island=row.island,
+            stage=row.stage,
+            deadline=row.deadline,
+            admitted_version=row.admitted_version,
+            oldest_version=row.oldest_version,
+            opened_at=row.opened_at,
+            group=row.group_number,
+            advice=advice.get(row.lease),
+            evaluated=evaluations.get(row.lease),
+        )
+        for row in rows
+    )

@@ -1,0 +1,142 @@
+"""What people and commands ask of a run. Each question is a function of one open connection and gives plain values.
+
+Asked of one transaction, several answers agree with one another. Nothing here writes.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, func, select, text
+
+from pace_async.errors import UsageError
+from pace_async.population.load import closings_of, find_run, spend_of, state_of_run
+from pace_async.population.models import CandidateRow, GroupRow, ImplementerCallRow, LeaseRow, VersionRow
+from pace_async.population.read_facts import advice_of
+
+_PROGRAM = """
+SELECT c.candidate, c.island, c.parent, c.outcome, c.score, c.reward, c.mechanism, c.detail, c.seconds, c.memoised,
+       c.at, c.program_hash, c.program, l.state AS lease_state, l.stage AS lease_stage, l.admitted_version,
+       l.oldest_version AS policy_version, l.group_number, l.trained_by AS update_number, l.staleness, l.advantage,
+       e.idea AS idea_number, i.description AS idea, e.description AS experiment,
+       COALESCE((SELECT SUM(p.cost_usd) FROM implementer_calls p
+                 WHERE p.run_id = c.run_id AND p.lease = c.lease), 0.0) AS cost_usd
+FROM candidates c
+LEFT JOIN leases l ON l.run_id = c.run_id AND l.lease = c.lease
+LEFT JOIN experiments e ON e.run_id = c.run_id AND e.lease = c.lease
+LEFT JOIN ideas i ON i.run_id = e.run_id AND i.island = e.island AND i.idea = e.idea
+WHERE c.run_id = :run_id AND {which}
+"""
+
+
+def rows_of(connection: Connection, sql: str, parameters: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
+    """Rows of one statement, column name to value; `:name` stands for a parameter."""
+    return [
+        {str(key): value for key, value in row.items()}
+        for row in connection.execute(text(sql), parameters or {}).mappings()
+    ]
+
+
+def conservation(connection: Connection, run: str | None = None) -> dict[str, int]:
+    """admitted, trained, skipped, aborted, expired, open (the first is the sum of the others, always), and
+    max_trained_staleness (0 where nothing was trained)."""
+    run_id = find_run(connection, run)
+    counts = closings_of(connection, run_id)
+    oldest = select(func.max(LeaseRow.staleness)).where(LeaseRow.run_id == run_id, LeaseRow.state == "trained")
+    return {
+        "admitted": sum(counts.values()),
+        **{state: counts[state] for state in ("trained", "skipped", "aborted", "expired", "open")},
+        "max_trained_staleness": connection.execute(oldest).scalar_one() or 0,
+    }
+
+
+def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
+    """How far a run is. `candidates` are rollouts evaluated (the task's own program not counted), `updates` groups that
+    ended, skipped ones too, as `--updates` counts them; `versions_published` leaves out version 0; `best_score` is null
+    before the first score; `state` is the last committed."""
+    run_id = find_run(connection, run)
+    complete = (CandidateRow.run_id == run_id,)
+    groups = {
+        row.state: row.groups
+        for row in connection.execute(
+            select(GroupRow.state, func.count().label("groups"))
+            .where(GroupRow.run_id == run_id)
+            .group_by(GroupRow.state)
+        )
+    }
+    published = select(func.count()).where(
+        VersionRow.run_id == run_id, VersionRow.state == "published", VersionRow.version > 0
+    )
+    best = select(CandidateRow.score).where(*complete, CandidateRow.merit.is_not(None))
+    state, reason = state_of_run(connection, run_id)
+    return {
+        "candidates": connection.execute(
+            select(func.count()).where(*complete, CandidateRow.candidate > 0)
+        ).scalar_one(),
+        "updates": groups.get("trained", 0) + groups.get("skipped", 0),
+        "versions_published": connection.execute(published).scalar_one(),
+        "best_score": connection.execute(best.order_by(CandidateRow.merit.desc()).limit(1)).scalar_one_or_none(),
+        **conservation(connection, run),
+        "spend_usd": spend_of(connection, run_id),
+        "state": state,
+        "reason": reason,
+        "groups_trained": groups.get("trained", 0),
+        "groups_skipped": groups.get("skipped", 0),
+    }
+
+
+def best(connection: Connection, run: str | None = None) -> dict[str, Any]:
+    """The best program with where it came from. Raises UsageError while nothing has a score."""
+    run_id = find_run(connection, run)
+    which = "c.merit IS NOT NULL ORDER BY c.merit DESC, c.candidate LIMIT 1"
+    found = rows_of(connection, _PROGRAM.format(which=which), {"run_id": run_id})
+    if not found:
+        raise UsageError("The run has no program with a score yet.")
+    return _plain(found[0])
+
+
+def show(connection: Connection, candidate: int, run: str | None = None) -> dict[str, Any]:
+    """One candidate: the program, its idea and experiment, its parent, its reward, the advisor's calls (text, versions
+    as [version, start, end] by token) and the implementer's. Raises UsageError if there is no such candidate."""
+    run_id = find_run(connection, run)
+    found = rows_of(
+        connection, _PROGRAM.format(which="c.candidate = :candidate"), {"run_id": run_id, "candidate": candidate}
+    )
+    if not found:
+        last = select(func.max(CandidateRow.candidate)).where(CandidateRow.run_id == run_id)
+        newest = connection.execute(last).scalar_one()
+        raise UsageError(f"The run has no candidate {candidate}; the newest is {newest}.")
+    metrics = select(CandidateRow.metrics).where(CandidateRow.run_id == run_id, CandidateRow.candidate == candidate)
+    advice = advice_of(connection, run_id, [candidate]).get(candidate)
+    implementer = select(ImplementerCallRow).where(
+        ImplementerCallRow.run_id == run_id, ImplementerCallRow.lease == candidate
+    )
+    return {
+        **_plain(found[0]),
+        "metrics": connection.execute(metrics).scalar_one(),
+        "calls": [
+            {
+                "purpose": call.purpose,
+                "text": call.text,
+                "prompt_tokens": len(call.prompt_ids),
+                "completion_tokens": len(call.completion_ids),
+                "versions": [[span.version, span.start, span.end] for span in call.spans],
+                "seconds": call.seconds,
+            }
+            for call in (advice.calls if advice is not None else ())
+        ],
+        "implementer_calls": [
+            {
+                "model": row.model,
+                "outcome": row.outcome,
+                "prompt_tokens": row.prompt_tokens,
+                "completion_tokens": row.completion_tokens,
+                "cost_usd": row.cost_usd,
+                "seconds": row.seconds,
+            }
+            for row in connection.execute(implementer.order_by(ImplementerCallRow.ordinal))
+        ],
+    }
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "memoised": bool(row["memoised"])}

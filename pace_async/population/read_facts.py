@@ -1,0 +1,127 @@
+"""Rows back into the facts that wrote them. Each function takes some ids and gives the facts found, by id.
+
+Reading back what `writes` wrote gives an equal fact, except where the database cannot hold the value: see `columns`
+(texts, non-finite metrics) and `blobs` (log-probabilities are float32).
+"""
+
+from collections import defaultdict
+from collections.abc import Collection
+
+from sqlalchemy import Connection, select
+
+from pace_async.events import Advised, AdvisorCall, Evaluated, GroupShipped, IdeaNote
+from pace_async.population.blobs import unpack_ids, unpack_logprobs, unpack_spans
+from pace_async.population.models import (
+    AdvisorCallRow,
+    CandidateRow,
+    ExperimentRow,
+    GroupRow,
+    LeaseRow,
+    Proposal,
+)
+
+
+def advice_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, Advised]:
+    """What the advisor decided, with its tokens."""
+    calls: defaultdict[int, list[AdvisorCall]] = defaultdict(list)
+    for row in connection.execute(
+        select(AdvisorCallRow)
+        .where(AdvisorCallRow.run_id == run_id, AdvisorCallRow.lease.in_(leases))
+        .order_by(AdvisorCallRow.lease, AdvisorCallRow.ordinal)
+    ):
+        calls[row.lease].append(
+            AdvisorCall(
+                purpose=row.purpose,
+                prompt_ids=unpack_ids(row.prompt_ids, row.prompt_tokens),
+                completion_ids=unpack_ids(row.completion_ids, row.completion_tokens),
+                logprobs=unpack_logprobs(row.logprobs),
+                spans=unpack_spans(row.spans),
+                text=row.text,
+                seconds=row.seconds,
+            )
+        )
+    notes = notes_of(connection, run_id, leases)
+    rows = connection.execute(
+        select(ExperimentRow)
+        .where(ExperimentRow.run_id == run_id, ExperimentRow.lease.in_(leases))
+        .order_by(ExperimentRow.lease)
+    )
+    return {
+        row.lease: Advised(
+            lease=row.lease,
+            island=row.island,
+            parent=row.parent,
+            calls=tuple(calls[row.lease]),
+            ideas=notes.get(row.lease, ()),
+            idea=row.idea,
+            experiment=row.description,
+            at=row.at,
+        )
+        for row in rows
+    }
+
+
+def notes_of(connection: Connection, run_id: int, leases: Collection[int] | None) -> dict[int, tuple[IdeaNote, ...]]:
+    """The ideas that each rollout proposed, in order; of every rollout where `leases` is None."""
+    statement = select(Proposal).where(Proposal.run_id == run_id).order_by(Proposal.lease, Proposal.ordinal)
+    if leases is not None:
+        statement = statement.where(Proposal.lease.in_(leases))
+    notes: defaultdict[int, list[IdeaNote]] = defaultdict(list)
+    for row in connection.execute(statement):
+        notes[row.lease].append(IdeaNote(number=row.idea, description=row.description, known=row.known))
+    return {lease: tuple(listed) for lease, listed in notes.items()}
+
+
+def evaluations_of(connection: Connection, run_id: int, candidates: Collection[int]) -> dict[int, Evaluated]:
+    """Complete rollouts. The task's own program, candidate 0, comes back as of island 0."""
+    rows = connection.execute(
+        select(CandidateRow)
+        .where(CandidateRow.run_id == run_id, CandidateRow.candidate.in_(candidates))
+        .order_by(CandidateRow.candidate)
+    )
+    return {
+        row.candidate: Evaluated(
+            lease=row.candidate,
+            island=row.island or 0,
+            parent=row.parent,
+            program=row.program,
+            program_hash=row.program_hash,
+            outcome=row.outcome,
+            detail=row.detail,
+            score=row.score,
+            reward=row.reward,
+            metrics=row.metrics,
+            seconds=row.seconds,
+            memoised=row.memoised,
+            mechanism=row.mechanism,
+            at=row.at,
+        )
+        for row in rows
+    }
+
+
+def groups_of(connection: Connection, run_id: int, state: str | None = None) -> dict[int, GroupShipped]:
+    """Groups as they were shipped, all or those in one state."""
+    statement = select(GroupRow).where(GroupRow.run_id == run_id).order_by(GroupRow.group_number)
+    if state is not None:
+        statement = statement.where(GroupRow.state == state)
+    groups: dict[int, GroupShipped] = {}
+    for group in connection.execute(statement).all():
+        leases = connection.execute(
+            select(LeaseRow)
+            .where(LeaseRow.run_id == run_id, LeaseRow.group_number == group.group_number)
+            .order_by(LeaseRow.lease)
+        ).all()
+        weighed = all(lease.advantage is not None for lease in leases)
+        groups[group.group_number] = GroupShipped(
+            number=group.group_number,
+            update=group.update_number,
+            leases=tuple(lease.lease for lease in leases),
+            staleness=tuple(lease.staleness for lease in leases),
+            rewards=tuple(lease.group_reward for lease in leases),
+            advantages=tuple(lease.advantage for lease in leases) if weighed else None,
+            alpha=group.alpha,
+            digest=group.digest,
+            at=group.shipped_at,
+        )
+    return groups

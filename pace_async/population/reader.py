@@ -1,0 +1,120 @@
+"""A population opened for reading only, while a run writes it or after.
+
+Invariant: it never creates or changes the file, and whatever is wrong with it is one UsageError in one sentence. Not
+asynchronous: commands use it, and it loads no event loop.
+"""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, select
+from sqlalchemy.exc import DatabaseError, DBAPIError
+
+from pace_async.errors import UsageError
+from pace_async.events import RunHeader
+from pace_async.population import questions
+from pace_async.population.connect import damage, dangling, engine, locate, refuse_unless_sound
+from pace_async.population.load import find_run, header_of, load_record
+from pace_async.population.models import Run
+from pace_async.population.record import RunRecord
+from pace_async.population.schema import refuse_unless_current, state_of
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Rows of a statement, in order."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+class Reader:
+    """Questions to one population. `run` may be left out where it holds only one."""
+
+    def __init__(self, path: Path, reader: Engine) -> None:
+        self.path = path
+        self._engine = reader
+
+    def runs(self) -> tuple[str, ...]:
+        """Names of the runs, oldest first."""
+        with self._open() as connection:
+            return tuple(connection.execute(select(Run.name).order_by(Run.run_id)).scalars())
+
+    def header(self, run: str | None = None) -> RunHeader:
+        """What the run is."""
+        with self._open() as connection:
+            return header_of(connection, find_run(connection, run))
+
+    def record(self, run: str | None = None) -> RunRecord:
+        """The run as a resumed runtime would find it."""
+        with self._open() as connection:
+            return load_record(connection, run)
+
+    def conservation(self, run: str | None = None) -> dict[str, int]:
+        """See `questions.conservation`."""
+        with self._open() as connection:
+            return questions.conservation(connection, run)
+
+    def status(self, run: str | None = None) -> dict[str, Any]:
+        """See `questions.status`."""
+        with self._open() as connection:
+            return questions.status(connection, run)
+
+    def best(self, run: str | None = None) -> dict[str, Any]:
+        """See `questions.best`."""
+        with self._open() as connection:
+            return questions.best(connection, run)
+
+    def show(self, candidate: int, run: str | None = None) -> dict[str, Any]:
+        """See `questions.show`."""
+        with self._open() as connection:
+            return questions.show(connection, candidate, run)
+
+    def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
+        """Rows of a statement of our own; `:name` stands for a parameter."""
+        with self._open() as connection:
+            return questions.rows_of(connection, sql, parameters)
+
+    def sql(self, statement: str) -> Answer:
+        """One statement as a person typed it. Anything that writes is refused, by the database itself."""
+        with self._open() as connection:
+            try:
+                result = connection.exec_driver_sql(statement)
+                rows = tuple(tuple(row) for row in result) if result.returns_rows else ()
+                columns = tuple(result.keys()) if result.returns_rows else ()
+            except DBAPIError as error:
+                raise UsageError(f"{self.path.name} refuses the statement: {error.orig}.") from None
+            return Answer(columns, rows)
+
+    def check(self) -> tuple[str, ...]:
+        """What is wrong with the file: the database's own check, and rows that refer to nothing. Empty when sound."""
+        with self._open() as connection:
+            return (*damage(connection), *dangling(connection))
+
+    @contextmanager
+    def _open(self) -> Generator[Connection]:
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except DatabaseError as error:
+            raise UsageError(f"{self.path} cannot be read ({error.orig}): restore it from a backup.") from None
+
+
+@contextmanager
+def open_readonly(where: str | Path) -> Generator[Reader]:
+    """A population to ask. Raises UsageError for a file that is missing, damaged, no population, or of another
+    schema."""
+    path = locate(where)
+    refuse_unless_sound(path)
+    opened = engine(path, "read")
+    reader = Reader(path, opened)
+    try:
+        with reader._open() as connection:  # pyright: ignore[reportPrivateUsage]
+            state = state_of(connection, str(path))
+        refuse_unless_current(state, str(path))
+        yield reader
+    finally:
+        opened.dispose()

@@ -1,0 +1,62 @@
+"""A run as the committed rows have it: the value from which the runtime goes on after a crash, and nothing else.
+
+Invariant: the same rows give the same record; the islands are rebuilt by the very functions of `search` that made them
+(the rows hold what happened, not what a pool looked like). Not a cache: it is read once, when a run starts or resumes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pace_async.events import Advised, Closing, Evaluated, GroupShipped, RunHeader
+from pace_async.search.state import Island, Member
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLease:
+    """A lease that has not closed. `advice` is there from stage advised on, `evaluated` from stage complete on; a
+    shipped one is also in its group. `oldest_version` is None while admitted."""
+
+    lease: int
+    island: int
+    stage: str
+    deadline: int
+    admitted_version: int
+    oldest_version: int | None
+    opened_at: float
+    group: int | None
+    advice: Advised | None
+    evaluated: Evaluated | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """Where a run stands. `state` is the last one committed, or "created" before the first; `version` is the
+    learner's, `weights` its directory (None for version 0: the advisor as given), `published` the last version
+    published; `shipped` are groups given to the learner whose end is not known; `groups` counts ended ones, skipped
+    ones too; `candidates` the rollouts evaluated, the task's own program not counted; `best` the best program so far,
+    that one included. `closings` has every way to close."""
+
+    run_id: int
+    header: RunHeader
+    state: str
+    reason: str
+    leases: tuple[OpenLease, ...]
+    islands: Mapping[int, Island]
+    seed_program: Member | None
+    best: Member | None
+    version: int
+    weights: str | None
+    published: int
+    shipped: tuple[GroupShipped, ...]
+    groups: int
+    next_group: int
+    candidates: int
+    next_lease: int
+    admitted: int
+    closings: Mapping[Closing, int]
+    spend_usd: float
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run ended as it should and there is nothing to resume but more of it."""
+        return self.state == "done"

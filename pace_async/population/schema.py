@@ -1,0 +1,89 @@
+"""Which schema a database has, and bringing it to this version's: one alembic tree, applied in process.
+
+The tree lies in the wheel (`_bundled/migrations`) or at the top of the checkout. Revisions are numbered 0001, 0002, …
+so that older and newer can be told apart without loading alembic; a test holds SCHEMA to the tree's head.
+"""
+
+import logging
+from pathlib import Path
+from typing import Literal
+
+from sqlalchemy import Connection, inspect, text
+from sqlalchemy.exc import DatabaseError
+
+from pace_async.errors import UsageError
+from pace_async.population.connect import dangling, engine, locate, refuse_unless_sound
+from pace_async.task import BUNDLED, CHECKOUT
+
+SCHEMA = "0002"
+State = Literal["none", "older", "current", "newer"]
+
+
+def migrations_folder() -> Path:
+    """Where the alembic tree lies."""
+    for folder in (BUNDLED / "migrations", CHECKOUT / "migrations"):
+        if (folder / "env.py").is_file():
+            return folder
+    raise UsageError("This installation has no migrations folder: install pace-async again.")
+
+
+def schema_state(where: str | Path) -> State:
+    """How the database's schema stands to this version of pace; none where there is no file. Raises UsageError for a
+    damaged file, or one that is no population."""
+    path = locate(where)
+    if not path.exists():
+        return "none"
+    refuse_unless_sound(path)
+    reader = engine(path, "read")
+    try:
+        with reader.connect() as connection:
+            return state_of(connection, str(path))
+    except DatabaseError as error:
+        raise UsageError(f"{path} cannot be read as a population ({error.orig}): restore it from a backup.") from None
+    finally:
+        reader.dispose()
+
+
+def state_of(connection: Connection, name: str) -> State:
+    """The same over an open connection; `name` is what to call the database."""
+    revision = None
+    if inspect(connection).has_table("alembic_version"):
+        revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+    if revision is None:
+        raise UsageError(f"{name} is a database but not a population of pace.")
+    return "current" if revision == SCHEMA else "older" if revision < SCHEMA else "newer"
+
+
+def refuse_unless_current(state: State, name: str) -> None:
+    """Raise UsageError saying what to do about an older or a newer schema."""
+    if state == "older":
+        raise UsageError(f"{name} was written by an older pace: run `pace db upgrade` on it first.")
+    if state == "newer":
+        raise UsageError(f"{name} was written by a newer pace than this one: install that version to use it.")
+
+
+def upgrade(where: str | Path, revision: str = "head") -> None:
+    """Create the database, or bring it to `revision`, in one transaction: all or nothing. Refuses a newer one."""
+    from alembic import command
+    from alembic.config import Config
+
+    path = locate(where)
+    if schema_state(path) == "newer":
+        refuse_unless_current("newer", str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    config = Config()
+    config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
+    writer = engine(path, "migrate")
+    logger = logging.getLogger("alembic")
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        with writer.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, revision)
+            broken = dangling(connection)
+            if broken:
+                raise UsageError(f"{path} was left as it was, because it is damaged: {broken[0]}.")
+    finally:
+        logger.setLevel(level)
+        writer.dispose()

@@ -1,0 +1,137 @@
+"""The population, open for writing: the only writer of a run.
+
+Invariant: what `commit` has acknowledged is on the disk, whole, and survives kill -9 and a power cut; what it has not
+acknowledged is there whole or not at all. Commits are made one after the other in the order in which they were asked
+for, and cancelling the caller does not cut one short. Reading goes over connections of its own and never waits for the
+writer.
+"""
+
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import anyio
+from sqlalchemy import Connection
+from sqlalchemy.exc import DatabaseError, DataError, IntegrityError, ProgrammingError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from pace_async.errors import GaveUp, PaceBug, UsageError
+from pace_async.events import Fact, RunHeader
+from pace_async.population.connect import async_engine, locate
+from pace_async.population.load import header_of, load_record
+from pace_async.population.questions import rows_of
+from pace_async.population.record import RunRecord
+from pace_async.population.schema import refuse_unless_current, schema_state, upgrade
+from pace_async.population.scope import Scope
+from pace_async.population.write_run import run_created
+from pace_async.population.writes import write
+
+CLOSE_S = 30.0
+T = TypeVar("T")
+
+
+class Store:
+    """Implements `population.base.Population`. Made by `Store.open`; a run is chosen by `create_run` or `load`."""
+
+    def __init__(self, path: Path, writer: AsyncEngine, reader: AsyncEngine) -> None:
+        self.path = path
+        self._writer = writer
+        self._reader = reader
+        self._lock = anyio.Lock()
+        self._run: tuple[int, RunHeader] | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, where: str | Path, *, create: bool = True) -> AsyncGenerator[Self]:
+        """Open a population, made anew where there is none and `create` allows. Raises UsageError for a file that is
+        damaged, no population, or of another schema."""
+        path = locate(where)
+        state = await anyio.to_thread.run_sync(schema_state, path)
+        if state == "none":
+            if not create:
+                raise UsageError(f"There is no population at {path}.")
+            await anyio.to_thread.run_sync(upgrade, path)
+        refuse_unless_current(state, str(path))
+        writer, reader = async_engine(path, "write"), async_engine(path, "read")
+        try:
+            yield cls(path, writer, reader)
+        finally:
+            with anyio.move_on_after(CLOSE_S, shield=True):
+                await reader.dispose()
+                await writer.dispose()
+
+    async def create_run(self, header: RunHeader) -> int:
+        """Begin a run and make it the one that is written. Returns run_id. Raises UsageError if the name is taken."""
+        now = time.time()
+        try:
+            run_id = await self._write(lambda connection: run_created(connection, header, now))
+        except IntegrityError as error:
+            if "runs.name" not in str(error.orig):
+                raise PaceBug(f"the record refuses the run {header.name!r}: {error.orig}") from error
+            raise UsageError(
+                f"{self.path} already holds a run {header.name!r}: resume it, or choose another name."
+            ) from None
+        except OverflowError:
+            raise UsageError(f"seed {header.seed} is too large for the database: use one below 2**63.") from None
+        self._run = run_id, header
+        return run_id
+
+    async def load(self, name: str | None = None) -> RunRecord:
+        """The run called `name`, or the only one, as the rows have it; it becomes the one that is written."""
+        record = await self.read(lambda connection: load_record(connection, name))
+        self._run = record.run_id, record.header
+        return record
+
+    async def commit(self, *facts: Fact) -> None:
+        """Write the facts in one transaction, all or none, shielded from cancellation. A NUL or a lone surrogate in a
+        text is written as U+FFFD, a metric that is not finite as null. Raises PaceBug where a fact contradicts the
+        record, GaveUp if the database stays out of reach; in both cases nothing was written."""
+        if self._run is None:
+            raise PaceBug("nothing can be committed before a run is created or loaded")
+        run_id, header = self._run
+
+        def write_all(connection: Connection) -> None:
+            scope = Scope(connection, run_id, header.direction, header.max_staleness)
+            for fact in facts:
+                write(scope, fact)
+
+        await self._write(write_all)
+
+    async def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Mapping[str, Any]]:
+        """Rows of a read-only statement; `:name` stands for a parameter. Sees every acknowledged commit."""
+        return await self.read(lambda connection: rows_of(connection, sql, parameters))
+
+    async def header(self) -> RunHeader:
+        """The header of the run that is written, as its row has it."""
+        run_id = self.run_id
+        return await self.read(lambda connection: header_of(connection, run_id))
+
+    @property
+    def run_id(self) -> int:
+        """The run that is written."""
+        if self._run is None:
+            raise PaceBug("no run was created or loaded")
+        return self._run[0]
+
+    async def read(self, question: Callable[[Connection], T]) -> T:
+        """Ask several things of one moment: `question` runs in one read-only transaction."""
+        async with self._reader.begin() as connection:
+            return await connection.run_sync(question)
+
+    async def _write(self, work: Callable[[Connection], T]) -> T:
+        done: list[T] = []
+        with anyio.CancelScope(shield=True):
+            async with self._lock:
+                try:
+                    async with self._writer.begin() as connection:
+                        done.append(await connection.run_sync(work))
+                except (IntegrityError, ProgrammingError, DataError):
+                    raise
+                except DatabaseError as error:
+                    raise GaveUp(
+                        f"{self.path} cannot be written ({error.orig}): nothing acknowledged is lost; "
+                        "see to the disk, or to what holds the file, and `pace resume` the run."
+                    ) from error
+        return done[0]

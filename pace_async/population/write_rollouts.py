@@ -1,0 +1,171 @@
+"""Rows of one rollout: admitted → advised → complete, or aborted on the way.
+
+Each function writes one fact into an open transaction and raises PaceBug if it cannot follow what stands already. The
+order is held by the UPDATE's own condition, so that it is decided where the row is, not in this process's memory.
+"""
+
+from sqlalchemy import func, select, update
+
+from pace_async.events import Advised, AdvisorCall, Evaluated, ImplementerCalled, LeaseAborted, LeaseOpened
+from pace_async.population.blobs import pack_ids, pack_logprobs, pack_spans
+from pace_async.population.models import (
+    AdvisorCallRow,
+    CandidateRow,
+    ExperimentRow,
+    IdeaRow,
+    ImplementerCallRow,
+    IslandRow,
+    LeaseRow,
+    Proposal,
+)
+from pace_async.population.scope import Scope
+
+
+def lease_opened(scope: Scope, fact: LeaseOpened) -> None:
+    """The island's row too, if this is its first lease."""
+    known = select(IslandRow.island).where(IslandRow.run_id == scope.run_id, IslandRow.island == fact.island)
+    if scope.connection.execute(known).first() is None:
+        scope.add(IslandRow, {"island": fact.island})
+    scope.add(
+        LeaseRow,
+        {
+            "lease": fact.lease,
+            "island": fact.island,
+            "state": "open",
+            "stage": "admitted",
+            "admitted_version": fact.version,
+            "deadline": fact.deadline,
+            "opened_at": fact.at,
+        },
+    )
+
+
+def advised(scope: Scope, fact: Advised) -> None:
+    """Calls, new ideas, what was proposed, what was chosen. A lease without a token is as old as its admission."""
+    versions = [span.version for call in fact.calls for span in call.spans]
+    _advance(scope, fact.lease, "admitted", "advised", oldest_version=min(versions, default=None))
+    scope.add(AdvisorCallRow, *(_call(fact.lease, n, call) for n, call in enumerate(fact.calls, start=1)))
+    for note in fact.ideas:
+        if not note.known:
+            idea = {"island": fact.island, "idea": note.number, "lease": fact.lease, "description": note.description}
+            scope.add(IdeaRow, idea)
+    scope.add(
+        Proposal,
+        *(
+            {
+                "lease": fact.lease,
+                "ordinal": ordinal,
+                "island": fact.island,
+                "idea": note.number,
+                "known": note.known,
+                "description": note.description,
+            }
+            for ordinal, note in enumerate(fact.ideas, start=1)
+        ),
+    )
+    scope.add(
+        ExperimentRow,
+        {
+            "lease": fact.lease,
+            "island": fact.island,
+            "parent": fact.parent,
+            "idea": fact.idea,
+            "description": fact.experiment,
+            "at": fact.at,
+        },
+    )
+
+
+def implementer_called(scope: Scope, fact: ImplementerCalled) -> None:
+    """Counted within its lease. Money spent is written whatever became of the lease."""
+    row = ImplementerCallRow
+    scope.add(
+        row,
+        {
+            "lease": fact.lease,
+            "ordinal": scope.count_after(row.ordinal, row.run_id == scope.run_id, row.lease == fact.lease),
+            "model": fact.model,
+            "outcome": fact.outcome,
+            "prompt_tokens": fact.prompt_tokens,
+            "completion_tokens": fact.completion_tokens,
+            "cost_usd": fact.cost_usd,
+            "seconds": fact.seconds,
+            "at": fact.at,
+        },
+    )
+
+
+def evaluated(scope: Scope, fact: Evaluated) -> None:
+    """The candidate. Lease 0 is the task's own program, which needs no permission and belongs to no island."""
+    own = fact.lease != 0
+    if own:
+        _advance(scope, fact.lease, "advised", "complete")
+    scope.add(
+        CandidateRow,
+        {
+            "candidate": fact.lease,
+            "lease": fact.lease if own else None,
+            "island": fact.island if own else None,
+            "parent": fact.parent,
+            "outcome": fact.outcome,
+            "score": fact.score,
+            "merit": None if fact.score is None else fact.score if scope.direction == "maximize" else -fact.score,
+            "reward": fact.reward,
+            "mechanism": fact.mechanism,
+            "detail": fact.detail,
+            "seconds": fact.seconds,
+            "memoised": fact.memoised,
+            "at": fact.at,
+            "metrics": dict(fact.metrics),
+            "program_hash": fact.program_hash,
+            "program": fact.program,
+        },
+    )
+
+
+def lease_aborted(scope: Scope, fact: LeaseAborted) -> None:
+    """Closed and not trained. A shipped lease ends with its group and in no other way."""
+    statement = (
+        update(LeaseRow)
+        .where(
+            LeaseRow.run_id == scope.run_id,
+            LeaseRow.lease == fact.lease,
+            LeaseRow.state == "open",
+            LeaseRow.stage != "shipped",
+        )
+        .values(state="aborted", reason=f"{fact.kind}: {fact.detail}" if fact.detail else fact.kind, closed_at=fact.at)
+    )
+    scope.one(statement, lambda: f"lease {fact.lease} cannot be aborted: it {scope.lease_is(fact.lease)}")
+
+
+def _advance(scope: Scope, lease: int, before: str, after: str, oldest_version: int | None = None) -> None:
+    statement = (
+        update(LeaseRow)
+        .where(
+            LeaseRow.run_id == scope.run_id,
+            LeaseRow.lease == lease,
+            LeaseRow.state == "open",
+            LeaseRow.stage == before,
+        )
+        .values(stage=after)
+    )
+    if after == "advised":
+        statement = statement.values(oldest_version=func.coalesce(oldest_version, LeaseRow.admitted_version))
+    scope.one(statement, lambda: f"lease {lease} cannot become {after}: it {scope.lease_is(lease)}")
+
+
+def _call(lease: int, ordinal: int, call: AdvisorCall) -> dict[str, object]:
+    return {
+        "lease": lease,
+        "ordinal": ordinal,
+        "purpose": call.purpose,
+        "text": call.text,
+        "prompt_tokens": len(call.prompt_ids),
+        "completion_tokens": len(call.completion_ids),
+        "oldest_version": min((span.version for span in call.spans), default=None),
+        "seconds": call.seconds,
+        "prompt_ids": pack_ids(call.prompt_ids),
+        "completion_ids": pack_ids(call.completion_ids),
+        "logprobs": pack_logprobs(call.logprobs),
+        "spans": pack_spans(call.spans),
+    }

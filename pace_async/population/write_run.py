@@ -1,0 +1,39 @@
+"""Rows about the run as a whole: its header, its states, faults outside."""
+
+from sqlalchemy import Connection, insert
+
+from pace_async.events import FaultSeen, RunHeader, RunStateChanged
+from pace_async.population.models import Fault, Run, RunState, VersionRow
+from pace_async.population.scope import Scope
+
+HEADER_FIELDS = tuple(RunHeader.__dataclass_fields__)
+
+
+def run_created(connection: Connection, header: RunHeader, at: float) -> int:
+    """The run's row and version 0, the advisor as given. Returns run_id."""
+    values = {name: getattr(header, name) for name in HEADER_FIELDS}
+    values["config"] = dict(header.config)
+    created = connection.execute(insert(Run).values(**values, created_at=at).returning(Run.run_id)).scalar_one()
+    connection.execute(insert(VersionRow).values(run_id=created, version=0, state="written", written_at=at))
+    return created
+
+
+def run_state_changed(scope: Scope, fact: RunStateChanged) -> None:
+    """One more state in the history."""
+    number = scope.count_after(RunState.number, RunState.run_id == scope.run_id)
+    scope.add(RunState, {"number": number, "state": fact.state, "reason": fact.reason, "at": fact.at})
+
+
+def fault_seen(scope: Scope, fact: FaultSeen) -> None:
+    """One more fault. A lease that is named must exist; 0, the task's own program, has none."""
+    scope.add(
+        Fault,
+        {
+            "number": scope.count_after(Fault.number, Fault.run_id == scope.run_id),
+            "stage": fact.where,
+            "kind": fact.kind,
+            "detail": fact.detail,
+            "lease": fact.lease or None,
+            "at": fact.at,
+        },
+    )

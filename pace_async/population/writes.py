@@ -1,0 +1,65 @@
+"""One fact, its rows. The only map from `pace_async.events` to the tables."""
+
+from typing import assert_never
+
+from sqlalchemy.exc import IntegrityError
+
+from pace_async.errors import PaceBug
+from pace_async.events import (
+    Advised,
+    Evaluated,
+    Fact,
+    FaultSeen,
+    GroupEnded,
+    GroupShipped,
+    ImplementerCalled,
+    LeaseAborted,
+    LeaseOpened,
+    LeaseReleased,
+    RunStateChanged,
+    VersionPublished,
+)
+from pace_async.population import write_learning, write_rollouts, write_run
+from pace_async.population.scope import Scope
+
+
+def write(scope: Scope, fact: Fact) -> None:
+    """Write `fact` into the open transaction. Raises PaceBug where it contradicts the record: an id used twice, a
+    reference to nothing, a step out of order, a score where there can be none."""
+    try:
+        _write(scope, fact)
+    except IntegrityError as error:
+        raise PaceBug(f"the record refuses {_named(fact)}: {error.orig}") from error
+
+
+def _write(scope: Scope, fact: Fact) -> None:
+    match fact:
+        case LeaseOpened():
+            write_rollouts.lease_opened(scope, fact)
+        case Advised():
+            write_rollouts.advised(scope, fact)
+        case ImplementerCalled():
+            write_rollouts.implementer_called(scope, fact)
+        case Evaluated():
+            write_rollouts.evaluated(scope, fact)
+        case LeaseAborted():
+            write_rollouts.lease_aborted(scope, fact)
+        case GroupShipped():
+            write_learning.group_shipped(scope, fact)
+        case GroupEnded():
+            write_learning.group_ended(scope, fact)
+        case LeaseReleased():
+            write_learning.lease_released(scope, fact)
+        case VersionPublished():
+            write_learning.version_published(scope, fact)
+        case FaultSeen():
+            write_run.fault_seen(scope, fact)
+        case RunStateChanged():
+            write_run.run_state_changed(scope, fact)
+        case _:
+            assert_never(fact)
+
+
+def _named(fact: Fact) -> str:
+    key = next((name for name in ("lease", "number", "version") if hasattr(fact, name)), None)
+    return type(fact).__name__ + (f" of {key} {getattr(fact, key)}" if key else "")
