@@ -124,6 +124,15 @@ class Reward(_Room):
     exponent: float = Field(default=1.0, gt=0, description="Shaping exponent of progress.")
 
 
+class Faults(_Room):
+    """How long the outside world may fail."""
+
+    retries: int = Field(default=3, ge=0, description="Further tries of an advisor call or a push before the lease or push is given up.")
+    backoff_s: float = Field(default=0.5, gt=0, description="First wait before a retry, in seconds; doubles each time up to 30 s.")
+    patience_s: float = Field(default=600.0, gt=0, description="How long the engine or the learner may be down before the run gives up, in seconds.")
+    drain_s: float = Field(default=120.0, gt=0, description="How long a drain may take before what is unfinished is left for resume, in seconds.")
+
+
 class Config(_Room):
     """A run, wholly."""
 
@@ -137,6 +146,7 @@ class Config(_Room):
     evaluation: Evaluation = Evaluation()
     learner: LearnerConfig = LearnerConfig()
     reward: Reward = Reward()
+    faults: Faults = Faults()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -186,6 +196,11 @@ def known_keys(model: type[BaseModel] = Config, prefix: str = "") -> list[str]:
         else:
             keys.append(prefix + name)
     return keys
+
+
+def dump(config: Config) -> str:
+    """The configuration as YAML that `resolve` reads back."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
 class _NoDuplicates(yaml.SafeLoader):

@@ -1,7 +1,8 @@
 """The paper's objective: group-relative credit early, frontier contribution late (section 3.3, eq. "hybrid").
 
-A = (1 - alpha) * Phi(R - mean R) + alpha * Phi(SLOO_{k-1}), where Phi(R - mean R) = Phi(R). Each branch is standardised on its own and the mixture is
-used as it is. If a branch of non-zero weight has collapsed, there is no update: noise is not normalised. No KL term.
+A = (1 - alpha) * Phi(R - mean R) + alpha * Phi(SLOO_{k-1}), and Phi(R - mean R) = Phi(R). Each branch is standardised
+on its own and the mixture is used as it is. If a branch of non-zero weight has collapsed, there is no update: noise is
+not normalised. No KL term.
 """
 
 import numpy as np

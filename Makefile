@@ -1,0 +1,36 @@
+# `make run` and `make test` set up everything they need: a virtual environment in .venv and, where it can be had, bubblewrap.
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+
+.PHONY: run test check format setup clean
+
+run: .venv/.ready
+	$(BIN)/pace run --async --max-staleness 2 $(ARGS)
+
+test: .venv/.ready-dev
+	$(BIN)/pytest $(ARGS)
+
+check: .venv/.ready-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/deptry .
+
+format: .venv/.ready-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+setup: .venv/.ready-dev
+
+.venv/.ready: pyproject.toml constraints.txt scripts/setup.sh
+	PYTHON=$(PYTHON) bash scripts/setup.sh
+	touch $@
+
+.venv/.ready-dev: .venv/.ready
+	PYTHON=$(PYTHON) bash scripts/setup.sh dev
+	touch $@
+
+clean:
+	rm -rf .venv build dist *.egg-info

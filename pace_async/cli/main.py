@@ -1,0 +1,51 @@
+"""The command `pace`: parse, call, print. Nothing heavy is imported before a command needs it."""
+
+import os
+import sys
+
+import typer
+
+from pace_async import __version__
+from pace_async.cli import advantages, configuration, database, diagnose, evaluation, reading, running, tasks
+from pace_async.errors import PaceError
+
+app = typer.Typer(
+    name="pace",
+    help="Evolutionary program search with an advisor that learns what to try while it searches.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"pace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def pace(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Evolutionary program search with an advisor that learns what to try while it searches."""
+
+
+for room in (running, reading, evaluation, advantages, diagnose):
+    room.register(app)
+app.add_typer(tasks.app, name="task")
+app.add_typer(database.app, name="db")
+app.add_typer(configuration.app, name="config")
+
+
+def main() -> None:
+    """Run the command line; a person's mistake is one sentence and an exit code, never a traceback."""
+    try:
+        app()
+    except PaceError as error:
+        sys.stderr.write(f"pace: {error}\n")
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

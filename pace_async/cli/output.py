@@ -1,0 +1,46 @@
+"""How commands print: JSON for programs, aligned plain lines for people."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+
+JSON_OPTION = typer.Option(False, "--json", help="Print JSON for programs.")
+RUN_ARGUMENT = typer.Argument(None, help="Run folder or its name under ./runs; by default the latest.", metavar="RUN")
+
+
+def print_json(value: object) -> None:
+    """One JSON document."""
+    typer.echo(json.dumps(value, ensure_ascii=False, default=str, allow_nan=False))
+
+
+def print_fields(values: Mapping[str, object]) -> None:
+    """Names and values, one a line, aligned."""
+    width = max((len(name) for name in values), default=0)
+    for name, value in values.items():
+        typer.echo(f"{name:<{width}}  {shown(value)}")
+
+
+def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows under their column names."""
+    if not rows:
+        typer.echo("no rows")
+        return
+    columns = list(rows[0])
+    cells = [[shown(row[column]) for column in columns] for row in rows]
+    widths = [max(len(columns[i]), *(len(line[i]) for line in cells)) for i in range(len(columns))]
+    for line in (columns, *cells):
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def shown(value: object) -> str:
+    """A value as one printable line."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    text = " ".join(str(value).split())
+    return "".join(character if character.isprintable() else "�" for character in text)

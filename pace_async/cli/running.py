@@ -1,0 +1,111 @@
+"""pace run and pace resume."""
+
+from pathlib import Path
+from typing import Literal
+
+import typer
+
+from pace_async.cli.options import overrides_of
+from pace_async.cli.output import RUN_ARGUMENT
+
+Display = Literal["auto", "rich", "plain", "none"]
+_DISPLAY = typer.Option("auto", "--display", help="How progress is shown.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("run")(run)
+    app.command("resume")(resume)
+
+
+def run(
+    task: str | None = typer.Argument(None, help="Task name or folder [default: circle_packing].", metavar="[TASK]"),
+    mode: bool | None = typer.Option(None, "--async/--sync", help="Learn while searching, or behind a barrier."),
+    max_staleness: int | None = typer.Option(None, "--max-staleness", help="Hard bound on training data's age."),
+    policy: str | None = typer.Option(None, "--staleness-policy", help="pace: hard bound, nothing thrown away."),
+    threads: int | None = typer.Option(None, "--threads", help="Search threads, each an island."),
+    candidates: int | None = typer.Option(None, "--candidates", help="Stop after so many candidates [default: 160]."),
+    updates: int | None = typer.Option(None, "--updates", help="Stop after so many groups."),
+    minutes: float | None = typer.Option(None, "--minutes", help="Stop after so many minutes."),
+    budget: float | None = typer.Option(None, "--budget", help="Stop at so many USD.", metavar="USD"),
+    target: float | None = typer.Option(None, "--target", help="Stop at a score at least this good."),
+    objective: str | None = typer.Option(None, "--objective", help="pace, grpo, entropic, maxk or none."),
+    advisor: str | None = typer.Option(None, "--advisor", help="Model directory, or tiny.", metavar="MODEL_OR_DIR"),
+    engine: str | None = typer.Option(None, "--engine", help="What serves the advisor: embedded."),
+    implementer: str | None = typer.Option(None, "--implementer", help="What writes the code: catalog."),
+    config: Path | None = typer.Option(None, "--config", help="YAML file of settings."),
+    sets: list[str] | None = typer.Option(None, "--set", help="Any setting, such as learner.k=2.", metavar="KEY=VALUE"),
+    run_dir: Path | None = typer.Option(None, "--run-dir", help="Folder of the run [default: runs/TASK-N]."),
+    seed: int | None = typer.Option(None, "--seed", help="Every random draw derives from it."),
+    unsafe: bool | None = typer.Option(
+        None, "--unsafe-no-sandbox/--sandbox", help="Run candidates without isolation: only code you trust."
+    ),
+    display: Display = _DISPLAY,
+    dry_run: bool = typer.Option(False, "--dry-run", help="Print what would run; write and call nothing."),
+) -> None:
+    """Search, and learn while searching.
+
+    Example: pace run circle_packing --async --max-staleness 2 --candidates 160
+    """
+    from pace_async.config import dump, resolve
+
+    flags: dict[str, object] = {
+        "task": task,
+        "staleness.mode": None if mode is None else ("async" if mode else "sync"),
+        "staleness.max_staleness": max_staleness,
+        "staleness.policy": policy,
+        "search.threads": threads,
+        "stop.candidates": candidates,
+        "stop.updates": updates,
+        "stop.minutes": minutes,
+        "stop.budget": budget,
+        "stop.target": target,
+        "learner.objective": objective,
+        "advisor.model": advisor,
+        "advisor.engine": engine,
+        "implementer.model": implementer,
+        "seed": seed,
+        "evaluation.unsafe_no_sandbox": unsafe,
+    }
+    if candidates is None and any(rule is not None for rule in (updates, minutes)):
+        flags["stop.candidates"] = _NO_LIMIT
+    overrides = overrides_of(sets, flags)
+    overrides = {key: None if value is _NO_LIMIT else value for key, value in overrides.items()}
+    resolved = resolve(config, overrides)
+    if dry_run:
+        typer.echo(dump(resolved), nl=False)
+        return
+    from pace_async.runtime.launch import start
+
+    raise typer.Exit(start(resolved, run_dir, display))
+
+
+def resume(
+    run: str | None = RUN_ARGUMENT,
+    candidates: int | None = typer.Option(None, "--candidates", help="New limit of candidates, those before counted."),
+    updates: int | None = typer.Option(None, "--updates", help="New limit of groups."),
+    minutes: float | None = typer.Option(None, "--minutes", help="Minutes from now."),
+    budget: float | None = typer.Option(None, "--budget", help="New limit in USD.", metavar="USD"),
+    target: float | None = typer.Option(None, "--target", help="New target score."),
+    max_staleness: int | None = typer.Option(None, "--max-staleness", help="May be raised, never lowered."),
+    display: Display = _DISPLAY,
+) -> None:
+    """Go on exactly where the committed rows say.
+
+    Example: pace resume circle_packing-1 --candidates 320
+    """
+    from pace_async.runtime.launch import go_on
+
+    changes = {
+        "stop.candidates": candidates,
+        "stop.updates": updates,
+        "stop.minutes": minutes,
+        "stop.budget": budget,
+        "stop.target": target,
+        "staleness.max_staleness": max_staleness,
+    }
+    given: dict[str, object] = {key: value for key, value in changes.items() if value is not None}
+    raise typer.Exit(go_on(run, given, display))
+
+
+_NO_LIMIT = object()

@@ -1,0 +1,28 @@
+"""The seam to time, so that a whole run can be driven by a virtual clock."""
+
+import time
+from typing import Protocol
+
+import anyio
+
+
+class Clock(Protocol):
+    """Time as the runtime sees it."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class RealClock:
+    """The machine's clock."""
+
+    def now(self) -> float:
+        return time.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)

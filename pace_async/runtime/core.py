@@ -1,0 +1,131 @@
+"""The one place where a run's state changes: commit first, then change what is known, then show it.
+
+Search threads and the learning loop meet here and nowhere else. Waiting is on one broadcast: whoever changes the
+state wakes every waiter, and each looks again. Admission is first come, first served.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from pace_async.advise.base import Engine
+from pace_async.config import Config
+from pace_async.errors import InfrastructureFault
+from pace_async.evaluate.base import Evaluator
+from pace_async.events import Fact, FaultSeen, GroupShipped, LeaseOpened, Sight
+from pace_async.implement.base import Implementer
+from pace_async.learn.base import Learner
+from pace_async.observe.bus import Bus
+from pace_async.population.base import Population
+from pace_async.publish.base import Publisher
+from pace_async.runtime.clock import Clock
+from pace_async.runtime.state import RunState, Work
+from pace_async.runtime.stopping import Progress, Reason, reason_to_stop
+from pace_async.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The real or simulated other side of every seam. Without a learner nothing is trained."""
+
+    engine: Engine
+    implementer: Implementer
+    evaluator: Evaluator
+    population: Population
+    clock: Clock
+    learner: Learner | None
+    publisher: Publisher | None
+
+
+@dataclass(slots=True)
+class Core:
+    """State, seams, and the broadcast that ties the tasks of a run together."""
+
+    config: Config
+    task: Task
+    horizon: int
+    state: RunState
+    stages: Stages
+    bus: Bus
+    groups_folder: Path
+    shipped: GroupShipped | None = None
+    started: float = 0.0
+    stopping: Reason | None = None
+    engine_up: bool = True
+    _event: anyio.Event = field(default_factory=anyio.Event)
+    _queue: deque[int] = field(default_factory=deque[int])
+    _tickets: int = 0
+
+    async def record(self, *facts: Fact) -> None:
+        """Commit facts in one transaction, then show them."""
+        await self.stages.population.commit(*facts)
+        for fact in facts:
+            self.bus.publish(fact)
+
+    def show(self, sight: Sight) -> None:
+        """Show something that is not worth a row."""
+        self.bus.publish(sight)
+
+    def changed(self) -> None:
+        """Wake everything that waits for the state; decide whether the run ends."""
+        if self.stopping is None:
+            self.stopping = reason_to_stop(self.config.stop, self.progress(), self.task.spec.direction)
+        event, self._event = self._event, anyio.Event()
+        event.set()
+
+    def stop(self, reason: Reason) -> None:
+        """Open no further lease; what runs may finish."""
+        self.stopping = self.stopping or reason
+        self.changed()
+
+    def progress(self) -> Progress:
+        """What the stop rules look at."""
+        return Progress(
+            candidates=self.state.evaluated,
+            groups=self.state.groups - bool(self.state.training),
+            minutes=(self.stages.clock.now() - self.started) / 60,
+            spend_usd=self.state.spend_usd,
+            best=self.state.best.score if self.state.best else None,
+        )
+
+    async def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Return once `condition()` holds; it is looked at after every change."""
+        while not condition():
+            await self._event.wait()
+
+    async def admit(self, island: int) -> Work | None:
+        """The next lease for an island's thread, or None when the run is ending. What an earlier process left
+        unfinished on this island comes first."""
+        for place, work in enumerate(self.state.unfinished):
+            if work.island == island:
+                return self.state.unfinished.pop(place)
+        self._tickets += 1
+        ticket = self._tickets
+        self._queue.append(ticket)
+        try:
+            await self.wait_until(lambda: self.stopping is not None or (self._queue[0] == ticket and self._room()))
+            if self.stopping is not None:
+                return None
+            served = self.state.served
+            lease = self.state.open_lease()
+        finally:
+            self._queue.remove(ticket)
+            self.changed()
+        await self.record(LeaseOpened(lease.lease, island, lease.deadline, served, self.stages.clock.now()))
+        return Work(lease, island)
+
+    def _room(self) -> bool:
+        limit = self.config.stop.candidates
+        under_limit = limit is None or self.state.evaluated + len(self.state.running) < limit
+        return under_limit and self.state.may_admit()
+
+    async def fault(self, where: str, fault: InfrastructureFault, lease: int | None = None) -> None:
+        """Record that something outside failed."""
+        await self.record(FaultSeen(where, fault.kind, fault.detail, lease, self.stages.clock.now()))
+
+    def backoff(self, attempt: int) -> float:
+        """Seconds to wait before try `attempt` (from 1): doubling, at most 30."""
+        return min(30.0, self.config.faults.backoff_s * 2.0 ** (attempt - 1))

@@ -1,0 +1,52 @@
+"""Keeps the advisor engine alive: restarts it when it dies, and gives it the newest complete
+weights before it serves a token."""
+
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+
+from pace_async.errors import GaveUp, InfrastructureFault
+from pace_async.publish.base import Publisher
+from pace_async.runtime.core import Core
+
+
+class EngineProcess(Protocol):
+    """A managed engine."""
+
+    async def wait_died(self) -> None:
+        """Return when the process has ended by itself."""
+        ...
+
+    async def restart(self) -> None:
+        """Start it again. Raises InfrastructureFault if it does not come up in time."""
+        ...
+
+
+async def keep_engine(core: Core, engine: EngineProcess, publisher: Publisher | None) -> None:
+    """Run beside the search until cancelled. Raises GaveUp when the engine stays down beyond the patience set."""
+    while True:
+        await engine.wait_died()
+        core.engine_up = False
+        await core.fault("engine", InfrastructureFault("engine_died", "restarting it"))
+        with anyio.move_on_after(core.config.faults.patience_s) as patience:
+            await _revive(core, engine, publisher)
+        if patience.cancelled_caught:
+            seconds = core.config.faults.patience_s
+            raise GaveUp(f"The advisor engine stayed down for {seconds:.0f} s; its log is in the run's folder.")
+        core.engine_up = True
+        core.changed()
+
+
+async def _revive(core: Core, engine: EngineProcess, publisher: Publisher | None) -> None:
+    attempt = 0
+    while True:
+        try:
+            await engine.restart()
+            if core.state.weights is not None and publisher is not None:
+                await publisher.publish(core.state.learner, Path(core.state.weights))
+            return
+        except InfrastructureFault as fault:
+            attempt += 1
+            await core.fault("engine", fault)
+            await core.stages.clock.sleep(core.backoff(attempt))

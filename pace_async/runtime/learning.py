@@ -1,0 +1,186 @@
+"""The learning side: choose a group, train one step, publish, again. The only place that moves L and V.
+
+A group ends in one of two ways: trained (L + 1) or skipped (L stays). A learner or a push that fails is tried again on
+its own until the patience set is over; the same group given twice is trained once, by its digest.
+"""
+
+import random
+from pathlib import Path
+
+from pace_async.errors import GaveUp, InfrastructureFault, PaceBug
+from pace_async.events import GroupEnded, GroupShipped, LearnerStageChanged, VersionPublished
+from pace_async.learn.base import Learner, Step
+from pace_async.objectives import Collapsed, advantages, alpha_at
+from pace_async.publish.base import Publisher
+from pace_async.replay.group import Group, TrainedCall, TrainedRollout
+from pace_async.replay.groupfile import write_group
+from pace_async.runtime.core import Core
+from pace_async.runtime.state import Rollout
+from pace_async.runtime.stopping import trains_leftovers
+from pace_async.search.draws import derive
+
+
+async def learn_while_searching(core: Core, learner: Learner, publisher: Publisher) -> None:
+    """Run until no group will come any more. What an earlier process left half done comes first."""
+    if core.shipped is not None:
+        left, core.shipped = core.shipped, None
+        await finish_group(core, learner, left.number, left.update, left.leases, _group_path(core, left.number))
+    if core.state.served < core.state.learner:
+        await push(core, publisher)
+    core.changed()
+    while True:
+        core.show(LearnerStageChanged("waiting"))
+        await core.wait_until(lambda: core.state.choose_group() is not None or _is_over(core))
+        if _ends_now(core):
+            return
+        group = core.state.choose_group()
+        if group is None:
+            return
+        trained = await _consume(core, learner, group)
+        core.changed()
+        if trained:
+            await push(core, publisher)
+            core.changed()
+
+
+async def push(core: Core, publisher: Publisher) -> None:
+    """Publish the learner's version; tried again until it is served or patience ends. Raises GaveUp."""
+    if core.state.weights is None:
+        raise PaceBug(f"version {core.state.learner} has no weights to publish")
+    core.show(LearnerStageChanged("publish"))
+    attempt, since = 0, core.stages.clock.now()
+    while True:
+        try:
+            await core.wait_until(lambda: core.engine_up)
+            receipt = await publisher.publish(core.state.learner, Path(core.state.weights))
+            break
+        except InfrastructureFault as fault:
+            attempt += 1
+            await core.fault("publish", fault)
+            await _wait_or_give_up(core, since, attempt, "The advisor's new weights could not be published", fault)
+    await core.record(
+        VersionPublished(
+            receipt.version, receipt.seconds, receipt.paused_seconds, receipt.digests, core.stages.clock.now()
+        )
+    )
+    core.state.served = receipt.version
+
+
+async def _consume(core: Core, learner: Learner, group: tuple[Rollout, ...]) -> bool:
+    """Ship one group and see it to its end; whether it made a new version."""
+    config, state, now = core.config, core.state, core.stages.clock.now()
+    update = state.learner
+    staleness = tuple(update - rollout.oldest_version for rollout in group)
+    if max(staleness) > state.bound:
+        raise PaceBug(f"a rollout {max(staleness)} versions old was chosen for update {update}, bound {state.bound}")
+    alpha = alpha_at(state.groups, core.horizon)
+    rewards = rewards_for_training(core, group)
+    result = advantages(config.learner.objective, rewards, k=config.learner.k, alpha=alpha)
+    number = state.ship(group)
+    leases = tuple(rollout.lease.lease for rollout in group)
+    collapsed = isinstance(result, Collapsed)
+    digest, path = "", _group_path(core, number)
+    if not collapsed:
+        rollouts = tuple(
+            TrainedRollout(rollout.lease.lease, advantage, value, tuple(TrainedCall.of(call) for call in rollout.calls))
+            for rollout, advantage, value in zip(group, result, rewards, strict=True)
+        )
+        digest = write_group(path, Group(number, update, config.learner.objective, alpha, state.bound, rollouts))
+    shipped = GroupShipped(
+        number=number,
+        update=update,
+        leases=leases,
+        staleness=staleness,
+        rewards=tuple(rewards),
+        advantages=None if collapsed else tuple(result),
+        alpha=alpha,
+        digest=digest,
+        at=now,
+    )
+    if collapsed:
+        await core.record(shipped, _skipped(core, number, update, leases, f"{result.branch} branch collapsed"))
+        state.end_group(update, None)
+        return False
+    await core.record(shipped)
+    return await finish_group(core, learner, number, update, leases, path)
+
+
+async def finish_group(
+    core: Core, learner: Learner, number: int, update: int, leases: tuple[int, ...], path: Path
+) -> bool:
+    """See a shipped group to its end; whether it made a new version. Raises GaveUp."""
+    core.show(LearnerStageChanged("learn"))
+    attempt, since = 0, core.stages.clock.now()
+    while True:
+        try:
+            step: Step = await learner.train(path)
+            break
+        except InfrastructureFault as fault:
+            attempt += 1
+            await core.fault("learn", fault)
+            await _wait_or_give_up(core, since, attempt, "The learner could not train", fault)
+    if step.version == update:
+        await core.record(_skipped(core, number, update, leases, step.reason or "step discarded"))
+        core.state.end_group(update, None)
+        return False
+    if step.version != update + 1 or step.weights is None:
+        raise PaceBug(f"update {update} came back as version {step.version} with weights {step.weights}")
+    await core.record(
+        GroupEnded(
+            number=number,
+            update=update,
+            leases=leases,
+            closing="trained",
+            reason="",
+            version=step.version,
+            weights=str(step.weights),
+            metrics=step.metrics,
+            seconds=step.seconds,
+            at=core.stages.clock.now(),
+        )
+    )
+    core.state.end_group(step.version, str(step.weights))
+    return True
+
+
+def rewards_for_training(core: Core, group: tuple[Rollout, ...]) -> list[float]:
+    """The group's rewards, as floats; permuted within the group where the configuration asks for that control."""
+    rewards = [float(rollout.reward) for rollout in group]
+    if core.config.learner.shuffle_rewards:
+        random.Random(derive(core.config.seed, core.state.groups, "shuffle")).shuffle(rewards)
+    return rewards
+
+
+def _skipped(core: Core, number: int, update: int, leases: tuple[int, ...], reason: str) -> GroupEnded:
+    return GroupEnded(
+        number=number,
+        update=update,
+        leases=leases,
+        closing="skipped",
+        reason=reason,
+        version=update,
+        weights=None,
+        metrics={},
+        seconds=0.0,
+        at=core.stages.clock.now(),
+    )
+
+
+async def _wait_or_give_up(core: Core, since: float, attempt: int, what: str, fault: InfrastructureFault) -> None:
+    patience = core.config.faults.patience_s
+    if core.stages.clock.now() - since > patience:
+        raise GaveUp(f"{what} for {patience:.0f} s ({fault}); `pace resume` goes on from what is committed.")
+    await core.stages.clock.sleep(core.backoff(attempt))
+
+
+def _group_path(core: Core, number: int) -> Path:
+    return core.groups_folder / f"{number:06d}.npz"
+
+
+def _is_over(core: Core) -> bool:
+    """No further group can come: the run is ending and nothing is in flight."""
+    return _ends_now(core) or (core.stopping is not None and not core.state.running)
+
+
+def _ends_now(core: Core) -> bool:
+    return core.stopping is not None and not trains_leftovers(core.stopping)

@@ -1,0 +1,79 @@
+"""The state of a run, from its committed rows: the same for a fresh run and for one that is resumed.
+
+A complete lease goes back to the buffer, a decided one is implemented and evaluated without asking the advisor again,
+one that was only admitted starts over with its own seeds, a shipped group waits for its end. Each keeps its deadline.
+"""
+
+from dataclasses import dataclass
+
+from pace_async.config import Config
+from pace_async.errors import PaceBug
+from pace_async.events import Advised, GroupShipped
+from pace_async.population.record import OpenLease, RunRecord
+from pace_async.runtime.state import Decision, Rollout, RunState, Work
+from pace_async.search.islands import first_island
+from pace_async.search.state import Island, Member
+from pace_async.staleness.gate import Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """`state` to go on with, and the group, if any, whose end is not known."""
+
+    state: RunState
+    shipped: GroupShipped | None
+
+
+def restore(record: RunRecord, config: Config) -> Restored:
+    """Needs the score of the task's own program to be committed."""
+    if record.seed_program is None:
+        raise PaceBug("a run cannot go on before its seed program has been scored")
+    islands = {number: first_island(number, record.seed_program) for number in range(1, config.search.threads + 1)}
+    islands.update(record.islands)
+    state = RunState(
+        size=config.learner.group_size,
+        bound=config.bound,
+        islands=islands,
+        learner=record.version,
+        served=record.published,
+        groups=record.next_group - 1,
+        evaluated=record.candidates,
+        next_lease=record.next_lease,
+        spend_usd=record.spend_usd,
+        best=record.best,
+        weights=record.weights,
+    )
+    if len(record.shipped) > 1:
+        raise PaceBug("more than one group is in training")
+    in_training: list[Rollout] = []
+    for row in record.leases:
+        lease = Lease(row.deadline, row.lease)
+        if row.evaluated is not None and row.advice is not None:
+            rollout = Rollout(lease, row.advice.calls, row.evaluated.reward)
+            if row.stage == "shipped":
+                in_training.append(rollout)
+            else:
+                state.complete[row.lease] = rollout
+        else:
+            state.running[row.lease] = lease
+            state.unfinished.append(Work(lease, row.island, _decision(row, islands[row.island], record.seed_program)))
+    state.training = tuple(sorted(in_training, key=lambda rollout: rollout.lease.lease))
+    return Restored(state, record.shipped[0] if record.shipped else None)
+
+
+def _decision(row: OpenLease, island: Island, seed_program: Member) -> Decision | None:
+    if row.advice is None:
+        return None
+    advice: Advised = row.advice
+    known = {member.candidate: member for member in (*island.members, seed_program)}
+    parent = known.get(advice.parent)
+    if parent is None:
+        raise PaceBug(f"candidate {advice.parent}, parent of lease {row.lease}, is no member of island {row.island}")
+    return Decision(
+        parent=parent,
+        calls=advice.calls,
+        idea=advice.idea,
+        idea_text=next((idea.description for idea in island.ideas if idea.number == advice.idea), ""),
+        experiment=advice.experiment,
+        detail="" if advice.experiment is not None else "the answer could not be parsed",
+    )

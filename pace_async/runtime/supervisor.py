@@ -1,0 +1,66 @@
+"""Drives a run to its end: T search threads, one learning loop, the engine's keeper and the signals in one task group.
+
+Nothing here decides; it starts, waits, and writes down how the run ended. Ends by itself when a stop rule is met, what
+runs has finished and the groups that are complete have been trained.
+"""
+
+import anyio
+
+from pace_async.errors import PaceError
+from pace_async.events import RunStateChanged
+from pace_async.runtime.core import Core
+from pace_async.runtime.keeper import EngineProcess, keep_engine
+from pace_async.runtime.learning import learn_while_searching
+from pace_async.runtime.signals import obey_signals
+from pace_async.runtime.stopping import Reason
+from pace_async.runtime.thread import search_thread
+
+STATES: dict[Reason, str] = {"budget": "stopped_by_budget", "interrupted": "interrupted"}
+
+
+async def drive(core: Core, engine: EngineProcess | None = None, *, signals: bool = False) -> str:
+    """Run until it ends; the state it ended in. Raises GaveUp, or an ExceptionGroup for our own mistakes."""
+    core.started = core.stages.clock.now()
+    await core.record(RunStateChanged("running", "", core.started))
+    try:
+        with anyio.CancelScope() as scope:
+            await _search_and_learn(core, engine, scope, signals)
+        state = STATES.get(core.stopping or "interrupted", "done")
+        reason = core.stopping or ""
+    except* PaceError as errors:
+        first = _first(errors)
+        await core.record(RunStateChanged("gave_up", str(first), core.stages.clock.now()))
+        raise first from None
+    except* Exception as errors:
+        first = _first(errors)
+        await core.record(RunStateChanged("crashed", type(first).__name__, core.stages.clock.now()))
+        raise
+    await core.record(RunStateChanged(state, reason, core.stages.clock.now()))
+    return state
+
+
+async def _search_and_learn(core: Core, engine: EngineProcess | None, scope: anyio.CancelScope, signals: bool) -> None:
+    async with anyio.create_task_group() as beside:
+        if signals:
+            beside.start_soon(obey_signals, core, scope)
+        if engine is not None:
+            beside.start_soon(keep_engine, core, engine, core.stages.publisher)
+        if core.config.stop.minutes is not None:
+            beside.start_soon(_stop_in_time, core, core.config.stop.minutes)
+        async with anyio.create_task_group() as group:
+            for island in sorted(core.state.islands):
+                group.start_soon(search_thread, core, island)
+            if core.stages.learner is not None and core.stages.publisher is not None:
+                group.start_soon(learn_while_searching, core, core.stages.learner, core.stages.publisher)
+        beside.cancel_scope.cancel()
+
+
+async def _stop_in_time(core: Core, minutes: float) -> None:
+    await core.stages.clock.sleep(minutes * 60)
+    core.stop("minutes")
+
+
+def _first(errors: BaseExceptionGroup[Exception]) -> Exception:
+    """The first of the errors that ended the run, out of whatever groups it stands in."""
+    found = errors.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found

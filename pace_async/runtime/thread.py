@@ -1,0 +1,182 @@
+"""One search thread: lease, advise, implement, evaluate, reward, again. One thread is one island.
+
+A fault of the candidate is a complete rollout with reward -1. A fault of the infrastructure is retried and, when it
+stays, closes the lease as aborted: it is never a reward. Every stage is committed when it ends.
+"""
+
+from pace_async.advise.advisor import Advice, Sampling, advise
+from pace_async.errors import CandidateFault, InfrastructureFault
+from pace_async.evaluate.base import Evaluation
+from pace_async.events import Advised, Evaluated, LeaseAborted, LeaseReleased, Outcome, StageChanged
+from pace_async.implement.base import Experiment, Implemented
+from pace_async.reward import reward
+from pace_async.runtime.core import Core
+from pace_async.runtime.state import Decision, Rollout, Work
+from pace_async.search.draws import generator
+from pace_async.search.islands import after_advice, after_evaluation, context_of
+from pace_async.search.parents import choose_parent
+from pace_async.search.state import Member, SearchContext, Trial
+from pace_async.task import better, program_hash
+
+
+async def search_thread(core: Core, island: int) -> None:
+    """Make rollouts on one island until the run ends."""
+    while True:
+        core.show(StageChanged(island, None, "waiting"))
+        work = await core.admit(island)
+        if work is None:
+            return
+        try:
+            await _try_out(core, work, work.decision or await _decide(core, work))
+        except InfrastructureFault as fault:
+            await core.record(LeaseAborted(work.lease.lease, island, fault.kind, fault.detail, core.stages.clock.now()))
+            core.state.close(work.lease.lease)
+        core.changed()
+
+
+async def _decide(core: Core, work: Work) -> Decision:
+    """Choose a parent and ask the advisor what to do to it."""
+    lease, island = work.lease.lease, core.state.islands[work.island]
+    search, spec = core.config.search, core.task.spec
+    core.show(StageChanged(work.island, lease, "advise"))
+    draw = generator(core.config.seed, lease, "parent")
+    parent = choose_parent(
+        island.members, spec.direction, draw, size=search.tournament_size, pool=search.tournament_pool
+    )
+    advice = await _ask(core, lease, context_of(island, parent, spec.direction), island.next_idea)
+    await core.record(
+        Advised(
+            lease=lease,
+            island=work.island,
+            parent=parent.candidate,
+            calls=advice.calls,
+            ideas=advice.notes,
+            idea=advice.idea,
+            experiment=advice.experiment,
+            at=core.stages.clock.now(),
+        )
+    )
+    core.state.islands[work.island] = after_advice(island, advice.pool, advice.next_idea)
+    return Decision(
+        parent=parent,
+        calls=advice.calls,
+        idea=advice.idea,
+        idea_text=next((idea.description for idea in advice.pool if idea.number == advice.idea), ""),
+        experiment=advice.experiment,
+        detail=advice.unparsed or "",
+    )
+
+
+async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -> Advice:
+    """The advisor's answer; asked again while the engine fails, at most as often as the configuration says."""
+    config = core.config
+    sampling = Sampling(
+        seed=config.seed,
+        max_tokens=config.advisor.max_tokens,
+        temperature=config.advisor.temperature,
+        ideas_kept=config.search.ideas_kept,
+        trials_shown=config.search.trials_shown,
+    )
+    attempt = 0
+    while True:
+        await core.wait_until(lambda: core.engine_up)
+        served = core.state.served
+        try:
+            advice = await advise(
+                core.stages.engine, core.task, context, lease=lease, next_idea=next_idea, sampling=sampling
+            )
+            oldest = min(call.oldest_version for call in advice.calls)
+            if oldest < served:
+                raise InfrastructureFault("old_weights", f"version {oldest} answered after {served} was published")
+            return advice
+        except InfrastructureFault as fault:
+            attempt += 1
+            await core.fault("advise", fault, lease)
+            if attempt > config.faults.retries:
+                raise
+            await core.stages.clock.sleep(core.backoff(attempt))
+
+
+async def _try_out(core: Core, work: Work, decision: Decision) -> None:
+    """Implement and evaluate what was decided; the rollout is complete afterwards."""
+    lease, spec = work.lease.lease, core.task.spec
+    implemented: Implemented | None = None
+    try:
+        if decision.experiment is None:
+            raise CandidateFault("unparsed", decision.detail)
+        core.show(StageChanged(work.island, lease, "implement"))
+        experiment = Experiment(lease=lease, idea=decision.idea_text, description=decision.experiment)
+        implemented = await core.stages.implementer.implement(core.task, decision.parent, experiment)
+        core.show(StageChanged(work.island, lease, "evaluate"))
+        evaluation = await core.stages.evaluator.evaluate(implemented.program, core.config.evaluation.seed)
+        if evaluation.outcome == "infrastructure_error":
+            raise InfrastructureFault("evaluation", evaluation.detail)
+    except CandidateFault as fault:
+        evaluation = Evaluation(outcome=_outcome(fault), score=None, seconds=0.0, detail=fault.detail)
+    await _complete(core, work, decision, implemented, evaluation, spec.direction)
+
+
+async def _complete(
+    core: Core,
+    work: Work,
+    decision: Decision,
+    implemented: Implemented | None,
+    evaluation: Evaluation,
+    direction: str,
+) -> None:
+    lease, state, config = work.lease.lease, core.state, core.config
+    bounds = core.task.spec.bounds
+    value = reward(
+        evaluation.score,
+        direction=direction,
+        lower=bounds.lower,
+        upper=bounds.upper,
+        scale=config.reward.scale,
+        exponent=config.reward.exponent,
+    )
+    program = implemented.program if implemented else None
+    now = core.stages.clock.now()
+    ended = Evaluated(
+        lease=lease,
+        island=work.island,
+        parent=decision.parent.candidate,
+        program=program,
+        program_hash=program_hash(program) if program is not None else None,
+        outcome=evaluation.outcome,
+        detail=evaluation.detail,
+        score=evaluation.score,
+        reward=value,
+        metrics=evaluation.metrics,
+        seconds=evaluation.seconds,
+        memoised=evaluation.memoised,
+        mechanism=implemented.mechanism if implemented else None,
+        at=now,
+    )
+    untrained = () if core.stages.learner else (LeaseReleased(lease, "skipped", now),)
+    await core.record(*(implemented.calls if implemented else ()), ended, *untrained)
+    state.evaluated += 1
+    state.spend_usd += sum(call.cost_usd for call in implemented.calls) if implemented else 0.0
+    member = None
+    if program is not None and evaluation.score is not None:
+        member = Member(candidate=lease, program=program, score=evaluation.score)
+        if state.best is None or better(direction, member.score, state.best.score):
+            state.best = member
+    trial = None
+    if decision.experiment is not None:
+        trial = Trial(lease, decision.experiment, evaluation.outcome, evaluation.score)
+    state.islands[work.island] = after_evaluation(
+        state.islands[work.island],
+        idea=decision.idea,
+        trial=trial,
+        member=member,
+        direction=direction,
+        kept=config.search.members_kept,
+    )
+    state.finish(Rollout(work.lease, decision.calls, value))
+    if core.stages.learner is None:
+        state.close(lease)
+
+
+def _outcome(fault: CandidateFault) -> Outcome:
+    known: dict[str, Outcome] = {"unparsed": "unparsed", "unchanged": "unchanged"}
+    return known.get(fault.kind, "not_implemented")

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Make .venv with pinned packages, and install bubblewrap where that is possible. `setup.sh dev` adds the tools for tests.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+extras=${1:+[$1]}
+
+as_root() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+install_debian() {
+    apt-get install -y -q "$@" >/dev/null 2>&1 || { apt-get update -q >/dev/null 2>&1 && apt-get install -y -q "$@" >/dev/null; }
+}
+
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+    echo "pace needs Python 3.11 or newer; '$python' is $("$python" --version). Name another: make PYTHON=python3.12 ..." >&2
+    exit 2
+}
+if [ ! -x .venv/bin/python ]; then
+    if ! "$python" -m venv .venv 2>/dev/null; then
+        rm -rf .venv
+        as_root || { echo "Python's venv module is missing: apt install python3-venv" >&2; exit 2; }
+        install_debian python3-venv
+        "$python" -m venv .venv
+    fi
+fi
+echo "installing pinned packages into .venv (a few minutes the first time)"
+.venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".$extras"
+if ! command -v bwrap >/dev/null; then
+    if as_root && install_debian bubblewrap; then
+        echo "installed bubblewrap: candidates run in namespaces of their own"
+    else
+        echo "bubblewrap is not installed (apt install bubblewrap): candidates run in a lower sandbox tier, see 'pace doctor'"
+    fi
+fi

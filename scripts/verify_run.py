@@ -1,0 +1,52 @@
+"""Check what a finished run's database says against what was asked of it; every figure is read with plain sqlite3.
+
+python scripts/verify_run.py runs/circle_packing-1 --candidates 160 --groups 15 --max-staleness 2 --best 2.55
+"""
+
+import argparse
+import sqlite3
+import sys
+from pathlib import Path
+
+
+def main() -> int:
+    """Print each figure; exit status 1 if one falls short."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--candidates", type=int, default=1)
+    parser.add_argument("--groups", type=int, default=0)
+    parser.add_argument("--max-staleness", type=int, default=2)
+    parser.add_argument("--best", type=float, default=None)
+    wanted = parser.parse_args()
+    database = sqlite3.connect(f"file:{wanted.run / 'population.db'}?mode=ro", uri=True)
+
+    def one(sql: str) -> float:
+        value = database.execute(sql).fetchone()[0]
+        return 0 if value is None else value
+
+    candidates = one("select count(*) from candidates where lease is not null")
+    trained = one("select count(*) from groups where state = 'trained'")
+    published = one("select count(*) from versions where state = 'published' and version > 0")
+    used = one("select count(distinct oldest_version) from advisor_calls where oldest_version > 0")
+    stalest = one("select max(staleness) from leases where state = 'trained'")
+    leases = one("select count(*) from leases")
+    closed = one("select count(*) from leases where state in ('trained','skipped','aborted','expired','open')")
+    twice = one("select count(*) from (select 1 from leases where state = 'trained' group by id having count(*) > 1)")
+    best = one("select max(score) from candidates")
+    checks = [
+        ("candidates", candidates, candidates >= wanted.candidates),
+        ("groups trained", trained, trained >= wanted.groups),
+        ("versions published", published, published == trained),
+        ("later versions that sampled", used, used >= min(1, wanted.groups)),
+        ("stalest trained", stalest, stalest <= wanted.max_staleness),
+        ("admitted = trained + skipped + aborted + expired + open", leases, leases == closed),
+        ("trained twice", twice, twice == 0),
+        ("best score", best, wanted.best is None or best >= wanted.best),
+    ]
+    for name, value, holds in checks:
+        sys.stdout.write(f"{'ok ' if holds else 'BAD'}  {name}: {value:g}\n")
+    return 0 if all(holds for _, _, holds in checks) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
