@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 COMPLETE = "COMPLETE"
+_LONGEST_HEADER = 100_000_000
 
 
 def is_complete(folder: Path) -> bool:
@@ -56,14 +57,18 @@ def checkpoint_digests(folder: Path) -> dict[str, str]:
     """Tensor name to digest, over every safetensors file of a checkpoint. Raises ValueError for a damaged file."""
     digests: dict[str, str] = {}
     for file in sorted(folder.glob("*.safetensors")):
-        for name, dtype, shape, data in _tensors(file):
+        for name, dtype, shape, data in tensors(file):
             digests[name] = tensor_digest(dtype, shape, data)
     return digests
 
 
-def _tensors(file: Path) -> Iterator[tuple[str, str, tuple[int, ...], bytes]]:
+def tensors(file: Path) -> Iterator[tuple[str, str, tuple[int, ...], bytes]]:
+    """Name, type, shape and raw bytes of each tensor of a safetensors file. Raises ValueError if it is cut short."""
     with file.open("rb") as stream:
-        (length,) = struct.unpack("<Q", stream.read(8))
+        head = stream.read(8)
+        length = struct.unpack("<Q", head)[0] if len(head) == 8 else 0
+        if not 0 < length <= _LONGEST_HEADER:
+            raise ValueError(f"{file} is no safetensors file")
         header = cast("dict[str, Any]", json.loads(stream.read(length)))
         base = 8 + length
         for name, entry in header.items():

@@ -1,0 +1,143 @@
+"""The embedded engine: a child process that serves one model with transformers.
+
+    python -m pace_async.advise.engines.embedded --model DIR --port 0 --version 0
+
+On 127.0.0.1 only. When it serves it prints one line {"ready": true, "port": P} on standard output; where it cannot,
+{"ready": false, "error": "…"}, and ends with 1. It ends when its standard input closes or its parent dies, at once:
+it holds nothing that must be saved. Weights are fp32, loaded by the same code that loads a pushed version.
+"""
+
+import argparse
+import json
+import os
+import socket
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+from pace_async.children import die_with_parent
+
+
+def main() -> None:
+    die_with_parent()
+    arguments = _arguments()
+    threading.Thread(target=_end_with_stdin, daemon=True).start()
+    try:
+        listener = _listener(arguments.port)
+        serve = _prepare(arguments, listener)
+    except Exception as error:
+        traceback.print_exc()
+        _say({"ready": False, "error": f"{type(error).__name__}: {error}"})
+        sys.exit(1)
+    serve()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="pace_async.advise.engines.embedded")
+    parser.add_argument("--model", type=Path, required=True, help="model directory")
+    parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one")
+    parser.add_argument("--version", default="0", help="label of the weights in the model directory")
+    parser.add_argument("--max-rows", type=int, default=32, help="answers generated at once")
+    parser.add_argument("--threads", type=int, default=1, help="threads of one tensor operation")
+    parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    return parser.parse_args()
+
+
+def _prepare(arguments: argparse.Namespace, listener: socket.socket) -> Any:
+    """Everything up to serving; raises for a model directory that cannot be served."""
+    import torch
+    import transformers
+    import uvicorn
+
+    from pace_async.advise.engines.batcher import Batcher
+    from pace_async.advise.engines.server import build_app
+
+    torch.set_num_threads(arguments.threads)
+    device = arguments.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = load_model(arguments.model, device)
+    batcher = Batcher(
+        model,
+        end_ids=end_token_ids(arguments.model, model),
+        max_rows=arguments.max_rows,
+        threads=arguments.threads,
+        version=arguments.version,
+    )
+    tokenizer = cast("Any", transformers.AutoTokenizer).from_pretrained(arguments.model)
+    text = model.config.get_text_config()
+    app = build_app(
+        batcher,
+        tokenizer,
+        name=arguments.model.name,
+        vocabulary=text.vocab_size,
+        max_model_len=text.max_position_embeddings,
+    )
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+    )
+
+    def serve() -> None:
+        threading.Thread(target=_decode, args=(batcher,), daemon=True).start()
+        _say({"ready": True, "port": listener.getsockname()[1]})
+        server.run(sockets=[listener])
+
+    return serve
+
+
+def load_model(folder: Path, device: str) -> Any:
+    """The causal LM of `folder`, fp32, every tensor proven to be loaded. Raises OSError or ValueError."""
+    import torch
+    import transformers
+
+    from pace_async.advise.engines.load import load_checkpoint
+
+    config = cast("Any", transformers.AutoConfig).from_pretrained(folder)
+    auto = cast("Any", transformers.AutoModelForCausalLM)
+    model = auto.from_config(config, dtype=torch.float32, attn_implementation="sdpa")
+    model.requires_grad_(False).eval()
+    load_checkpoint(model, folder)
+    return model.to(device)
+
+
+def end_token_ids(folder: Path, model: Any) -> frozenset[int]:
+    """Tokens after which an answer ends: of generation_config.json where there is one, else of the model."""
+    ids: int | list[int] | None = model.config.get_text_config().eos_token_id
+    file = folder / "generation_config.json"
+    if file.is_file():
+        ids = json.loads(file.read_text()).get("eos_token_id", ids)
+    return frozenset(ids if isinstance(ids, list) else () if ids is None else (ids,))
+
+
+def _listener(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    listener.listen(128)
+    return listener
+
+
+def _decode(batcher: Any) -> NoReturn:
+    """A loop that fails takes the process with it: the runtime restarts the engine."""
+    try:
+        batcher.run()
+    finally:
+        traceback.print_exc()
+        os._exit(70)
+
+
+def _end_with_stdin() -> NoReturn:
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+def _say(line: dict[str, object]) -> None:
+    """The one line of standard output; whatever is printed later goes to the log."""
+    print(json.dumps(line), flush=True)
+    os.dup2(2, 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""The embedded engine's HTTP face: `wire`'s paths over one `Batcher`.
+
+Every answer of 400 and above has the body {"error": {"message", "type", "code"}}. A request whose client has gone is
+dropped from the batch. Nothing here touches the model: every such call is handed to the batcher's thread.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import anyio
+from pydantic import BaseModel, ValidationError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from pace_async.advise.engines import wire
+from pace_async.advise.engines.batcher import Batcher, NotFinite, NotNow, Sampled
+from pace_async.advise.engines.load import BadCheckpoint
+
+T = TypeVar("T")
+Body = TypeVar("Body", bound=BaseModel)
+
+
+class Refused(ValueError):
+    """The request itself is wrong."""
+
+
+def build_app(batcher: Batcher, tokenizer: Any, *, name: str, vocabulary: int, max_model_len: int) -> Starlette:
+    """`tokenizer` as transformers makes it; `name` is what /v1/models says; `vocabulary` is how many token ids the
+    model knows; `max_model_len` is in tokens."""
+    face = _Face(batcher, tokenizer, name, vocabulary, max_model_len)
+    routes = {
+        "POST": {
+            "/inference/v1/generate": face.generate,
+            "/tokenize": face.tokenize,
+            "/detokenize": face.detokenize,
+            "/pause": face.pause,
+            "/resume": face.resume,
+            "/init_weight_transfer_engine": face.init,
+            "/start_weight_update": face.start,
+            "/update_weights": face.update,
+            "/finish_weight_update": face.finish,
+            "/collective_rpc": face.rpc,
+            "/reset_prefix_cache": face.reset_prefix_cache,
+        },
+        "GET": {
+            "/health": face.health,
+            "/v1/models": face.models,
+            "/is_paused": face.is_paused,
+            "/weight_info": face.weight_info,
+        },
+    }
+    return Starlette(
+        routes=[
+            Route(path, _answering(handler), methods=[method])
+            for method, handlers in routes.items()
+            for path, handler in handlers.items()
+        ]
+    )
+
+
+class _Face:
+    def __init__(self, batcher: Batcher, tokenizer: Any, name: str, vocabulary: int, max_model_len: int) -> None:
+        self.batcher = batcher
+        self.tokenizer = tokenizer
+        self.name = name
+        self.vocabulary = vocabulary
+        self.max_model_len = max_model_len
+
+    async def generate(self, request: Request) -> Response:
+        asked = await _body(request, wire.GenerateRequest)
+        parameters = asked.sampling_params
+        room = self.max_model_len - len(asked.token_ids)
+        if room < 1:
+            raise Refused(f"the prompt has {len(asked.token_ids)} tokens; at most {self.max_model_len - 1} fit")
+        if not all(0 <= token < self.vocabulary for token in asked.token_ids):
+            raise Refused(f"token ids must lie in [0, {self.vocabulary})")
+        future = self.batcher.submit(
+            asked.token_ids,
+            max_tokens=min(parameters.max_tokens, room),
+            temperature=parameters.temperature,
+            seed=parameters.seed if parameters.seed is not None else uuid4().int >> 65,
+        )
+        sampled = await _unless_gone(request, future)
+        if sampled is None:
+            return Response(status_code=499)
+        return JSONResponse(_generate_answer(asked.request_id or uuid4().hex, sampled))
+
+    async def tokenize(self, request: Request) -> Response:
+        asked = await _body(request, wire.TokenizeRequest)
+        ids: list[int] = self.tokenizer.encode(asked.prompt, add_special_tokens=asked.add_special_tokens)
+        return JSONResponse({"count": len(ids), "max_model_len": self.max_model_len, "tokens": ids})
+
+    async def detokenize(self, request: Request) -> Response:
+        asked = await _body(request, wire.DetokenizeRequest)
+        return JSONResponse({"prompt": self.tokenizer.decode(asked.tokens)})
+
+    async def pause(self, request: Request) -> Response:
+        if request.query_params.get("mode") != "keep":
+            raise Refused("pause takes mode=keep only: running requests are kept")
+        if request.query_params.get("clear_cache", "true") != "true":
+            raise Refused("pause takes clear_cache=true only: new weights never see keys and values of old ones")
+        await self._call(self.batcher.pause)
+        return JSONResponse({"status": "paused"})
+
+    async def resume(self, request: Request) -> Response:
+        await self._call(self.batcher.resume)
+        return JSONResponse({"status": "resumed"})
+
+    async def is_paused(self, request: Request) -> Response:
+        return JSONResponse({"is_paused": self.batcher.paused})
+
+    async def init(self, request: Request) -> Response:
+        await _body(request, wire.InitRequest)
+        return JSONResponse({"message": "Weight transfer initialized"})
+
+    async def start(self, request: Request) -> Response:
+        await self._call(self.batcher.start_update)
+        return JSONResponse({"message": "Weight update started"})
+
+    async def update(self, request: Request) -> Response:
+        folder = Path((await _body(request, wire.UpdateRequest)).update_info.path)
+        await self._call(lambda: self.batcher.load(folder))
+        return JSONResponse({"message": "Weights updated"})
+
+    async def finish(self, request: Request) -> Response:
+        version = (await _body(request, wire.FinishRequest)).weight_version
+        await self._call(lambda: self.batcher.finish_update(version))
+        return JSONResponse({"message": "Weight update finished"})
+
+    async def rpc(self, request: Request) -> Response:
+        await _body(request, wire.RpcRequest)
+        return JSONResponse({"results": [await self._call(self.batcher.loaded_digests)]})
+
+    async def weight_info(self, request: Request) -> Response:
+        return JSONResponse({"weight_version": self.batcher.version})
+
+    async def reset_prefix_cache(self, request: Request) -> Response:
+        return JSONResponse({"success": True})  # no prefix is ever kept, so there is none to forget
+
+    async def health(self, request: Request) -> Response:
+        return Response(status_code=200)
+
+    async def models(self, request: Request) -> Response:
+        card = {"id": self.name, "object": "model", "owned_by": "pace", "max_model_len": self.max_model_len}
+        return JSONResponse({"object": "list", "data": [card]})
+
+    async def _call(self, action: Callable[[], T]) -> T:
+        return await asyncio.wrap_future(self.batcher.call(action))
+
+
+def _generate_answer(request_id: str, sampled: Sampled) -> dict[str, Any]:
+    content = [
+        {"token_id": token, "logprob": logprob}
+        for token, logprob in zip(sampled.token_ids, sampled.logprobs, strict=True)
+    ]
+    choice = {
+        "index": 0,
+        "finish_reason": sampled.finish,
+        "token_ids": sampled.token_ids,
+        "logprobs": {"content": content},
+        "weight_versions": [{"version": v, "start": start, "end": end} for v, start, end in sampled.spans],
+    }
+    return {"request_id": request_id, "choices": [choice]}
+
+
+async def _body(request: Request, model: type[Body]) -> Body:
+    try:
+        return model.model_validate_json(await request.body())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise Refused(f"{where}: {first['msg']}") from None
+
+
+async def _unless_gone(request: Request, future: "Future[T]") -> T | None:
+    """The future's result; None, with the future cancelled, where the client closes its connection first."""
+    wrapped = asyncio.wrap_future(future)
+    async with anyio.create_task_group() as tasks:
+
+        async def watch() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(watch)
+        await asyncio.wait([wrapped])
+        tasks.cancel_scope.cancel()
+    if wrapped.done():
+        return wrapped.result()
+    future.cancel()
+    return None
+
+
+def _answering(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """What goes wrong becomes an answer with the status that tells whose fault it was."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except (Refused, BadCheckpoint) as error:
+            return _error(400, error)
+        except NotNow as error:
+            return _error(409, error)
+        except NotFinite as error:
+            return _error(500, error)
+
+    return answer
+
+
+def _error(code: int, error: BaseException) -> Response:
+    return JSONResponse(
+        {"error": {"message": str(error), "type": type(error).__name__, "code": code}}, status_code=code
+    )

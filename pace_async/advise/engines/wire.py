@@ -1,0 +1,126 @@
+"""The subset of vLLM 0.32's HTTP protocol that pace speaks, as values; client and embedded engine share it.
+
+    POST /inference/v1/generate     token ids in, token ids, logprobs and weight-version spans out
+    POST /tokenize /detokenize      text to ids and back (special tokens are kept in the text)
+    GET  /health /v1/models
+    POST /pause?mode=keep&clear_cache=true    GET /is_paused    POST /resume
+    POST /init_weight_transfer_engine /start_weight_update /update_weights /finish_weight_update
+    POST /collective_rpc {"method": "weight_receipt"}   → {"results": [{tensor name: digest}, …]}, one for each worker
+    GET  /weight_info               POST /reset_prefix_cache
+
+Requests refuse a field they do not know (it would be ignored silently); answers may carry more than is read here.
+Not a general client: sampling is from the whole distribution (top-p 1), and one answer is given for each request.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class SamplingParams(_Request):
+    """How to sample. `logprobs` 0 asks for the sampled token's own."""
+
+    max_tokens: int = Field(ge=1)
+    temperature: float = Field(default=1.0, gt=0)
+    seed: int | None = Field(default=None, ge=0, lt=2**63)
+    logprobs: Literal[0] = 0
+    top_p: Literal[1] = 1
+    top_k: Literal[0, -1] = 0
+    n: Literal[1] = 1
+
+
+class GenerateRequest(_Request):
+    """One prompt as token ids."""
+
+    token_ids: list[int] = Field(min_length=1)
+    sampling_params: SamplingParams
+    model: str | None = None
+    request_id: str | None = None
+    stream: Literal[False] = False
+
+
+class TokenLogprob(_Answer):
+    token_id: int
+    logprob: float
+
+
+class Logprobs(_Answer):
+    content: list[TokenLogprob]
+
+
+class VersionSpan(_Answer):
+    """Completion tokens [start, end) were sampled by the weights labelled `version`."""
+
+    version: str
+    start: int
+    end: int
+
+
+class Choice(_Answer):
+    index: int
+    finish_reason: str
+    token_ids: list[int]
+    logprobs: Logprobs
+    weight_versions: list[VersionSpan]
+
+
+class GenerateAnswer(_Answer):
+    request_id: str
+    choices: list[Choice]
+
+
+class TokenizeRequest(_Request):
+    prompt: str
+    add_special_tokens: bool = True
+    model: str | None = None
+
+
+class TokenizeAnswer(_Answer):
+    count: int
+    max_model_len: int
+    tokens: list[int]
+
+
+class DetokenizeRequest(_Request):
+    tokens: list[int]
+    model: str | None = None
+
+
+class DetokenizeAnswer(_Answer):
+    prompt: str
+
+
+class InitRequest(_Request):
+    """The file backend needs nothing to be initialised."""
+
+    init_info: dict[str, str]
+
+
+class FileUpdate(_Request):
+    """`path`: a checkpoint directory with safetensors files, as the engine sees it."""
+
+    path: str
+
+
+class UpdateRequest(_Request):
+    update_info: FileUpdate
+
+
+class FinishRequest(_Request):
+    weight_version: str
+
+
+class RpcRequest(_Request):
+    method: Literal["weight_receipt"]
+
+
+class WeightInfo(_Answer):
+    weight_version: str
