@@ -1,0 +1,34 @@
+"""A process that writes rollouts until it is killed: `python -m tests.population_child DATABASE [LIMIT]`.
+
+It prints the id of each pair of leases once their commit is acknowledged, so whoever reads knows what must be there.
+With a LIMIT in bytes no file of its own may grow beyond that: to the database this is a full disk; it then prints the
+sentence that a person would see.
+"""
+
+import resource
+import sys
+
+import anyio
+
+from pace_async.errors import GaveUp
+from pace_async.population.store import Store
+from tests.population_facts import rollout
+
+
+async def main(database: str, limit: int | None) -> None:
+    async with Store.open(database, create=False) as store:
+        lease = (await store.load()).next_lease
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        while True:
+            try:
+                await store.commit(*rollout(lease, lease % 4), *rollout(lease + 1, (lease + 1) % 4))
+            except GaveUp as error:
+                print(error, flush=True)
+                return
+            print(lease, flush=True)
+            lease += 2
+
+
+if __name__ == "__main__":
+    anyio.run(main, sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else None)

@@ -1,0 +1,175 @@
+"""What was acknowledged is there: after kill -9, cancellation, a full disk, a held lock, and for every reader."""
+
+import asyncio
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from pace_async.children import clean_environment
+from pace_async.errors import GaveUp
+from pace_async.events import RunStateChanged
+from pace_async.population import connect
+from pace_async.population.reader import open_readonly
+from pace_async.population.store import Store
+from tests.population_facts import fresh, opened, rollout
+
+pytestmark = pytest.mark.anyio
+CHECKOUT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def _child(database: Path, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.population_child", str(database), *more]
+    return subprocess.Popen(
+        command, cwd=CHECKOUT, env=clean_environment(), stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+async def test_no_acknowledged_row_is_lost_to_kill_9(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        database = store.path
+    acknowledged: list[int] = []
+    for goal in (1, 40, 7):
+        process = await anyio.to_thread.run_sync(_child, database)
+        assert process.stdout is not None
+        for _ in range(goal):
+            acknowledged.append(int(process.stdout.readline()))
+        os.killpg(process.pid, signal.SIGKILL)
+        acknowledged += [int(line) for line in process.stdout.read().splitlines()]
+        process.stdout.close()
+        assert process.wait() == -signal.SIGKILL
+        with open_readonly(database) as reader:
+            kept = {row["candidate"] for row in reader.query("SELECT candidate FROM candidates")}
+            assert {lease + i for lease in acknowledged for i in (0, 1)} <= kept
+            assert kept == set(range(max(kept) + 1)), "a commit of two rollouts was kept by half, or an id was skipped"
+            assert max(kept) % 2 == 0
+            assert reader.check() == ()
+    assert len(acknowledged) >= 48
+    async with Store.open(database, create=False) as store:
+        record = await store.load()
+        assert record.candidates == record.next_lease - 1 >= 2 * len(acknowledged)
+
+
+async def test_a_full_disk_ends_the_run_with_a_sentence_and_loses_nothing(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        database = store.path
+    process = await anyio.to_thread.run_sync(_child, database, "1000000")
+    assert process.stdout is not None
+    *acknowledged, sentence = process.stdout.read().splitlines()
+    process.stdout.close()
+    assert process.wait() == 0
+    assert "cannot be written" in sentence
+    assert "nothing acknowledged is lost" in sentence
+    assert len(acknowledged) > 10
+    async with Store.open(database, create=False) as store:
+        record = await store.load()
+        assert record.candidates == 2 * len(acknowledged)
+        await store.commit(*rollout(record.next_lease))
+
+
+async def test_cancelling_the_caller_does_not_cut_a_commit_short(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        for lease in range(1, 20):
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                await store.commit(*rollout(lease))
+                await anyio.lowlevel.checkpoint()
+            assert scope.cancelled_caught
+        assert (await store.load()).candidates == 19
+
+
+async def test_a_storm_of_cancelled_tasks_leaves_each_transaction_whole_and_the_store_usable(tmp_path: Path) -> None:
+    draw = random.Random(3)
+    async with fresh(tmp_path) as store:
+        for lease in range(1, 81, 2):
+            task = asyncio.ensure_future(store.commit(*rollout(lease), *rollout(lease + 1)))
+            for _ in range(draw.randrange(3000)):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+        kept = {row["candidate"] for row in await store.query("SELECT candidate FROM candidates")} - {0}
+        assert all((lease in kept) == (lease + 1 in kept) for lease in range(1, 81, 2))
+        await store.commit(*rollout(101))
+        assert (await store.load()).candidates == len(kept) + 1
+    with open_readonly(tmp_path / "population.db") as reader:
+        assert reader.check() == ()
+
+
+async def test_commits_asked_for_at_once_are_made_one_after_the_other(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        async with anyio.create_task_group() as tasks:
+            for lease in range(1, 41):
+                tasks.start_soon(store.commit, *rollout(lease))
+        record = await store.load()
+    assert (record.candidates, record.next_lease) == (40, 41)
+
+
+async def test_readers_in_other_threads_always_see_whole_moments_of_a_run_that_is_written(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        database, done = store.path, threading.Event()
+        looked = [0, 0, 0]
+
+        def watch(number: int) -> None:
+            with open_readonly(database) as reader:
+                last = 0
+                while not (done.is_set() and looked[number]):
+                    status = reader.status()
+                    assert status["admitted"] == status["candidates"] + 1 >= last
+                    last = status["admitted"]
+                    looked[number] += 1
+
+        await store.commit(opened(1))
+        async with anyio.create_task_group() as tasks:
+            for number in range(3):
+                tasks.start_soon(anyio.to_thread.run_sync, watch, number)
+            for lease in range(2, 30):
+                await store.commit(*rollout(lease, 2))
+            done.set()
+    assert min(looked) >= 1
+
+
+async def test_a_commit_waits_while_another_process_holds_the_database(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        other = sqlite3.connect(store.path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(store.commit, opened(1))
+            assert (await store.load()).admitted == 0
+            other.execute("COMMIT")
+        other.close()
+        assert (await store.load()).admitted == 1
+
+
+async def test_a_database_that_stays_locked_ends_the_run_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "BUSY_TIMEOUT_S", 0.05)
+    async with fresh(tmp_path) as store:
+        other = sqlite3.connect(store.path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(GaveUp, match="cannot be written \\(database is locked\\)"):
+            await store.commit(opened(1))
+        other.execute("ROLLBACK")
+        other.close()
+        await store.commit(opened(1), RunStateChanged("interrupted", "", 1.0))
+        assert (await store.load()).admitted == 1
+
+
+async def test_the_writer_syncs_every_commit_and_enforces_references(tmp_path: Path) -> None:
+    names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+    async with fresh(tmp_path) as store, store._writer.connect() as connection:  # pyright: ignore[reportPrivateUsage]
+        pragmas = [(await connection.exec_driver_sql(f"PRAGMA {name}")).scalar_one() for name in names]
+    assert pragmas == ["wal", 2, 1, 60_000]

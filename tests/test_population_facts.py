@@ -1,0 +1,274 @@
+"""Every fact is written, read back equal, and refused where it contradicts the record."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pace_async.errors import PaceBug, UsageError
+from pace_async.events import (
+    AdvisorCall,
+    Fact,
+    FaultSeen,
+    IdeaNote,
+    ImplementerCalled,
+    LeaseAborted,
+    LeaseReleased,
+    RunStateChanged,
+    TokenSpan,
+    VersionPublished,
+)
+from pace_async.population import read_facts
+from pace_async.population.store import Store
+from tests.population_facts import (
+    HEADER,
+    MINIMISING,
+    advised,
+    call,
+    evaluated,
+    fresh,
+    new_idea,
+    opened,
+    rollout,
+    seed_program,
+    shipped,
+    skipped,
+    trained,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def test_a_header_comes_back_equal(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        assert (await store.load("demo")).header == HEADER
+
+
+async def test_an_advice_comes_back_equal_with_every_token_and_span(tmp_path: Path) -> None:
+    fact = replace(
+        advised(1, ideas=(new_idea(1), new_idea(2, "more restarts"), IdeaNote(1, "a hexagonal start", known=True))),
+        idea=1,
+        calls=(
+            call("propose", 1, 2, tokens=7),
+            AdvisorCall("select", (0, 70000, 2**32 - 1), (65535,), (-math.inf,), (TokenSpan(3, 0, 1),), "", 0.1),
+        ),
+    )
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), fact)
+        back = await store.read(lambda connection: read_facts.advice_of(connection, store.run_id, [1]))
+        rows = await store.query(
+            "SELECT oldest_version, length(prompt_ids) AS bytes FROM advisor_calls ORDER BY ordinal"
+        )
+    assert back == {1: fact}
+    assert [tuple(row.values()) for row in rows] == [(1, 12), (3, 12)]
+
+
+async def test_an_evaluation_comes_back_equal_with_or_without_a_score(tmp_path: Path) -> None:
+    good, bad = evaluated(1), replace(evaluated(2, score=None), program=None, program_hash=None, mechanism=None)
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), advised(1), good)
+        await store.commit(opened(2), advised(2), bad)
+        back = await store.read(lambda connection: read_facts.evaluations_of(connection, store.run_id, [0, 1, 2]))
+    assert back == {0: seed_program(), 1: good, 2: bad}
+
+
+async def test_a_shipment_comes_back_equal_with_or_without_advantages(tmp_path: Path) -> None:
+    first, second = shipped(1, (1, 2)), replace(shipped(2, (3, 4)), advantages=None)
+    async with fresh(tmp_path) as store:
+        for lease in range(1, 5):
+            await store.commit(*rollout(lease))
+        await store.commit(first)
+        await store.commit(second, skipped(2, (3, 4)))
+        groups = await store.read(lambda connection: read_facts.groups_of(connection, store.run_id))
+        record = await store.load()
+    assert groups == {1: first, 2: second}
+    assert record.shipped == (first,)
+
+
+async def test_a_trained_group_closes_its_leases_and_writes_a_version_that_is_then_published(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        await store.commit(*rollout(1), *rollout(2, 2))
+        await store.commit(shipped(1, (1, 2)))
+        await store.commit(trained(1, (1, 2)))
+        await store.commit(VersionPublished(1, 0.4, 0.05, {"lm_head.weight": "ab12"}, 6000.0))
+        leases = await store.query(
+            "SELECT state, trained_by, staleness, group_reward, advantage FROM leases ORDER BY lease"
+        )
+        [group] = await store.query("SELECT state, loss, entropy, ess, k3, seconds, metrics FROM groups")
+        versions = await store.query("SELECT version, state, weights, seconds, paused_seconds, receipt FROM versions")
+    assert [tuple(row.values()) for row in leases] == [("trained", 0, 0, 0.0, 0.5), ("trained", 0, 0, 1.0, -0.5)]
+    assert tuple(group.values()) == ("trained", 0.125, 2.0, 0.995, None, 0.3, '{"ess_age_0": 1.0}')
+    assert [tuple(row.values()) for row in versions] == [
+        (0, "written", None, None, None, None),
+        (1, "published", "weights/1", 0.4, 0.05, '{"lm_head.weight": "ab12"}'),
+    ]
+
+
+async def test_a_skipped_group_closes_its_leases_and_leaves_the_version(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        await store.commit(*rollout(1), *rollout(2, 2), shipped(1, (1, 2)), skipped(1, (1, 2)))
+        record = await store.load()
+    assert (record.version, record.groups, record.closings["skipped"], record.leases) == (0, 1, 2, ())
+
+
+async def test_calls_faults_and_states_are_kept_in_their_order(tmp_path: Path) -> None:
+    paid = ImplementerCalled(1, "gemini", "ok", 1200, 300, 0.004, 2.5, 1500.0)
+    async with fresh(tmp_path) as store:
+        await store.commit(RunStateChanged("running", "", 1.0), opened(1), advised(1))
+        await store.commit(paid, replace(paid, outcome="no_code", cost_usd=0.002))
+        await store.commit(FaultSeen("evaluate", "sandbox", "bwrap died", 1, 1600.0))
+        await store.commit(FaultSeen("evaluate", "sandbox", "the task's own program", 0, 1601.0))
+        await store.commit(LeaseAborted(1, 1, "sandbox", "bwrap died", 1700.0), RunStateChanged("done", "target", 2.0))
+        calls = await store.query("SELECT ordinal, outcome, cost_usd, prompt_tokens FROM implementer_calls")
+        faults = await store.query("SELECT number, stage, detail, lease FROM faults")
+        [lease] = await store.query("SELECT state, stage, reason, closed_at FROM leases")
+        record = await store.load()
+    assert [tuple(row.values()) for row in calls] == [(1, "ok", 0.004, 1200), (2, "no_code", 0.002, 1200)]
+    assert [tuple(row.values()) for row in faults] == [
+        (1, "evaluate", "bwrap died", 1),
+        (2, "evaluate", "the task's own program", None),
+    ]
+    assert tuple(lease.values()) == ("aborted", "advised", "sandbox: bwrap died", 1700.0)
+    assert (record.state, record.reason, record.spend_usd) == ("done", "target", pytest.approx(0.006))
+
+
+async def test_a_complete_lease_may_be_released_without_a_learner(tmp_path: Path) -> None:
+    async with fresh(tmp_path, replace(HEADER, objective="none")) as store:
+        await store.commit(*rollout(1), LeaseReleased(1, "skipped", 9.0))
+        assert (await store.load()).closings == {"trained": 0, "skipped": 1, "aborted": 0, "expired": 0}
+
+
+READY: tuple[Fact, ...] = (*rollout(1), *rollout(2, 2), *rollout(3), opened(4, 2), opened(5), advised(5))
+REFUSED: dict[str, tuple[Fact, ...]] = {
+    "a lease opened twice": (opened(1),),
+    "an advice for a lease that was never opened": (advised(9),),
+    "an advice given twice": (advised(5),),
+    "a candidate before its advice": (evaluated(4, 2),),
+    "a candidate evaluated twice": (evaluated(1),),
+    "a second program of the task": (seed_program(),),
+    "a parent that does not exist": (advised(4, 2, parent=77),),
+    "an idea chosen that does not exist": (advised(4, 2, idea=5),),
+    "an idea number used twice": (advised(4, 2, ideas=(new_idea(1), new_idea(1))),),
+    "a failure with a score": (replace(evaluated(5), outcome="timeout"),),
+    "a success without a score": (replace(evaluated(5), score=None),),
+    "a success without a program": (replace(evaluated(5), program=None),),
+    "a score that is not a number": (replace(evaluated(5), score=math.nan),),
+    "an infinite score": (replace(evaluated(5), score=math.inf),),
+    "a reward that is not a number": (replace(evaluated(5), reward=math.nan),),
+    "a failure of the infrastructure as a candidate": (
+        replace(evaluated(5, score=None), outcome="infrastructure_error"),
+    ),
+    "a negative cost": (ImplementerCalled(1, "gemini", "ok", 1, 1, -0.1, 1.0, 1.0),),
+    "a group with a lease that is not complete": (shipped(1, (1, 5)),),
+    "a group with a lease twice": (shipped(1, (1, 1)),),
+    "a group that tells a wrong staleness": (shipped(1, (1, 2), update=1, staleness=0),),
+    "a group staler than the run allows": (shipped(1, (1, 2), update=3, staleness=3),),
+    "a lease shipped twice": (shipped(1, (1, 2)), shipped(2, (2, 3))),
+    "a group that ends twice": (shipped(1, (1, 2)), skipped(1, (1, 2)), skipped(1, (1, 2))),
+    "a group that ends before it was shipped": (trained(1, (1, 2)),),
+    "a group that ends with other leases": (shipped(1, (1, 2)), trained(1, (1, 3))),
+    "a group that ends with fewer leases": (shipped(1, (1, 2)), trained(1, (1,))),
+    "a group that ends as aborted": (shipped(1, (1, 2)), replace(skipped(1, (1, 2)), closing="aborted")),
+    "a trained group that leaves the version": (shipped(1, (1, 2)), replace(trained(1, (1, 2)), version=0)),
+    "a skipped group that makes a version": (shipped(1, (1, 2)), replace(skipped(1, (1, 2)), version=1)),
+    "one version trained twice": (
+        *(shipped(1, (1, 2)), trained(1, (1, 2))),
+        *(shipped(2, (3,)), trained(2, (3,))),
+    ),
+    "a shipped lease aborted": (shipped(1, (1, 2)), LeaseAborted(1, 1, "engine", "", 1.0)),
+    "a lease aborted twice": (LeaseAborted(4, 2, "engine", "", 1.0), LeaseAborted(4, 2, "engine", "", 1.0)),
+    "a lease released before it is complete": (LeaseReleased(5, "expired", 1.0),),
+    "a lease released as trained": (LeaseReleased(1, "trained", 1.0),),
+    "a version published that nobody wrote": (VersionPublished(1, 0.1, 0.0, {}, 1.0),),
+    "a version published twice": (VersionPublished(0, 0.1, 0.0, {}, 1.0), VersionPublished(0, 0.1, 0.0, {}, 2.0)),
+    "a fault of a lease that does not exist": (FaultSeen("advise", "engine", "", 99, 1.0),),
+    "a state that nobody knows": (RunStateChanged("sleeping", "", 1.0),),
+}
+
+
+@pytest.mark.parametrize("facts", REFUSED.values(), ids=REFUSED.keys())
+async def test_what_contradicts_the_record_is_a_bug_and_leaves_no_trace(
+    facts: tuple[Fact, ...], tmp_path: Path
+) -> None:
+    async with fresh(tmp_path) as store:
+        await store.commit(*READY)
+        before = await store.load()
+        with pytest.raises(PaceBug):
+            await store.commit(*facts)
+        assert await store.load() == before
+
+
+async def test_a_bug_is_told_in_a_sentence_that_names_the_lease(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        await store.commit(*rollout(1))
+        with pytest.raises(PaceBug, match="lease 1 cannot become advised: it is open, complete"):
+            await store.commit(advised(1))
+        with pytest.raises(PaceBug, match="the record refuses LeaseOpened of lease 1: UNIQUE"):
+            await store.commit(opened(1))
+
+
+async def test_text_that_no_database_can_hold_costs_a_character_and_not_the_run(tmp_path: Path) -> None:
+    nasty = "a\x00b\ud800c\udfffd 🦊"
+    kept = "a\ufffdb\ufffdc\ufffdd 🦊"
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), replace(advised(1, experiment=nasty), calls=(call(text=nasty),)))
+        await store.commit(replace(evaluated(1), program=nasty, detail=nasty, metrics={nasty: math.inf, "x": 1.0}))
+        await store.commit(FaultSeen("advise", "engine", nasty, None, 1.0))
+        back = await store.read(lambda connection: read_facts.evaluations_of(connection, store.run_id, [1]))
+        [texts] = await store.query(
+            "SELECT e.description, a.text, f.detail FROM experiments e, advisor_calls a, faults f"
+        )
+    assert (back[1].program, back[1].detail, back[1].metrics) == (kept, kept, {kept: None, "x": 1.0})
+    assert set(texts.values()) == {kept}
+
+
+async def test_ten_megabytes_of_code_are_kept_to_the_last_character(tmp_path: Path) -> None:
+    program = "# 🦊 naïve\n" * 900_000
+    assert len(program.encode()) > 10_000_000
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), advised(1), replace(evaluated(1), program=program))
+        back = await store.read(lambda connection: read_facts.evaluations_of(connection, store.run_id, [1]))
+    assert back[1].program == program
+
+
+async def test_the_best_of_a_minimising_task_is_the_lowest_score(tmp_path: Path) -> None:
+    async with fresh(tmp_path, MINIMISING) as store:
+        await store.commit(*rollout(1, score=0.5), *rollout(2, 2, score=0.7))
+        record = await store.load()
+        ranked = await store.query("SELECT candidate, rank FROM leaderboard ORDER BY rank")
+    assert record.best is not None
+    assert (record.best.candidate, record.best.score) == (1, 0.5)
+    assert [row["candidate"] for row in ranked] == [1, 2, 0]
+
+
+async def test_a_run_name_is_taken_once_and_several_runs_share_a_database(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        await store.commit(*rollout(1))
+        with pytest.raises(UsageError, match="already holds a run 'demo'"):
+            await store.create_run(HEADER)
+        await store.create_run(replace(HEADER, name="other"))
+        await store.commit(seed_program(), *rollout(1), *rollout(2))
+        assert (await store.load("other")).candidates == 2
+        assert (await store.load("demo")).candidates == 1
+        with pytest.raises(UsageError, match="several runs \\(demo, other\\)"):
+            await store.load()
+        with pytest.raises(UsageError, match="no run 'dem'; did you mean 'demo'"):
+            await store.load("dem")
+
+
+async def test_a_seed_beyond_the_database_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    async with Store.open(tmp_path / "population.db") as store:
+        with pytest.raises(UsageError, match="too large"):
+            await store.create_run(replace(HEADER, seed=2**63))
+
+
+async def test_nothing_is_committed_before_a_run_is_chosen(tmp_path: Path) -> None:
+    async with Store.open(tmp_path / "population.db") as store:
+        with pytest.raises(PaceBug, match="before a run"):
+            await store.commit(opened(1))

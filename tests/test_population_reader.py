@@ -1,0 +1,194 @@
+"""Whatever is wrong with a file is one sentence, and reading changes nothing."""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from pace_async.errors import UsageError
+from pace_async.population.reader import open_readonly
+from pace_async.population.schema import schema_state, upgrade
+from pace_async.population.store import Store
+from tests.population_facts import empty_population, fresh, rollout
+
+
+async def _small_run(folder: Path) -> Path:
+    async with fresh(folder) as store:
+        for lease in range(1, 30):
+            await store.commit(*rollout(lease))
+        return store.path
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return anyio.run(_small_run, tmp_path)
+
+
+async def _resume(database: Path) -> None:
+    async with Store.open(database, create=False) as store:
+        await store.load()
+
+
+async def _begin(database: Path) -> None:
+    async with Store.open(database) as store:
+        await store.load()
+
+
+def _spoil_nothing(path: Path) -> None:
+    path.unlink()
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _text(path: Path) -> None:
+    path.write_text("not a database at all, but long enough to have a header of a hundred bytes" * 3)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _cut_to_header(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:60])
+
+
+def _other_database(path: Path) -> None:
+    path.unlink()
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE recipes (name TEXT)")
+    connection.close()
+
+
+def _scribbled(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[100:4096] = b"\xff" * 3996
+    path.write_bytes(content)
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
+    "missing": (_spoil_nothing, "There is no population at"),
+    "empty": (_empty, "not a population database, or is damaged"),
+    "text": (_text, "not a population database, or is damaged"),
+    "cut in half": (_cut, "is cut short"),
+    "cut within the header": (_cut_to_header, "not a population database, or is damaged"),
+    "another program's": (_other_database, "a database but not a population"),
+    "overwritten": (_scribbled, "cannot be read"),
+    "a folder": (_folder, "Cannot read"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "sentence"), SPOILED.values(), ids=SPOILED.keys())
+def test_a_file_that_is_no_population_is_one_sentence_and_stays_as_it_is(
+    database: Path, spoil: Callable[[Path], None], sentence: str
+) -> None:
+    spoil(database)
+    before = database.read_bytes() if database.is_file() else None
+    with pytest.raises(UsageError, match=sentence) as raised, open_readonly(database) as reader:
+        reader.status()
+    assert "\n" not in str(raised.value)
+    with pytest.raises(UsageError, match=sentence):
+        anyio.run(_resume, database)
+    if before is None:
+        assert not database.is_file()
+    else:
+        with pytest.raises(UsageError, match=sentence):
+            anyio.run(_begin, database)
+        with pytest.raises(UsageError, match=sentence):
+            upgrade(database)
+        assert database.read_bytes() == before
+
+
+def test_a_page_that_was_overwritten_is_found_by_check_and_is_one_sentence_to_whoever_reads_it(database: Path) -> None:
+    connection = sqlite3.connect(database)
+    [(page,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'candidates'")
+    [(size,)] = connection.execute("PRAGMA page_size")
+    connection.close()
+    content = bytearray(database.read_bytes())
+    content[(page - 1) * size : page * size] = b"\x5a" * size
+    database.write_bytes(content)
+    with open_readonly(database) as reader:
+        assert reader.check() != ()
+        with pytest.raises(UsageError, match="cannot be read"):
+            reader.status()
+
+
+def test_a_row_that_refers_to_nothing_is_found_by_check(database: Path) -> None:
+    connection = sqlite3.connect(database)
+    with connection:
+        connection.execute("PRAGMA foreign_keys=OFF")
+        connection.execute("DELETE FROM islands")
+    connection.close()
+    with open_readonly(database) as reader:
+        assert any("leases refers to a row of islands" in line for line in reader.check())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM candidates",
+        "UPDATE runs SET name = 'x'",
+        "CREATE TABLE t (a)",
+        "PRAGMA user_version = 7",
+        "DROP VIEW leaderboard",
+        "VACUUM",
+    ],
+)
+def test_a_statement_that_writes_is_refused(database: Path, statement: str) -> None:
+    with open_readonly(database) as reader, pytest.raises(UsageError, match="refuses the statement"):
+        reader.sql(statement)
+
+
+def test_the_file_cannot_be_written_even_when_asked_to_allow_it(database: Path) -> None:
+    with open_readonly(database) as reader:
+        reader.sql("PRAGMA query_only = OFF")
+        with pytest.raises(UsageError, match="refuses the statement"):
+            reader.sql("DELETE FROM candidates")
+
+
+@pytest.mark.parametrize("statement", ["SELEC 1", "", "SELECT * FROM nowhere", "SELECT 1; SELECT 2", "SELECT :a"])
+def test_a_statement_that_cannot_be_understood_is_a_usage_error_or_empty(database: Path, statement: str) -> None:
+    with open_readonly(database) as reader:
+        if statement == "":
+            assert reader.sql(statement).rows == ()
+        else:
+            with pytest.raises(UsageError, match="refuses the statement"):
+                reader.sql(statement)
+
+
+def test_a_statement_gives_columns_and_rows(database: Path) -> None:
+    with open_readonly(database) as reader:
+        answer = reader.sql("SELECT candidate, '10:30' AS time FROM leaderboard WHERE rank <= 2 ORDER BY rank")
+    assert answer.columns == ("candidate", "time")
+    assert answer.rows == ((1, "10:30"), (2, "10:30"))
+
+
+def test_a_candidate_that_does_not_exist_is_a_sentence(database: Path) -> None:
+    with open_readonly(database) as reader, pytest.raises(UsageError, match="no candidate 99; the newest is 29"):
+        reader.show(99)
+
+
+def test_a_population_without_a_run_says_so(tmp_path: Path) -> None:
+    with open_readonly(empty_population(tmp_path)) as reader:
+        for question in (reader.status, reader.best, reader.record, reader.conservation):
+            with pytest.raises(UsageError, match="holds no run"):
+                question()
+
+
+@pytest.mark.parametrize("where", ["postgresql://host/db", "sqlite://", "sqlite:///:memory:", "what://is this"])
+def test_an_address_that_is_no_file_is_a_sentence(where: str) -> None:
+    with pytest.raises(UsageError):
+        schema_state(where)
+
+
+def test_a_population_can_be_named_by_url(database: Path) -> None:
+    with open_readonly(f"sqlite:///{database}") as reader:
+        assert reader.status()["candidates"] == 29

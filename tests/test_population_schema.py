@@ -1,0 +1,159 @@
+"""One alembic tree: it makes what the models say, takes a populated database along, and refuses what it cannot read."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import anyio
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from pace_async.errors import UsageError
+from pace_async.population.connect import engine
+from pace_async.population.models import Base
+from pace_async.population.reader import open_readonly
+from pace_async.population.schema import SCHEMA, migrations_folder, schema_state, upgrade
+from pace_async.population.store import Store
+from tests.population_facts import empty_population, fresh, rollout
+
+
+async def _with_rollouts(folder: Path) -> Path:
+    async with fresh(folder) as store:
+        await store.commit(*rollout(1), *rollout(2))
+        return store.path
+
+
+def _set_revision(database: Path, revision: str) -> None:
+    connection = sqlite3.connect(database)
+    with connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+    connection.close()
+
+
+async def _open(database: Path) -> None:
+    async with Store.open(database) as store:
+        await store.load()
+
+
+def test_the_revision_in_the_code_is_the_head_of_the_tree() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(migrations_folder()))
+    assert ScriptDirectory.from_config(config).get_current_head() == SCHEMA
+
+
+def test_the_migrations_make_exactly_the_tables_of_the_models(tmp_path: Path) -> None:
+    migrated = engine(empty_population(tmp_path), "read")
+    with migrated.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        differences = compare_metadata(context, Base.metadata)
+    migrated.dispose()
+    assert [difference for difference in differences if "_index" not in difference[0]] == []
+
+
+def test_the_migrations_make_exactly_the_checks_and_indexes_of_the_models(tmp_path: Path) -> None:
+    def rules(database: Path) -> set[str]:
+        connection = sqlite3.connect(database)
+        rows = connection.execute("SELECT sql FROM sqlite_master WHERE type IN ('table', 'index') AND sql IS NOT NULL")
+        lines = {line.strip().rstrip(",") for (sql,) in rows for line in sql.replace("CREATE INDEX", "\n").splitlines()}
+        connection.close()
+        return {line for line in lines if "CHECK" in line or line.startswith("ix_") or "FOREIGN" in line}
+
+    declared = engine(tmp_path / "models.db", "migrate")
+    with declared.begin() as connection:
+        Base.metadata.create_all(connection)
+    declared.dispose()
+    assert rules(empty_population(tmp_path)) == rules(tmp_path / "models.db")
+    assert len(rules(tmp_path / "models.db")) > 30
+
+
+def test_an_upgrade_of_a_database_that_is_current_changes_nothing(tmp_path: Path) -> None:
+    database = anyio.run(_with_rollouts, tmp_path)
+    before = database.read_bytes()
+    upgrade(database)
+    assert database.read_bytes() == before
+
+
+def test_a_populated_database_goes_down_and_up_again_with_every_row(tmp_path: Path) -> None:
+    from alembic import command
+
+    database = anyio.run(_with_rollouts, tmp_path)
+    with open_readonly(database) as reader:
+        before = reader.record()
+    config = Config()
+    config.set_main_option("script_location", str(migrations_folder()))
+    writer = engine(database, "migrate")
+    with writer.begin() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0001")
+    writer.dispose()
+
+    assert schema_state(database) == "older"
+    with pytest.raises(UsageError, match="older pace: run `pace db upgrade`"):
+        anyio.run(_open, database)
+    with pytest.raises(UsageError, match="older pace"), open_readonly(database):
+        pass
+
+    upgrade(database)
+    assert schema_state(database) == "current"
+    with open_readonly(database) as reader:
+        assert reader.record() == before
+        assert [row["candidate"] for row in reader.query("SELECT candidate FROM leaderboard")] == [1, 2, 0]
+        assert reader.check() == ()
+
+
+def test_a_failed_upgrade_leaves_the_database_as_it_was(tmp_path: Path) -> None:
+    database = empty_population(tmp_path)
+    connection = sqlite3.connect(database)
+    connection.executescript("DROP VIEW progress; DROP VIEW spend; UPDATE alembic_version SET version_num = '0001'")
+    connection.close()
+    with pytest.raises(Exception, match="already exists"):
+        upgrade(database)
+    assert schema_state(database) == "older"
+    connection = sqlite3.connect(database)
+    views = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
+    connection.close()
+    assert views == {"leaderboard", "lineage", "staleness"}
+
+
+def test_a_newer_schema_is_refused_everywhere(tmp_path: Path) -> None:
+    database = anyio.run(_with_rollouts, tmp_path)
+    _set_revision(database, "0999")
+    assert schema_state(database) == "newer"
+    with pytest.raises(UsageError, match="newer pace"):
+        anyio.run(_open, database)
+    with pytest.raises(UsageError, match="newer pace"):
+        upgrade(database)
+    with pytest.raises(UsageError, match="newer pace"), open_readonly(database):
+        pass
+
+
+def test_a_wheel_finds_the_same_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(migrations_folder(), tmp_path / "bundled" / "migrations")
+    monkeypatch.setattr("pace_async.population.schema.BUNDLED", tmp_path / "bundled")
+    assert migrations_folder() == tmp_path / "bundled" / "migrations"
+    upgrade(tmp_path / "new" / "population.db")
+    assert schema_state(tmp_path / "new" / "population.db") == "current"
+
+
+def test_an_upgrade_says_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(0)
+    upgrade(tmp_path / "population.db")
+    assert [record for record in caplog.records if record.name.startswith("alembic")] == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_folders_with_signs_that_urls_know_are_folders(tmp_path: Path) -> None:
+    folder = tmp_path / "a b%20?c#d&mode=rw"
+    folder.mkdir()
+    database = folder / "population.db"
+    upgrade(database)
+    assert database.is_file()
+    with open_readonly(database) as reader:
+        assert reader.runs() == ()
+    assert {path.name for path in folder.iterdir()} >= {"population.db"}
+    assert {path.name for path in tmp_path.iterdir()} == {folder.name}
