@@ -90,9 +90,10 @@ class Reader:
             return Answer(columns, rows)
 
     def check(self) -> tuple[str, ...]:
-        """What is wrong with the file: the database's own check, and rows that refer to nothing. Empty when sound."""
+        """What is wrong with the file: the database's own check, and, if that finds nothing,
+        rows that refer to nothing. Empty when sound."""
         with self._open() as connection:
-            return (*damage(connection), *dangling(connection))
+            return tuple(damage(connection) or dangling(connection))
 
     @contextmanager
     def _open(self) -> Generator[Connection]:
