@@ -1,13 +1,11 @@
-"""Keeps the advisor engine alive: restarts it when it dies, and gives it the newest complete
-weights before it serves a token."""
+"""Keeps the advisor engine alive: restarts it when it dies, with the newest complete weights, so that it never serves a
+token of older ones."""
 
-from pathlib import Path
 from typing import Protocol
 
 import anyio
 
 from pace_async.errors import GaveUp, InfrastructureFault
-from pace_async.publish.base import Publisher
 from pace_async.runtime.core import Core
 
 
@@ -19,18 +17,18 @@ class EngineProcess(Protocol):
         ...
 
     async def restart(self) -> None:
-        """Start it again. Raises InfrastructureFault if it does not come up in time."""
+        """Start it with the newest complete weights. Raises InfrastructureFault if it does not come up in time."""
         ...
 
 
-async def keep_engine(core: Core, engine: EngineProcess, publisher: Publisher | None) -> None:
+async def keep_engine(core: Core, engine: EngineProcess) -> None:
     """Run beside the search until cancelled. Raises GaveUp when the engine stays down beyond the patience set."""
     while True:
         await engine.wait_died()
         core.engine_up = False
         await core.fault("engine", InfrastructureFault("engine_died", "restarting it"))
         with anyio.move_on_after(core.config.faults.patience_s) as patience:
-            await _revive(core, engine, publisher)
+            await _revive(core, engine)
         if patience.cancelled_caught:
             seconds = core.config.faults.patience_s
             raise GaveUp(f"The advisor engine stayed down for {seconds:.0f} s; its log is in the run's folder.")
@@ -38,13 +36,11 @@ async def keep_engine(core: Core, engine: EngineProcess, publisher: Publisher | 
         core.changed()
 
 
-async def _revive(core: Core, engine: EngineProcess, publisher: Publisher | None) -> None:
+async def _revive(core: Core, engine: EngineProcess) -> None:
     attempt = 0
     while True:
         try:
             await engine.restart()
-            if core.state.weights is not None and publisher is not None:
-                await publisher.publish(core.state.learner, Path(core.state.weights))
             return
         except InfrastructureFault as fault:
             attempt += 1

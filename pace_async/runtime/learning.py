@@ -24,7 +24,9 @@ async def learn_while_searching(core: Core, learner: Learner, publisher: Publish
     """Run until no group will come any more. What an earlier process left half done comes first."""
     if core.shipped is not None:
         left, core.shipped = core.shipped, None
-        await finish_group(core, learner, left.number, left.update, left.leases, _group_path(core, left.number))
+        await finish_group(
+            core, learner, left.number, left.update, left.leases, group_path(core.groups_folder, left.number)
+        )
     if core.state.served < core.state.learner:
         await push(core, publisher)
     core.changed()
@@ -79,7 +81,7 @@ async def _consume(core: Core, learner: Learner, group: tuple[Rollout, ...]) -> 
     number = state.ship(group)
     leases = tuple(rollout.lease.lease for rollout in group)
     collapsed = isinstance(result, Collapsed)
-    digest, path = "", _group_path(core, number)
+    digest, path = "", group_path(core.groups_folder, number)
     if not collapsed:
         rollouts = tuple(
             TrainedRollout(rollout.lease.lease, advantage, value, tuple(TrainedCall.of(call) for call in rollout.calls))
@@ -173,8 +175,9 @@ async def _wait_or_give_up(core: Core, since: float, attempt: int, what: str, fa
     await core.stages.clock.sleep(core.backoff(attempt))
 
 
-def _group_path(core: Core, number: int) -> Path:
-    return core.groups_folder / f"{number:06d}.npz"
+def group_path(folder: Path, number: int) -> Path:
+    """The file of group `number`."""
+    return folder / f"{number:06d}.npz"
 
 
 def _is_over(core: Core) -> bool:

@@ -44,7 +44,7 @@ async def _search_and_learn(core: Core, engine: EngineProcess | None, scope: any
         if signals:
             beside.start_soon(obey_signals, core, scope)
         if engine is not None:
-            beside.start_soon(keep_engine, core, engine, core.stages.publisher)
+            beside.start_soon(keep_engine, core, engine)
         if core.config.stop.minutes is not None:
             beside.start_soon(_stop_in_time, core, core.config.stop.minutes)
         async with anyio.create_task_group() as group:

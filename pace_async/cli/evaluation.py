@@ -1,0 +1,53 @@
+"""pace eval: score one program exactly as a run would."""
+
+from pathlib import Path
+
+import typer
+
+from pace_async.cli.output import JSON_OPTION, print_fields, print_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("eval")(evaluate)
+
+
+def evaluate(
+    task: str = typer.Argument(..., help="Task name or folder.", metavar="TASK"),
+    file: Path = typer.Argument(..., help="The program.", metavar="FILE"),
+    seed: int = typer.Option(0, "--seed", help="Seed of the hidden instances."),
+    unsafe: bool = typer.Option(False, "--unsafe-no-sandbox", help="Without isolation: only code you trust."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Score one program in the sandbox.
+
+    Example: pace eval circle_packing my_program.py --json
+    """
+    import anyio
+
+    from pace_async.config import Evaluation
+    from pace_async.errors import UsageError
+    from pace_async.evaluate.process import evaluate_file
+    from pace_async.task import load_task
+
+    loaded = load_task(task)
+    try:
+        program = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"Cannot read {file}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}.") from None
+    settings = Evaluation(seed=seed, unsafe_no_sandbox=unsafe)
+    found = anyio.run(evaluate_file, loaded, program, settings)
+    fields = {
+        "outcome": found.outcome,
+        "score": found.score,
+        "seconds": found.seconds,
+        "detail": found.detail,
+        "metrics": dict(found.metrics),
+    }
+    if as_json:
+        print_json(fields)
+    else:
+        score = None if found.score is None else f"{found.score:.10g}"
+        print_fields(
+            {"outcome": found.outcome, "score": score, "seconds": found.seconds, "detail": found.detail or None}
+        )

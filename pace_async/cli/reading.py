@@ -1,0 +1,133 @@
+"""pace status, best and show: read a run, whether or not it is running."""
+
+from typing import Any
+
+import typer
+
+from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_fields, print_json, shown
+
+_CONSERVED = ("admitted", "trained", "skipped", "aborted", "expired", "open")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("status")(status)
+    app.command("best")(best)
+    app.command("show")(show)
+
+
+def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
+    """How far a run is, what was trained, and how stale.
+
+    Example: pace status circle_packing-1 --json
+    """
+    from pace_async.population.reader import open_readonly
+    from pace_async.runtime.places import find_places
+
+    places = find_places(run)
+    with open_readonly(places.database) as reader:
+        found = reader.status()
+    if as_json:
+        print_json(found)
+        return
+    leases = " ".join(f"{name} {found[name]}" for name in _CONSERVED[1:])
+    print_fields(
+        {
+            "run": places.folder,
+            "state": f"{found['state']} ({found['reason']})" if found["reason"] else found["state"],
+            "candidates": found["candidates"],
+            "best score": found["best_score"],
+            "groups": f"{found['groups_trained']} trained, {found['groups_skipped']} skipped",
+            "versions": f"{found['versions_published']} published",
+            "staleness": f"at most {found['max_trained_staleness']} in what was trained",
+            "leases": f"admitted {found['admitted']} = {leases}",
+            "spend": f"{found['spend_usd']:.4f} USD",
+        }
+    )
+
+
+def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
+    """The best program: its score, where it came from, and where it is.
+
+    Example: pace best circle_packing-1
+    """
+    from pace_async.errors import UsageError
+    from pace_async.population.reader import open_readonly
+    from pace_async.runtime.places import find_places
+
+    places = find_places(run)
+    with open_readonly(places.database) as reader:
+        found = reader.best()
+    try:
+        places.best.write_text(found["program"])
+    except OSError as error:
+        raise UsageError(f"Cannot write {places.best}: {error.strerror}.") from None
+    if as_json:
+        print_json({**found, "path": str(places.best)})
+        return
+    print_fields({"candidate": found["candidate"], "score": f"{found['score']:.10g}", **_origin(found)})
+    typer.echo(f"\nThe program is in {places.best}")
+
+
+def show(
+    run: str = typer.Argument(..., help="Run folder or its name under ./runs.", metavar="RUN"),
+    candidate: int = typer.Argument(..., help="Candidate number.", metavar="CANDIDATE"),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """One candidate: idea, experiment, score, the advisor's answers, and its evolve block.
+
+    Example: pace show circle_packing-1 17
+    """
+    from pace_async.population.reader import open_readonly
+    from pace_async.runtime.places import find_places
+    from pace_async.task import split_block
+
+    with open_readonly(find_places(run).database) as reader:
+        found = reader.show(candidate)
+    if as_json:
+        print_json(found)
+        return
+    print_fields(
+        {
+            "candidate": found["candidate"],
+            "outcome": f"{found['outcome']}: {found['detail']}" if found["detail"] else found["outcome"],
+            "score": found["score"],
+            "reward": found["reward"],
+            **_origin(found),
+        }
+    )
+    for call in found["calls"]:
+        versions = ", ".join(f"version {v} tokens {start}-{end}" for v, start, end in call["versions"])
+        typer.echo(
+            f"\n{call['purpose']} ({call['prompt_tokens']} tokens in, {call['completion_tokens']} out, {versions})"
+        )
+        typer.echo(_indented(call["text"]))
+    if found["program"]:
+        try:
+            block = split_block(found["program"])[1]
+        except ValueError:
+            block = found["program"]
+        typer.echo("\nevolve block")
+        typer.echo(_indented(block))
+
+
+def _origin(found: dict[str, Any]) -> dict[str, object]:
+    return {
+        "idea": found["idea"],
+        "experiment": found["experiment"],
+        "parent": found["parent"],
+        "island": found["island"],
+        "policy version": found["policy_version"],
+        "staleness": found["staleness"],
+        "cost": f"{found['cost_usd']:.4f} USD",
+    }
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {shown_line(line)}" for line in text.splitlines())
+
+
+def shown_line(line: str) -> str:
+    """A line of somebody's text, its spacing kept, made harmless for a terminal."""
+    kept = len(line) - len(line.lstrip(" "))
+    return " " * kept + (shown(line) if line.strip() else "")

@@ -1,0 +1,95 @@
+"""A task's catalogue: named mechanisms and their options, and the edit that a sentence names.
+
+A sentence names an edit if exactly one mechanism stands in it as a whole word and, after the word `to`, one of that
+mechanism's options, in quotes or not. Pure but for `load`. Not a judge of ideas: it reads what is written, no more.
+"""
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pace_async.errors import CandidateFault, UsageError
+
+Option = str | int | float
+
+
+class Mechanism(BaseModel):
+    """One assignment of the evolve block and the values it may take."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="The name assigned in the evolve block.")
+    about: str = Field(description="What it steers, in a few words.")
+    options: tuple[Option, ...] = Field(min_length=2, description="The values it may take.")
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "Mechanism":
+        words = [str(option) for option in self.options]
+        if len(set(words)) != len(words) or any(not re.fullmatch(r"[\w.+-]+", word) for word in words):
+            raise ValueError("options must be distinct single words or numbers")
+        return self
+
+
+class Catalogue(BaseModel):
+    """The mechanisms of a task."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    mechanisms: tuple[Mechanism, ...] = Field(min_length=1, description="Each name once.")
+
+    @model_validator(mode="after")
+    def _named_once(self) -> "Catalogue":
+        names = [mechanism.name for mechanism in self.mechanisms]
+        if len(set(names)) != len(names):
+            raise ValueError("a mechanism is named twice")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Set `mechanism` to `option`."""
+
+    mechanism: str
+    option: Option
+
+
+def load_catalogue(path: Path) -> Catalogue:
+    """Raises UsageError, in one sentence that names the file and the place."""
+    try:
+        raw: Any = yaml.safe_load(path.read_text())
+        return Catalogue.model_validate(raw)
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read as YAML: {str(error).splitlines()[0]}.") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "catalogue"
+        raise UsageError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}.") from None
+
+
+def find_edit(catalogue: Catalogue, text: str) -> Edit:
+    """The edit that `text` names. Raises CandidateFault("not_implemented") unless there is exactly one."""
+    words = re.findall(r"[\w.+-]*\w", text)
+    named = [mechanism for mechanism in catalogue.mechanisms if mechanism.name in words]
+    if len(named) != 1:
+        found = ", ".join(mechanism.name for mechanism in named) or "none"
+        raise CandidateFault("not_implemented", f"the experiment must name one mechanism, and names {found}")
+    options = {str(option): option for option in named[0].options}
+    after = [following for word, following in pairwise(words) if word == "to"]
+    chosen = [options[word] for word in after if word in options]
+    if len(chosen) != 1:
+        known = ", ".join(options)
+        raise CandidateFault("not_implemented", f"{named[0].name} must be set to one of {known}")
+    return Edit(named[0].name, chosen[0])
+
+
+def apply_edit(block: str, edit: Edit) -> str:
+    """The evolve block with that one assignment's value replaced, its comment kept. Raises
+    CandidateFault("not_implemented") unless the block assigns the name exactly once."""
+    line = re.compile(rf"^([ \t]*{re.escape(edit.mechanism)}[ \t]*=[ \t]*)([^#\n]*?)([ \t]*(?:#.*)?)$", re.MULTILINE)
+    if len(line.findall(block)) != 1:
+        raise CandidateFault("not_implemented", f"the parent does not assign {edit.mechanism} exactly once")
+    value = f'"{edit.option}"' if isinstance(edit.option, str) else repr(edit.option)
+    return line.sub(lambda match: f"{match[1]}{value}{match[3]}", block)

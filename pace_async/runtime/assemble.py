@@ -1,0 +1,145 @@
+"""Puts the real stages behind the seams, drives the run, and says how it ended."""
+
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pace_async.advise.client import HttpEngine, special_token_ids
+from pace_async.advise.engines.managed import EngineHandle, managed_engine
+from pace_async.config import Config
+from pace_async.evaluate.process import ProcessEvaluator
+from pace_async.evaluate.tiers import Tier
+from pace_async.implement.catalog import CatalogImplementer
+from pace_async.learn.client import ProcessLearner
+from pace_async.learn.settings import Settings
+from pace_async.observe.base import DisplayKind
+from pace_async.observe.bus import Bus, observing
+from pace_async.observe.choose import choose
+from pace_async.observe.jsonl import JsonlDisplay
+from pace_async.observe.output import Output
+from pace_async.observe.summary import closing_words
+from pace_async.population.record import RunRecord
+from pace_async.population.store import Store
+from pace_async.publish.file import FilePublisher
+from pace_async.runtime.clock import RealClock
+from pace_async.runtime.core import Core, Stages
+from pace_async.runtime.keeper import EngineProcess
+from pace_async.runtime.learning import group_path
+from pace_async.runtime.models import advisor_folder
+from pace_async.runtime.places import Places
+from pace_async.runtime.restore import restore
+from pace_async.runtime.state import RunState
+from pace_async.runtime.supervisor import drive
+from pace_async.runtime.view import view_of
+from pace_async.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a run needs before its stages are there."""
+
+    config: Config
+    task: Task
+    places: Places
+    tier: Tier
+    store: Store
+    record: RunRecord
+
+
+async def conduct(resources: Resources, display: DisplayKind, say: Callable[[str], None]) -> str:
+    """Drive the run to its end and print the closing words; the state it ended in."""
+    config, places = resources.config, resources.places
+    restored = restore(resources.record, config)
+    bus = Bus(await view_of(resources.record, config.stop, resources.store))
+    displays = [choose(display, Output(sys.stdout)), JsonlDisplay(places.events)]
+    async with observing(bus, displays), _stages(resources, restored.state) as (stages, engine):
+        core = Core(
+            config=config,
+            task=resources.task,
+            horizon=resources.record.header.horizon,
+            state=restored.state,
+            stages=stages,
+            bus=bus,
+            groups_folder=places.groups,
+            shipped=restored.shipped,
+        )
+        try:
+            state = await drive(core, engine, signals=True)
+        finally:
+            if core.state.best is not None:
+                places.best.write_text(core.state.best.program)
+    if display != "none":
+        say("\n" + "\n".join(closing_words(bus.view, places.folder, time.time())))
+    return state
+
+
+@dataclass(frozen=True, slots=True)
+class _Restarter:
+    """Restarts the engine with the newest complete weights, so that no older version serves a token."""
+
+    handle: EngineHandle
+    state: RunState
+    given: Path
+
+    async def wait_died(self) -> None:
+        await self.handle.wait_died()
+
+    async def restart(self) -> None:
+        newest = Path(self.state.weights) if self.state.weights else self.given
+        await self.handle.restart(newest, self.state.learner)
+
+
+@asynccontextmanager
+async def _stages(resources: Resources, state: RunState) -> AsyncGenerator[tuple[Stages, EngineProcess]]:
+    """The real stages, all processes up. The engine serves the newest complete weights from its first token."""
+    config, places = resources.config, resources.places
+    given = advisor_folder(config.advisor.model)
+    trains = config.learner.objective != "none"
+    async with AsyncExitStack() as stack:
+        learner = await stack.enter_async_context(await _learner(resources, given)) if trains else None
+        evaluator = await stack.enter_async_context(
+            ProcessEvaluator(resources.task, config.evaluation, resources.tier, places.logs / "scorer.log")
+        )
+        if learner is not None and state.learner > 0:
+            state.weights = str(await learner.ready())
+        engine = await stack.enter_async_context(
+            managed_engine(
+                Path(state.weights) if state.weights else given,
+                version=state.learner,
+                log=places.logs / "engine.log",
+                start_s=config.advisor.engine_start_s,
+            )
+        )
+        client = await stack.enter_async_context(
+            HttpEngine(engine.url, special_ids=special_token_ids(given), timeout_s=config.advisor.timeout_s)
+        )
+        publisher = await stack.enter_async_context(FilePublisher(engine.url)) if trains else None
+        stages = Stages(
+            engine=client,
+            implementer=CatalogImplementer(resources.task),
+            evaluator=evaluator,
+            population=resources.store,
+            clock=RealClock(),
+            learner=learner,
+            publisher=publisher,
+        )
+        yield stages, _Restarter(engine, state, given)
+
+
+async def _learner(resources: Resources, given: Path) -> ProcessLearner:
+    """The learner with the record of the groups that made the versions so far."""
+    rows = await resources.store.query(
+        "select group_number from groups where run_id = :run_id and state = 'trained' order by group_number",
+        {"run_id": resources.record.run_id},
+    )
+    return ProcessLearner(
+        given,
+        resources.places.learner,
+        Settings.of(resources.config),
+        [group_path(resources.places.groups, row["group_number"]) for row in rows],
+        log=resources.places.logs / "learner.log",
+        step_s=resources.config.learner.step_timeout_s,
+    )

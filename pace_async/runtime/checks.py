@@ -1,0 +1,65 @@
+"""What this machine can do, each with a remedy. Loads nothing heavy: a package is looked for, not imported."""
+
+import sqlite3
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from pace_async.errors import UsageError
+from pace_async.evaluate.selfcheck import pick_tier
+from pace_async.runtime.models import advisor_folder
+
+SAFE_SQLITE = (3, 51, 3)
+"""Earlier ones have a window in which a WAL reset with several writers corrupts; a run has one writer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check. `remedy` is empty where there is nothing to do."""
+
+    name: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+async def examine() -> list[Finding]:
+    """Every check, in the order in which a run needs them."""
+    return [
+        _packages("engine embedded", "transformers"),
+        _packages("learner", "trl"),
+        _advisor(),
+        await _sandbox(),
+        _database(),
+    ]
+
+
+def _packages(name: str, package: str) -> Finding:
+    try:
+        return Finding(name, True, f"torch {version('torch')}, {package} {version(package)}")
+    except PackageNotFoundError as error:
+        return Finding(name, False, f"{error.name} is not installed", "make setup, or pip install pace-async")
+
+
+def _advisor() -> Finding:
+    try:
+        return Finding("advisor tiny", True, f"{advisor_folder('tiny').name} in the package")
+    except UsageError as error:
+        return Finding("advisor tiny", False, str(error), "install the package again")
+
+
+async def _sandbox() -> Finding:
+    try:
+        tier = await pick_tier(False)
+    except UsageError as error:
+        return Finding("sandbox", False, str(error), "apt install bubblewrap")
+    remedy = "" if tier.name == "bubblewrap" else "apt install bubblewrap"
+    return Finding("sandbox", True, tier.name, remedy)
+
+
+def _database() -> Finding:
+    known = f"SQLite {sqlite3.sqlite_version}"
+    if sqlite3.sqlite_version_info >= SAFE_SQLITE:
+        return Finding("database", True, known)
+    return Finding(
+        "database", True, f"{known}: safe with one writer, as runs have", "let no second program write to it"
+    )

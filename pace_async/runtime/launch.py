@@ -1,0 +1,185 @@
+"""From a configuration to a driven run, and from a run's folder to the same run going on.
+
+Everything that can be refused is refused before anything is written: the task, the advisor, the implementer, the
+sandbox, and a seed program that fails its own evaluator.
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+
+from pace_async.config import Config, dump, resolve
+from pace_async.errors import SeedProgramFails, UsageError
+from pace_async.evaluate.process import ProcessEvaluator
+from pace_async.evaluate.selfcheck import pick_tier
+from pace_async.evaluate.tiers import Tier
+from pace_async.events import Evaluated, RunHeader
+from pace_async.implement.catalog import CatalogImplementer
+from pace_async.observe.base import DisplayKind
+from pace_async.population.lock import RunLock
+from pace_async.population.record import RunRecord
+from pace_async.population.store import Store
+from pace_async.reward import reward
+from pace_async.runtime.assemble import Resources, conduct
+from pace_async.runtime.models import advisor_folder
+from pace_async.runtime.places import Places, find_places, new_places
+from pace_async.runtime.stopping import default_horizon
+from pace_async.task import Task, load_task, program_hash
+
+EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
+
+
+def start(config: Config, run_dir: Path | None, display: DisplayKind) -> int:
+    """Begin a run and drive it to its end; the exit code. Raises PaceError."""
+    task = load_task(config.task)
+    _refuse_unknown_stages(config, task)
+    places = new_places(task.name, run_dir)
+    return anyio.run(_start, config, task, places, display)
+
+
+def go_on(run: str | None, changes: Mapping[str, object], display: DisplayKind) -> int:
+    """Resume a run; the exit code. Raises PaceError, RunLocked where another process drives it."""
+    places = find_places(run)
+    return anyio.run(_go_on, places, changes, display)
+
+
+async def _start(config: Config, task: Task, places: Places, display: DisplayKind) -> int:
+    tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
+    seed_program = await score_seed_program(config, task, tier)
+    with RunLock(places.folder):
+        async with Store.open(places.database) as store:
+            await store.create_run(header_of(config, task, places.name, tier))
+            await store.commit(seed_program)
+            places.config.write_text(dump(config))
+            record = await store.load(places.name)
+            state = await conduct(Resources(config, task, places, tier, store, record), display, _say)
+    return EXIT_CODES[state]
+
+
+async def _go_on(places: Places, changes: Mapping[str, object], display: DisplayKind) -> int:
+    with RunLock(places.folder):
+        async with Store.open(places.database, create=False) as store:
+            record = await store.load()
+            config = resumed_config(record, changes)
+            task = load_task(config.task)
+            if task.digest != record.header.task_digest:
+                raise UsageError(
+                    f"Task {task.name!r} has changed since the run began: scores would not compare. Put it back, or "
+                    "start a new run."
+                )
+            if record.finished and not _wants_more(config, record):
+                _say(f"{places.folder} is finished: nothing to do. `--candidates N` asks for more.")
+                return 0
+            _refuse_unknown_stages(config, task)
+            tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
+            places.config.write_text(dump(config))
+            state = await conduct(Resources(config, task, places, tier, store, record), display, _say)
+    return EXIT_CODES[state]
+
+
+def resumed_config(record: RunRecord, changes: Mapping[str, object]) -> Config:
+    """The run's configuration with the changes that a resume allows. Raises UsageError if the bound would fall."""
+    flat = _flatten(dict(record.header.config))
+    config = resolve(None, {**flat, **changes}, environment={})
+    if config.bound < record.header.max_staleness:
+        raise UsageError(
+            f"--max-staleness was {record.header.max_staleness} and may not be lowered to {config.bound} on resume: "
+            "open rollouts were admitted under the older bound."
+        )
+    if config.bound > record.header.max_staleness:
+        raise UsageError("--max-staleness cannot be changed on resume yet; leave it out.")
+    return config
+
+
+async def score_seed_program(config: Config, task: Task, tier: Tier) -> Evaluated:
+    """Candidate 0. Raises SeedProgramFails; nothing is written before that."""
+    with tempfile.TemporaryDirectory(prefix="pace-") as folder:
+        async with ProcessEvaluator(task, config.evaluation, tier, Path(folder) / "scorer.log") as evaluator:
+            found = await evaluator.evaluate(task.program, config.evaluation.seed)
+    if found.outcome != "ok" or found.score is None:
+        raise SeedProgramFails(
+            f"The seed program {task.folder / task.spec.program} fails its own evaluator ({found.outcome}"
+            f"{': ' + found.detail if found.detail else ''}); mend it, then `pace eval {task.name} "
+            f"{task.folder / task.spec.program}` should say ok."
+        )
+    bounds = task.spec.bounds
+    return Evaluated(
+        lease=0,
+        island=0,
+        parent=None,
+        program=task.program,
+        program_hash=program_hash(task.program),
+        outcome="ok",
+        detail="",
+        score=found.score,
+        reward=reward(
+            found.score,
+            direction=task.spec.direction,
+            lower=bounds.lower,
+            upper=bounds.upper,
+            scale=config.reward.scale,
+            exponent=config.reward.exponent,
+        ),
+        metrics=found.metrics,
+        seconds=found.seconds,
+        memoised=found.memoised,
+        mechanism=None,
+        at=time.time(),
+    )
+
+
+def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
+    """What the run is, for its row."""
+    bounds = task.spec.bounds
+    return RunHeader(
+        name=name,
+        task=task.name,
+        task_digest=task.digest,
+        seed=config.seed,
+        objective=config.learner.objective,
+        advisor=config.advisor.model,
+        engine=config.advisor.engine,
+        implementer=config.implementer.model,
+        sandbox=tier.name,
+        threads=config.search.threads,
+        group_size=config.learner.group_size,
+        max_staleness=config.bound,
+        horizon=config.learner.horizon or default_horizon(config.stop, config.learner.group_size),
+        lower=bounds.lower,
+        upper=bounds.upper,
+        direction=task.spec.direction,
+        config=config.model_dump(mode="json"),
+    )
+
+
+def _refuse_unknown_stages(config: Config, task: Task) -> None:
+    if config.advisor.engine != "embedded":
+        raise UsageError(f"--engine {config.advisor.engine}: only the embedded engine is there; leave the flag out.")
+    if config.implementer.model != "catalog":
+        raise UsageError(f"--implementer {config.implementer.model}: only catalog is there; leave the flag out.")
+    CatalogImplementer(task)
+    advisor_folder(config.advisor.model)
+
+
+def _wants_more(config: Config, record: RunRecord) -> bool:
+    limit = config.stop.candidates
+    return limit is None or limit > record.candidates
+
+
+def _flatten(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            flat.update(_flatten(value, f"{prefix}{key}."))  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()

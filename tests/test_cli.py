@@ -1,0 +1,135 @@
+"""The command line: a person's mistake is one sentence and an exit code, and writes nothing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACE = str(Path(sys.executable).with_name("pace"))
+
+
+def pace(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command as a person would."""
+    return subprocess.run([PACE, *arguments], capture_output=True, text=True, cwd=cwd, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "nosuch"], "There is no task 'nosuch'"),
+        (["run", "circle_packin"], "did you mean 'circle_packing'?"),
+        (["run", "--set", "learner.kk=2"], "did you mean 'learner.k'?"),
+        (["run", "--set", "learner.k"], "--set takes KEY=VALUE"),
+        (["run", "--max-staleness", "-1"], "max_staleness"),
+        (["run", "--sync", "--threads", "12"], "as many threads as a group has rollouts"),
+        (["run", "--objective", "ppo"], "objective"),
+        (["run", "--engine", "vllm"], "--engine vllm"),
+        (["run", "--implementer", "gpt"], "--implementer gpt"),
+        (["run", "--advisor", "nowhere"], "--advisor nowhere"),
+        (["run", "--config", "missing.yaml"], "Cannot read missing.yaml"),
+        (["resume", "nosuch"], "There is no run 'nosuch'"),
+        (["status", "nosuch"], "There is no run 'nosuch'"),
+        (["eval", "circle_packing", "missing.py"], "Cannot read missing.py"),
+        (["advantages", "--k", "9", "1", "2"], "k must lie between 1 and"),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_exit_code_2_and_writes_nothing(
+    arguments: list[str], says: str, tmp_path: Path
+) -> None:
+    done = pace(*arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_flag_is_refused_with_exit_code_2(tmp_path: Path) -> None:
+    done = pace("run", "--max-stale", "2", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--max-stale" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broken_task_names_the_file_and_the_field(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "task.yaml").write_text("name: mine\ndirectoin: maximize\n")
+    done = pace("run", str(folder), cwd=tmp_path)
+    assert done.returncode == 2
+    assert "task.yaml" in done.stderr
+    assert "did you mean 'direction'?" in done.stderr
+
+
+def test_a_seed_program_that_fails_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    folder = tmp_path / "tasks" / "broken"
+    folder.mkdir(parents=True)
+    (folder / "task.yaml").write_text(
+        "name: broken\nbackground: b\ncoding_requirements: c\ndirection: maximize\nbounds: {lower: 0, upper: 1}\n"
+        "entry: f\ntimeout_s: 5\nmemory_mb: 512\ndeterministic: true\ncatalogue: catalogue.yaml\n"
+    )
+    (folder / "catalogue.yaml").write_text("mechanisms:\n  - {name: x, about: a number, options: [1, 2]}\n")
+    (folder / "initial.py").write_text("# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\ndef f(i):\n    return 1 / 0\n")
+    (folder / "evaluator.py").write_text(
+        "def instances(seed):\n    return [1]\ndef score(instances, outputs):\n    return {'score': 1.0}\n"
+    )
+    done = pace("run", "broken", cwd=tmp_path)
+    assert done.returncode == 5, done.stderr
+    assert "ZeroDivisionError" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["tasks"]
+
+
+def test_dry_run_prints_the_configuration_and_writes_nothing(tmp_path: Path) -> None:
+    done = pace("run", "--dry-run", "--max-staleness", "3", "--candidates", "9", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "max_staleness: 3" in done.stdout
+    assert "candidates: 9" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_precedence_is_flag_then_environment_then_file_then_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run.yaml").write_text("search: {threads: 3}\nlearner: {k: 2, group_size: 6}\n")
+    monkeypatch.setenv("PACE_LEARNER__K", "3")
+    monkeypatch.setenv("PACE_LEARNER__GROUP_SIZE", "7")
+    found = pace("config", "show", "--config", "run.yaml", "--set", "learner.group_size=5", "--json", cwd=tmp_path)
+    config = json.loads(found.stdout)
+    assert (config["learner"]["group_size"], config["learner"]["k"]) == (5, 3)
+    assert (config["search"]["threads"], config["search"]["ideas_kept"]) == (3, 5)
+
+
+def test_advantages_are_printed_for_programs(tmp_path: Path) -> None:
+    done = pace("advantages", "--objective", "grpo", "--k", "2", "--json", "-1", "0", "1", cwd=tmp_path)
+    assert json.loads(done.stdout)["advantages"] == pytest.approx([-1.2247449, 0.0, 1.2247449])
+    done = pace("advantages", "--k", "2", "--json", "1", "1", cwd=tmp_path)
+    assert json.loads(done.stdout)["advantages"] is None
+    assert json.loads(done.stdout)["skipped"] is True
+
+
+def test_the_bundled_task_is_listed(tmp_path: Path) -> None:
+    rows = json.loads(pace("task", "list", "--json", cwd=tmp_path).stdout)
+    assert "circle_packing" in {row["task"] for row in rows}
+
+
+def test_help_loads_nothing_heavy() -> None:
+    heavy = ("torch", "numpy", "sqlalchemy", "pydantic", "httpx")
+    code = f"import sys, pace_async.cli.main; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_score_comes_from_the_sandbox_as_json(tmp_path: Path) -> None:
+    from pace_async.task import load_task
+
+    task = load_task("circle_packing")
+    done = pace("eval", "circle_packing", str(task.folder / "initial.py"), "--json", cwd=tmp_path)
+    found = json.loads(done.stdout)
+    assert found["outcome"] == "ok"
+    assert found["score"] == pytest.approx(0.9598, abs=1e-3)
+    (tmp_path / "bad.py").write_text("def pack(instance):\n    raise ValueError('no')\n")
+    found = json.loads(pace("eval", "circle_packing", "bad.py", "--json", cwd=tmp_path).stdout)
+    assert (found["outcome"], found["score"]) == ("candidate_error", None)
+    assert "no" in found["detail"]
