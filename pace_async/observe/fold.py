@@ -99,7 +99,7 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return replace(view, leases=leases)
         case VersionPublished():
             learner = replace(view.learner, published=event.version, paused_seconds=event.paused_seconds)
-            return _note(replace(view, learner=learner), event.at, "published", words.published(event))
+            return replace(view, learner=learner)
         case FaultSeen():
             return _note(replace(view, faults=view.faults + 1), event.at, "fault", words.fault(event))
         case RunStateChanged():
@@ -109,9 +109,11 @@ def _fact(view: RunView, event: Fact) -> RunView:
 
 
 def _state(view: RunView, event: RunStateChanged) -> RunView:
-    view = replace(view, state=event.state, reason=clean(event.reason), last_at=max(view.last_at, event.at))
+    view = replace(
+        view, state=event.state, reason=words.reason(event.state, event.reason), last_at=max(view.last_at, event.at)
+    )
     if event.state == "running":
-        view = replace(view, started_at=event.at, ended_at=None, finished_here=0, times=(), threads={}, experiments={})
+        view = replace(view, started_at=event.at, ended_at=None, finished_here=0, times=(), threads={})
     elif event.state not in ALIVE:
         view = replace(view, ended_at=event.at)
     return _note(view, event.at, "state", words.state(event))

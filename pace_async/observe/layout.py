@@ -14,7 +14,7 @@ from pace_async.observe.sections import STATE_STYLES
 from pace_async.observe.text import clean
 
 WIDE, MIDDLE, WIDEST = 100, 60, 180
-MOST_EVENTS = 10
+MOST_EVENTS, FEW_EVENTS = 10, 3
 FOOTER = "Ctrl-C finishes what is in flight and stops; twice stops at once"
 
 
@@ -27,44 +27,43 @@ def frame(view: RunView, now: float, columns: int, rows: int) -> list[Text]:
     elif columns >= MIDDLE and room >= 22:
         lines = _one_column(view, now, width, room)
     else:
-        return [fit(line, columns) for line in _few_lines(view, now, columns)[:room]]
+        lines = _few_lines(view, now, columns - 1)
+        notes = [Text(note.text, style=QUIET) for note in sections.recent(view.notes, FEW_EVENTS)]
+        lines += [*notes, *[Text("")] * (FEW_EVENTS - len(notes))]
+        return [fit(line, columns - 1) for line in lines[:room]]
     return [Text.assemble(" ", fit(line, width)) for line in lines]
 
 
 def _two_columns(view: RunView, now: float, width: int, room: int) -> list[Text]:
-    """Header 3, upper sections 1 + upper, lower sections 1 + 5, events 1 + shown, footer 1, three blank lines."""
-    airy = room >= 28
+    """Header 3, upper sections 1 + upper, lower sections 1 + 5, events 1 + shown, footer 1, and blank lines."""
+    airy = room >= 30
     blank = [Text("")] if airy else []
-    spare = room - (3 + 1 + 6 + 1 + 1 + 3 * len(blank))
-    upper = min(9, max(5, spare - 6))
-    shown = min(MOST_EVENTS, spare - upper)
+    spare = room - (3 + 1 + 6 + 1 + 1 + 4 * airy)
+    upper = min(10, max(5, spare - 6))
     left = (width - GUTTER) // 2
     right = width - GUTTER - left
+    best, learner = sections.best(view, now, left, upper), sections.learner(view, right, upper)
+    search, staleness = sections.search(view, now, left), sections.staleness(view, right, 5)
     return [
         *_header(view, now, width, full=True),
         *blank,
-        *beside(
-            sections.best(view, now, left, upper).draw(left),
-            sections.learner(view, upper).draw(right),
-            left,
-            right,
-        ),
+        *beside(best.draw(left), learner.draw(right), left, right),
         *blank,
-        *beside(sections.search(view, now).draw(left), sections.staleness(view, right, 5).draw(right), left, right),
+        *beside(search.draw(left), staleness.draw(right), left, right),
         *blank,
-        *sections.events(view, shown).draw(width),
+        *sections.events(view, min(MOST_EVENTS, spare - upper)).draw(width),
+        *blank,
         _footer(view),
     ]
 
 
 def _one_column(view: RunView, now: float, width: int, room: int) -> list[Text]:
-    """Header 2, best 1 + 5, search 1 + 4, learner 1 + 5, events 1 + shown, footer 1."""
-    search = sections.search(view, now)
-    learner = sections.learner(view, 5)
-    tall = room >= 30
-    upper = 5 + 2 * tall
-    spare = room - (2 + 1 + upper + 5 + 7 + 1 + 1 + 4 * tall)
-    blank = [Text("")] if tall else []
+    """Header 2, best 1 + upper, search 1 + 4, learner 1 + 5, events 1 + shown, footer 1, and blank lines."""
+    airy = room >= 34
+    blank = [Text("")] if airy else []
+    upper = 7 if airy else 4
+    shown = min(MOST_EVENTS, room - (2 + 1 + upper + 5 + 6 + 1 + 1 + 5 * airy))
+    search, learner = sections.search(view, now, width), sections.learner(view, width, 4)
     return [
         *_header(view, now, width, full=False),
         *blank,
@@ -74,7 +73,8 @@ def _one_column(view: RunView, now: float, width: int, room: int) -> list[Text]:
         *blank,
         *Section(learner.title, [*learner.lines, sections.staleness_line(view)], learner.aside).draw(width),
         *blank,
-        *sections.events(view, min(MOST_EVENTS, spare)).draw(width),
+        *sections.events(view, shown).draw(width),
+        *blank,
         _footer(view),
     ]
 
@@ -87,7 +87,6 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
     side = view.learner
     ages = " ".join(f"{age}:{amount}" for age, amount in sorted(view.staleness.items())) or "–"
     score = "–" if view.best is None else words.score(view.best.score)
-    metrics = side.metrics
     return [
         Text.assemble(
             (clean(view.state).replace("_", " "), STATE_STYLES.get(view.state, "yellow")),
@@ -109,21 +108,18 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
             (f" skip {side.skipped}", QUIET) if side.skipped else "",
             (f" v{side.published}", QUIET),
         ),
-        Text.assemble(("threads ", QUIET), " ".join(f"{stage[:2]}{amount}" for stage, amount in stages.items())),
-        Text.assemble(("leases ", QUIET), f"{view.leases.open}", (" open", QUIET)),
         Text.assemble(
-            ("alpha ", QUIET),
-            words.number(side.alpha, 2),
-            (" entropy ", QUIET),
-            words.number(metrics.get("entropy")),
+            ("threads ", QUIET), " ".join(f"{name[:2]}{amount}" for name, amount in stages.items() if amount)
         ),
+        Text.assemble(("leases ", QUIET), f"{view.leases.open}", (" open", QUIET)),
         Text.assemble(("faults ", QUIET), str(view.faults), (f" {words.usd(view.spend_usd)}", QUIET)),
-        Text(view.notes[-1].text if view.notes else "", style=QUIET),
+        Text.assemble(("alpha ", QUIET), words.number(side.alpha, 2)),
+        Text.assemble(("entropy ", QUIET), words.number(side.metrics.get("entropy"))),
     ]
 
 
 def _origin(view: RunView) -> tuple[str, str]:
-    return ("", "") if view.best is None else (f" cand. {view.best.candidate}", QUIET)
+    return ("", "") if view.best is None else (f" #{view.best.candidate}", QUIET)
 
 
 def _header(view: RunView, now: float, width: int, full: bool) -> list[Text]:
@@ -133,5 +129,5 @@ def _header(view: RunView, now: float, width: int, full: bool) -> list[Text]:
 
 def _footer(view: RunView) -> Text:
     if view.ended_at is not None:
-        return Text(view.reason, style=QUIET)
+        return Text("")
     return Text(FOOTER, style=QUIET)

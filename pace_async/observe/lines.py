@@ -6,6 +6,7 @@ Pure. Text that came from outside is cleaned before it gets here and is put into
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from rich.cells import cell_len
 from rich.text import Text
 
 QUIET = "dim"
@@ -14,23 +15,24 @@ ACCENT = "cyan"
 GOOD = "green"
 WARN = "yellow"
 GUTTER = 3
-LABEL = 11
+LABEL = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A titled part of the screen; `aside` stands at the right end of the title's rule."""
+    """A titled part of the screen; as many parts of `aside` as fit stand at the right end of the title's rule."""
 
     title: str
     lines: Sequence[Text] = field(default_factory=list[Text])
-    aside: str = ""
+    aside: Sequence[str] = ()
 
     def draw(self, width: int) -> list[Text]:
         """The title line and the lines, each `width` cells wide."""
         title = Text.assemble((self.title, STRONG), " ")
-        aside = Text(f" {self.aside}" if self.aside else "", style=QUIET)
-        if title.cell_len + aside.cell_len > width - 2:
-            aside = Text("")
+        kept = len(self.aside)
+        while kept and title.cell_len + cell_len(" · ".join(self.aside[:kept])) + 3 > width:
+            kept -= 1
+        aside = Text(" " + " · ".join(self.aside[:kept]) if kept else "", style=QUIET)
         rule = Text("─" * max(0, width - title.cell_len - aside.cell_len), style=QUIET)
         return [fit(line, width) for line in (Text.assemble(title, rule, aside), *self.lines)]
 

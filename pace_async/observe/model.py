@@ -20,7 +20,7 @@ GROUPS_KEPT = 64
 
 Stage = Literal["waiting", "advise", "implement", "evaluate"]
 STAGES: tuple[Stage, ...] = ("advise", "implement", "evaluate", "waiting")
-NoteKind = Literal["seed", "best", "candidate", "group", "published", "fault", "state"]
+NoteKind = Literal["seed", "best", "candidate", "group", "fault", "state"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ session) no other is drawn. The last frame stays on the screen. Other prints of 
 
 from collections.abc import Mapping
 
-from rich.console import Console, Group
+from rich.console import Console, ConsoleDimensions, Group
 from rich.control import Control
 from rich.live import Live
 
@@ -15,7 +15,8 @@ from pace_async.observe.layout import frame
 from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
 
-DRAIN_S = 2.0
+DRAIN_S, FRAME_S = 2.0, 0.2
+HOLD, SHOW = "\x1b[?2026h", "\x1b[?2026l"
 
 
 class RichDisplay:
@@ -36,7 +37,7 @@ class RichDisplay:
         self._output.flush()
         if not self._output.pending and not self._output.gone:
             self._draw(view, now)
-            self._output.flush()
+            await self._output.drain(FRAME_S)
 
     async def close(self, view: RunView, now: float) -> None:
         try:
@@ -48,10 +49,12 @@ class RichDisplay:
             await self._output.drain(DRAIN_S)
 
     def _draw(self, view: RunView, now: float) -> None:
+        """Between HOLD and SHOW, which a terminal that does not know them ignores, nothing half-drawn is seen."""
         size = self._output.size()
         lines = frame(view, now, *size)
         content = Group(*lines)
-        self._console.size = size
+        self._console.size = ConsoleDimensions(*size)
+        self._output.write(HOLD)
         if self._live is None:
             self._live = Live(content, console=self._console, auto_refresh=False, vertical_overflow="crop")
             self._live.start(refresh=True)
@@ -59,4 +62,5 @@ class RichDisplay:
             if size != self._size:
                 self._console.control(Control.clear(), Control.home())
             self._live.update(content, refresh=True)
+        self._output.write(SHOW)
         self._size = size

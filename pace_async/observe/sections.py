@@ -4,33 +4,40 @@ Pure: a view, the present and a size in, lines out; the number of lines depends 
 changes its height.
 """
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from pace_async.observe import words
 from pace_async.observe.chart import area, bar, spark
-from pace_async.observe.lines import ACCENT, GOOD, QUIET, STRONG, WARN, Section, figure, joined, labelled, spread
-from pace_async.observe.model import NoteKind, RunView, Stage
+from pace_async.observe.lines import ACCENT, GOOD, LABEL, QUIET, STRONG, WARN, Section, figure, joined, labelled, spread
+from pace_async.observe.model import Note, NoteKind, RunView, Stage
 from pace_async.observe.progress import progress
 from pace_async.observe.text import clean
 
 STAGE_STYLES: dict[Stage, str] = {"advise": "magenta", "implement": "blue", "evaluate": ACCENT, "waiting": QUIET}
 STAGE_MARKS: dict[Stage, str] = {"advise": "▲", "implement": "◆", "evaluate": "■", "waiting": "·"}
+AXIS = 8
 NOTE_MARKS: dict[NoteKind, tuple[str, str]] = {
     "seed": ("▶", ""),
     "best": ("★", GOOD),
     "candidate": ("·", QUIET),
     "group": ("●", ACCENT),
-    "published": ("↑", ACCENT),
     "fault": ("!", WARN),
     "state": ("▶", STRONG),
 }
+STAGE_SHORT: dict[Stage, str] = {"advise": "adv", "implement": "impl", "evaluate": "eval", "waiting": "wait"}
 STATE_STYLES = {"running": GOOD, "done": GOOD, "draining": WARN, "crashed": "red", "gave_up": "red"}
 
 
 def title(view: RunView, now: float, width: int) -> Text:
-    """The run's name and state."""
+    """The run's name, its task and its state."""
+    direction = "higher" if view.header.direction == "maximize" else "lower"
     left = Text.assemble(
-        ("pace", f"{STRONG} {ACCENT}"), "  ", (clean(view.header.name), STRONG), (f"  {clean(view.header.task)}", QUIET)
+        ("pace", f"{STRONG} {ACCENT}"),
+        "  ",
+        (clean(view.header.name), STRONG),
+        (f"  {clean(view.header.task)}, {direction} is better", QUIET),
     )
     state = Text.assemble(
         (clean(view.state).replace("_", " "), STATE_STYLES.get(view.state, WARN)),
@@ -41,18 +48,15 @@ def title(view: RunView, now: float, width: int) -> Text:
 
 
 def setting(view: RunView) -> Text:
-    """What runs, in one quiet line."""
+    """What runs, in one quiet line, the most telling first."""
     header = view.header
-    mode = f"staleness ≤ {header.max_staleness}" if header.max_staleness else "synchronous"
     parts = (
-        f"objective {header.objective}",
         f"advisor {clean(header.advisor)} ({clean(header.engine)})",
         f"implementer {clean(header.implementer)}",
-        f"sandbox {clean(header.sandbox)}",
-        words.count(header.threads, "thread"),
         f"groups of {header.group_size}",
-        mode,
+        f"staleness ≤ {header.max_staleness}" if header.max_staleness else "synchronous",
         f"seed {header.seed}",
+        f"sandbox {clean(header.sandbox)}",
     )
     return Text(" · ".join(parts), style=QUIET)
 
@@ -79,19 +83,28 @@ def stop_bar(view: RunView, now: float, width: int) -> Text:
 
 
 def best(view: RunView, now: float, width: int, rows: int) -> Section:
-    """The best score, where it comes from, and its curve over the candidates; `rows` ≥ 3 lines."""
-    arrow = "higher is better" if view.header.direction == "maximize" else "lower is better"
-    curve = view.best_so_far(width - 9)
-    low, high = (min(curve), max(curve)) if curve else (0.0, 0.0)
-    height = rows - 3
-    chart = area(curve, width - 9, height)
-    lines = [_best_score(view), _best_origin(view, now)]
-    for row, blocks in enumerate(chart):
-        axis = words.score(high) if row == 0 else words.score(low) if row == height - 1 else ""
-        axis = axis if curve and (row == 0 or high > low) else ""
-        lines.append(Text.assemble((axis[:8].rjust(8), QUIET), " ", (blocks, GOOD)))
-    lines.append(_experiment(view))
-    return Section("best so far", lines, arrow)
+    """The best score, its experiment and its curve over the candidates; `rows` ≥ 3 lines."""
+    curve = view.best_so_far(width - AXIS - 1)
+    lines = [_best_score(view), *axed(curve, width, rows - 2, GOOD, AXIS, 4), _experiment(view)]
+    return Section("best so far", lines, _best_origin(view, now))
+
+
+def axed(values: tuple[float, ...], width: int, rows: int, style: str, axis: int, digits: int) -> list[Text]:
+    """An area chart with its highest and lowest value at its left; the surface stands out from what is below it."""
+    if not values:
+        return [Text("") for _ in range(rows)]
+    low, high = min(values), max(values)
+    labels = [""] * rows
+    labels[0], labels[-1] = (f"{high:.{digits}f}" if high > low else ""), f"{low:.{digits}f}"
+    lines: list[Text] = []
+    above = " " * width
+    for label, blocks in zip(labels, area(values, width - axis - 1, rows), strict=True):
+        line = Text(label[:axis].rjust(axis) + " ", style=QUIET)
+        for over, block in zip(above, blocks, strict=False):
+            line.append(block, style=style if over == " " else f"{style} {QUIET}")
+        lines.append(line)
+        above = blocks
+    return lines
 
 
 def _best_score(view: RunView) -> Text:
@@ -101,144 +114,121 @@ def _best_score(view: RunView) -> Text:
     if view.seed_score is None:
         return shown
     gain = view.best.score - view.seed_score
-    seed = (f"seed program {words.score(view.seed_score)}", QUIET)
     change = f"{'+' if gain >= 0 else '−'}{words.score(abs(gain))}"
-    target = f" · target {words.score(view.stop.target)}" if view.stop.target is not None else ""
-    return Text.assemble(shown, "  ", change, (" from the ", QUIET), seed, (target, QUIET))
+    return Text.assemble(shown, "  ", change, (f" from the seed program's {words.score(view.seed_score)}", QUIET))
 
 
-def _best_origin(view: RunView, now: float) -> Text:
+def _best_origin(view: RunView, now: float) -> tuple[str, ...]:
     if view.best is None:
-        return Text("")
+        return ()
     if view.best.candidate == 0:
-        return Text("the task's own program; no candidate is better yet", style=QUIET)
+        return ("the seed program",)
     end = view.ended_at if view.ended_at is not None else now
-    return joined(
-        [
-            Text.assemble(("candidate ", QUIET), str(view.best.candidate)),
-            Text.assemble(("island ", QUIET), str(view.best.island)),
-            Text(f"{words.duration(end - view.best.at)} {'before the end' if view.ended_at else 'ago'}", style=QUIET),
-        ]
-    )
+    ago = f"{words.duration(end - view.best.at)} {'before the end' if view.ended_at is not None else 'ago'}"
+    return (f"candidate {view.best.candidate}", ago, f"island {view.best.island}")
 
 
 def _experiment(view: RunView) -> Text:
-    return Text(view.best.experiment if view.best is not None else "")
+    if view.best is None or view.best.candidate == 0:
+        return Text("no candidate is better yet" if view.best is not None else "", style=QUIET)
+    return Text(view.best.experiment)
 
 
-def search(view: RunView, now: float) -> Section:
+def search(view: RunView, now: float, width: int) -> Section:
     """Candidates, threads, leases, and what came from outside: 5 lines."""
     rate = view.per_minute(now)
-    ok = view.outcomes.get("ok", 0)
     failed = sorted(((amount, name) for name, amount in view.outcomes.items() if name != "ok"), reverse=True)
-    outcomes = [figure(ok, "scored"), *(figure(amount, name.replace("_", " ")) for amount, name in failed)]
-    leases = view.leases
-    faults = figure(view.faults, "fault" if view.faults == 1 else "faults", WARN if view.faults else "")
+    outcomes = [
+        figure(view.outcomes.get("ok", 0), "scored"),
+        *(figure(amount, name.replace("_", " ")) for amount, name in failed),
+    ]
+    leases = [
+        figure(view.leases.in_flight, "in flight"),
+        figure(view.leases.buffered, "complete"),
+        figure(view.leases.training, "training"),
+    ]
+    services = [
+        figure(view.faults, "fault" if view.faults == 1 else "faults", WARN if view.faults else ""),
+        Text(words.usd(view.spend_usd)),
+        figure(f"{view.implementer_calls:,}", "implementer call" + ("" if view.implementer_calls == 1 else "s")),
+    ]
+    done = figure(f"{view.candidates:,}", "candidates")
     return Section(
         "search",
         [
-            labelled("candidates", joined([figure(f"{view.candidates:,}", "complete"), _rate(rate)])),
+            labelled("finished", joined([done, figure(words.number(rate), "a minute") if rate is not None else ""])),
             labelled("outcomes", joined(outcomes)),
-            labelled("threads", _threads(view)),
-            labelled(
-                "leases",
-                joined(
-                    [
-                        figure(leases.open, "open"),
-                        figure(leases.in_flight, "in flight"),
-                        figure(leases.buffered, "complete"),
-                        figure(leases.training, "in training"),
-                    ]
-                ),
-            ),
-            labelled(
-                "outside",
-                joined([faults, figure(words.usd(view.spend_usd), "spent"), _calls(view)]),
-            ),
+            labelled("threads", _threads(view, width - LABEL)),
+            labelled("leases", joined(leases)),
+            labelled("services", joined(services)),
         ],
-        words.count(view.header.threads, "thread"),
+        (words.count(view.header.threads, "thread"), f"{words.count(view.leases.open, 'lease')} open"),
     )
 
 
-def _calls(view: RunView) -> Text:
-    return figure(f"{view.implementer_calls:,}", "implementer call" + ("" if view.implementer_calls == 1 else "s"))
-
-
-def _rate(rate: float | None) -> Text:
-    return figure(words.number(rate), "a minute")
-
-
-def _threads(view: RunView) -> Text:
+def _threads(view: RunView, width: int) -> Text:
     counts = view.by_stage()
     strip = Text()
-    if view.header.threads <= 16:
-        for stage, amount in counts.items():
-            strip.append(STAGE_MARKS[stage] * amount, style=STAGE_STYLES[stage])
-        strip.append("  ")
-    named = [figure(amount, stage, STAGE_STYLES[stage]) for stage, amount in counts.items()]
-    return Text.assemble(strip, joined(named))
+    for stage, amount in counts.items():
+        strip.append(STAGE_MARKS[stage] * amount, style=STAGE_STYLES[stage])
+    busy: list[tuple[Stage, int]] = [(stage, amount) for stage, amount in counts.items() if amount]
+    named = joined([figure(amount, stage, STAGE_STYLES[stage]) for stage, amount in busy])
+    if strip.cell_len + 2 + named.cell_len <= width:
+        return Text.assemble(strip, "  ", named)
+    if named.cell_len <= width:
+        return named
+    return joined([figure(amount, STAGE_SHORT[stage], STAGE_STYLES[stage]) for stage, amount in busy])
 
 
-def learner(view: RunView, rows: int) -> Section:
-    """Groups, versions, the last step's figures; the mean reward of each group as a curve in what is left of `rows`
-    ≥ 5 lines."""
+def learner(view: RunView, width: int, rows: int) -> Section:
+    """Groups, versions, the last step's figures, and the mean reward of each group; `rows` ≥ 4 lines, the reward a
+    chart where it has three of them."""
     if view.header.objective == "none":
-        return Section("learner", [Text("objective none: nothing is trained", style=QUIET), *[Text("")] * (rows - 1)])
-    side = view.learner
-    doing = {"waiting": "waiting for a group", "learn": "training", "publish": "publishing"}[side.stage]
-    lines = [
-        labelled(
-            "groups",
-            joined(
-                [
-                    figure(side.trained, "trained"),
-                    figure(side.skipped, "skipped"),
-                    figure(f"{view.leases.buffered} of {view.header.group_size}", "for the next"),
-                ]
-            ),
-        ),
-        labelled(
-            "version",
-            joined([figure(side.version, "learner"), figure(side.published, "published"), _seconds(side.step_seconds)]),
-        ),
-        labelled(
-            "step",
-            joined(
-                [
-                    _metric("alpha", side.alpha, 2),
-                    _metric("loss", side.metrics.get("loss")),
-                ]
-            ),
-        ),
-        labelled(
-            "policy",
-            joined(
-                [
-                    Text.assemble(_metric("entropy", side.metrics.get("entropy")), (" nats", QUIET)),
-                    _metric("gradient norm", side.metrics.get("grad_norm")),
-                ]
-            ),
-        ),
-        *_rewards(view, rows - 4),
+        nothing = Text("nothing is trained: the advisor stays as it was given", style=QUIET)
+        return Section("learner", [nothing, *[Text("")] * (rows - 1)], ("objective none",))
+    side, metrics = view.learner, view.learner.metrics
+    groups = [
+        figure(side.trained, "trained"),
+        figure(side.skipped, "skipped"),
+        Text.assemble(("next ", QUIET), f"{view.leases.buffered}", (f" of {view.header.group_size}", QUIET)),
     ]
-    return Section("learner", lines, doing)
+    versions = [figure(side.version, "learner"), figure(side.published, "published")]
+    steps = [_seconds("step", side.step_seconds), _seconds("pause", side.paused_seconds)]
+    policy = [
+        _metric("alpha", side.alpha, 2),
+        _metric("entropy", metrics.get("entropy"), unit=" nats"),
+        _metric("loss", metrics.get("loss")),
+        _metric("gradient", metrics.get("grad_norm")),
+    ]
+    room = width - LABEL
+    timed = joined([*versions, *steps])
+    lines = [labelled("groups", joined(groups))]
+    lines.append(labelled("version", timed if timed.cell_len <= room else joined(versions)))
+    if rows < 5 or joined(policy).cell_len <= room:
+        lines.append(labelled("policy", joined(policy)))
+    else:
+        lines += [labelled("policy", joined(policy[:2])), labelled("", joined(policy[2:]))]
+    lines += _rewards(view, width, rows - len(lines))
+    doing = {"waiting": "waiting for a group", "learn": "training", "publish": "publishing"}[side.stage]
+    return Section("learner", lines, (doing, f"objective {view.header.objective}"))
 
 
-def _seconds(seconds: float | None) -> Text:
-    return Text("") if seconds is None else Text.assemble(("step ", QUIET), f"{seconds:.2f}", (" s", QUIET))
+def _seconds(name: str, seconds: float | None) -> Text:
+    return Text("") if seconds is None else _metric(name, seconds, 2, " s")
 
 
-def _metric(name: str, value: float | None, digits: int = 3) -> Text:
-    return Text.assemble((f"{name} ", QUIET), words.number(value, digits))
+def _metric(name: str, value: float | None, digits: int = 3, unit: str = "") -> Text:
+    return Text.assemble((f"{name} ", QUIET), words.number(value, digits), (unit if value is not None else "", QUIET))
 
 
-def _rewards(view: RunView, rows: int) -> list[Text]:
+def _rewards(view: RunView, width: int, rows: int) -> list[Text]:
     rewards = view.learner.rewards
     last = figure(f"{rewards[-1]:.2f}", "mean of the last group") if rewards else Text("–")
-    if rows == 1:
-        return [labelled("reward", Text.assemble((spark(rewards[-16:], min(16, len(rewards))), ACCENT), " ", last))]
-    chart = area(rewards, 40, rows - 1)
-    return [labelled("reward", last), *(labelled("", Text(line, style=ACCENT)) for line in chart)]
+    if rows < 4:
+        curve = Text(spark(rewards[-24:], min(24, len(rewards))), style=ACCENT)
+        line = labelled("reward", Text.assemble(curve, " " if rewards else "", last))
+        return [line, *[Text("")] * (rows - 1)]
+    return [labelled("reward", last), *axed(rewards, width, rows - 1, ACCENT, LABEL - 1, 2)]
 
 
 def staleness(view: RunView, width: int, rows: int) -> Section:
@@ -264,7 +254,7 @@ def staleness(view: RunView, width: int, rows: int) -> Section:
             )
         )
     lines += [Text("")] * (rows - len(lines))
-    return Section("staleness of trained rollouts", lines, f"in updates, at most {bound}")
+    return Section("staleness when trained", lines, (f"updates, at most {bound}",))
 
 
 def staleness_line(view: RunView) -> Text:
@@ -275,13 +265,21 @@ def staleness_line(view: RunView) -> Text:
 
 
 def events(view: RunView, rows: int) -> Section:
-    """The last `rows` notes, newest at the bottom."""
-    notes = view.notes[-rows:] if rows else ()
-    begin = view.started_at
+    """The last notes in `rows` lines, newest at the bottom. Candidates that are no new best take half of the lines at
+    most while there is something else to tell."""
     lines: list[Text] = []
-    for note in notes:
+    for note in recent(view.notes, rows):
         mark, style = NOTE_MARKS[note.kind]
-        at = words.duration(note.at - begin) if begin is not None else ""
-        quiet = QUIET if note.kind in ("candidate", "published") else ""
+        at = words.duration(note.at - view.started_at) if view.started_at is not None else ""
+        quiet = QUIET if note.kind == "candidate" else ""
         lines.append(Text.assemble((f"{at:>7} ", QUIET), (mark, style), " ", (note.text, quiet)))
     return Section("last events", [*lines, *[Text("")] * (rows - len(lines))])
+
+
+def recent(notes: Sequence[Note], rows: int) -> list[Note]:
+    """The newest `rows` notes in their order, at most half of them about ordinary candidates if others are there."""
+    telling = [index for index, note in enumerate(notes) if note.kind != "candidate"]
+    ordinary = [index for index, note in enumerate(notes) if note.kind == "candidate"]
+    few = min(len(ordinary), max(rows - len(telling), rows // 2))
+    chosen = sorted(telling[max(0, len(telling) - rows + few) :] + ordinary[len(ordinary) - few :])
+    return [notes[index] for index in chosen]

@@ -6,7 +6,7 @@ Pure. A score is printed with as many digits as its task's bounds make meaningfu
 import math
 from collections.abc import Mapping
 
-from pace_async.events import Evaluated, FaultSeen, GroupEnded, GroupShipped, RunStateChanged, VersionPublished
+from pace_async.events import Evaluated, FaultSeen, GroupEnded, GroupShipped, RunStateChanged
 from pace_async.observe.text import clean
 
 OUTCOMES: Mapping[str, str] = {
@@ -22,11 +22,12 @@ OUTCOMES: Mapping[str, str] = {
     "not_implemented": "could not be implemented",
     "unchanged": "changed nothing",
 }
+STOP_RULES = ("candidates", "updates", "minutes", "budget", "target")
 STATES: Mapping[str, str] = {
     "running": "running",
     "draining": "draining: finishing what is in flight",
     "done": "done",
-    "stopped_by_budget": "stopped by budget",
+    "stopped_by_budget": "stopped by its budget",
     "interrupted": "interrupted",
     "gave_up": "gave up",
     "crashed": "crashed",
@@ -97,11 +98,6 @@ def group_ended(ended: GroupEnded, shipped: GroupShipped | None) -> str:
     return words
 
 
-def published(event: VersionPublished) -> str:
-    """A version now served."""
-    return f"version {event.version} published in {event.seconds:.2f} s ({event.paused_seconds:.2f} s paused)"
-
-
 def staleness(values: tuple[int, ...]) -> str:
     """`0 to 2 (mean 0.9)`, in updates."""
     low, high = min(values), max(values)
@@ -116,9 +112,16 @@ def fault(event: FaultSeen) -> str:
 
 
 def state(event: RunStateChanged) -> str:
-    """Where the run stands."""
-    reason = clean(event.reason)
-    return STATES.get(event.state, clean(event.state)) + (f": {reason}" if reason else "")
+    """Where the run stands, and why."""
+    why = reason(event.state, event.reason)
+    return STATES.get(event.state, clean(event.state)) + (f": {why}" if why else "")
+
+
+def reason(state: str, given: str) -> str:
+    """Why a run stands where it stands; empty where the state itself says it."""
+    if given in STOP_RULES:
+        return f"stop rule {given} met"
+    return "" if given == state else clean(given)
 
 
 def _decimals(value: float, digits: int) -> int:
