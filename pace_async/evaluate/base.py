@@ -10,13 +10,15 @@ from pace_async.events import Outcome
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """`score` is None unless outcome is ok; `metrics` are finite; `seconds` is wall clock, taken outside the
-    candidate; `detail` is one short printable line for a person and for the advisor."""
+    candidate; `detail` is one short printable line for a person and for the advisor; `memoised` says that an equal
+    program was scored before and nothing was run."""
 
     outcome: Outcome
     score: float | None
     seconds: float
     detail: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    memoised: bool = False
 
 
 class Evaluator(Protocol):

@@ -1,0 +1,58 @@
+"""Give up everything that a program does not need, in the only order that works, before it is loaded.
+
+`confine` takes what the parent asked for (`evaluate.tiers.Confinement`, as JSON) and raises OSError if any of it fails:
+then no `ready` frame is sent, and the evaluation counts as a failure of the machine.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from . import landlock, seccomp
+
+_CAPABILITY_VERSION = 0x20080522
+
+
+def confine(asked: Mapping[str, Any]) -> None:
+    """Join the control groups, set limits, drop the user, drop capabilities, close files, filter system calls."""
+    for descriptor in asked.get("cgroups", ()):
+        os.write(descriptor, b"0")
+        os.close(descriptor)
+    uid = asked.get("uid")
+    if uid is not None:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    for name, wanted in asked.get("limits", {}).items():
+        kind = getattr(resource, name)
+        hard = resource.getrlimit(kind)[1]
+        value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        soft = value - 1 if name == "RLIMIT_CPU" else value  # SIGXCPU, which tells why, comes before SIGKILL
+        resource.setrlimit(kind, (soft, value))
+    files = asked.get("landlock")
+    if files is not None and not landlock.restrict(**files):
+        raise OSError("the kernel refused Landlock")
+    if asked.get("drop_capabilities"):
+        _drop_capabilities()
+    parent = asked.get("die_with")
+    if parent is not None:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+    mode = asked.get("seccomp")
+    if mode is not None and not seccomp.install(own_namespaces=mode == "namespaces"):
+        raise OSError("the kernel refused the system-call filter")
+
+
+def _drop_capabilities() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    with contextlib.suppress(OSError):
+        libc.prctl(47, 4, 0, 0, 0)  # clear the ambient set
+    header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
+    if libc.capset(header, struct.pack("=6I", *([0] * 6))) != 0:
+        raise OSError(ctypes.get_errno(), "cannot drop capabilities")

@@ -1,0 +1,190 @@
+"""Run one program in a sandbox, once, and say what was seen. What it means is decided by `verdict`.
+
+Invariant: when `launch` returns or is cancelled, the candidate's process group has been killed, its pipes are closed
+and no descriptor or directory of it is left. Nothing that a candidate does can keep `launch` waiting beyond the time
+limit and a few seconds of grace, and no more than the output limit is kept of what it says.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from pace_async.children import kill_group
+from pace_async.errors import InfrastructureFault
+from pace_async.evaluate import cgroup
+from pace_async.evaluate.pipes import Descriptors, Sink, feed
+from pace_async.evaluate.python_files import locate
+from pace_async.evaluate.tiers import PROCESSES, Launch, Limits, Tier
+
+GRACE_S = 5.0
+DRAIN_S = 1.0
+TAIL_BYTES = 4096
+FRAMING_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the driver is to do; `instances` is the JSON text of a list."""
+
+    program: str
+    entry: str
+    instances: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What was seen from outside. `exit_code` is negative for a signal. `survivors` is true if something still held
+    the candidate's pipes a second after its group was killed."""
+
+    nonce: str
+    answer: bytes
+    stdout: bytes
+    stderr: bytes
+    exit_code: int
+    timed_out: bool
+    overflowed: str | None
+    out_of_memory: bool
+    survivors: bool
+    seconds: float
+
+
+async def launch(tier: Tier, work: Work, limits: Limits, hidden: Sequence[Path]) -> Ended:
+    """Raises InfrastructureFault if the machine would not start it."""
+    hierarchy = cgroup.find() if tier.name != "none" else None
+    group = hierarchy.create(limits.memory_mb, PROCESSES) if hierarchy else None
+    try:
+        with _scratch(tier.needs_scratch) as scratch, Descriptors() as mine:
+            plan = tier.launch(limits, hidden, scratch)
+            if scratch is not None and plan.scratch_owner is not None:
+                os.chown(scratch, plan.scratch_owner, plan.scratch_owner)
+            return await _run(tier, plan, work, limits, mine, scratch, group)
+    except OSError as error:
+        raise InfrastructureFault("sandbox_start", error.strerror or str(error)) from None
+    finally:
+        if group is not None:
+            cgroup.discard(group)
+
+
+async def _run(
+    tier: Tier,
+    plan: Launch,
+    work: Work,
+    limits: Limits,
+    mine: Descriptors,
+    scratch: Path | None,
+    group: cgroup.Group | None,
+) -> Ended:
+    (job_out, job_in), (answer_out, answer_in) = mine.pipe(), mine.pipe()
+    (stdout_out, stdout_in), (stderr_out, stderr_in) = mine.pipe(), mine.pipe()
+    members = group.open_members() if group else ()
+    mine.own(*members)
+    nonce = secrets.token_hex(16)
+    job = _job(plan, work, nonce, answer_in, members)
+    most = limits.output_bytes
+    sinks = (
+        Sink(answer_out, "the result", most + FRAMING_BYTES),
+        Sink(stdout_out, "standard output", most, TAIL_BYTES),
+        Sink(stderr_out, "standard error", most, TAIL_BYTES),
+    )
+    began = time.monotonic()
+    process = _start(plan, scratch, (job_out, stdout_in, stderr_in), (answer_in, *members))
+    exited = False
+    try:
+        mine.close(job_out, answer_in, stdout_in, stderr_in, *members)
+        ended = os.pidfd_open(process.pid)
+        mine.own(ended)
+        with anyio.move_on_after(limits.seconds):
+            async with anyio.create_task_group() as tg:
+
+                async def watch(sink: Sink) -> None:
+                    await sink.read_on()
+                    if sink.full:
+                        tg.cancel_scope.cancel()
+
+                tg.start_soon(feed, mine, job_in, job)
+                for sink in sinks:
+                    tg.start_soon(watch, sink)
+                await anyio.wait_readable(ended)
+                exited = True
+                tg.cancel_scope.cancel()
+        seconds = time.monotonic() - began
+    finally:
+        code = await _kill(process)
+    timed_out = not exited and not any(sink.full for sink in sinks)
+    with anyio.move_on_after(DRAIN_S) as draining:
+        for sink in sinks:
+            await sink.read_on()
+    return Ended(
+        nonce=nonce,
+        answer=bytes(sinks[0].data),
+        stdout=bytes(sinks[1].data),
+        stderr=bytes(sinks[2].data),
+        exit_code=128 - code if tier.name == "bubblewrap" and 128 < code < 160 else code,
+        timed_out=timed_out,
+        overflowed=next((sink.name for sink in sinks if sink.full), None),
+        out_of_memory=group is not None and group.out_of_memory(),
+        survivors=draining.cancelled_caught,
+        seconds=seconds,
+    )
+
+
+def _job(plan: Launch, work: Work, nonce: str, result: int, members: Sequence[int]) -> bytes:
+    head = {
+        "nonce": nonce,
+        "result": result,
+        "path": [str(path) for path in locate().imports],
+        "confinement": {**plan.confinement, "cgroups": members},
+        "program": work.program,
+        "entry": work.entry,
+    }
+    return (json.dumps(head)[:-1] + ', "instances": ' + work.instances + "}").encode()
+
+
+def _start(
+    plan: Launch, scratch: Path | None, standard: tuple[int, int, int], kept: Sequence[int]
+) -> subprocess.Popen[bytes]:
+    """Start the first process, from this thread: with the thread that started it, it would die."""
+    stdin, stdout, stderr = standard
+    return subprocess.Popen(
+        plan.argv,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        pass_fds=kept,
+        env=plan.environment,
+        cwd=scratch,
+        start_new_session=True,
+    )
+
+
+async def _kill(process: subprocess.Popen[bytes]) -> int:
+    """End the whole group and reap its leader, also when cancelled; the exit code, negative for a signal."""
+    kill_group(process.pid)
+    with Descriptors() as mine, anyio.move_on_after(GRACE_S, shield=True):
+        ended = os.pidfd_open(process.pid)
+        mine.own(ended)
+        await anyio.wait_readable(ended)
+    code = process.poll()
+    return -9 if code is None else code
+
+
+@contextmanager
+def _scratch(needed: bool) -> Generator[Path | None]:
+    if not needed:
+        yield None
+        return
+    folder = Path(tempfile.mkdtemp(prefix="pace-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,116 @@
+"""Scores that need not be paid for twice: only for tasks that declare themselves deterministic.
+
+Invariant: an entry says what running the program again would say. So a timeout, or memory that ran out, is never kept:
+both hang on how busy the machine was, and a second try may go well. Nor is a failure of the infrastructure.
+"""
+
+import json
+import sqlite3
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from pace_async.errors import UsageError
+from pace_async.evaluate.base import Evaluation
+
+KEPT = ("ok", "candidate_error", "invalid_score", "output_overflow")
+WAL_IS_SAFE = (3, 51, 3)  # before it, several writers could corrupt a database whose log is being reset
+BUSY_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """`setting` names what else a score hangs on: interpreter, packages, sandbox tier."""
+
+    task_digest: str
+    seed: int
+    program_hash: str
+    setting: str
+
+
+class ScoreMemo:
+    """In memory, and in a SQLite file shared between runs where a path is given."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._known: dict[Key, Evaluation] = {}
+        self._connection: sqlite3.Connection | None = None
+        self._lock = anyio.Lock()
+
+    async def open(self) -> None:
+        """Raises UsageError if the file is no memo, or cannot be written."""
+        if self._path is None:
+            return
+        try:
+            self._connection = await anyio.to_thread.run_sync(_connect, self._path)
+        except (OSError, sqlite3.Error) as error:
+            raise UsageError(f"Cannot use {self._path} as score memo (evaluation.memo): {error}.") from None
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(connection.close)
+
+    async def get(self, key: Key) -> Evaluation | None:
+        """What is known, marked as memoised and with seconds 0: nothing was run."""
+        if key not in self._known and self._connection is not None:
+            async with self._lock:
+                found = await anyio.to_thread.run_sync(_select, self._connection, key)
+            if found is not None:
+                self._known[key] = found
+        known = self._known.get(key)
+        return None if known is None else replace(known, memoised=True, seconds=0.0)
+
+    async def put(self, key: Key, evaluation: Evaluation) -> None:
+        """Keep it if it would come out the same again; the first entry of a key stays."""
+        if evaluation.outcome not in KEPT or key in self._known:
+            return
+        self._known[key] = evaluation
+        if self._connection is not None:
+            async with self._lock:
+                await anyio.to_thread.run_sync(_insert, self._connection, key, evaluation)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute(f"PRAGMA journal_mode={'WAL' if sqlite3.sqlite_version_info >= WAL_IS_SAFE else 'DELETE'}")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS score_memo (task_digest TEXT NOT NULL, seed INTEGER NOT NULL,"
+            " program_hash TEXT NOT NULL, setting TEXT NOT NULL, outcome TEXT NOT NULL, score REAL,"
+            " detail TEXT NOT NULL, metrics TEXT NOT NULL, seconds REAL NOT NULL,"
+            " PRIMARY KEY (task_digest, seed, program_hash, setting)) WITHOUT ROWID"
+        )
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+_WHERE = "task_digest = ? AND seed = ? AND program_hash = ? AND setting = ?"
+
+
+def _select(connection: sqlite3.Connection, key: Key) -> Evaluation | None:
+    row = connection.execute(
+        f"SELECT outcome, score, detail, metrics, seconds FROM score_memo WHERE {_WHERE}",
+        (key.task_digest, key.seed, key.program_hash, key.setting),
+    ).fetchone()
+    if row is None:
+        return None
+    outcome, score, detail, metrics, seconds = row
+    return Evaluation(outcome, score, seconds, detail, json.loads(metrics))
+
+
+def _insert(connection: sqlite3.Connection, key: Key, found: Evaluation) -> None:
+    connection.execute(
+        "INSERT OR IGNORE INTO score_memo VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(key.task_digest, key.seed, key.program_hash, key.setting),
+            *(found.outcome, found.score, found.detail, json.dumps(dict(found.metrics)), found.seconds),
+        ),
+    )

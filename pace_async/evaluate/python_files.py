@@ -1,0 +1,71 @@
+"""Which files a candidate's Python needs: its interpreter, its standard library, the installed packages, and the
+system's shared libraries. Nothing else is ever shown to a candidate."""
+
+import sys
+import sysconfig
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFiles:
+    """`paths` are files and folders to show at their own place; `links` are (place, target) of top-level symlinks such
+    as /lib -> usr/lib, and `targets` the same places with the links followed; `parents` every folder on the way;
+    `imports` what to add to the import path."""
+
+    executable: Path
+    paths: tuple[Path, ...]
+    links: tuple[tuple[str, str], ...]
+    targets: tuple[Path, ...]
+    parents: tuple[Path, ...]
+    imports: tuple[Path, ...]
+    open_to_others: bool
+
+
+@cache
+def locate() -> PythonFiles:
+    """The files of the interpreter that runs this process. A virtual environment's packages are used with the
+    interpreter that the environment was made from."""
+    base = Path(sys.base_prefix).resolve()
+    named = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+    imports = tuple(dict.fromkeys(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")))
+    wanted = [named, base / "lib", base / "lib64", *imports]
+    links: list[tuple[str, str]] = []
+    targets: list[Path] = []
+    for library in map(Path, LIBRARIES):
+        if library.is_symlink() and library.is_dir():
+            links.append((str(library), str(library.readlink())))
+            targets.append(library.resolve())
+        elif library.exists():
+            wanted.append(library)
+    paths = _without_nested([path for path in wanted if path.exists() and not path.is_symlink()])
+    parents = sorted({parent for path in paths for parent in path.parents if parent != Path("/")})
+    open_to_others = all(parent.stat().st_mode & 0o001 for parent in parents)
+    return PythonFiles(named, tuple(paths), tuple(links), tuple(targets), tuple(parents), imports, open_to_others)
+
+
+def outside(paths: Iterable[Path], hidden: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """The same paths with every hidden folder left out: (those to read whole, those only to list)."""
+    whole: list[Path] = []
+    listed: list[Path] = []
+    queue = list(paths)
+    while queue:
+        path = queue.pop()
+        if any(path.is_relative_to(folder) for folder in hidden):
+            continue
+        if any(folder.is_relative_to(path) for folder in hidden):
+            listed.append(path)
+            queue += path.iterdir()
+        else:
+            whole.append(path)
+    return whole, listed
+
+
+def _without_nested(paths: Sequence[Path]) -> list[Path]:
+    """Each path once, and none that lies below another."""
+    unique = list(dict.fromkeys(paths))
+    return [path for path in unique if not any(path != other and path.is_relative_to(other) for other in unique)]

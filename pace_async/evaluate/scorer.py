@@ -1,0 +1,148 @@
+"""The scorer: the one process that loads a task's evaluator. `python -m pace_async.evaluate.scorer EVALUATOR`.
+
+It is trusted and long-lived; it never runs a candidate's code, and a candidate never sees its files. Requests and
+replies are JSON lines on stdin and stdout; a `score` request is followed by as many bytes as it says, which are a
+candidate's outputs, parsed here and nowhere else, strictly:
+
+    {"op": "instances", "seed": 0}              -> {"instances": [...]}
+    {"op": "score", "seed": 0, "bytes": 17}...  -> {"score": 1.5, "metrics": {...}} or {"invalid": "why"}
+
+A reply {"fault": "why"} means that the evaluator itself failed. The first line, unasked, is {"ready": true} or a fault.
+"""
+
+import importlib.util
+import json
+import math
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn, cast
+
+DEEPEST = 32
+# What a check of wrongly shaped outputs raises; anything else is the evaluator's or the machine's own trouble.
+THE_OUTPUTS_FAULT = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+
+
+class Invalid(ValueError):
+    """The candidate's outputs, or the score that came of them, are not allowed."""
+
+
+def main(evaluator: Path) -> None:
+    """Serve until stdin ends."""
+    from pace_async.children import die_with_parent
+
+    die_with_parent()
+    requests, replies = _take_over_pipes()
+    try:
+        make, score = _load(evaluator)
+    except BaseException as error:
+        _send(replies, {"fault": f"{type(error).__name__}: {error}"})
+        return
+    _send(replies, {"ready": True})
+    texts: dict[int, str] = {}
+    while line := requests.readline():
+        request: dict[str, Any] = json.loads(line)
+        outputs = requests.read(request.get("bytes", 0))
+        try:
+            seed = int(request["seed"])
+            if seed not in texts:
+                texts[seed] = json.dumps(make(seed), allow_nan=False)
+            if request["op"] == "instances":
+                reply: dict[str, Any] = {"instances": texts[seed]}
+            else:
+                reply = _score(score, json.loads(texts[seed]), outputs)
+        except Invalid as error:
+            reply = {"invalid": str(error)}
+        except Exception as error:
+            reply = {"fault": f"{type(error).__name__}: {error}"}
+        _send(replies, reply)
+
+
+def parse(data: bytes) -> Any:
+    """A JSON value without NaN, Infinity, numbers too large for a float, or nesting beyond 32. Raises Invalid."""
+    try:
+        value: object = json.loads(data.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
+    except RecursionError:
+        raise Invalid(f"the output is nested deeper than {DEEPEST}") from None
+    except ValueError as error:
+        raise Invalid(f"the output is not JSON: {error}") from None
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > DEEPEST:
+            raise Invalid(f"the output is nested deeper than {DEEPEST}")
+        level = [child for one in level for child in _children(one)]
+    return value
+
+
+def read_score(result: object) -> tuple[float, dict[str, float]]:
+    """What an evaluator's `score` returned: a finite number under "score", finite numbers besides. Raises Invalid."""
+    if not isinstance(result, dict) or "score" not in result:
+        raise Invalid('the evaluator returned no mapping with a "score"')
+    numbers: dict[str, float] = {}
+    for name, value in cast("dict[object, object]", result).items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise Invalid(f"{name} is not a finite number: {value!r}"[:200])
+        numbers[str(name)] = float(value)
+    return numbers.pop("score"), numbers
+
+
+def _score(score: Callable[[Any, Any], object], instances: list[Any], data: bytes) -> dict[str, Any]:
+    outputs = parse(data)
+    if not isinstance(outputs, list) or len(cast("list[object]", outputs)) != len(instances):
+        raise Invalid(f"there must be one output for each of the {len(instances)} instances")
+    try:
+        number, metrics = read_score(score(instances, outputs))
+    except Invalid:
+        raise
+    except THE_OUTPUTS_FAULT as error:
+        raise Invalid(str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}") from None
+    return {"score": number, "metrics": metrics}
+
+
+def _children(value: object) -> list[Any]:
+    if isinstance(value, list):
+        return cast("list[Any]", value)
+    if isinstance(value, dict):
+        return list(cast("dict[str, Any]", value).values())
+    return []
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not allowed")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is too large")
+    return value
+
+
+def _load(evaluator: Path) -> tuple[Callable[[int], Any], Callable[[Any, Any], object]]:
+    sys.path.insert(0, str(evaluator.parent))
+    spec = importlib.util.spec_from_file_location("evaluator", evaluator)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{evaluator} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["evaluator"] = module
+    spec.loader.exec_module(module)
+    return module.instances, module.score
+
+
+def _take_over_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """The request and reply streams; what the evaluator prints goes to standard error instead."""
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    return requests, replies
+
+
+def _send(replies: BinaryIO, value: dict[str, Any]) -> None:
+    replies.write(json.dumps(value, allow_nan=False).encode() + b"\n")
+    replies.flush()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,138 @@
+"""Which sandbox tier this machine really has: each is tried by a program that tries to get out (`probe`).
+
+Invariant: a tier that has not stopped what it promises to stop is not used. bubblewrap must stop everything; the
+`rlimits` tier must stop at least what would make a run unsound or unsafe to end, and what else it lets through is said.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.evaluate.launch import Work, launch
+from pace_async.evaluate.python_files import locate
+from pace_async.evaluate.tiers import LIBRARY_HEADROOM_MB, VARIABLES, Bubblewrap, Limits, NoSandbox, Rlimits, Tier
+from pace_async.evaluate.verdict import judge
+
+PACKAGE = Path(__file__).parent.parent
+# What a candidate can still do where the probe of this name was not stopped.
+PROBES: Mapping[str, str] = {
+    "environment": "read the environment of other processes",
+    "files": "read this machine's files",
+    "writes": "write outside its own directory",
+    "network": "use the network",
+    "signals": "signal other processes",
+    "memory": "exceed its memory limit",
+    "user": "keep user id 0",
+    "group": "leave processes behind",
+}
+LEAST = ("memory", "group")
+REMEDY = "install bubblewrap (apt-get install bubblewrap), or allow --unsafe-no-sandbox for code that you trust"
+CHECK_S = 30.0
+CHECK_MB = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What the self-check of one tier found: names of PROBES that got through, or why it did not run at all."""
+
+    tier: Tier
+    gaps: tuple[str, ...] = ()
+    broken: str = ""
+
+    @property
+    def proven(self) -> bool:
+        """Whether the tier may be used."""
+        return not self.broken and not any(name in self.gaps for name in self._needed)
+
+    @property
+    def _needed(self) -> tuple[str, ...]:
+        return tuple(PROBES) if self.tier.name == "bubblewrap" else LEAST
+
+    @property
+    def reason(self) -> str:
+        """Why it was not proven."""
+        return self.broken or "a candidate can " + ", ".join(PROBES[name] for name in self.gaps if name in self._needed)
+
+
+async def pick_tier(unsafe: bool) -> Tier:
+    """The strongest tier that proves itself on this machine; `none` only if `unsafe`. Raises UsageError, with the
+    remedy, if there is none."""
+    if unsafe:
+        return NoSandbox()
+    refused: list[str] = []
+    executable = shutil.which("bwrap")
+    if executable is None:
+        refused.append("bubblewrap is not installed")
+    wrapped: list[Tier] = [Bubblewrap(executable), Bubblewrap(executable, proc=False)] if executable else []
+    for tier in (*wrapped, Rlimits()):
+        check = await check_tier(tier)
+        if check.proven:
+            return replace(cast("Any", tier), gaps=check.gaps)
+        refused.append(f"{tier.name}: {check.reason}")
+    raise UsageError(f"No sandbox could be proven on this machine ({'; '.join(refused)}): {REMEDY}.")
+
+
+def describe(tier: Tier) -> str:
+    """One line for a person: what stands between a candidate and this machine."""
+    if tier.name == "none":
+        return "sandbox: none; candidates run as you do"
+    if not tier.gaps:
+        return f"sandbox: {tier.name}, proven by its self-check"
+    return f"sandbox: {tier.name}; a candidate can still " + ", ".join(PROBES[name] for name in tier.gaps)
+
+
+async def check_tier(tier: Tier) -> Check:
+    """Run the probe in the tier."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pace-")))
+        secret = folder / "evaluator.py"
+        secret.write_text("answer = 42\n")
+        port = _listen(stack)
+        target = {
+            "variables": [*VARIABLES, "TMPDIR", "PWD", "LC_CTYPE"],
+            "canary": _own_canary(),
+            "files": [str(secret), str(PACKAGE / "errors.py")],
+            "folders": [str(folder), str(locate().imports[0]), "/usr/lib", "/etc"],
+            "port": port,
+            "pid": os.getpid(),
+            "megabytes": CHECK_MB + LIBRARY_HEADROOM_MB + 64,
+        }
+        work = Work((PACKAGE / "evaluate" / "probe.py").read_text(), "probe", json.dumps([target]))
+        try:
+            ended = await launch(tier, work, Limits(CHECK_S, CHECK_MB, 1 << 16), (PACKAGE, folder))
+        except InfrastructureFault as fault:
+            return Check(tier, broken=str(fault))
+    verdict = judge(ended)
+    if verdict.outcome != "ok":
+        return Check(tier, broken=verdict.detail or verdict.outcome)
+    stopped = {**json.loads(verdict.payload)[0], "group": not ended.survivors}
+    return Check(tier, tuple(name for name in PROBES if stopped[name] is not True))
+
+
+def _listen(stack: ExitStack) -> int:
+    """A TCP port, and an abstract socket named after it, that would take a connection."""
+    channel = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+    channel.bind(("127.0.0.1", 0))
+    channel.listen()
+    port = int(channel.getsockname()[1])
+    local = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+    local.bind(f"\0pace-{port}")
+    local.listen()
+    return port
+
+
+def _own_canary() -> str:
+    """Something that stands in this process's environment and in no candidate's."""
+    first = Path("/proc/self/environ").read_bytes().split(b"\0")
+    kept = {f"{name}={value}" for name, value in VARIABLES.items()}
+    texts = [text for text in (part.decode("utf-8", "replace") for part in first) if text and text not in kept]
+    return max(texts, key=len, default=f"no canary {secrets.token_hex(8)}")

@@ -1,0 +1,212 @@
+"""How well a candidate is locked in: the sandbox tiers, from the strongest to none.
+
+A tier says how to start the driver, and what the driver must do to itself before it loads the program; it starts
+nothing itself. That a tier holds on this machine is proven by `selfcheck`, never assumed.
+"""
+
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from pace_async.evaluate.inside import landlock, seccomp
+from pace_async.evaluate.python_files import PythonFiles, locate, outside
+
+HERE = Path(__file__).parent
+SCRATCH_MB = 64
+SHARED_MEMORY_MB = 16
+LIBRARY_HEADROOM_MB = 512
+PROCESSES = 64
+INSIDE = "/pace"
+VARIABLES = {
+    "HOME": "/tmp",
+    "LANG": "C.UTF-8",
+    "PYTHONHASHSEED": "0",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one evaluation may use: seconds of wall clock, MiB of memory, bytes on each of its output streams."""
+
+    seconds: float
+    memory_mb: int
+    output_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A command line, the environment that its first process starts with, and what the driver is to do to itself.
+    `scratch_owner` is the user to whom the private directory must belong, where one is needed."""
+
+    argv: Sequence[str]
+    environment: dict[str, str]
+    confinement: dict[str, Any] = field(default_factory=dict[str, Any])
+    scratch_owner: int | None = None
+
+
+class Tier(Protocol):
+    """One way of locking a candidate in."""
+
+    @property
+    def name(self) -> str:
+        """bubblewrap, rlimits or none: what stands in the run's row."""
+        ...
+
+    @property
+    def needs_scratch(self) -> bool:
+        """Whether the parent must make (and remove) a private directory for each evaluation."""
+        ...
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """What the self-check found that this tier does not prevent here (names of `selfcheck.PROBES`)."""
+        ...
+
+    def launch(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Launch:
+        """`hidden` are folders that the candidate must not be able to read, wherever they lie."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Bubblewrap:
+    """Own mount, process, network, IPC and host namespaces; only Python's files, read-only; a fresh user id where this
+    process is root (otherwise a user namespace). `proc` is false where a container forbids a new /proc."""
+
+    executable: str
+    proc: bool = True
+    gaps: tuple[str, ...] = ()
+    name: str = "bubblewrap"
+    needs_scratch: bool = False
+
+    def launch(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Launch:
+        root = os.getuid() == 0
+        python = locate()
+        argv = [self.executable, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net"]
+        argv += ["--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL"]
+        argv += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root else ["--unshare-user"]
+        for folder in python.parents:
+            argv += ["--perms", "0755", "--dir", str(folder)]
+        for link, target in python.links:
+            argv += ["--symlink", target, link]
+        for path in python.paths:
+            argv += ["--ro-bind", str(path), str(path)]
+        argv += ["--perms", "0755", "--dir", INSIDE, "--ro-bind", str(HERE / "inside"), f"{INSIDE}/inside"]
+        for folder in hidden:
+            if any(folder.is_relative_to(path) for path in python.paths):
+                argv += ["--perms", "0000", "--tmpfs", str(folder)]
+        argv += [*(["--proc", "/proc"] if self.proc else []), "--dev", "/dev"]
+        argv += ["--perms", "1777", "--size", str(SHARED_MEMORY_MB << 20), "--tmpfs", "/dev/shm"]
+        argv += ["--perms", "1777", "--size", str(SCRATCH_MB << 20), "--tmpfs", "/tmp"]
+        argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
+        for name, value in VARIABLES.items():
+            argv += ["--setenv", name, value]
+        confinement: dict[str, Any] = {"limits": _resource_limits(limits, PROCESSES), "drop_capabilities": True}
+        if root:
+            confinement["uid"] = _fresh_uid()
+        if seccomp.machine():
+            confinement["seccomp"] = "namespaces"
+        # Started with nothing: bubblewrap stays as process 1, whose first environment can be read.
+        return Launch([*argv, "--", *_driver(python, INSIDE)], {}, confinement)
+
+
+@dataclass(frozen=True, slots=True)
+class Rlimits:
+    """Own session and process group, resource limits, clean environment, private directory; beyond that what the
+    kernel gives without privileges: Landlock for files, a system-call filter for the network and for leaving the
+    group. As root also a fresh user id, if others can reach Python's files."""
+
+    gaps: tuple[str, ...] = ()
+    name: str = "rlimits"
+    needs_scratch: bool = True
+
+    def launch(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Launch:
+        assert scratch is not None
+        python = locate()
+        uid = _fresh_uid() if os.getuid() == 0 and python.open_to_others else None
+        alone = uid is not None
+        confinement: dict[str, Any] = {
+            "limits": _resource_limits(limits, PROCESSES if alone else PROCESSES + _tasks_of_user()),
+            "drop_capabilities": True,
+            "die_with": os.getpid(),
+        }
+        if uid is not None:
+            confinement["uid"] = uid
+        if landlock.version():
+            readable, listable = outside([*python.paths, *python.targets], hidden)
+            devices = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
+            confinement["landlock"] = {
+                "readable": [str(path) for path in (*readable, HERE / "inside")],
+                "listable": [str(path) for path in listable],
+                "writable": [str(scratch), *devices],
+            }
+        if seccomp.machine():
+            confinement["seccomp"] = "alone"
+        environment = {**VARIABLES, "HOME": str(scratch), "TMPDIR": str(scratch)}
+        return Launch(_driver(python, str(HERE)), environment, confinement, uid)
+
+
+@dataclass(frozen=True, slots=True)
+class NoSandbox:
+    """Only a session of its own and a clean environment. For code that you trust as you trust your own."""
+
+    gaps: tuple[str, ...] = ()
+    name: str = "none"
+    needs_scratch: bool = True
+
+    def launch(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Launch:
+        assert scratch is not None
+        environment = {**VARIABLES, "HOME": str(scratch), "TMPDIR": str(scratch)}
+        return Launch(_driver(locate(), str(HERE)), environment, {"die_with": os.getpid()})
+
+
+def _driver(python: PythonFiles, folder: str) -> list[str]:
+    start = f"import sys; sys.path.insert(0, {folder!r}); from inside.driver import main; main()"
+    return [str(python.executable), "-sSPB", "-c", start]
+
+
+def _resource_limits(limits: Limits, tasks: int) -> dict[str, int]:
+    return {
+        "RLIMIT_AS": (limits.memory_mb + LIBRARY_HEADROOM_MB) << 20,
+        "RLIMIT_CORE": 0,
+        "RLIMIT_CPU": int(limits.seconds) + 3,
+        "RLIMIT_FSIZE": SCRATCH_MB << 20,
+        "RLIMIT_NOFILE": 256,
+        "RLIMIT_NPROC": tasks,
+        "RLIMIT_MSGQUEUE": 0,
+    }
+
+
+def _fresh_uid() -> int:
+    """A user id that no one else has: no neighbour to signal, no count of processes to share."""
+    first, count = _mapped_users()
+    return first + secrets.randbelow(count)
+
+
+@cache
+def _mapped_users() -> tuple[int, int]:
+    for line in Path("/proc/self/uid_map").read_text().splitlines():
+        inside, _, length = (int(part) for part in line.split())
+        if inside + length > 0x70000000:
+            return 0x60000000, 0x10000000
+    return 65534, 1
+
+
+@cache
+def _tasks_of_user() -> int:
+    """Threads that this user runs already: RLIMIT_NPROC counts them too."""
+    count, user = 0, os.getuid()
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and folder.stat().st_uid == user:
+                count += len(list((folder / "task").iterdir()))
+        except OSError:
+            continue
+    return count
