@@ -249,7 +249,7 @@ def _put(tree: dict[str, Any], dotted: str, value: object, what: str) -> None:
 
 
 def _sentence(error: ValidationError) -> str:
-    first = error.errors()[0]
+    first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         near = get_close_matches(where, known_keys(), n=1, cutoff=0.5)

@@ -168,7 +168,7 @@ def _load_spec(path: Path) -> TaskSpec:
     try:
         return TaskSpec.model_validate(raw)
     except ValidationError as error:
-        first = error.errors()[0]
+        first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
         where = ".".join(str(part) for part in first["loc"]) or "task"
         if first["type"] == "extra_forbidden":
             near = get_close_matches(where, TaskSpec.model_fields, n=1)
