@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import os
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
+
+__all__ = ["Group", "TrainedCall", "TrainedRollout", "group_digest", "read_group", "write_group"]
 
 FORMAT = 1
 
@@ -57,11 +60,20 @@ def read_group(path: Path) -> Group:
     """The group that was written to `path`. Raises ValueError if the file is damaged or is no group file, OSError if it
     cannot be opened."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             document = json.loads(archive["header"].tobytes())
             arrays: dict[str, npt.NDArray[Any]] = {name: archive[name] for name in _ARRAYS}
         header, digest = str(document["content"]), str(document["digest"])
-    except (ValueError, KeyError, TypeError, EOFError, BadZipFile, OverflowError) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        EOFError,
+        BadZipFile,
+        OverflowError,
+        zlib.error,
+        NotImplementedError,
+    ) as error:
         raise ValueError(f"{path} is damaged or is no group file: {error}") from None
     if _digest(header, arrays) != digest:
         raise ValueError(f"{path} is damaged: its content does not match its digest")

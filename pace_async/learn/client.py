@@ -1,0 +1,176 @@
+"""The learner as the runtime sees it: a child process that may die and is started again.
+
+Invariant: whatever the child had in memory follows from `history`, the files of the groups that made versions 1…L. A
+new child is given them, and rebuilds version L from its newest checkpoint and the groups after it. So after any fault
+the same group may be given again. Holds no weights, imports no torch.
+"""
+
+import json
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+import anyio
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from pace_async.children import child, clean_environment, kill_group, python_module
+from pace_async.errors import GaveUp, InfrastructureFault, PaceBug
+from pace_async.learn.base import Step
+from pace_async.learn.settings import Settings
+
+_LONGEST_LINE = 1 << 20
+
+
+class ProcessLearner:
+    """A `learn.base.Learner`. Entering it starts the child and does not wait for it; leaving ends it.
+
+    `model` is version 0's directory; versions and checkpoints go under `out`, the child's words to `log`. `history`
+    are the files of the groups that made versions 1…L of this run, in order. Deadlines in seconds: `start_s` for the
+    child to load, `step_s` for each step, those replayed too."""
+
+    def __init__(
+        self,
+        model: Path,
+        out: Path,
+        settings: Settings,
+        history: Sequence[Path] = (),
+        *,
+        log: Path | None = None,
+        step_s: float = 600.0,
+        start_s: float = 300.0,
+    ) -> None:
+        self._history = [_absolute(path) for path in history]
+        self._log = log if log is not None else out / "learner.log"
+        self._command = python_module(
+            "pace_async.learn.process",
+            *("--model", str(model.resolve()), "--out", str(out.resolve()), "--config", settings.to_json()),
+        )
+        self._environment = clean_environment(OMP_NUM_THREADS=str(settings.threads))
+        self._step_s, self._start_s = step_s, start_s
+        self._turn = anyio.Lock()
+        self._stack = AsyncExitStack()
+        self._process: Process | None = None
+        self._lines: BufferedByteReceiveStream | None = None
+        self._weights: Path | None = None
+        self._requests = 0
+        self._log_start = 0
+
+    async def __aenter__(self) -> Self:
+        await self._spawn()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+        self._process = None
+
+    @property
+    def version(self) -> int:
+        """L, as far as this side knows."""
+        return len(self._history)
+
+    async def ready(self) -> Path:
+        """Wait until the child holds version L, and tell where its weights are (version 0: the model as given). Raises
+        InfrastructureFault if the child died or did not answer in time, GaveUp if L cannot be rebuilt."""
+        async with self._turn:
+            return await self._ready()
+
+    async def train(self, group: Path) -> Step:
+        """As `learn.base.Learner.train`. Raises also GaveUp if the version that the group trains cannot be rebuilt, and
+        PaceBug if the group does not train the present version."""
+        path = _absolute(group)
+        async with self._turn:
+            await self._ready()
+            answer = await self._ask({"train": str(path)}, self._step_s)
+            if "refused" in answer:
+                raise PaceBug(f"the learner refused {path.name}: {answer['refused']}")
+            weights = Path(answer["weights"]) if answer["weights"] is not None else None
+            step = Step(
+                update=answer["update"],
+                version=answer["version"],
+                digest=answer["digest"],
+                weights=weights,
+                reason=answer["reason"],
+                metrics=answer["metrics"],
+                seconds=answer["seconds"],
+            )
+            if step.version == self.version + 1:
+                self._history.append(path)
+                self._weights = weights
+            return step
+
+    async def _ready(self) -> Path:
+        if self._process is None or self._process.returncode is not None:
+            await self._retire()
+            await self._spawn()
+        if self._weights is None:
+            answer = await self._ask({"start": [str(path) for path in self._history]}, self._start_s)
+            if "refused" in answer:
+                raise GaveUp(f"The learner cannot rebuild version {self.version}: {answer['refused']}.")
+            if answer["version"] != self.version:
+                raise PaceBug(f"the learner is at version {answer['version']}, not {self.version}")
+            self._weights = Path(answer["weights"])
+        return self._weights
+
+    async def _spawn(self) -> None:
+        self._log_start = self._log.stat().st_size if self._log.is_file() else 0
+        self._process = await self._stack.enter_async_context(
+            child(self._command, log=self._log, environment=self._environment)
+        )
+        assert self._process.stdout is not None
+        self._lines = BufferedByteReceiveStream(self._process.stdout)
+        self._weights = None
+
+    async def _ask(self, request: dict[str, Any], deadline_s: float) -> dict[str, Any]:
+        """One request and its answer. Each line of the child's, a step replayed too, renews the deadline. The child
+        does not outlive an exchange that was broken off."""
+        assert self._process is not None and self._process.stdin is not None and self._lines is not None
+        self._requests += 1
+        line = json.dumps({"id": self._requests, **request}) + "\n"
+        try:
+            with anyio.fail_after(deadline_s):
+                await self._process.stdin.send(line.encode())
+            while True:
+                with anyio.fail_after(deadline_s):
+                    raw = await self._lines.receive_until(b"\n", _LONGEST_LINE)
+                answer = cast("dict[str, Any]", json.loads(raw))
+                if "replayed" not in answer:
+                    break
+            if answer["id"] != self._requests:
+                raise PaceBug(f"the learner answered request {answer['id']} instead of {self._requests}")
+            return answer
+        except TimeoutError:
+            await self._retire()
+            raise InfrastructureFault("learner_timeout", f"no answer within {deadline_s:g} s") from None
+        except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await self._retire()
+            raise InfrastructureFault("learner_died", self._last_words()) from None
+        except BaseException:
+            await self._retire()
+            raise
+
+    async def _retire(self) -> None:
+        """End the child at once, if there is one."""
+        if self._process is not None:
+            kill_group(self._process.pid)
+        self._process, self._weights = None, None
+        with anyio.CancelScope(shield=True):
+            await self._stack.aclose()
+
+    def _last_words(self) -> str:
+        try:
+            with self._log.open("rb") as stream:
+                stream.seek(self._log_start)
+                lines = stream.read().decode(errors="replace").split("\n")
+        except OSError:
+            lines = []
+        words = next((line.strip() for line in reversed(lines) if line.strip()), "it left no message")
+        return f"{words[:300]} (see {self._log})"
+
+
+def _absolute(path: Path) -> Path:
+    return path.resolve()

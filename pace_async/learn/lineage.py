@@ -1,0 +1,133 @@
+"""The line of versions: each made from the one before by one group, exactly once.
+
+Invariant: the trainer holds the weights that the recorded groups 1…L make out of the model as given, in order. A group
+that made a version makes no second one, however often it is delivered and whenever this process dies: what is lost is
+rebuilt from the record of groups, starting at the newest checkpoint that belongs to it.
+Not a judge of what is worth training on: it trains what it is given, once.
+
+Only imported in the learner's child process.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pace_async.learn.settings import Settings
+from pace_async.learn.store import Made, Store
+from pace_async.learn.trainer import GroupTrainer, load_trainer
+from pace_async.replay.group import Group
+from pace_async.replay.groupfile import group_digest, read_group
+
+
+class Refused(ValueError):
+    """A group or a history that cannot be right. Nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a group, as `learn.base.Step` has it."""
+
+    update: int
+    version: int
+    digest: str
+    weights: str | None
+    reason: str
+    metrics: dict[str, float]
+    seconds: float
+
+
+class Lineage:
+    """The versions that `settings` make of `model`, kept under `out`."""
+
+    def __init__(self, model: Path, out: Path, settings: Settings) -> None:
+        self.settings = settings
+        self.version = 0
+        self._out = out
+        self._store = Store(model, out)
+        self._trainer: GroupTrainer | None = None
+
+    def start(self, groups: Sequence[Path], replayed: Callable[[int], None] = lambda version: None) -> Path:
+        """Become the version that `groups` made, group i making version i + 1: load the newest checkpoint among them
+        and train the groups after it again, calling `replayed` after each. Returns the directory of the version's
+        weights. A checkpoint one step ahead of the record stays, for the group that made it may be delivered again;
+        what lies further ahead is removed. Raises Refused if a group file that is needed cannot be used."""
+        wanted = len(groups)
+        made = next((made for made in reversed(self._store.checkpoints()) if _belongs(made, groups)), None)
+        self._load(made.version if made is not None else 0)
+        while self.version < wanted:
+            group = self._read(groups[self.version])
+            began = time.perf_counter()
+            taken = self.trainer.step(group)
+            if taken.reason:
+                raise Refused(f"group {group.number} once made version {self.version + 1}, but now {taken.reason}")
+            self.version += 1
+            made = Made(self.version, group_digest(group), taken.metrics, time.perf_counter() - began)
+            replayed(self.version)
+        self._store.forget_after(wanted + 1)
+        if made is not None and made.digest not in {record.digest for record in self._store.versions()}:
+            self._store.save_version(self.trainer, made)
+        return self._store.weights(wanted)
+
+    def train(self, path: Path) -> Outcome:
+        """Train the group once, or tell what it made before. Raises Refused if the file cannot be used or does not
+        train the present version; OSError if the disk fails, and then this object must not be used again."""
+        began = time.perf_counter()
+        group = self._read(path)
+        digest = group_digest(group)
+        for made in self._store.versions():
+            if made.digest == digest and made.version <= self.version:
+                return self._outcome(made)
+        if group.update != self.version:
+            raise Refused(f"group {group.number} trains version {group.update}, but the learner is at {self.version}")
+        for made in self._store.checkpoints():
+            if made.digest == digest and made.version == self.version + 1:
+                self._load(made.version)
+                self._store.save_version(self.trainer, made)
+                return self._outcome(made)
+        self._store.forget_after(self.version)
+        taken = self.trainer.step(group)
+        if taken.reason:
+            return Outcome(group.update, group.update, digest, None, taken.reason, taken.metrics, taken.seconds)
+        self.version += 1
+        made = Made(self.version, digest, taken.metrics, time.perf_counter() - began)
+        self._store.save_version(self.trainer, made)
+        if self.version % self.settings.checkpoint_every == 0:
+            self._store.save_checkpoint(self.trainer, made)
+        self._store.prune(self.version)
+        return self._outcome(made)
+
+    @property
+    def trainer(self) -> GroupTrainer:
+        if self._trainer is None:
+            raise Refused("the learner was not started")
+        return self._trainer
+
+    def _load(self, version: int) -> None:
+        self._trainer = None  # the old one's memory first
+        source = self._store.checkpoint(version) if version else self._store.model
+        self._trainer = load_trainer(source, self.settings, self._out)
+        if version:
+            self._store.load_optimizer(self._trainer, version)
+        self.version = version
+
+    def _read(self, path: Path) -> Group:
+        try:
+            return read_group(path)
+        except (OSError, ValueError) as error:
+            raise Refused(str(error)) from None
+
+    def _outcome(self, made: Made) -> Outcome:
+        weights = str(self._store.weights(made.version))
+        return Outcome(made.version - 1, made.version, made.digest, weights, "", dict(made.metrics), made.seconds)
+
+
+def _belongs(made: Made, groups: Sequence[Path]) -> bool:
+    """Whether a checkpoint was made by this history. A group file that is gone is not held against it."""
+    if made.version > len(groups):
+        return False
+    path = groups[made.version - 1]
+    try:
+        return not path.exists() or group_digest(read_group(path)) == made.digest
+    except ValueError:
+        return True

@@ -1,0 +1,83 @@
+"""The learner's process: `python -m pace_async.learn.process --model DIR --out DIR --config JSON`.
+
+One JSON object a line on standard input, one on standard output for each, with the request's `id`:
+
+    {"id": 1, "start": [GROUP FILE, …]}   the groups that made versions 1, 2, …; answered {"version", "weights"} once
+                                          the learner is at that version; before it, {"replayed": v} for each step
+                                          that had to be taken again
+    {"id": 2, "train": GROUP FILE}        answered with the fields of `learn.base.Step`, or {"refused": why} where
+                                          nothing was changed
+
+It ends when standard input does. Any other trouble ends it too, with a traceback on standard error: what it held is
+rebuilt by the next one.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TextIO
+
+from pace_async.children import die_with_parent
+from pace_async.learn.settings import Settings
+
+
+def main() -> None:
+    die_with_parent()
+    replies = take_stdout()
+    arguments = argparse.ArgumentParser(prog="pace_async.learn.process")
+    arguments.add_argument("--model", type=Path, required=True)
+    arguments.add_argument("--out", type=Path, required=True)
+    arguments.add_argument("--config", type=Settings.from_json, required=True)
+    options = arguments.parse_args()
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # TRL refuses several GPUs in one process
+
+    from transformers.utils import logging
+
+    from pace_async.learn.lineage import Lineage
+
+    logging.disable_progress_bar()
+    serve(Lineage(options.model, options.out, options.config), sys.stdin, replies)
+
+
+def take_stdout() -> TextIO:
+    """Standard output for the protocol alone; whatever a library prints goes to standard error."""
+    replies = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    return replies
+
+
+def serve(lineage: Any, requests: TextIO, replies: TextIO) -> None:
+    """Answer requests until there are no more."""
+    from pace_async.learn.lineage import Refused
+
+    for line in requests:
+        request = json.loads(line)
+
+        def reply(fields: dict[str, Any], number: int = request["id"]) -> None:
+            replies.write(json.dumps({"id": number, **fields}) + "\n")
+            replies.flush()
+
+        try:
+            reply(_answer(lineage, request, reply))
+        except Refused as refusal:
+            reply({"refused": str(refusal)})
+
+
+def _answer(lineage: Any, request: dict[str, Any], reply: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    if "start" in request:
+        groups = [Path(path) for path in request["start"]]
+
+        def replayed(version: int) -> None:
+            reply({"replayed": version})
+
+        weights = lineage.start(groups, replayed)
+        return {"version": lineage.version, "weights": str(weights)}
+    return asdict(lineage.train(Path(request["train"])))
+
+
+if __name__ == "__main__":
+    main()

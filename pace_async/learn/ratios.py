@@ -1,0 +1,65 @@
+"""How far the policy in training has moved from the policies that sampled.
+
+Per valid token of a group (suffix N): importance ratio r = π(token) / π_sampled(token). Measures, never changes, the
+loss. Numpy only.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFacts:
+    """What one step saw of each valid token, in any order."""
+
+    logprobs_N: Floats
+    sampled_N: Floats
+    entropies_N: Floats
+    advantages_N: Floats
+    ages_N: npt.NDArray[np.int64]
+    rollouts_N: npt.NDArray[np.int64]
+
+
+def off_policy_metrics(facts: TokenFacts, clip_low: float, clip_high: float) -> dict[str, float]:
+    """Named figures of one step:
+
+    - `entropy`: mean over tokens, nats; `tokens`: their number
+    - `mean_ratio`: mean of r; `clip_fraction`: share of tokens whose gradient the clip removed
+    - `k3`: mean of r - 1 - ln r with r over the tokens sampled, an estimate of KL(sampled ‖ trained) that is never
+      negative
+    - `ess`: effective sample size of the tokens' ratios as a share, (Σr)² / (N Σr²), in (0, 1]
+    - `ess_rollouts`: the same over rollouts, each weighted by the geometric mean of its tokens' ratios
+    - `k3_age_a`, `mean_ratio_age_a`: the same over the tokens that are a versions old, for each a present
+
+    A figure that overflows is inf or NaN."""
+    log_ratio_N = facts.logprobs_N - facts.sampled_N
+    with np.errstate(all="ignore"):
+        ratio_N = np.exp(log_ratio_N)
+        k3_N = ratio_N - 1.0 - log_ratio_N
+        clipped_N = ((ratio_N < 1 - clip_low) & (facts.advantages_N < 0)) | (
+            (ratio_N > 1 + clip_high) & (facts.advantages_N > 0)
+        )
+        places = np.unique(facts.rollouts_N)
+        rollout_ratios = np.exp(np.array([log_ratio_N[facts.rollouts_N == place].mean() for place in places]))
+        metrics = {
+            "tokens": float(len(ratio_N)),
+            "entropy": float(facts.entropies_N.mean()),
+            "mean_ratio": float(ratio_N.mean()),
+            "clip_fraction": float(clipped_N.mean()),
+            "k3": float(k3_N.mean()),
+            "ess": _share(ratio_N),
+            "ess_rollouts": _share(rollout_ratios),
+        }
+        for age in np.unique(facts.ages_N):
+            of_age = facts.ages_N == age
+            metrics[f"k3_age_{age}"] = float(k3_N[of_age].mean())
+            metrics[f"mean_ratio_age_{age}"] = float(ratio_N[of_age].mean())
+    return metrics
+
+
+def _share(weights: Floats) -> float:
+    return float(weights.sum() ** 2 / (len(weights) * (weights**2).sum()))
