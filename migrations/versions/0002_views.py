@@ -10,6 +10,7 @@ down_revision = "0001"
 branch_labels = None
 depends_on = None
 
+# CROSS JOIN keeps SQLite to this order of tables: it walks the rank index and stops at a LIMIT, however long the run.
 LEADERBOARD = """
 CREATE VIEW leaderboard AS
 SELECT r.name AS run, k.place AS rank, c.candidate, c.island, c.score, c.reward,
@@ -21,11 +22,12 @@ SELECT r.name AS run, k.place AS rank, c.candidate, c.island, c.score, c.reward,
 FROM (SELECT run_id, candidate,
              ROW_NUMBER() OVER (PARTITION BY run_id ORDER BY merit DESC, candidate) AS place
       FROM candidates WHERE merit IS NOT NULL) k
-JOIN runs r ON r.run_id = k.run_id
-JOIN candidates c ON c.run_id = k.run_id AND c.candidate = k.candidate
+CROSS JOIN candidates c
+CROSS JOIN runs r
 LEFT JOIN leases l ON l.run_id = c.run_id AND l.lease = c.lease
 LEFT JOIN experiments e ON e.run_id = c.run_id AND e.lease = c.lease
 LEFT JOIN ideas i ON i.run_id = e.run_id AND i.island = e.island AND i.idea = e.idea
+WHERE c.run_id = k.run_id AND c.candidate = k.candidate AND r.run_id = k.run_id
 """
 
 LINEAGE = """

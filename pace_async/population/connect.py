@@ -13,7 +13,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DatabaseError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from pace_async.errors import UsageError
@@ -85,7 +85,11 @@ def dangling(connection: Connection) -> list[str]:
 
 def damage(connection: Connection) -> list[str]:
     """What the database's own check finds broken, in words."""
-    return [row[0] for row in connection.exec_driver_sql("PRAGMA integrity_check") if row[0] != "ok"]
+    try:
+        found = [row[0] for row in connection.exec_driver_sql("PRAGMA integrity_check")]
+    except DatabaseError as error:
+        return [str(error.orig)]
+    return [line for line in found if line != "ok"]
 
 
 def _arguments() -> dict[str, Any]:
