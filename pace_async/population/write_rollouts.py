@@ -45,10 +45,14 @@ def advised(scope: Scope, fact: Advised) -> None:
     versions = [span.version for call in fact.calls for span in call.spans]
     _advance(scope, fact.lease, "admitted", "advised", oldest_version=min(versions, default=None))
     scope.add(AdvisorCallRow, *(_call(fact.lease, n, call) for n, call in enumerate(fact.calls, start=1)))
-    for note in fact.ideas:
-        if not note.known:
-            idea = {"island": fact.island, "idea": note.number, "lease": fact.lease, "description": note.description}
-            scope.add(IdeaRow, idea)
+    scope.add(
+        IdeaRow,
+        *(
+            {"island": fact.island, "idea": note.number, "lease": fact.lease, "description": note.description}
+            for note in fact.ideas
+            if not note.known
+        ),
+    )
     scope.add(
         Proposal,
         *(
