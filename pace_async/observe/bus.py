@@ -29,10 +29,11 @@ log = logging.getLogger(__name__)
 
 
 class Subscription:
-    """One watcher's bounded queue of (event, the view just after it)."""
+    """One watcher's bounded queue of (event, the view just after it). `before` is the view before the first."""
 
-    def __init__(self, name: str, capacity: int = CAPACITY) -> None:
+    def __init__(self, name: str, before: RunView, capacity: int = CAPACITY) -> None:
         self.name = name
+        self.before = before
         self.capacity = capacity
         self.sights_lost = 0
         self.closed = False
@@ -105,7 +106,7 @@ class Bus:
 
     def subscribe(self, name: str, capacity: int = CAPACITY) -> Subscription:
         """A queue that gets every event from now on."""
-        subscription = Subscription(name, capacity)
+        subscription = Subscription(name, self._view, capacity)
         self._subscriptions.append(subscription)
         return subscription
 
@@ -152,7 +153,7 @@ async def _drive(bus: Bus, subscription: Subscription, display: Display, clock: 
 
 
 async def _show(bus: Bus, subscription: Subscription, display: Display, clock: Callable[[], float]) -> None:
-    await display.refresh(bus.view, clock())
+    await display.refresh(subscription.before, clock())
     while not subscription.closed:
         with anyio.move_on_after(IDLE_S):
             await subscription.wait()

@@ -29,7 +29,6 @@ from pace_async.events import (
 from pace_async.observe import words
 from pace_async.observe.model import (
     GROUPS_KEPT,
-    IMPROVEMENTS_KEPT,
     NOTES_KEPT,
     TIMES_KEPT,
     Best,
@@ -38,6 +37,7 @@ from pace_async.observe.model import (
     NoteKind,
     RunView,
     Stage,
+    thin,
 )
 from pace_async.observe.text import clean
 from pace_async.task import better
@@ -140,7 +140,7 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
         )
     if improved and event.score is not None:
         best = Best(event.lease, event.score, event.island, experiment, done, event.at)
-        view = replace(view, best=best, improvements=_thin((*view.improvements, (done, event.score))))
+        view = replace(view, best=best, improvements=thin((*view.improvements, (done, event.score))))
     if seed:
         return _note(view, event.at, "seed", words.seed_program(event))
     sentence = words.candidate_done(event, improved, experiment)
@@ -200,10 +200,3 @@ def _note(view: RunView, at: float, kind: NoteKind, text: str) -> RunView:
 
 def _more(counts: Mapping[K, int], key: K) -> dict[K, int]:
     return {**counts, key: counts.get(key, 0) + 1}
-
-
-def _thin(improvements: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
-    """Every second of the middle is dropped when there are too many: the first and the last always stay."""
-    if len(improvements) <= IMPROVEMENTS_KEPT:
-        return improvements
-    return (*improvements[:-1:2], improvements[-1])

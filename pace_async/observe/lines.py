@@ -57,8 +57,13 @@ def labelled(label: str, value: Text) -> Text:
 
 def joined(parts: Sequence[Text | str]) -> Text:
     """Parts with quiet dots between them; empty ones are left out."""
-    texts = [part if isinstance(part, Text) else Text(part) for part in parts]
-    return Text(" · ", style=QUIET).join([text for text in texts if text.cell_len])
+    line = Text()
+    for part in parts:
+        text = part if isinstance(part, Text) else Text(part)
+        if text.cell_len:
+            line.append(" · " if line.cell_len else "", style=QUIET)
+            line.append_text(text)
+    return line
 
 
 def figure(value: object, unit: str, style: str = "") -> Text:

@@ -161,3 +161,10 @@ class RunView:
                 index += 1
             curve.append(self.improvements[index][1])
         return tuple(curve)
+
+
+def thin(improvements: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
+    """Every second one is dropped until there are few enough; the first and the last always stay."""
+    while len(improvements) > IMPROVEMENTS_KEPT:
+        improvements = (*improvements[:-1:2], improvements[-1])
+    return improvements

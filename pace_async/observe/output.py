@@ -93,13 +93,15 @@ class Output(io.TextIOBase):
                 self.flush()
         return not self._pending
 
-    def release(self) -> None:
-        """Close the descriptor opened here; the stream itself stays open."""
+    def close(self) -> None:
+        """Let go of the descriptor opened here; the stream itself stays open."""
         if self._descriptor is not None:
             with contextlib.suppress(OSError):
                 os.close(self._descriptor)
             self._descriptor = None
         self.gone = True
+        self._pending.clear()
+        super().close()
 
     def as_file(self) -> IO[str]:
         """The same object under the type that rich asks for."""

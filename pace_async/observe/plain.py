@@ -49,6 +49,10 @@ class PlainDisplay:
         if not self._begun:
             self._begun = True
             self._line(heading(view))
+            if view.candidates:
+                self._line(f"{'':>7}  goes on from {figures(view, view.last_at)}")
+            elif view.seed_score is not None:
+                self._line(f"{'':>7}  the seed program scores {words.score(view.seed_score)}")
 
     def _line(self, text: str) -> None:
         self._output.write(text + "\n")

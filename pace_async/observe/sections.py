@@ -99,7 +99,7 @@ def axed(values: tuple[float, ...], width: int, rows: int, style: str, axis: int
     lines: list[Text] = []
     above = " " * width
     for label, blocks in zip(labels, area(values, width - axis - 1, rows), strict=True):
-        line = Text(label[:axis].rjust(axis) + " ", style=QUIET)
+        line = Text.assemble((label[:axis].rjust(axis), QUIET), " ")
         for over, block in zip(above, blocks, strict=False):
             line.append(block, style=style if over == " " else f"{style} {QUIET}")
         lines.append(line)
