@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Pr
 from pace_async.weights import write_atomically
 
 END = 256
-NEVER = -60.0
+NEVER = -300.0
 
 
 def save_tiny_model(folder: Path, *, seed: int, end_weight: float = NEVER, tied: bool = False) -> Path:
@@ -40,9 +40,12 @@ def tiny_model(seed: int, end_weight: float = NEVER, tied: bool = False) -> Llam
             if "norm" not in name:
                 weight.copy_(torch.randn(weight.shape, generator=generator) * 0.3)
         if not tied:
-            # One coordinate of the residual stream is the same for every token, so that the end token's
-            # probability can be set by its weight on it.
+            # The first coordinate of the residual stream is the same at every token and in every layer, so that the end
+            # token's probability can be set by its weight on it.
             model.model.embed_tokens.weight[:, 0] = 2.0
+            for layer in model.model.layers:
+                layer.self_attn.o_proj.weight[0] = 0.0
+                layer.mlp.down_proj.weight[0] = 0.0
             model.lm_head.weight[END] = 0.0
             model.lm_head.weight[END, 0] = end_weight
     return model

@@ -43,13 +43,23 @@ def special_token_ids(model: Path) -> frozenset[int]:
 
 class HttpEngine:
     """An `Engine`. `timeout_s` is the deadline of one call; `special_ids` are left out of decoded text (vLLM's
-    /detokenize keeps them). An async context manager, or call `aclose`."""
+    /detokenize keeps them); `transport` is httpx's, for an engine that is not behind a socket. An async context
+    manager, or call `aclose`."""
 
-    def __init__(self, base_url: str, *, special_ids: Collection[int] = (), timeout_s: float = 120.0) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        special_ids: Collection[int] = (),
+        timeout_s: float = 120.0,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
         self._special = frozenset(special_ids)
         self._timeout_s = timeout_s
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-        self._http = httpx.AsyncClient(base_url=base_url, timeout=None, limits=limits, trust_env=False)
+        self._http = httpx.AsyncClient(
+            base_url=base_url, timeout=None, limits=limits, trust_env=False, transport=transport
+        )
 
     async def encode(self, text: str) -> tuple[int, ...]:
         asked = wire.TokenizeRequest(prompt=text)

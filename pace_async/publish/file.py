@@ -34,12 +34,14 @@ class _Digests(BaseModel):
 
 
 class FilePublisher:
-    """A `Publisher` to one engine. `phase_s` is the deadline of each phase, in seconds. Pushes do not overlap. An async
-    context manager, or call `aclose`."""
+    """A `Publisher` to one engine. `phase_s` is the deadline of each phase, in seconds; `transport` is httpx's, for an
+    engine that is not behind a socket. Pushes do not overlap. An async context manager, or call `aclose`."""
 
-    def __init__(self, base_url: str, *, phase_s: float = 60.0) -> None:
+    def __init__(
+        self, base_url: str, *, phase_s: float = 60.0, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
         self._phase_s = phase_s
-        self._http = httpx.AsyncClient(base_url=base_url, timeout=None, trust_env=False)
+        self._http = httpx.AsyncClient(base_url=base_url, timeout=None, trust_env=False, transport=transport)
         self._one = anyio.Lock()
         self._began = False
 

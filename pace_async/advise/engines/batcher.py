@@ -92,6 +92,12 @@ class Batcher:
         """Label of the weights that are served, or `unknown`."""
         return self._version if self._update == "none" else "unknown"
 
+    @property
+    def open_requests(self) -> int:
+        """Requests that were given and neither answered nor dropped."""
+        with self._changed:
+            return len(self._waiting) + len(self._rows)
+
     def submit(self, prompt_ids: list[int], *, max_tokens: int, temperature: float, seed: int) -> "Future[Sampled]":
         """Ask for an answer. Cancelling the future ends the request. Fails with NotFinite."""
         future: Future[Sampled] = Future()

@@ -112,7 +112,8 @@ def end_token_ids(folder: Path, model: Any) -> frozenset[int]:
 
 
 def _listener(port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # asyncio turns Nagle's algorithm off only where the protocol is named; with it each answer takes 40 ms longer.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
     listener.listen(128)

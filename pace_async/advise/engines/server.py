@@ -51,6 +51,7 @@ def build_app(batcher: Batcher, tokenizer: Any, *, name: str, vocabulary: int, m
         "GET": {
             "/health": face.health,
             "/v1/models": face.models,
+            "/load": face.load,
             "/is_paused": face.is_paused,
             "/weight_info": face.weight_info,
         },
@@ -145,6 +146,9 @@ class _Face:
 
     async def health(self, request: Request) -> Response:
         return Response(status_code=200)
+
+    async def load(self, request: Request) -> Response:
+        return JSONResponse({"server_load": self.batcher.open_requests})
 
     async def models(self, request: Request) -> Response:
         card = {"id": self.name, "object": "model", "owned_by": "pace", "max_model_len": self.max_model_len}

@@ -2,7 +2,7 @@
 
     POST /inference/v1/generate     token ids in, token ids, logprobs and weight-version spans out
     POST /tokenize /detokenize      text to ids and back (special tokens are kept in the text)
-    GET  /health /v1/models
+    GET  /health /v1/models /load
     POST /pause?mode=keep&clear_cache=true    GET /is_paused    POST /resume
     POST /init_weight_transfer_engine /start_weight_update /update_weights /finish_weight_update
     POST /collective_rpc {"method": "weight_receipt"}   → {"results": [{tensor name: digest}, …]}, one for each worker

@@ -1,0 +1,187 @@
+"""Whatever phase fails, the publisher knows whether the old version is still served, and leaves the pause so."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from pace_async.publish.base import PushFailed, Receipt
+from pace_async.publish.file import FilePublisher
+from pace_async.publish.finite import first_not_finite
+from pace_async.weights import checkpoint_digests, write_atomically
+
+pytestmark = pytest.mark.anyio
+
+PHASES = (
+    "init_weight_transfer_engine",
+    "pause",
+    "start_weight_update",
+    "update_weights",
+    "collective_rpc",
+    "finish_weight_update",
+    "resume",
+)
+BEFORE = PHASES[:2]
+
+Failure = Callable[[httpx.Request], httpx.Response]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    tensors = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(2)}
+    write_atomically(tmp_path / "weights", lambda folder: save_file(tensors, folder / "model.safetensors"))
+    return tmp_path / "weights"
+
+
+class Engine:
+    """An engine that answers every phase as it should, or one of them otherwise, and keeps what it was asked."""
+
+    def __init__(self, digests: dict[str, str], workers: int = 1) -> None:
+        self.receipts = [dict(digests) for _ in range(workers)]
+        self.asked: list[str] = []
+        self.bodies: dict[str, object] = {}
+        self.failing: dict[str, Failure] = {}
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        phase = request.url.path.strip("/")
+        self.asked.append(phase)
+        self.bodies[phase] = json.loads(request.content) if request.content else dict(request.url.params)
+        if phase in self.failing:
+            return self.failing[phase](request)
+        return httpx.Response(
+            200, json={"results": self.receipts} if phase == "collective_rpc" else {"message": "done"}
+        )
+
+    async def publish(self, version: int, weights: Path) -> Receipt:
+        async with FilePublisher("http://engine", transport=httpx.MockTransport(self)) as publisher:
+            return await publisher.publish(version, weights)
+
+
+def refusing(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(500, json={"error": {"message": "no"}})
+
+
+def breaking(request: httpx.Request) -> httpx.Response:
+    raise httpx.ReadError("connection lost", request=request)
+
+
+async def test_the_phases_are_those_of_the_protocol_in_order(weights: Path) -> None:
+    engine = Engine(checkpoint_digests(weights))
+    receipt = await engine.publish(7, weights)
+    assert tuple(engine.asked) == PHASES
+    assert receipt.digests == checkpoint_digests(weights)
+    assert engine.bodies["pause"] == {"mode": "keep", "clear_cache": "true"}
+    assert engine.bodies["init_weight_transfer_engine"] == {"init_info": {}}
+    assert engine.bodies["update_weights"] == {"update_info": {"path": str(weights)}}
+    assert engine.bodies["finish_weight_update"] == {"weight_version": "7"}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize(("failure", "kind"), [(refusing, "push_refused"), (breaking, "push_unreachable")])
+async def test_a_failing_phase_ends_the_push_there(weights: Path, phase: str, failure: Failure, kind: str) -> None:
+    engine = Engine(checkpoint_digests(weights))
+    engine.failing[phase] = failure
+    with pytest.raises(PushFailed) as caught:
+        await engine.publish(1, weights)
+    assert (caught.value.kind, caught.value.began) == (kind, phase not in BEFORE)
+    resumed = ["resume"] if phase == "pause" else []
+    assert engine.asked == [*PHASES[: PHASES.index(phase) + 1], *resumed]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda receipts: receipts[1].update(a="0" * 32),
+        lambda receipts: receipts[0].pop("b"),
+        lambda receipts: receipts[0].update(c="0" * 32),
+        lambda receipts: receipts.clear(),
+    ],
+)
+async def test_what_is_not_proven_is_neither_labelled_nor_resumed(
+    weights: Path, spoil: Callable[[list[dict[str, str]]], object]
+) -> None:
+    engine = Engine(checkpoint_digests(weights), workers=2)
+    spoil(engine.receipts)
+    with pytest.raises(PushFailed) as caught:
+        await engine.publish(1, weights)
+    assert (caught.value.kind, caught.value.began) == ("receipt_differs", True)
+    assert engine.asked[-1] == "collective_rpc"
+
+
+async def test_an_engine_that_answers_something_else_gave_no_receipt(weights: Path) -> None:
+    engine = Engine({})
+    engine.failing["collective_rpc"] = lambda request: httpx.Response(200, text="")
+    with pytest.raises(PushFailed, match="no receipt"):
+        await engine.publish(1, weights)
+
+
+async def test_after_a_push_that_began_every_failure_says_so_until_one_succeeds(weights: Path, tmp_path: Path) -> None:
+    engine = Engine(checkpoint_digests(weights))
+    began: list[bool] = []
+
+    async with FilePublisher("http://engine", transport=httpx.MockTransport(engine)) as publisher:
+
+        async def attempt(phase: str | None, folder: Path = weights) -> None:
+            engine.failing = {phase: refusing} if phase is not None else {}
+            try:
+                await publisher.publish(1, folder)
+            except PushFailed as error:
+                began.append(error.began)
+
+        await attempt("pause")
+        await attempt("update_weights")
+        engine.asked.clear()
+        await attempt("pause")
+        assert "resume" not in engine.asked
+        await attempt(None, tmp_path / "absent")
+        await attempt(None)
+        await attempt("pause")
+    assert began == [False, True, True, True, False]
+
+
+async def test_a_phase_that_takes_too_long_ends_the_push(weights: Path) -> None:
+    async def silent(request: httpx.Request) -> httpx.Response:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async with FilePublisher("http://engine", transport=httpx.MockTransport(silent), phase_s=0.01) as publisher:
+        with pytest.raises(PushFailed) as caught:
+            await publisher.publish(1, weights)
+    assert (caught.value.kind, caught.value.began) == ("push_timeout", False)
+
+
+async def test_pushes_do_not_overlap(weights: Path) -> None:
+    engine = Engine(checkpoint_digests(weights))
+
+    async def slow(request: httpx.Request) -> httpx.Response:
+        await anyio.lowlevel.checkpoint()
+        return engine(request)
+
+    async with (
+        FilePublisher("http://engine", transport=httpx.MockTransport(slow)) as publisher,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(publisher.publish, 1, weights)
+        tasks.start_soon(publisher.publish, 2, weights)
+    assert tuple(engine.asked) == PHASES * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_not_finite_is_found_in_every_float_type(tmp_path: Path, dtype: torch.dtype, value: float) -> None:
+    largest = torch.finfo(dtype).max
+    fine = torch.tensor([0.0, largest, -largest, torch.finfo(dtype).smallest_normal / 2], dtype=dtype)
+    save_file({"fine": fine, "whole": torch.tensor([2**31 - 1, -1], dtype=torch.int32)}, tmp_path / "1.safetensors")
+    assert first_not_finite(tmp_path) is None
+    save_file({"bad": torch.cat([fine, torch.tensor([value], dtype=dtype)])}, tmp_path / "2.safetensors")
+    assert first_not_finite(tmp_path) == "bad"
