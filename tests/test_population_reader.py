@@ -1,7 +1,11 @@
 """Whatever is wrong with a file is one sentence, and reading changes nothing."""
 
+import shutil
 import sqlite3
-from collections.abc import Callable
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import anyio
@@ -192,3 +196,36 @@ def test_an_address_that_is_no_file_is_a_sentence(where: str) -> None:
 def test_a_population_can_be_named_by_url(database: Path) -> None:
     with open_readonly(f"sqlite:///{database}") as reader:
         assert reader.status()["candidates"] == 29
+
+
+NOBODY = """
+import os, sys
+from pace_async.population.reader import open_readonly
+with open_readonly(sys.argv[1]) as reader:  # as who we are, so that nothing is left to import
+    reader.status()
+if os.geteuid() == 0:
+    os.setuid(65534)
+assert not os.access(os.path.dirname(sys.argv[2]), os.W_OK)
+with open_readonly(sys.argv[2]) as reader:
+    print(reader.status()["candidates"])
+"""
+
+
+@pytest.fixture
+def archived(database: Path) -> Iterator[Path]:
+    """A copy in a folder that nobody may write to."""
+    folder = Path(tempfile.mkdtemp())
+    copy = Path(shutil.copy(database, folder / "population.db"))
+    copy.chmod(0o444)
+    folder.chmod(0o555)
+    yield copy
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def test_a_population_can_be_read_where_nothing_may_be_written(database: Path, archived: Path) -> None:
+    command = [sys.executable, "-c", NOBODY, str(database), str(archived)]
+    checkout = Path(__file__).parent.parent
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("29\n", "")
+    assert [path.name for path in archived.parent.iterdir()] == ["population.db"]
