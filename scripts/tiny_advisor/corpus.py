@@ -10,11 +10,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tiny_advisor.worlds import Settings, World, invented, program, shuffled
-
 from pace_async.advise.prompts import assess_prompt, propose_prompt, select_prompt
 from pace_async.search.ideas import admit
 from pace_async.search.state import Idea, Member, SearchContext, Trial
+from tiny_advisor.worlds import Settings, World, invented, program, shuffled
 
 IDEAS_KEPT = 5
 FAILURES = ("unchanged", "unparsed", "not_implemented", "candidate_error", "timeout")
@@ -115,6 +114,25 @@ def select_example(state: State, proposals: Sequence[Pair]) -> Example:
         for k in useful
     ]
     return Example("select", select_prompt(state.world.task, admitted.context), tuple(answers))
+
+
+def bare_example(state: State, rng: random.Random) -> Example:
+    """Only copying: a select prompt without task and question, and a short answer for each idea and each setting. Not
+    asked for in a run; the first thing that training shows."""
+    prompt = select_prompt(state.world.task, state.context)
+    prompt = "Parent" + prompt.split("\nParent", 1)[1].rsplit("\n\n", 1)[0] + "\n"
+    answers: list[Answer] = []
+    for idea in state.context.ideas:
+        pair = state.meaning[idea.number]
+        if changes(pair, state.settings):
+            text = f"Idea ID: {idea.number}\nExperiment description: {experiment(pair, state.settings)}"
+            answers.append(Answer(text, ((0, 4),)))
+    for name in rng.sample(list(state.settings), min(4, len(state.settings))):
+        option = _other(state, name, rng)
+        text = f"Hypothesis: {hypothesis((name, option))}\nReasoning: The parent has {state.settings[name]}."
+        begin = len(f"Hypothesis: Setting {name} to")
+        answers.append(Answer(text, ((0, 4), (begin, begin + 1 if state.world.real else begin + 1 + len(option)))))
+    return Example("bare", prompt, tuple(answers))
 
 
 def known_numbers(state: State, proposals: Sequence[Pair]) -> list[int | None]:

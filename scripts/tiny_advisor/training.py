@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from tiny_advisor import corpus
-from tiny_advisor.worlds import World
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
+
+from tiny_advisor import corpus
+from tiny_advisor.worlds import World
 
 
 @dataclass(frozen=True, slots=True)
