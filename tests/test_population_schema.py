@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -31,6 +32,16 @@ def _set_revision(database: Path, revision: str) -> None:
     with connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
     connection.close()
+
+
+def _downgrade(database: Path, revision: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(migrations_folder()))
+    writer = engine(database, "migrate")
+    with writer.begin() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, revision)
+    writer.dispose()
 
 
 async def _open(database: Path) -> None:
@@ -77,19 +88,10 @@ def test_an_upgrade_of_a_database_that_is_current_changes_nothing(tmp_path: Path
 
 
 def test_a_populated_database_goes_down_and_up_again_with_every_row(tmp_path: Path) -> None:
-    from alembic import command
-
     database = anyio.run(_with_rollouts, tmp_path)
     with open_readonly(database) as reader:
         before = reader.record()
-    config = Config()
-    config.set_main_option("script_location", str(migrations_folder()))
-    writer = engine(database, "migrate")
-    with writer.begin() as connection:
-        config.attributes["connection"] = connection
-        command.downgrade(config, "0001")
-    writer.dispose()
-
+    _downgrade(database, "0001")
     assert schema_state(database) == "older"
     with pytest.raises(UsageError, match="older pace: run `pace db upgrade`"):
         anyio.run(_open, database)
@@ -102,6 +104,15 @@ def test_a_populated_database_goes_down_and_up_again_with_every_row(tmp_path: Pa
         assert reader.record() == before
         assert [row["candidate"] for row in reader.query("SELECT candidate FROM leaderboard")] == [1, 2, 0]
         assert reader.check() == ()
+
+
+def test_a_downgrade_to_nothing_leaves_nothing(tmp_path: Path) -> None:
+    database = anyio.run(_with_rollouts, tmp_path)
+    _downgrade(database, "base")
+    connection = sqlite3.connect(database)
+    left = connection.execute("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'").fetchall()
+    connection.close()
+    assert left == [("alembic_version",)]
 
 
 def test_a_failed_upgrade_leaves_the_database_as_it_was(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ The run, at staleness bound 2: rollouts 1 and 2 sampled by version 0 train updat
 4 of version 1 train update 1; 5 fails on its own; 6 is the best and is not trained yet; 7 died of the infrastructure.
 """
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
@@ -182,3 +183,25 @@ def test_a_store_and_a_reader_give_the_same_record(database: Path) -> None:
 
     with open_readonly(database) as reader:
         assert reader.record("demo") == anyio.run(loaded)
+
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "sql.md"
+STATEMENTS = re.findall(r"```sql\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_each_statement_of_the_document_gives_rows(database: Path, statement: str) -> None:
+    with open_readonly(database) as reader:
+        assert reader.sql(statement.replace("= 12", "= 3")).rows != ()
+
+
+def test_the_document_names_every_table_and_every_column_of_the_leaderboard(person: sqlite3.Connection) -> None:
+    text = DOCUMENT.read_text()
+    [*tables] = person.execute(
+        "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name <> 'alembic_version'"
+    )
+    assert len(tables) == 18
+    assert [name for (name,) in tables if f"| {name} |" not in text and f"**`{name}`**" not in text] == []
+    columns = [column[0] for column in person.execute("SELECT * FROM leaderboard").description]
+    documented = re.findall(r"^\| ([a-z_, ]+) \|", text, re.MULTILINE)
+    assert set(columns) - {"run"} <= {name.strip() for cell in documented for name in cell.split(",")}
