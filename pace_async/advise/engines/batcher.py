@@ -50,6 +50,7 @@ class _Row:
     temperature: float
     uniforms: list[float]
     future: "Future[Sampled]"
+    cached: bool = False
     logprobs: list[float] = field(default_factory=list[float])
     spans: list[tuple[str, int, int]] = field(default_factory=list[tuple[str, int, int]])
 
@@ -78,7 +79,6 @@ class Batcher:
         self._threads = threads
         self._cache = slot_cache(model)
         self._rows: list[_Row] = []
-        self._fresh = 0
         self._waiting: deque[_Row] = deque()
         self._calls: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
@@ -161,8 +161,7 @@ class Batcher:
             raise NotNow("start a weight update first")
         self._update = "failed"
         self._types = load_checkpoint(self._model, folder)
-        self._cache.clear()
-        self._fresh = 0
+        self._forget()
         self._update = "loaded"
 
     def loaded_digests(self) -> dict[str, str]:
@@ -189,9 +188,12 @@ class Batcher:
                 if not row.future.cancelled():
                     self._rows.append(row)
         rows = self._rows
-        for slot in range(self._fresh, len(rows)):
-            prefill(self._model, self._cache, slot, rows[slot].ids[:-1])
-        self._fresh = len(rows)
+        for slot, row in enumerate(rows):
+            if not row.cached:
+                prefill(self._model, self._cache, slot, row.ids[:-1])
+                row.cached = True
+                if self._calls:  # a pause need not wait until all are prefilled
+                    return
         if not rows:
             return
         device = self._model.device
@@ -203,8 +205,7 @@ class Batcher:
         for row, token, logprob in zip(rows, tokens, logprobs, strict=True):
             row.add(token, logprob, self._version)
         if not all(map(isfinite, logprobs)):
-            self._cache.clear()
-            self._fresh = 0
+            self._forget()
         self._keep([not self._settle(row) for row in rows])
 
     def _settle(self, row: _Row) -> bool:
@@ -229,4 +230,9 @@ class Batcher:
             if slot < len(self._rows):
                 self._rows[slot] = last
                 self._cache.move(len(self._rows), slot)
-        self._fresh = min(self._fresh, len(self._rows))
+
+    def _forget(self) -> None:
+        """Every row's keys and values are computed anew before its next token."""
+        self._cache.clear()
+        for row in self._rows:
+            row.cached = False
