@@ -15,18 +15,17 @@ spread = 1.0
 jitter = 0.0
 draw = 1
 optimizer = "none"
-step = 0.001
-weight = 3
+step = 0.0
+weight = 1
 ramp = 1
 cooling = "none"
-restarts = 1
+restarts = 0
 hops = 0
-kick = 0.1
 force = "none"
 radii = "scale"
 # EVOLVE-BLOCK-END
 
-STEPS = 500
+STEPS = 700
 
 
 def pack(instance):
@@ -36,11 +35,11 @@ def pack(instance):
     shape = max(1, int(restarts))
     centres = np.repeat(start(n, rng)[None], shape, axis=0)
     centres = np.clip(centres + jitter * rng.standard_normal(centres.shape), 0.01, 0.99)
-    if optimizer != "none":
-        centres = search(centres, rng)
-    else:
-        centres = centres[0]
-    return feasible(centres, radii_for(centres))
+    state = np.concatenate([centres, np.ones((shape, n, 1))], axis=2)
+    asked = restarts > 0 or hops > 0 or step > 0 or optimizer != "none"
+    best = search(state, rng) if asked else state[0]
+    centres = np.clip(best[:, :2], 0.01, 0.99)
+    return feasible(centres, RADII[radii](centres, best[:, 2]))
 
 
 def start(n, rng):
@@ -102,46 +101,44 @@ def scatter(n, rng):
 LAYOUTS = {"rings": rings, "grid": grid, "hex": hexagonal, "spiral": spiral, "edges": edges, "random": scatter}
 
 
-def search(centres, rng):
-    """(n, 2): the best of all restarts (R, n, 2) after `hops` kicks of each, within STEPS steps in all."""
+def pace():
+    """The size of a move: `step`, or where that is 0 the optimizer's own."""
+    return step or {"none": 0.003, "momentum": 0.003, "sign": 0.001, "rms": 0.003, "adam": 0.002}[optimizer]
+
+
+def search(state, rng):
+    """(n, 3): the best of all restarts (R, n, 3) after `hops` kicks of each, within STEPS steps in all."""
     rounds = 1 + int(hops)
-    length = max(5, STEPS // (rounds * centres.shape[0]))
-    best, value = None, None
-    for number in range(rounds):
-        if number == 0:
-            trial = centres
-        else:
-            trial = kicked(best, rng)
-        trial = descend(trial, length)
-        worth = rough(trial)
-        if value is None:
-            best, value = trial, worth
-        else:
-            won = worth > value
-            best = np.where(won[:, None, None], trial, best)
-            value = np.where(won, worth, value)
+    length = max(5, STEPS // (rounds * len(state)))
+    best = descend(state, length, rng)
+    value = rough(best[:, :, :2])
+    for _ in range(1, rounds):
+        trial = descend(kicked(best, rng), length, rng)
+        worth = rough(trial[:, :, :2])
+        best = np.where((worth > value)[:, None, None], trial, best)
+        value = np.maximum(worth, value)
     return best[int(np.argmax(value))]
 
 
-def kicked(centres, rng):
-    """Each packing (R, n, 2) with a few circles moved to random places within `kick`."""
-    moved = rng.random(centres.shape[:2]) < 0.25
-    return np.clip(centres + kick * moved[:, :, None] * rng.standard_normal(centres.shape), 0.01, 0.99)
+def kicked(state, rng):
+    """Each packing (R, n, 3) with about one circle in four moved."""
+    moved = rng.random(state.shape[:2]) < 0.25
+    state = state + 0.1 * moved[:, :, None] * rng.standard_normal(state.shape)
+    return np.clip(state, 0.01, 0.99)
 
 
-def descend(centres, length):
-    """Centres (R, n, 2) after `length` steps up the sum of radii less `weight` times squared overlaps."""
-    count, n = centres.shape[:2]
-    state = np.concatenate([centres, np.full((count, n, 1), 0.5 / math.sqrt(n) * 0.9)], axis=2)
+def descend(state, length, rng):
+    """(R, n, 3) after `length` steps from small, slightly unequal radii up the sum of radii less squared overlaps."""
+    state = state.copy()
+    state[:, :, 2] = 0.09 * (1 + 0.2 * rng.standard_normal(state.shape[:2]))
     first, second = np.zeros_like(state), np.zeros_like(state)
     for k in range(length):
         done = k / length
-        gradient = slope(state, weight * 10 * ramp**done)
-        size = step * COOLINGS[cooling](done)
+        gradient = slope(state, 4 * weight * ramp**done)
         move, first, second = OPTIMIZERS[optimizer](gradient, first, second, k)
-        state = state + size * move
+        state += pace() * COOLINGS[cooling](done) * move
         np.clip(state, 0.0, 1.0, out=state)
-    return state[:, :, :2]
+    return state
 
 
 def slope(state, stiffness):
@@ -196,6 +193,11 @@ def sign(gradient, first, second, k):
     return np.sign(gradient), first, second
 
 
+def rms(gradient, first, second, k):
+    second = 0.95 * second + 0.05 * gradient * gradient
+    return gradient / (np.sqrt(second) + 1e-8), first, second
+
+
 def adam(gradient, first, second, k):
     first = 0.9 * first + 0.1 * gradient
     second = 0.99 * second + 0.01 * gradient * gradient
@@ -203,7 +205,7 @@ def adam(gradient, first, second, k):
     return move, first, second
 
 
-OPTIMIZERS = {"plain": plain, "momentum": momentum, "sign": sign, "adam": adam}
+OPTIMIZERS = {"none": plain, "momentum": momentum, "sign": sign, "rms": rms, "adam": adam}
 
 
 def distances(centres):
@@ -224,21 +226,16 @@ def rough(centres):
     return radius.sum(axis=-1)
 
 
-def radii_for(centres):
-    """(n,) radii for centres (n, 2) by the chosen rule."""
-    return RADII[radii](centres)
-
-
-def equal(centres):
+def equal(centres, grown):
     """The one radius that fits everywhere."""
     distance, wall = distances(centres)
     n = len(centres)
     return np.full(n, min(wall.min(), distance.min() / 2))
 
 
-def scale(centres):
-    """Wall distance first; then each pair that overlaps is shrunk in proportion."""
-    return shrunk(centres, np.full(len(centres), 1.0))
+def scale(centres, grown):
+    """Those that the search ended with (walls, if there was none), each pair that overlaps shrunk in proportion."""
+    return shrunk(centres, grown)
 
 
 def shrunk(centres, radius):
@@ -252,20 +249,30 @@ def shrunk(centres, radius):
     return radius
 
 
-def greedy(centres):
+def greedy(centres, grown):
     """Half the nearest gap, then each in turn grown until it touches."""
     distance, wall = distances(centres)
-    n = len(centres)
-    radius = np.minimum(wall, distance.min(axis=1) / 2)
-    for i in range(n):
+    return filled(centres, np.minimum(wall, distance.min(axis=1) / 2))
+
+
+def fill(centres, grown):
+    """As scale; then each in turn grown until it touches."""
+    return filled(centres, shrunk(centres, grown))
+
+
+def filled(centres, radius):
+    """(n,) radii grown one after the other from those given, which must not overlap."""
+    distance, wall = distances(centres)
+    radius = radius.copy()
+    for i in range(len(centres)):
         radius[i] = min(wall[i], (distance[i] - radius).min())
     return radius
 
 
-def exact(centres):
+def exact(centres, grown):
     """The largest sum for these centres: a linear programme, by a log barrier and Newton steps."""
     distance, wall = distances(centres)
-    distance, n = np.maximum(distance, 1e-6), len(centres)
+    distance, wall, n = np.maximum(distance, 1e-6), np.maximum(wall, 1e-6), len(centres)
     radius = 0.5 * np.minimum(wall, distance.min(axis=1) / 2)
     between_circles, stiffness = 1.0 - np.eye(n), 1e-2
     for _ in range(40):
@@ -283,11 +290,11 @@ def exact(centres):
             if worst > 0:
                 limit = min(limit, 0.95 / worst)
         radius = radius + limit * move
-        stiffness = max(stiffness * 0.5, 1e-11)
+        stiffness = max(stiffness * 0.5, 1e-8)
     return radius
 
 
-RADII = {"scale": scale, "equal": equal, "greedy": greedy, "exact": exact}
+RADII = {"scale": scale, "equal": equal, "greedy": greedy, "fill": fill, "exact": exact}
 
 
 def feasible(centres, radius):
