@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from pace_async.evaluate import leftovers
+
 MEBIBYTE = 1 << 20
 
 
@@ -26,7 +28,7 @@ class Hierarchy:
 
     def create(self, memory_mb: int, tasks: int) -> "Group | None":
         """A new, empty group with its limits set, or None if the kernel refuses."""
-        name = f"pace-{os.getpid()}-{secrets.token_hex(6)}"
+        name = leftovers.prefix() + secrets.token_hex(6)
         group = Group(tuple(dict.fromkeys((self.memory / name, self.pids / name))), self.version)
         try:
             for folder in group.folders:

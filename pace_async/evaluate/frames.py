@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from pace_async.evaluate.inside.frame import KINDS, LONGEST_HEADER, READY
 
+MARK = b"pace "
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -25,8 +27,8 @@ def read_answer(data: bytes, nonce: str) -> Answer:
     while at < len(data):
         end = data.find(b"\n", at, at + LONGEST_HEADER)
         if end < 0:
-            whole = len(data) - at >= LONGEST_HEADER or not data.startswith(b"pace ", at)
-            return Answer(ready, kind, payload, "bytes that are no frame" if whole or kind else None)
+            begun = len(data) - at < LONGEST_HEADER and MARK.startswith(data[at : at + len(MARK)])
+            return Answer(ready, kind, payload, None if begun and kind is None else "bytes that are no frame")
         problem, found, length = _read_header(data[at:end], nonce)
         if problem is not None:
             return Answer(ready, kind, payload, problem)

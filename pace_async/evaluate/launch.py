@@ -21,7 +21,7 @@ import anyio
 
 from pace_async.children import kill_group
 from pace_async.errors import InfrastructureFault
-from pace_async.evaluate import cgroup
+from pace_async.evaluate import cgroup, leftovers
 from pace_async.evaluate.pipes import Descriptors, Sink, feed
 from pace_async.evaluate.python_files import locate
 from pace_async.evaluate.tiers import PROCESSES, Launch, Limits, Tier
@@ -183,7 +183,7 @@ def _scratch(needed: bool) -> Generator[Path | None]:
     if not needed:
         yield None
         return
-    folder = Path(tempfile.mkdtemp(prefix="pace-"))
+    folder = Path(tempfile.mkdtemp(prefix=leftovers.prefix()))
     try:
         yield folder
     finally:

@@ -89,5 +89,5 @@ def _leave_a_grandchild() -> None:
             with contextlib.suppress(OSError):
                 os.setsid()
             if os.fork() == 0:
-                time.sleep(3600)
+                time.sleep(10)  # longer than anyone waits for it, where nothing ends it
             os._exit(0)

@@ -16,7 +16,7 @@ import anyio
 
 from pace_async import config
 from pace_async.errors import InfrastructureFault
-from pace_async.evaluate import cgroup
+from pace_async.evaluate import cgroup, leftovers
 from pace_async.evaluate.base import Evaluation
 from pace_async.evaluate.launch import Work, launch
 from pace_async.evaluate.memo import Key, ScoreMemo
@@ -49,6 +49,8 @@ class ProcessEvaluator:
         self._setting = _setting(tier)
 
     async def __aenter__(self) -> Self:
+        hierarchy = cgroup.find()
+        leftovers.sweep(*((hierarchy.memory, hierarchy.pids) if hierarchy else ()))
         async with AsyncExitStack() as stack:
             if self._memo is not None:
                 await self._memo.open()
@@ -109,7 +111,7 @@ async def open_evaluator(
     """An evaluator with the best tier that this machine proves. Raises UsageError if it proves none, or if the task's
     evaluator cannot be loaded. Without `log` what the task's evaluator prints is thrown away."""
     tier = await pick_tier(evaluation.unsafe_no_sandbox)
-    with tempfile.TemporaryDirectory(prefix="pace-") as folder:
+    with tempfile.TemporaryDirectory(prefix=leftovers.prefix()) as folder:
         async with ProcessEvaluator(task, evaluation, tier, log or Path(folder) / "scorer.log") as evaluator:
             yield evaluator
 

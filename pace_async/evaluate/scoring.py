@@ -18,6 +18,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from pace_async.children import child, clean_environment, python_module
 from pace_async.errors import InfrastructureFault, UsageError
 
+START_S = 60.0
 LONGEST_REPLY = 256 << 20
 
 
@@ -34,6 +35,7 @@ class Scorer:
     """One child process for one task; requests are served one at a time. Use as an async context manager."""
 
     def __init__(self, evaluator: Path, log: Path, timeout_s: float = 60.0) -> None:
+        """`timeout_s` bounds one request; starting is bounded by START_S."""
         self._evaluator, self._log, self._timeout_s = evaluator, log, timeout_s
         self._lock = anyio.Lock()
         self._stack = AsyncExitStack()
@@ -99,11 +101,11 @@ class Scorer:
         self._process, self._replies = process, BufferedByteReceiveStream(process.stdout)
         started = False
         try:
-            with anyio.fail_after(self._timeout_s):
+            with anyio.fail_after(START_S):
                 hello = await self._receive()
             started = "ready" in hello
         except TimeoutError:
-            raise InfrastructureFault("scorer_start", f"not ready within {self._timeout_s:g} s") from None
+            raise InfrastructureFault("scorer_start", f"not ready within {START_S:g} s") from None
         except (anyio.EndOfStream, anyio.IncompleteRead):
             raise InfrastructureFault("scorer_start", f"it ended at once; see {self._log}") from None
         finally:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.evaluate import leftovers
 from pace_async.evaluate.launch import Work, launch
 from pace_async.evaluate.python_files import locate
 from pace_async.evaluate.tiers import LIBRARY_HEADROOM_MB, VARIABLES, Bubblewrap, Limits, NoSandbox, Rlimits, Tier
@@ -93,7 +94,7 @@ def describe(tier: Tier) -> str:
 async def check_tier(tier: Tier) -> Check:
     """Run the probe in the tier."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pace-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=leftovers.prefix())))
         secret = folder / "evaluator.py"
         secret.write_text("answer = 42\n")
         port = _listen(stack)

@@ -40,7 +40,7 @@ def judge(ended: Ended) -> Verdict:
             return Verdict("ok", payload=answer.payload)
         case "memory":
             return Verdict("out_of_memory", "MemoryError")
-        case "error":
+        case "error" if not ended.out_of_memory:
             return Verdict("candidate_error", one_line(_text(answer.payload)))
         case "malformed":
             return Verdict("invalid_score", one_line(_text(answer.payload)))

@@ -19,7 +19,8 @@ PROGRAM = "<program>"
 def main() -> None:
     """Never returns: the process ends here, whatever threads the program has left."""
     job: dict[str, Any] = json.loads(_read_all(0))
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.close(0)
+    os.open(os.devnull, os.O_RDONLY)  # takes the lowest number, 0
     result, nonce = int(job["result"]), str(job["nonce"])
     os.set_inheritable(result, False)
     confine(job["confinement"])
@@ -71,10 +72,11 @@ def _last_line(error: BaseException) -> str:
         if step.tb_frame.f_code.co_filename == PROGRAM:
             line = step.tb_lineno
         step = step.tb_next
-    if isinstance(error, SyntaxError) and error.filename == PROGRAM:
-        line = error.lineno
     try:
-        text = str(error)[:400]
+        if isinstance(error, SyntaxError) and error.filename == PROGRAM:
+            text, line = str(error.msg), error.lineno
+        else:
+            text = str(error)[:400]
     except BaseException:
         text = "(its message cannot be shown)"
     name = type(error).__name__

@@ -1,0 +1,79 @@
+"""A tier is used only after it has stopped a program that tries to get out; without one, nothing is run."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pace_async.errors import UsageError
+from pace_async.evaluate.selfcheck import Check, check_tier, describe, pick_tier
+from pace_async.evaluate.tiers import Bubblewrap, NoSandbox, Rlimits
+from tests.sandbox_tiers import BWRAP
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
+needs_bwrap = pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@needs_bwrap
+@pytest.mark.anyio
+async def test_bubblewrap_lets_nothing_through() -> None:
+    check = await check_tier(Bubblewrap(BWRAP or ""))
+    assert (check.proven, check.gaps, check.broken) == (True, (), "")
+
+
+@needs_bwrap
+@pytest.mark.anyio
+async def test_the_strongest_proven_tier_is_picked_and_named() -> None:
+    tier = await pick_tier(False)
+    assert describe(tier) == "sandbox: bubblewrap, proven by its self-check"
+
+
+@pytest.mark.anyio
+async def test_the_lower_tier_holds_memory_and_the_process_group_and_says_what_it_does_not_hold() -> None:
+    check = await check_tier(Rlimits())
+    assert check.proven, check
+    line = describe(Rlimits(gaps=("network", "files")))
+    assert line == "sandbox: rlimits; a candidate can still use the network, read this machine's files"
+
+
+@pytest.mark.anyio
+async def test_the_probe_gets_out_where_there_is_no_sandbox() -> None:
+    check = await check_tier(NoSandbox())
+    assert {"files", "writes", "network", "signals", "memory"} <= set(check.gaps)
+    assert not check.proven
+
+
+@pytest.mark.anyio
+async def test_no_sandbox_is_taken_only_when_asked_for() -> None:
+    assert (await pick_tier(True)).name == "none"
+    assert describe(NoSandbox()) == "sandbox: none; candidates run as you do"
+
+
+@pytest.mark.anyio
+async def test_a_bubblewrap_that_does_not_start_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho no namespaces here >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert (await check_tier(Bubblewrap(str(broken)))).broken.endswith("no namespaces here")
+    assert (await pick_tier(False)).name == "rlimits"
+
+
+@pytest.mark.anyio
+async def test_without_any_proven_tier_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("pace_async.evaluate.selfcheck.Rlimits", lambda: Bubblewrap("/no/such/bwrap"))
+    with pytest.raises(UsageError, match=r"bubblewrap is not installed.*apt-get install bubblewrap.*--unsafe"):
+        await pick_tier(False)
+
+
+def test_bubblewrap_must_stop_everything_and_the_lower_tier_the_least() -> None:
+    assert not Check(Bubblewrap("bwrap"), ("network",)).proven
+    assert Check(Rlimits(), ("network",)).proven
+    assert not Check(Rlimits(), ("group",)).proven
+    assert Check(Rlimits(), ("group",)).reason == "a candidate can leave processes behind"
