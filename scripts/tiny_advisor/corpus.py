@@ -60,18 +60,23 @@ def experiment(pair: Pair, settings: Settings) -> str:
     return f"Change {pair[0]} from {settings[pair[0]]} to {pair[1]}."
 
 
-def random_world(worlds: Sequence[World], rng: random.Random, made_up: float, size: int) -> World:
-    """A world with at most `size` settings; made up with probability `made_up`."""
+def random_world(
+    worlds: Sequence[World], rng: random.Random, made_up: float, size: int, invented_too: bool = True
+) -> World:
+    """A world, with at most `size` settings where it is made up, which it is with probability `made_up`: half of those
+    are shuffled, half invented."""
     world = rng.choice(worlds)
     draw = rng.random()
     if draw < made_up / 2:
         return shuffled(world, rng, size)
-    return invented(world, rng, size) if draw < made_up else world
+    if draw < made_up:
+        return invented(world, rng, size) if invented_too else shuffled(world, rng, size)
+    return world
 
 
 def random_state(world: World, rng: random.Random, size: int = 99) -> State:
-    """A parent with random settings (at most `size` of them), a best that differs in 0 to 4, a pool of 0 to 5 ideas, some
-    of which the parent has already."""
+    """A parent with random settings (at most `size`), a best that differs in 0 to 4, a pool of 0 to 5 ideas, some of
+    which the parent has already."""
     names = list(world.options)
     if len(names) > size:
         kept = set(rng.sample(names, size))
@@ -131,7 +136,7 @@ def bare_example(state: State, rng: random.Random) -> Example:
         option = _other(state, name, rng)
         text = f"Hypothesis: {hypothesis((name, option))}\nReasoning: The parent has {state.settings[name]}."
         begin = len(f"Hypothesis: Setting {name} to")
-        answers.append(Answer(text, ((0, 4), (begin, begin + 1 if state.world.real else begin + 1 + len(option)))))
+        answers.append(Answer(text, ((0, 4), (begin, begin + 1 + len(option)))))
     return Example("bare", prompt, tuple(answers))
 
 

@@ -63,7 +63,7 @@ class Sampler:
     @torch.inference_mode()
     def sample(self, prompts: Sequence[str], max_tokens: int = 160) -> list[Sampled]:
         """One answer for each prompt."""
-        encoded = [cast("list[int]", self.tokenizer.encode(prompt).ids) for prompt in prompts]
+        encoded = [self.tokenizer.encode(prompt).ids for prompt in prompts]
         length = max(len(ids) for ids in encoded)
         ids = torch.tensor([[2] * (length - len(prompt)) + prompt for prompt in encoded])
         mask = torch.tensor([[0] * (length - len(prompt)) + [1] * len(prompt) for prompt in encoded])
@@ -178,7 +178,7 @@ def _chain(sampler: Sampler, states: Sequence[State], figures: Figures) -> None:
     answers = sampler.sample([select_prompt(s.world.task, s.context) for s in pools])
     for state, answer in zip(pools, answers, strict=True):
         _entropy(sampler, "select", answer, figures)
-        _look_at_experiment(state, answer.text, figures)
+        look_at_experiment(state, answer.text, figures)
 
 
 def _look_at_ideas(state: State, ideas: Sequence[tuple[str, str]], figures: Figures) -> None:
@@ -197,7 +197,7 @@ def _look_at_ideas(state: State, ideas: Sequence[tuple[str, str]], figures: Figu
         figures.counts["reason right"] += match is not None and match[1] == state.settings[pair[0]]
 
 
-def _look_at_experiment(state: State, text: str, figures: Figures) -> None:
+def look_at_experiment(state: State, text: str, figures: Figures) -> None:
     try:
         number, description = parse_select(text, {idea.number for idea in state.context.ideas})
     except CandidateFault:

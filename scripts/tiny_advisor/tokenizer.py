@@ -5,6 +5,7 @@ code, in an idea and in an experiment. Names and options of the bundled catalogu
 the prompts are whole entries of the vocabulary; everything else falls back to merged bytes.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -51,7 +52,7 @@ def build(texts: Sequence[str], whole: Iterable[str], merges: int = 180) -> Toke
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=trained[1], ignore_merges=True))
     tokenizer.pre_tokenizer = split
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([BEGIN, END, PAD])
+    tokenizer.add_special_tokens([BEGIN, END, PAD])  # pyright: ignore[reportUnknownMemberType]
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{BEGIN} $A", special_tokens=[(BEGIN, vocabulary[BEGIN])]
     )
@@ -60,16 +61,15 @@ def build(texts: Sequence[str], whole: Iterable[str], merges: int = 180) -> Toke
 
 def save(tokenizer: Tokenizer, folder: Path) -> None:
     """tokenizer.json and what transformers needs beside it."""
-    PreTrainedTokenizerFast(
+    wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, bos_token=BEGIN, eos_token=END, pad_token=PAD, model_max_length=2048
-    ).save_pretrained(folder)
+    )
+    wrapped.save_pretrained(folder)  # pyright: ignore[reportUnknownMemberType]
 
 
 def _merges(
     split: pre_tokenizers.Sequence, texts: Sequence[str], merges: int
 ) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    import json
-
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = split
     trainer = trainers.BpeTrainer(

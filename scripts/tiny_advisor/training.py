@@ -2,7 +2,8 @@
 
 A row is one prompt followed by all its answers side by side: each answer sees the prompt and itself, and its positions
 begin where the prompt ends, so one reading of the prompt pays for every answer. Rows are sorted by length inside a
-chunk of batches. Early rows are short (few settings, mostly made up), because copying is learned soonest there.
+chunk of batches. The first rows are bare and short (few settings, mostly made up, many short answers), because copying
+is learned soonest there; then prompts grow to their full size.
 """
 
 import math
@@ -10,6 +11,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from tokenizers import Tokenizer
@@ -22,14 +24,16 @@ from tiny_advisor.worlds import World
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How long and how fast. `curriculum` is the share of steps over which prompts grow to their full size."""
+    """How long and how fast. `bare` is the number of steps of copying alone, `growing` of those, after it, over which
+    full prompts reach their size; `made_up` is the share of made-up worlds after that."""
 
-    steps: int = 4000
-    batch: int = 32
+    steps: int = 5000
+    batch: int = 16
     learning_rate: float = 2e-3
-    warmup: int = 100
-    curriculum: float = 0.3
-    made_up: float = 0.25
+    warmup: int = 50
+    bare: int = 400
+    growing: int = 300
+    made_up: float = 0.2
     weight_decay: float = 0.05
     seed: int = 0
 
@@ -47,7 +51,7 @@ class Row:
 
 def row(tokenizer: Tokenizer, example: corpus.Example) -> Row:
     """An example as tokens."""
-    end = tokenizer.token_to_id("</s>")
+    end: int = cast("Any", tokenizer).token_to_id("</s>")
     prompt: list[int] = tokenizer.encode(example.prompt).ids
     ids, segments, positions = list(prompt), [0] * len(prompt), list(range(len(prompt)))
     losses: list[tuple[int, int]] = []
@@ -65,25 +69,28 @@ def row(tokenizer: Tokenizer, example: corpus.Example) -> Row:
     return Row(ids, segments, positions, losses)
 
 
-def rows(
-    tokenizer: Tokenizer, worlds: Sequence[World], recipe: Recipe, chunk: int = 8, skip: int = 0
-) -> Iterator[list[Row]]:
-    """Batches without end, except that the curriculum ends with `recipe.steps`."""
+def rows(tokenizer: Tokenizer, worlds: Sequence[World], recipe: Recipe, chunk: int = 8) -> Iterator[list[Row]]:
+    """Batches without end."""
     rng = random.Random(recipe.seed)
-    step = skip
+    step = 0
     while True:
-        grown = min(1.0, step / max(1, recipe.curriculum * recipe.steps))
-        made_up = recipe.made_up + (0.8 - recipe.made_up) * (1 - grown)
-        examples: list[corpus.Example] = []
-        while len(examples) < chunk * recipe.batch:
-            size = rng.randint(4, 4 + round(14 * grown))
-            world = corpus.random_world(worlds, rng, made_up, size)
-            examples.append(corpus.example(corpus.random_state(world, rng, size if grown < 1 else 99), rng))
-        chunked = sorted((row(tokenizer, example) for example in examples), key=lambda r: len(r.ids))
-        batches = [chunked[i : i + recipe.batch] for i in range(0, len(chunked), recipe.batch)]
+        examples = [_example(worlds, recipe, step, rng) for _ in range(chunk * recipe.batch)]
+        sized = sorted((row(tokenizer, example) for example in examples), key=lambda r: len(r.ids))
+        batches = [sized[i : i + recipe.batch] for i in range(0, len(sized), recipe.batch)]
         rng.shuffle(batches)
         yield from batches
         step += chunk
+
+
+def _example(worlds: Sequence[World], recipe: Recipe, step: int, rng: random.Random) -> corpus.Example:
+    if step < recipe.bare:
+        size = rng.randint(4, 6 + 2 * step // recipe.bare)
+        world = corpus.random_world(worlds, rng, 0.7, size, invented_too=step > recipe.bare / 2)
+        return corpus.bare_example(corpus.random_state(world, rng, size), rng)
+    grown = min(1.0, (step - recipe.bare) / max(1, recipe.growing))
+    size = rng.randint(4, 6 + round(10 * grown))
+    world = corpus.random_world(worlds, rng, recipe.made_up + (0.5 - recipe.made_up) * (1 - grown), size)
+    return corpus.example(corpus.random_state(world, rng, size if grown < 1 else 99), rng)
 
 
 def losses(model: LlamaForCausalLM, batch: Sequence[Row]) -> tuple[Tensor, Tensor]:
@@ -143,9 +150,9 @@ def train(
         loss, hit = losses(model, batch)
         mean = loss.mean()
         optimizer.zero_grad(set_to_none=True)
-        mean.backward()
+        mean.backward()  # pyright: ignore[reportUnknownMemberType]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        optimizer.step()  # pyright: ignore[reportUnknownMemberType]
         weight = max(0.02, 1 / (step + 1))
         average += weight * (mean.item() - average)
         right += weight * (hit.float().mean().item() - right)
