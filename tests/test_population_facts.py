@@ -62,11 +62,11 @@ async def test_an_advice_comes_back_equal_with_every_token_and_span(tmp_path: Pa
     async with fresh(tmp_path) as store:
         await store.commit(opened(1), fact)
         back = await store.read(lambda connection: read_facts.advice_of(connection, store.run_id, [1]))
-        rows = await store.query(
-            "SELECT oldest_version, length(prompt_ids) AS bytes FROM advisor_calls ORDER BY ordinal"
-        )
+        rows = await store.query("SELECT oldest_version, length(prompt_ids) FROM advisor_calls ORDER BY ordinal")
+        [lease] = await store.query("SELECT oldest_version FROM leases")
     assert back == {1: fact}
     assert [tuple(row.values()) for row in rows] == [(1, 12), (3, 12)]
+    assert lease["oldest_version"] == 1
 
 
 async def test_an_evaluation_comes_back_equal_with_or_without_a_score(tmp_path: Path) -> None:
