@@ -21,7 +21,7 @@ from pace_async.observe.model import RunView
 from pace_async.observe.text import clean
 
 CAPACITY = 4096
-BEAT_S = 0.25
+BEAT_S = 0.5
 IDLE_S = 1.0
 CLOSE_S = 3.0
 
@@ -46,6 +46,9 @@ class Subscription:
         if self.closed:
             return
         if len(self._queue) >= self.capacity and not self._drop_a_sight():
+            if isinstance(event, StageChanged | LearnerStageChanged):
+                self.sights_lost += 1
+                return
             log.warning("display %s fell %d facts behind and was dropped", self.name, self.capacity)
             self.close()
             return
@@ -116,7 +119,7 @@ async def observing(
     bus: Bus, displays: Sequence[Display], clock: Callable[[], float] = time.time
 ) -> AsyncGenerator[None, None]:
     """Each display is driven by a task of its own as long as the body runs; on leaving, each shows the last state and
-    is closed, within CLOSE_S seconds. What the body raises passes through as it is. `clock` gives seconds since the
+    is closed, within twice CLOSE_S seconds. What the body raises passes through as it is. `clock` gives seconds since the
     epoch."""
     failure: Exception | None = None
     subscriptions = [bus.subscribe(display.name) for display in displays]
@@ -130,6 +133,7 @@ async def observing(
         finally:
             for subscription in subscriptions:
                 subscription.close()
+            tasks.cancel_scope.deadline = anyio.current_time() + CLOSE_S
     if failure is not None:
         raise failure
 
@@ -142,7 +146,7 @@ async def _drive(bus: Bus, subscription: Subscription, display: Display, clock: 
         failed = True
         _report(subscription, error)
     finally:
-        with anyio.move_on_after(CLOSE_S, shield=True):
+        with anyio.move_on_after(CLOSE_S, shield=True) as patience:
             try:
                 if not failed:
                     _hand_over(subscription, display)
@@ -150,6 +154,8 @@ async def _drive(bus: Bus, subscription: Subscription, display: Display, clock: 
             except Exception as error:
                 if not failed:
                     _report(subscription, error)
+        if patience.cancelled_caught:
+            log.warning("display %s did not close within %g s and was left", subscription.name, CLOSE_S)
 
 
 async def _show(bus: Bus, subscription: Subscription, display: Display, clock: Callable[[], float]) -> None:

@@ -65,7 +65,7 @@ class JsonlDisplay:
     async def refresh(self, view: RunView, now: float) -> None:
         if self._lines or self._stream is None:
             lines, self._lines = self._lines, []
-            await anyio.to_thread.run_sync(self._write, view, lines)
+            await anyio.to_thread.run_sync(self._write, view, lines, abandon_on_cancel=True)
 
     async def close(self, view: RunView, now: float) -> None:
         await self.refresh(view, now)

@@ -39,8 +39,10 @@ class Section:
 
 def fit(line: Text, width: int) -> Text:
     """A copy of `line` cut or padded to `width` cells."""
+    if width <= 0:
+        return Text("")
     fitted = line.copy()
-    fitted.truncate(max(0, width), overflow="ellipsis", pad=True)
+    fitted.truncate(width, overflow="ellipsis", pad=True)
     return fitted
 
 

@@ -5,6 +5,7 @@ changes its height.
 """
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from rich.text import Text
 
@@ -100,8 +101,8 @@ def axed(values: tuple[float, ...], width: int, rows: int, style: str, axis: int
     above = " " * width
     for label, blocks in zip(labels, area(values, width - axis - 1, rows), strict=True):
         line = Text.assemble((label[:axis].rjust(axis), QUIET), " ")
-        for over, block in zip(above, blocks, strict=False):
-            line.append(block, style=style if over == " " else f"{style} {QUIET}")
+        for surface, run in groupby(zip(above, blocks, strict=False), key=lambda pair: pair[0] == " "):
+            line.append("".join(block for _, block in run), style=style if surface else f"{style} {QUIET}")
         lines.append(line)
         above = blocks
     return lines
@@ -239,7 +240,7 @@ def staleness(view: RunView, width: int, rows: int) -> Section:
     counts = [view.staleness.get(age, 0) for age in ages]
     counts[-1] += sum(amount for age, amount in view.staleness.items() if age > ages[-1])
     total = sum(counts)
-    room = max(4, width - 24)
+    room = max(4, width - 19)
     lines: list[Text] = []
     for age, amount in zip(ages, counts, strict=True):
         more = age == ages[-1] and oldest > age

@@ -1,0 +1,284 @@
+"""The screen fits its terminal, stays in place, and never holds up or breaks a run."""
+
+import contextlib
+import fcntl
+import io
+import os
+import re
+import struct
+import termios
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from pace_async.config import Stop
+from pace_async.observe.chart import area, bar, spark
+from pace_async.observe.choose import NoDisplay, choose
+from pace_async.observe.fold import fold, fold_all
+from pace_async.observe.layout import frame
+from pace_async.observe.model import Note, RunView
+from pace_async.observe.output import PENDING_BYTES, Output
+from pace_async.observe.plain import PlainDisplay
+from pace_async.observe.rich_display import HOLD, SHOW, RichDisplay
+from pace_async.observe.sections import recent
+from tests.observe_facts import BEGIN, life, scored
+from tests.population_facts import HEADER, advised, opened, seed_program
+
+XTERM = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+EVIL = "\x1b[2J\x1b[31m[bold]x[/bold]\u202e\u0301中文😀\r\n" * 9
+SIZES = st.tuples(st.integers(1, 220), st.integers(1, 70))
+VIEWS = st.integers(0, 40)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def moments(seed: int) -> list[RunView]:
+    """The view after each fact of a life, in which every name and text is hostile."""
+    header = replace(HEADER, name=EVIL, task=EVIL, advisor=EVIL, sandbox=EVIL, objective=EVIL)
+    view = RunView(header, Stop(candidates=20, target=3.0))
+    views = [view]
+    for fact in life(seed):
+        view = fold(view, fact)
+        views.append(view)
+    hostile = [opened(90), advised(90, experiment=EVIL), replace(scored(90, 9.0, BEGIN + 900), outcome="ok")]
+    return [*views, fold_all(view, hostile)]
+
+
+class Screen:
+    """A terminal of a given size: what `output` writes is read in a thread, from the start or only from `watch` on."""
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self._master, slave = os.openpty()
+        self._stream = os.fdopen(slave, "w", encoding="utf-8")
+        self._parts: list[bytes] = []
+        self._reader = threading.Thread(target=self._read)
+        self.resize(columns, rows)
+        self.output = Output(self._stream)
+
+    def resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self._stream.fileno(), termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def watch(self) -> None:
+        self._reader.start()
+
+    def text(self) -> str:
+        """All that arrived; nothing arrives afterwards."""
+        self.output.close()
+        self._stream.close()
+        self._reader.join(timeout=20)
+        return b"".join(self._parts).decode()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):
+            while part := os.read(self._master, 65536):
+                self._parts.append(part)
+        os.close(self._master)
+
+
+@contextmanager
+def terminal(columns: int, rows: int, *, watched: bool = True) -> Iterator[Screen]:
+    screen = Screen(columns, rows)
+    if watched:
+        screen.watch()
+    try:
+        yield screen
+    finally:
+        if not watched:
+            screen.watch()
+        screen.text()
+
+
+@settings(deadline=None, max_examples=60)
+@given(seed=VIEWS, size=SIZES, ahead=st.floats(0, 10_000))
+def test_a_frame_fits_its_terminal_and_keeps_its_height_whatever_the_run_says(
+    seed: int, size: tuple[int, int], ahead: float
+) -> None:
+    columns, rows = size
+    views = moments(seed)
+    shown = [frame(view, view.last_at + ahead, columns, rows) for view in (views[0], views[7], views[-1])]
+    assert len({len(lines) for lines in shown}) == 1
+    assert len(shown[0]) <= max(1, rows - 1)
+    for line in (line for lines in shown for line in lines):
+        assert line.cell_len <= columns
+        assert "\n" not in line.plain and "\x1b" not in line.plain and "\u202e" not in line.plain
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(120, 40), (100, 24), (80, 24), (60, 24), (40, 12), (20, 14)])
+def test_every_size_shows_the_best_score_the_stop_rule_and_the_staleness(columns: int, rows: int) -> None:
+    view = fold_all(RunView(HEADER, Stop(candidates=40)), life(4))
+    shown = "\n".join(line.plain for line in frame(view, view.last_at, columns, rows))
+    assert view.best is not None
+    assert f"{view.best.score:.4f}" in shown
+    assert re.search(rf"{view.candidates}( of |/)40", shown)
+    assert "stale" in shown
+
+
+def test_eighty_by_twenty_four_has_room_for_three_events() -> None:
+    view = fold_all(RunView(HEADER), life(4))
+    lines = [line.plain.rstrip() for line in frame(view, view.last_at, 80, 24)]
+    begin = next(index for index, line in enumerate(lines) if "last events" in line)
+    assert all(lines[begin + 1 : begin + 4])
+    assert len(lines) == 23
+
+
+def test_the_objective_none_says_that_nothing_is_trained() -> None:
+    shown = [line.plain for line in frame(RunView(replace(HEADER, objective="none")), BEGIN, 120, 40)]
+    assert any("nothing is trained" in line for line in shown)
+
+
+def test_ordinary_candidates_leave_half_of_the_events_to_what_matters() -> None:
+    ordinary = [Note(float(n), "candidate", f"c{n}") for n in range(20)]
+    notes = [Note(-1.0, "group", "g1"), Note(-0.5, "best", "b1"), *ordinary]
+    assert [note.text for note in recent(notes, 4)] == ["g1", "b1", "c18", "c19"]
+    assert [note.text for note in recent(ordinary, 3)] == ["c17", "c18", "c19"]
+    assert recent([], 3) == [] and recent(notes, 0) == []
+
+
+@given(values=st.lists(st.floats(-1e6, 1e6), max_size=80), width=st.integers(0, 60), height=st.integers(0, 8))
+def test_a_chart_has_the_size_asked_for(values: list[float], width: int, height: int) -> None:
+    lines = area(values, width, height)
+    assert [len(line) for line in lines] == [width] * height
+
+
+def test_a_chart_rises_from_the_lowest_to_the_highest_value() -> None:
+    assert spark([0, 1, 2, 3, 4, 5, 6, 7], 8) == "▁▂▃▄▅▆▇█"
+    assert area([0.0, 7.5, 15.0], 3, 2) == [" ▁█", "▁██"]
+    assert spark([1.0], 3) == "▄  "
+    assert [bar(0.0, 4), bar(0.5, 4), bar(0.001, 4), bar(1.0, 4)] == ["    ", "██  ", "▏   ", "████"]
+
+
+async def draw(screen: Screen, environment: dict[str, str], *views: RunView) -> str:
+    display = RichDisplay(screen.output, environment)
+    with anyio.fail_after(20):
+        for view in views:
+            await display.refresh(view, view.last_at)
+        await display.close(views[-1], views[-1].last_at)
+    return screen.text()
+
+
+@pytest.mark.anyio
+async def test_frames_are_redrawn_in_place_and_the_last_one_stays() -> None:
+    views = moments(2)
+    with terminal(100, 30) as screen:
+        text = await draw(screen, XTERM, views[3], views[-1])
+    height = len(frame(views[3], 0.0, 100, 30))
+    first, *redrawn = text.split(HOLD)[1:]
+    assert "\x1b[1A" not in first and first.endswith(SHOW)
+    assert [again.split(SHOW)[0].count("\x1b[1A") for again in redrawn] == [height - 1] * 2
+    assert text.endswith("\r\n\x1b[?25h")
+    assert "\x1b[?1049h" not in text
+
+
+@pytest.mark.anyio
+async def test_no_color_means_no_color() -> None:
+    view = moments(2)[-1]
+    for environment, coloured in ((XTERM, True), ({**XTERM, "NO_COLOR": "1"}, False)):
+        with terminal(100, 30) as screen:
+            styles = re.findall(r"\x1b\[([0-9;]*)m", await draw(screen, environment, view))
+        numbers = {number for style in styles for number in style.split(";")}
+        assert bool(numbers & {str(n) for n in (*range(30, 50), *range(90, 108))}) is coloured
+
+
+@pytest.mark.anyio
+async def test_nothing_but_our_own_control_sequences_reaches_the_terminal() -> None:
+    with terminal(120, 40) as screen:
+        text = await draw(screen, XTERM, moments(1)[-1])
+    rest = re.sub(r"\x1b\[(\?(2026|25)[hl]|[0-9;]*m|1A|2K)", "", text)
+    assert "\x1b" not in rest and "\u202e" not in rest
+    assert "[bold]x[/bold]" in rest
+
+
+@pytest.mark.anyio
+async def test_a_terminal_that_is_resized_is_cleared_and_fitted() -> None:
+    view = moments(2)[-1]
+    with terminal(120, 40) as screen, anyio.fail_after(20):
+        display = RichDisplay(screen.output, XTERM)
+        await display.refresh(view, view.last_at)
+        screen.resize(20, 12)
+        await display.refresh(view, view.last_at)
+        await display.close(view, view.last_at)
+        text = screen.text()
+    assert text.count("\x1b[2J") == 1
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text.split("\x1b[2J")[1])
+    assert max(cell_len(line) for line in re.split("[\r\n]+", plain)) <= 20
+
+
+@pytest.mark.anyio
+async def test_a_terminal_that_takes_nothing_does_not_hold_up_the_run() -> None:
+    views = moments(3)
+    with terminal(120, 40, watched=False) as screen, anyio.fail_after(60):
+        display = RichDisplay(screen.output, XTERM)
+        while not screen.output.pending:
+            await display.refresh(views[-1], 0.0)
+        held = screen.output.pending
+        for view in views[::10]:
+            await display.refresh(view, view.last_at)
+        assert screen.output.pending == held
+        assert not await screen.output.drain(0.01)
+
+
+@pytest.mark.anyio
+async def test_a_pipe_that_nobody_reads_holds_lines_back_and_leaves_out_the_rest() -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as stream:
+        output = Output(stream)
+        line = "x" * 999 + "\n"
+        for _ in range(1000):
+            output.write(line)
+            output.flush()
+        assert output.pending <= PENDING_BYTES + len(line)
+        assert output.left_out > 100
+        with anyio.fail_after(10):
+            assert not await output.drain(0.01)
+        os.close(reader)
+        with anyio.fail_after(10):
+            assert await output.drain(5.0)
+        assert output.gone
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", ["plain", "rich"])
+async def test_a_closed_standard_output_is_no_error(kind: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    view = moments(1)[-1]
+    with os.fdopen(writer, "w") as stream:
+        output = Output(stream)
+        display = PlainDisplay(output) if kind == "plain" else RichDisplay(output, XTERM)
+        for _ in range(3):
+            display.take(seed_program(), view)
+            await display.refresh(view, view.last_at)
+        await display.close(view, view.last_at)
+    assert output.gone
+
+
+@pytest.mark.anyio
+async def test_an_encoding_without_blocks_gets_plain_characters() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    output = Output(stream)
+    output.write("best ▁▄█ · 中…\n")
+    assert await output.drain(1.0)
+    assert raw.getvalue() == b"best .:# * ?.\n"
+
+
+def test_the_display_is_chosen_by_what_the_output_is() -> None:
+    with terminal(80, 24) as screen:
+        output = screen.output
+        assert isinstance(choose("auto", output, XTERM), RichDisplay)
+        assert isinstance(choose("rich", output, XTERM), RichDisplay)
+        assert isinstance(choose("plain", output, XTERM), PlainDisplay)
+        assert isinstance(choose("none", output, XTERM), NoDisplay)
+        assert isinstance(choose("auto", output, {"TERM": "dumb"}), PlainDisplay)
+    assert isinstance(choose("auto", Output(io.StringIO()), XTERM), PlainDisplay)
+    assert isinstance(choose("rich", Output(io.StringIO()), XTERM), PlainDisplay)
