@@ -8,7 +8,7 @@ import re
 import struct
 import termios
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -86,7 +86,7 @@ class Screen:
 
 
 @contextmanager
-def terminal(columns: int, rows: int, *, watched: bool = True) -> Iterator[Screen]:
+def terminal(columns: int, rows: int, *, watched: bool = True) -> Generator[Screen, None, None]:
     screen = Screen(columns, rows)
     if watched:
         screen.watch()

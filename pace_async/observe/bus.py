@@ -119,8 +119,8 @@ async def observing(
     bus: Bus, displays: Sequence[Display], clock: Callable[[], float] = time.time
 ) -> AsyncGenerator[None, None]:
     """Each display is driven by a task of its own as long as the body runs; on leaving, each shows the last state and
-    is closed, within twice CLOSE_S seconds. What the body raises passes through as it is. `clock` gives seconds since the
-    epoch."""
+    is closed, within twice CLOSE_S seconds. What the body raises passes through as it is. `clock` gives seconds since
+    the epoch."""
     failure: Exception | None = None
     subscriptions = [bus.subscribe(display.name) for display in displays]
     async with anyio.create_task_group() as tasks:
