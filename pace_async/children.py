@@ -43,7 +43,8 @@ async def child(
     """A child with pipes for stdin and stdout and a log for stderr. On leaving: its stdin is closed, it has
     `patience_s` seconds to end by itself, then its process group is killed. Dies with this process (Linux)."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as stderr:
+    process: Process | None = None
+    with log.open("ab") as stderr, anyio.CancelScope(shield=True):  # half started, it could not be waited for
         process = await anyio.open_process(
             list(command),
             stdin=subprocess.PIPE,
@@ -52,6 +53,7 @@ async def child(
             env=dict(environment),
             start_new_session=True,
         )
+    assert process is not None
     try:
         yield process
     finally:

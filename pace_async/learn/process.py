@@ -28,11 +28,13 @@ from pace_async.learn.settings import Settings
 def main() -> None:
     die_with_parent()
     replies = take_stdout()
-    arguments = argparse.ArgumentParser(prog="pace_async.learn.process")
-    arguments.add_argument("--model", type=Path, required=True)
-    arguments.add_argument("--out", type=Path, required=True)
-    arguments.add_argument("--config", type=Settings.from_json, required=True)
-    options = arguments.parse_args()
+    parser = argparse.ArgumentParser(prog="pace_async.learn.process")
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--config", type=Settings.from_json, required=True)
+    options = parser.parse_args()
+    if not (options.model / "config.json").is_file():
+        parser.error(f"{options.model} holds no model: it has no config.json")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # TRL refuses several GPUs in one process
 
     from transformers.utils import logging

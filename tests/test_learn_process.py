@@ -1,0 +1,132 @@
+"""The learner as a child process: it may be killed at any time, and nothing is trained twice or lost."""
+
+import contextlib
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+
+from pace_async.errors import GaveUp, InfrastructureFault, PaceBug
+from pace_async.learn.base import Step
+from pace_async.learn.client import ProcessLearner
+from pace_async.learn.lineage import Lineage
+from pace_async.learn.settings import Settings
+from pace_async.replay.groupfile import group_digest, read_group, write_group
+from pace_async.weights import checkpoint_digests, is_complete
+from tests.learn_toys import random_group, write_llama
+
+VOCAB = 40
+SETTINGS = Settings(learning_rate=1e-3, checkpoint_every=2)
+METRICS = {"loss", "grad_norm", "entropy", "clip_fraction", "mean_ratio", "ess", "k3", "tokens"}
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]  # each start imports torch and TRL
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_llama(tmp_path_factory.mktemp("toy") / "model", vocab=VOCAB, width=16, layers=1)
+
+
+@pytest.fixture(scope="session")
+def groups(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("groups")
+    paths = [folder / f"{update + 1:06d}.npz" for update in range(4)]
+    for update, path in enumerate(paths):
+        write_group(path, random_group(vocab=VOCAB, seed=update, update=update, number=update + 1, rollouts=4))
+    return paths
+
+
+@pytest.fixture(scope="session")
+def uninterrupted(toy: Path, groups: list[Path], tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
+    """Digests of versions 1, 2, … as one learner makes them that nothing happens to."""
+    lineage = Lineage(toy, tmp_path_factory.mktemp("straight"), SETTINGS)
+    lineage.start([])
+    return [checkpoint_digests(Path(str(lineage.train(group).weights))) for group in groups]
+
+
+def child_of(learner: ProcessLearner) -> psutil.Process:
+    """The one child of this test that runs the learner."""
+    (found,) = [
+        process for process in psutil.Process().children() if "pace_async.learn.process" in " ".join(process.cmdline())
+    ]
+    return found
+
+
+async def test_a_learner_killed_in_any_moment_comes_back_with_the_same_weights_and_trains_nothing_twice(
+    toy: Path, groups: list[Path], uninterrupted: list[dict[str, str]], tmp_path: Path
+) -> None:
+    unrecorded: list[Step] = []
+
+    async def train(learner: ProcessLearner, group: Path) -> None:
+        with contextlib.suppress(InfrastructureFault):
+            unrecorded.append(await learner.train(group))
+
+    async with ProcessLearner(toy, tmp_path, SETTINGS) as learner:
+        assert await learner.ready() == toy
+        first = await learner.train(groups[0])
+        assert (first.update, first.version, first.digest) == (0, 1, group_digest(read_group(groups[0])))
+        assert first.weights is not None
+        assert checkpoint_digests(first.weights) == uninterrupted[0]
+        assert set(first.metrics) >= METRICS
+        assert child_of(learner).memory_info().rss < 1.2e9
+        assert await learner.train(groups[0]) == first
+        with pytest.raises(PaceBug, match=r"refused 000004\.npz: group 4 trains version 3"):
+            await learner.train(groups[3])
+        async with anyio.create_task_group() as tasks:
+            victim = child_of(learner)
+            tasks.start_soon(train, learner, groups[1])
+            while not is_complete(tmp_path / "versions" / "000002"):
+                await anyio.lowlevel.checkpoint()
+            victim.kill()  # the version stands; its checkpoint and its answer may or may not
+        second = await learner.train(groups[1])
+        assert second.weights is not None
+        assert checkpoint_digests(second.weights) == uninterrupted[1]
+        assert learner.version == 2
+        child_of(learner).kill()
+    written = (tmp_path / "versions" / "000002").stat().st_mtime_ns
+    async with ProcessLearner(toy, tmp_path, SETTINGS, groups[:1]) as learner:  # the row of version 2 was not written
+        assert await learner.train(groups[1]) == second
+        assert (tmp_path / "versions" / "000002").stat().st_mtime_ns == written, "adopted, not trained again"
+        third = await learner.train(groups[2])
+        assert third.weights is not None
+        assert checkpoint_digests(third.weights) == uninterrupted[2]
+        assert await learner.train(groups[0]) == first
+
+
+async def test_a_learner_that_does_not_answer_in_time_or_is_no_longer_waited_for_is_killed(
+    toy: Path, groups: list[Path], tmp_path: Path
+) -> None:
+    async with ProcessLearner(toy, tmp_path, SETTINGS, start_s=0.2) as learner:
+        stopped = child_of(learner)
+        stopped.suspend()
+        with pytest.raises(InfrastructureFault, match=r"learner_timeout: no answer within 0\.2 s"):
+            await learner.train(groups[0])
+        assert not stopped.is_running()
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(learner.train, groups[0])
+                await anyio.wait_all_tasks_blocked()
+                abandoned = child_of(learner)
+                scope.cancel()
+        assert not abandoned.is_running()
+
+
+async def test_a_learner_without_a_model_or_with_a_damaged_history_says_so(
+    toy: Path, groups: list[Path], tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    async with ProcessLearner(empty, tmp_path / "out", SETTINGS) as learner:
+        with pytest.raises(InfrastructureFault, match=r"learner_died: .*empty holds no model.*learner\.log"):
+            await learner.ready()
+    damaged = tmp_path / "000001.npz"
+    damaged.write_bytes(groups[0].read_bytes()[:-50])
+    async with ProcessLearner(toy, tmp_path / "out", SETTINGS, [damaged]) as learner:
+        with pytest.raises(GaveUp, match=r"cannot rebuild version 1: .*000001\.npz is damaged"):
+            await learner.ready()
