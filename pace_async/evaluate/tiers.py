@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pace_async.evaluate.inside import landlock, seccomp
+from pace_async.evaluate.inside.driver import START
 from pace_async.evaluate.python_files import PythonFiles, locate, outside
 
 HERE = Path(__file__).parent
@@ -168,8 +169,7 @@ class NoSandbox:
 
 
 def _driver(python: PythonFiles, folder: str) -> list[str]:
-    start = f"import sys; sys.path.insert(0, {folder!r}); from inside.driver import main; main()"
-    return [str(python.executable), "-sSPB", "-c", start]
+    return [str(python.executable), "-sSPB", "-c", START.format(folder=folder)]
 
 
 def _resource_limits(limits: Limits, tasks: int) -> dict[str, int]:

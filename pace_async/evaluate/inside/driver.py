@@ -13,6 +13,7 @@ from typing import Any, cast
 from .confine import confine
 from .frame import ERROR, MALFORMED, MEMORY, READY, RESULT, frame
 
+START = "import sys; sys.path.insert(0, {folder!r}); from inside.driver import main; main()"
 PROGRAM = "<program>"
 
 
