@@ -146,6 +146,12 @@ async def test_memory_taken_in_small_pieces_is_out_of_memory(tier: Tier) -> None
 
 
 @each_tier
+async def test_a_kill_that_is_not_ours_is_taken_for_want_of_memory(tier: Tier) -> None:
+    verdict, ended = await run_program(tier, "import signal\ndef f(x):\n    signal.raise_signal(signal.SIGKILL)")
+    assert (verdict.outcome, ended.exit_code) == ("out_of_memory", -9)
+
+
+@each_tier
 async def test_a_family_shares_one_memory_limit(tier: Tier) -> None:
     if cgroup.find() is None:
         pytest.skip("no control group can be made here, and nothing else holds a family")

@@ -61,8 +61,9 @@ def _never_ready(ended: Ended) -> str:
 
 
 def _no_answer(ended: Ended) -> Verdict:
-    if ended.out_of_memory:
-        return Verdict("out_of_memory", "killed for want of memory")
+    if ended.out_of_memory or ended.exit_code == -signal.SIGKILL:
+        # Nothing of ours had killed it yet: the kernel did, here or for the whole machine.
+        return Verdict("out_of_memory", "killed, most likely for want of memory")
     last = _last_line(ended.stderr)
     detail = f"ended without a result ({_ending(ended.exit_code)})"
     return Verdict("candidate_error", one_line(f"{detail}: {last}" if last else detail))
