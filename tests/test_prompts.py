@@ -69,11 +69,11 @@ def test_a_parent_that_is_the_best_is_called_so() -> None:
     assert "differs" not in prompt
 
 
-def test_an_idea_is_one_line_with_its_number_and_latest_trials_last() -> None:
+def test_an_idea_is_one_line_with_its_number_and_latest_trials() -> None:
     prompt = propose_prompt(TASK, CONTEXT)
-    assert "Setting layout to hex helps. (idea 4: 0.25, timeout)\nFewer hops. (idea 11: untried)\n" in prompt
-    assert "(idea 4: timeout)" in propose_prompt(TASK, CONTEXT, trials_shown=1)
-    assert "(idea 4: tried)" in propose_prompt(TASK, CONTEXT, trials_shown=0)
+    assert "Idea 4: Setting layout to hex helps. (0.25, timeout)\nIdea 11: Fewer hops. (untried)\n" in prompt
+    assert "helps. (timeout)" in propose_prompt(TASK, CONTEXT, trials_shown=1)
+    assert "helps. (tried)" in propose_prompt(TASK, CONTEXT, trials_shown=0)
 
 
 def test_an_empty_pool_is_said_to_be_empty() -> None:
@@ -156,8 +156,8 @@ def test_advice_is_three_calls_a_pool_and_an_experiment() -> None:
     assert [idea.number for idea in advice.pool] == [11, 12, 4, 13]
     assert advice.next_idea == 14
     assert (advice.idea, advice.experiment, advice.unparsed) == (12, "Change hops from 2 to 3.", None)
-    assert "h1. (proposal 1)" in engine.prompts[1]
-    assert "h1. (idea 12: untried)" in engine.prompts[2]
+    assert "Proposal 1: h1." in engine.prompts[1]
+    assert "Idea 12: h1. (untried)" in engine.prompts[2]
 
 
 @pytest.mark.parametrize(

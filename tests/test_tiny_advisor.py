@@ -157,7 +157,8 @@ def test_the_measurement_sees_a_wrong_experiment() -> None:
     [world] = real_worlds()[:1]
     state = corpus.random_state(world, rng)
     state = corpus.admitted_state(state, corpus.random_proposals(state, rng))
-    number = next(k for k, pair in state.meaning.items() if corpus.changes(pair, state.settings))
+    numbers = [idea.number for idea in state.context.ideas]
+    number = next(k for k in numbers if corpus.changes(state.meaning[k], state.settings))
     name, option = state.meaning[number]
     right = f"Idea ID: {number}\nExperiment description: Change {name} from {state.settings[name]} to {option}."
     wrong = right.replace(f"from {state.settings[name]}", f"from {option}")

@@ -2,7 +2,7 @@
 
 Same order in all three: what the task is, the parent's evolve block, the lines in which the best program differs, the
 idea pool, and the question last, so that prompts of one rollout share their beginning. Code is set off by four spaces,
-an idea is one line and its number ends it. Whatever a model or a program wrote is data here: it is put on one line (an
+an idea is one line behind its number. Whatever a model or a program wrote is data here: it is put on one line (an
 idea) or indented (code), so it cannot pose as a heading. The wording is our own; the parts follow the paper's appendix
 "Prompt templates". Pure: same values, same text. Not the place where answers are read: that is `parsing`.
 """
@@ -43,7 +43,7 @@ def propose_prompt(task: Task, context: SearchContext, trials_shown: int = 2) ->
 
 def assess_prompt(task: Task, context: SearchContext, proposals: Sequence[str], trials_shown: int = 2) -> str:
     """Asks, for each proposal, whether the pool holds it already."""
-    lines = [f"{one_line(text)} (proposal {number})\n" for number, text in enumerate(proposals, start=1)]
+    lines = [f"Proposal {number}: {one_line(text)}\n" for number, text in enumerate(proposals, start=1)]
     return _beginning(task, context, trials_shown) + "\nProposals:\n" + "".join(lines) + "\n" + _ASSESS
 
 
@@ -92,7 +92,7 @@ def _idea(idea: Idea, trials_shown: int) -> str:
     latest = idea.trials[-trials_shown:] if trials_shown > 0 else ()
     results = ", ".join(trial.outcome if trial.score is None else score_text(trial.score) for trial in latest)
     tried = results or ("tried" if idea.trials else "untried")
-    return f"{one_line(idea.description)} (idea {idea.number}: {tried})\n"
+    return f"Idea {idea.number}: {one_line(idea.description)} ({tried})\n"
 
 
 def _block(member: Member) -> list[str]:

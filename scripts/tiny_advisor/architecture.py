@@ -2,8 +2,9 @@
 
 Copying from a context takes two layers that each are useless without the other (one that marks a token with what stands
 before it, one that looks for a mark), and a small model spends most of its training before it finds them. So both are
-hinted at: layer 0 looks a few tokens back, layer 1 compares a token with what layer 0 gathered elsewhere, and the
-layers above compare like with like. It is a start, not a solution: everything is trained.
+hinted at: layer 0 looks a few tokens back; layer 1 compares what layer 0 gathered here with what it gathered
+elsewhere (what follows the same name, what follows the same number, the same name with the same option); the layers
+above compare like with like. It is a start, not a solution: everything is trained.
 """
 
 import math
@@ -54,6 +55,9 @@ def _lean_towards_copying(model: Any) -> None:
     model.lm_head.weight.copy_(0.05 * own)
     gathered = cast("Tensor", cast("Any", torch.linalg).qr(torch.randn(WIDTH, WIDTH))[0])
     read = [_random(size) for _ in range(HEADS)]
+    one, two, three = (gathered[:, head * size : (head + 1) * size].t() for head in range(3))
+    pair = two + _random(size)
+    asked, offered = (one, three, pair, three), (two, three, pair, two)
     for number, layer in enumerate(model.model.layers):
         attention = layer.self_attn
         for head in range(HEADS):
@@ -63,8 +67,8 @@ def _lean_towards_copying(model: Any) -> None:
                 attention.v_proj.weight[rows] = read[head]
                 attention.o_proj.weight[:, rows] = gathered[:, rows]
             elif number == 1:
-                attention.k_proj.weight[rows] = gathered[:, rows].t()
-                attention.q_proj.weight[rows] = read[head] if head % 2 == 0 else gathered[:, :size].t()
+                attention.q_proj.weight[rows] = asked[head]
+                attention.k_proj.weight[rows] = offered[head]
             else:
                 attention.q_proj.weight[rows] = _random(size)
                 attention.k_proj.weight[rows] = attention.q_proj.weight[rows]

@@ -95,7 +95,7 @@ def random_state(world: World, rng: random.Random, size: int = 99) -> State:
     return State(world, settings, SearchContext(parent, leader, ideas), meaning, latest + 1)
 
 
-def propose_example(state: State, rng: random.Random, answers: int = 3) -> Example:
+def propose_example(state: State, rng: random.Random, answers: int = 2) -> Example:
     """Three ideas on three settings, evenly drawn."""
     prompt = propose_prompt(state.world.task, state.context)
     return Example("propose", prompt, tuple(_proposal(state, rng) for _ in range(answers)))
@@ -122,10 +122,13 @@ def select_example(state: State, proposals: Sequence[Pair]) -> Example:
 
 
 def bare_example(state: State, rng: random.Random) -> Example:
-    """Only copying: a select prompt without task and question, and a short answer for each idea and each setting. Not
+    """Only copying and comparing: an assess or select prompt without task and question, and many short answers. Not
     asked for in a run; the first thing that training shows."""
-    prompt = select_prompt(state.world.task, state.context)
-    prompt = "Parent" + prompt.split("\nParent", 1)[1].rsplit("\n\n", 1)[0] + "\n"
+    if state.context.ideas and rng.random() < 0.4:
+        pairs = [pair for _ in range(2) for pair in random_proposals(state, rng, 0.5)]
+        assessed = assess_example(state, pairs[: rng.randint(2, 6)])
+        [answer] = assessed.answers
+        return Example("bare", _bare(assessed.prompt), (Answer(answer.text, ((0, 4),)),))
     answers: list[Answer] = []
     for idea in state.context.ideas:
         pair = state.meaning[idea.number]
@@ -134,10 +137,10 @@ def bare_example(state: State, rng: random.Random) -> Example:
             answers.append(Answer(text, ((0, 4),)))
     for name in rng.sample(list(state.settings), min(4, len(state.settings))):
         option = _other(state, name, rng)
-        text = f"Hypothesis: {hypothesis((name, option))}\nReasoning: The parent has {state.settings[name]}."
+        text = f"Hypothesis: {hypothesis((name, option))}\nReasoning: The {name} is {state.settings[name]}."
         begin = len(f"Hypothesis: Setting {name} to")
         answers.append(Answer(text, ((0, 4), (begin, begin + 1 + len(option)))))
-    return Example("bare", prompt, tuple(answers))
+    return Example("bare", _bare(select_prompt(state.world.task, state.context)), tuple(answers))
 
 
 def known_numbers(state: State, proposals: Sequence[Pair]) -> list[int | None]:
@@ -178,13 +181,17 @@ def changes(pair: Pair, settings: Settings) -> bool:
 
 
 def example(state: State, rng: random.Random) -> Example:
-    """One of the three calls, in equal shares."""
-    purpose = rng.randrange(3)
-    if purpose == 0:
+    """One of the three calls."""
+    draw = rng.random()
+    if draw < 0.3:
         return propose_example(state, rng)
-    if purpose == 1:
+    if draw < 0.65:
         return assess_example(state, random_proposals(state, rng, 0.4))
     return select_example(state, random_proposals(state, rng, 0.15))
+
+
+def _bare(prompt: str) -> str:
+    return "Parent" + prompt.split("\nParent", 1)[1].rsplit("\n\n", 1)[0] + "\n"
 
 
 def _proposal(state: State, rng: random.Random) -> Answer:
@@ -195,7 +202,7 @@ def _proposal(state: State, rng: random.Random) -> Answer:
         if not state.world.real:
             begin = len(text) + len(f"Setting {name} to")
             unknowable.append((begin, begin + 1 + len(option)))
-        text += f"{hypothesis((name, option))}\nReasoning: The parent has {state.settings[name]}."
+        text += f"{hypothesis((name, option))}\nReasoning: The {name} is {state.settings[name]}."
     return Answer(text, tuple(unknowable))
 
 

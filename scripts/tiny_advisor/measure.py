@@ -26,7 +26,7 @@ from tiny_advisor.corpus import IDEAS_KEPT, Pair, State, changes, known_numbers,
 from tiny_advisor.worlds import World
 
 _IDEA = re.compile(r"Setting (\w+) to (\S+) helps\.")
-_REASON = re.compile(r"The parent has (\S+)\.")
+_REASON = re.compile(r"The (\w+) is (\S+)\.")
 _EXPERIMENT = re.compile(r"Change (\w+) from (\S+) to (\S+)\.")
 
 
@@ -194,7 +194,10 @@ def _look_at_ideas(state: State, ideas: Sequence[tuple[str, str]], figures: Figu
         figures.pairs[pair] += 1
         figures.counts["idea changes"] += changes(pair, state.settings)
         match = _REASON.fullmatch(reason)
-        figures.counts["reason right"] += match is not None and match[1] == state.settings[pair[0]]
+        figures.counts["reason right"] += match is not None and (match[1], match[2]) == (
+            pair[0],
+            state.settings[pair[0]],
+        )
 
 
 def look_at_experiment(state: State, text: str, figures: Figures) -> None:
@@ -224,7 +227,8 @@ def _pair(hypothesis: str) -> Pair | None:
 _KINDS = {
     " Setting": "idea: mechanism",
     " to": "option",
-    " has": "reasoning: parent's setting",
+    " The": "reasoning: mechanism",
+    " is": "reasoning: parent's setting",
     " ID:": "select: idea number",
     " Change": "select: mechanism",
     " from": "select: parent's setting",
