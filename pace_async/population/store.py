@@ -25,6 +25,7 @@ from pace_async.population.questions import rows_of
 from pace_async.population.record import RunRecord
 from pace_async.population.schema import refuse_unless_current, schema_state, upgrade
 from pace_async.population.scope import Scope
+from pace_async.population.uncut import Uncut
 from pace_async.population.write_run import run_created
 from pace_async.population.writes import write
 
@@ -40,6 +41,7 @@ class Store:
         self._writer = writer
         self._reader = reader
         self._lock = anyio.Lock()
+        self._uncut = Uncut()
         self._run: tuple[int, RunHeader] | None = None
 
     @classmethod
@@ -55,12 +57,18 @@ class Store:
             await anyio.to_thread.run_sync(upgrade, path)
         refuse_unless_current(state, str(path))
         writer, reader = async_engine(path, "write"), async_engine(path, "read")
+        store = cls(path, writer, reader)
         try:
-            yield cls(path, writer, reader)
+            yield store
         finally:
             with anyio.move_on_after(CLOSE_S, shield=True):
-                await reader.dispose()
-                await writer.dispose()
+                await store.close()
+
+    async def close(self) -> None:
+        """Finish what is being written and let go of the file. `open` does it."""
+        await self._uncut.settle()
+        await self._reader.dispose()
+        await self._writer.dispose()
 
     async def create_run(self, header: RunHeader) -> int:
         """Begin a run and make it the one that is written. Returns run_id. Raises UsageError if the name is taken."""
@@ -117,21 +125,27 @@ class Store:
 
     async def read(self, question: Callable[[Connection], T]) -> T:
         """Ask several things of one moment: `question` runs in one read-only transaction."""
+        return await self._uncut.run(self._ask(question))
+
+    async def _ask(self, question: Callable[[Connection], T]) -> T:
         async with self._reader.begin() as connection:
             return await connection.run_sync(question)
 
     async def _write(self, work: Callable[[Connection], T]) -> T:
         done: list[T] = []
         with anyio.CancelScope(shield=True):
-            async with self._lock:
-                try:
-                    async with self._writer.begin() as connection:
-                        done.append(await connection.run_sync(work))
-                except (IntegrityError, ProgrammingError, DataError):
-                    raise
-                except DatabaseError as error:
-                    raise GaveUp(
-                        f"{self.path} cannot be written ({error.orig}): nothing acknowledged is lost; "
-                        "see to the disk, or to what holds the file, and `pace resume` the run."
-                    ) from error
+            done.append(await self._uncut.run(self._transact(work)))
         return done[0]
+
+    async def _transact(self, work: Callable[[Connection], T]) -> T:
+        async with self._lock:
+            try:
+                async with self._writer.begin() as connection:
+                    return await connection.run_sync(work)
+            except (IntegrityError, ProgrammingError, DataError):
+                raise
+            except DatabaseError as error:
+                raise GaveUp(
+                    f"{self.path} cannot be written ({error.orig}): nothing acknowledged is lost; "
+                    "see to the disk, or to what holds the file, and `pace resume` the run."
+                ) from error
