@@ -218,6 +218,7 @@ async def test_a_view_read_from_rows_is_the_view_of_an_uninterrupted_run(tmp_pat
     metrics = {name: folded.learner.metrics[name] for name in ("loss", "entropy") if folded.learner.metrics}
     kept = replace(
         folded,
+        state="starting",
         started_at=None,
         last_at=0.0,
         finished_here=0,

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from pace_async.config import Stop
+from pace_async.events import RunStateChanged
 from pace_async.observe.chart import area, bar, spark
 from pace_async.observe.choose import NoDisplay, choose
 from pace_async.observe.fold import fold, fold_all
@@ -129,6 +130,15 @@ def test_eighty_by_twenty_four_has_room_for_three_events() -> None:
     begin = next(index for index, line in enumerate(lines) if "last events" in line)
     assert all(lines[begin + 1 : begin + 4])
     assert len(lines) == 23
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 30), (30, 12)])
+def test_what_is_typed_is_echoed_behind_the_last_line_without_a_new_one(size: tuple[int, int]) -> None:
+    view = fold_all(RunView(HEADER), [RunStateChanged("running", "", BEGIN)])
+    for state in ("running", "draining"):
+        last = frame(replace(view, state=state), BEGIN, *size)[-1]
+        assert last.cell_len <= size[0] - len("^C^C")
+        assert size[0] < 60 or ("Ctrl-C: " in last.plain and "…" not in last.plain)
 
 
 def test_the_objective_none_says_that_nothing_is_trained() -> None:

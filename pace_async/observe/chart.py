@@ -11,16 +11,14 @@ LOWEST = 1
 
 def area(values: Sequence[float], width: int, height: int) -> list[str]:
     """`height` lines of `width` characters, top line first: the values from left to right, scaled from the smallest (a
-    low bar, so that it shows) to the largest. Fewer values than columns leave the right side empty."""
+    low bar, so that it shows) to the largest; equal ones are half a line high. Fewer values than columns leave the
+    right side empty."""
     if not values or width <= 0 or height <= 0:
         return [" " * max(0, width)] * max(0, height)
     columns = _resample(values, width)
     low, high = min(columns), max(columns)
     steps = 8 * height
-    levels = [
-        LOWEST + round((steps - LOWEST) * (value - low) / (high - low)) if high > low else steps // 2 or 1
-        for value in columns
-    ]
+    levels = [LOWEST + round((steps - LOWEST) * (value - low) / (high - low)) if high > low else 4 for value in columns]
     return [
         "".join(BLOCKS[min(8, max(0, level - 8 * row))] for level in levels).ljust(width)
         for row in reversed(range(height))

@@ -1,7 +1,8 @@
 """Which parts of the screen are shown at which size.
 
-Invariant: `frame` gives lines no wider than the terminal, and their number depends on the size alone and is below the
-terminal's rows. From 100 columns two columns of sections, from 60 one, below that (or with few rows) plain short lines.
+Invariant: `frame` gives lines no wider than the terminal; their number is below the terminal's rows and depends on the
+size alone as long as the run goes on. From 100 columns two columns of sections, from 60 one, below that (or with few
+rows) plain short lines.
 """
 
 from rich.text import Text
@@ -15,23 +16,23 @@ from pace_async.observe.text import clean
 
 WIDE, MIDDLE, WIDEST = 100, 60, 180
 MOST_EVENTS, FEW_EVENTS = 10, 3
-FOOTER = "Ctrl-C finishes what is in flight and stops; twice stops at once"
+FOOTER = "Ctrl-C: finish what is in flight · twice: stop at once"
+DRAINING = "finishing what is in flight · Ctrl-C: stop at once"
 
 
 def frame(view: RunView, now: float, columns: int, rows: int) -> list[Text]:
-    """The screen, top line first."""
+    """The screen, top line first. The last line leaves room: what is typed is echoed behind it."""
     room = max(1, rows - 1)
     width = min(columns, WIDEST) - 2
     if columns >= WIDE and room >= 20:
-        lines = _two_columns(view, now, width, room)
+        lines = [Text.assemble(" ", fit(line, width)) for line in _two_columns(view, now, width, room)]
     elif columns >= MIDDLE and room >= 22:
-        lines = _one_column(view, now, width, room)
+        lines = [Text.assemble(" ", fit(line, width)) for line in _one_column(view, now, width, room)]
     else:
-        lines = _few_lines(view, now, columns - 1)
-        notes = [Text(note.text, style=QUIET) for note in sections.recent(view.notes, FEW_EVENTS)]
-        lines += [*notes, *[Text("")] * (FEW_EVENTS - len(notes))]
-        return [fit(line, columns - 1) for line in lines[:room]]
-    return [Text.assemble(" ", fit(line, width)) for line in lines]
+        lines = [fit(line, columns - 1) for line in _few_lines(view, now, columns - 1)[:room]]
+    lines[-1] = fit(lines[-1], columns - len("^C^C"))
+    lines[-1].rstrip()
+    return lines
 
 
 def _two_columns(view: RunView, now: float, width: int, room: int) -> list[Text]:
@@ -52,8 +53,7 @@ def _two_columns(view: RunView, now: float, width: int, room: int) -> list[Text]
         *beside(search.draw(left), staleness.draw(right), left, right),
         *blank,
         *sections.events(view, min(MOST_EVENTS, spare - upper)).draw(width),
-        *blank,
-        _footer(view),
+        *_footer(view, blank),
     ]
 
 
@@ -74,8 +74,7 @@ def _one_column(view: RunView, now: float, width: int, room: int) -> list[Text]:
         *Section(learner.title, [*learner.lines, sections.staleness_line(view)], learner.aside).draw(width),
         *blank,
         *sections.events(view, shown).draw(width),
-        *blank,
-        _footer(view),
+        *_footer(view, blank),
     ]
 
 
@@ -86,6 +85,7 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
     rate = view.per_minute(now)
     side = view.learner
     ages = " ".join(f"{age}:{amount}" for age, amount in sorted(view.staleness.items())) or "–"
+    notes = [Text(note.text, style=QUIET) for note in sections.recent(view.notes, FEW_EVENTS)]
     score = "–" if view.best is None else words.score(view.best.score)
     return [
         Text.assemble(
@@ -115,6 +115,8 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
         Text.assemble(("faults ", QUIET), str(view.faults), (f" {words.usd(view.spend_usd)}", QUIET)),
         Text.assemble(("alpha ", QUIET), words.number(side.alpha, 2)),
         Text.assemble(("entropy ", QUIET), words.number(side.metrics.get("entropy"))),
+        *notes,
+        *[Text("")] * (FEW_EVENTS - len(notes)),
     ]
 
 
@@ -127,7 +129,6 @@ def _header(view: RunView, now: float, width: int, full: bool) -> list[Text]:
     return [lines[0], sections.setting(view), lines[1]] if full else lines
 
 
-def _footer(view: RunView) -> Text:
-    if view.ended_at is not None:
-        return Text("")
-    return Text(FOOTER, style=QUIET)
+def _footer(view: RunView, blank: list[Text]) -> list[Text]:
+    said = DRAINING if view.state == "draining" else FOOTER
+    return [] if view.ended_at is not None else [*blank, Text(said, style=QUIET)]

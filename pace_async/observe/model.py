@@ -89,7 +89,7 @@ class RunView:
 
     header: RunHeader
     stop: Stop = field(default_factory=Stop)
-    state: str = "running"
+    state: str = "starting"
     reason: str = ""
     started_at: float | None = None
     last_at: float = 0.0

@@ -112,7 +112,7 @@ def _best_score(view: RunView) -> Text:
     if view.best is None:
         return Text("no score yet", style=QUIET)
     shown = Text(words.score(view.best.score), style=f"{STRONG} {GOOD}")
-    if view.seed_score is None:
+    if view.seed_score is None or view.best.candidate == 0:
         return shown
     gain = view.best.score - view.seed_score
     change = f"{'+' if gain >= 0 else '−'}{words.score(abs(gain))}"
@@ -131,7 +131,9 @@ def _best_origin(view: RunView, now: float) -> tuple[str, ...]:
 
 def _experiment(view: RunView) -> Text:
     if view.best is None or view.best.candidate == 0:
-        return Text("no candidate is better yet" if view.best is not None else "", style=QUIET)
+        return Text(
+            "the seed program's score: no candidate is better yet" if view.best is not None else "", style=QUIET
+        )
     return Text(view.best.experiment)
 
 

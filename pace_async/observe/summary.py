@@ -28,8 +28,7 @@ def closing_words(view: RunView, run_dir: Path, now: float) -> list[str]:
     ]
     lines += [f"  {label:<11} {value}" for label, value in facts if value]
     commands = _next(view, shlex.quote(str(run_dir)))
-    width = max(len(command) for command, _ in commands)
-    return [*lines, "", "Next:", *(f"  {command:<{width}}   # {why}" for command, why in commands)]
+    return [*lines, "", "Next:", *(f"  {why:<18}  {command}" for command, why in commands)]
 
 
 def _found(view: RunView) -> str:

@@ -24,6 +24,7 @@ OUTCOMES: Mapping[str, str] = {
 }
 STOP_RULES = ("candidates", "updates", "minutes", "budget", "target")
 STATES: Mapping[str, str] = {
+    "starting": "starting",
     "running": "running",
     "draining": "draining: finishing what is in flight",
     "done": "done",
