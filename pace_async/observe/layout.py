@@ -30,8 +30,8 @@ def frame(view: RunView, now: float, columns: int, rows: int) -> list[Text]:
         lines = [Text.assemble(" ", fit(line, width)) for line in _one_column(view, now, width, room)]
     else:
         lines = [fit(line, columns - 1) for line in _few_lines(view, now, columns - 1)[:room]]
-    lines[-1] = fit(lines[-1], columns - len("^C^C"))
     lines[-1].rstrip()
+    lines[-1].truncate(max(1, columns - len("^C^C")), overflow="ellipsis")
     return lines
 
 
