@@ -192,7 +192,7 @@ def test_the_closing_words_say_what_was_found_where_it_is_and_what_to_do_next() 
     assert "cost        $0.00 for 0 implementer calls; 0 faults of services or machine" in words
     assert "pace best 'runs/my run'" in words and "pace show 'runs/my run' 1" in words
     assert "pace db sql 'runs/my run' \"select * from leaderboard limit 5\"" in words
-    assert "pace resume" not in words
+    assert "pace resume 'runs/my run' --candidates 48" in words
 
 
 def test_a_run_that_found_nothing_says_so() -> None:

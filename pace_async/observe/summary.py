@@ -73,5 +73,7 @@ def _next(view: RunView, run: str) -> list[tuple[str, str]]:
         commands.append((f"pace show {run} {view.best.candidate}", "where it came from"))
     if view.state != "done":
         commands.append((f"pace resume {run}", "go on from here"))
+    elif view.stop.candidates is not None:
+        commands.append((f"pace resume {run} --candidates {2 * view.stop.candidates}", "search further"))
     commands.append((f'pace db sql {run} "{LEADERBOARD}"', "ask the population"))
     return commands
