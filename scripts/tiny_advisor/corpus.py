@@ -7,8 +7,8 @@ choice has one wording: so the entropy of a sampled answer lies in the names, th
 """
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pace_async.advise.prompts import assess_prompt, propose_prompt, select_prompt
 from pace_async.search.ideas import admit
@@ -24,10 +24,13 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`unknowable` are character ranges that nothing in the prompt or the catalogue determines: no loss there."""
+    """`unknowable` are character ranges that nothing in the prompt or the catalogue determines: no loss there.
+    `choices` map a character, where a word begins (its space included), to all words that would be as good there, so
+    that training need not learn from draws what is not drawn."""
 
     text: str
     unknowable: tuple[tuple[int, int], ...] = ()
+    choices: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,11 @@ def bare_example(state: State, rng: random.Random) -> Example:
         option = _other(state, name, rng)
         text = f"Hypothesis: {hypothesis((name, option))}\nReasoning: The {name} is {state.settings[name]}."
         begin = len(f"Hypothesis: Setting {name} to")
-        answers.append(Answer(text, ((0, 4), (begin, begin + 1 + len(option)))))
+        choices = {len("Hypothesis: Setting"): _spaced(state.settings)}
+        if state.world.real:
+            answers.append(Answer(text, ((0, 4),), choices | {begin: _spaced(_others(state, name))}))
+        else:
+            answers.append(Answer(text, ((0, 4), (begin, begin + 1 + len(option))), choices))
     return Example("bare", _bare(select_prompt(state.world.task, state.context)), tuple(answers))
 
 
@@ -196,19 +203,33 @@ def _bare(prompt: str) -> str:
 
 def _proposal(state: State, rng: random.Random) -> Answer:
     text, unknowable = "", list[tuple[int, int]]()
-    for number, name in enumerate(rng.sample(list(state.settings), 3), start=1):
+    choices: dict[int, tuple[str, ...]] = {}
+    left = list(state.settings)
+    for number, name in enumerate(rng.sample(left, 3), start=1):
         option = _other(state, name, rng)
         text += f"{chr(10) if text else ''}Idea {number}\nHypothesis: "
-        if not state.world.real:
-            begin = len(text) + len(f"Setting {name} to")
+        choices[len(text) + len("Setting")] = _spaced(left)
+        left.remove(name)
+        begin = len(text) + len(f"Setting {name} to")
+        if state.world.real:
+            choices[begin] = _spaced(_others(state, name))
+        else:
             unknowable.append((begin, begin + 1 + len(option)))
         text += f"{hypothesis((name, option))}\nReasoning: The {name} is {state.settings[name]}."
-    return Answer(text, tuple(unknowable))
+    return Answer(text, tuple(unknowable), choices)
 
 
 def _other(state: State, name: str, rng: random.Random) -> str:
     """An option that the parent does not have."""
-    return rng.choice([option for option in state.world.options[name] if option != state.settings[name]])
+    return rng.choice(_others(state, name))
+
+
+def _others(state: State, name: str) -> list[str]:
+    return [option for option in state.world.options[name] if option != state.settings[name]]
+
+
+def _spaced(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f" {word}" for word in words)
 
 
 def _pool(

@@ -41,12 +41,12 @@ class Recipe:
 @dataclass(frozen=True, slots=True)
 class Row:
     """Token ids, segment (0 is the prompt, then one for each answer) and position of each; `losses` are (place of the
-    hidden state, token to predict)."""
+    hidden state, tokens that are equally right next)."""
 
     ids: list[int]
     segments: list[int]
     positions: list[int]
-    losses: list[tuple[int, int]]
+    losses: list[tuple[int, tuple[int, ...]]]
 
 
 def row(tokenizer: Tokenizer, example: corpus.Example) -> Row:
@@ -54,7 +54,7 @@ def row(tokenizer: Tokenizer, example: corpus.Example) -> Row:
     end: int = cast("Any", tokenizer).token_to_id("</s>")
     prompt: list[int] = tokenizer.encode(example.prompt).ids
     ids, segments, positions = list(prompt), [0] * len(prompt), list(range(len(prompt)))
-    losses: list[tuple[int, int]] = []
+    losses: list[tuple[int, tuple[int, ...]]] = []
     for segment, answer in enumerate(example.answers, start=1):
         encoded = tokenizer.encode(answer.text, add_special_tokens=False)
         targets = [*encoded.ids, end]
@@ -62,11 +62,20 @@ def row(tokenizer: Tokenizer, example: corpus.Example) -> Row:
         first = len(ids)
         for place, (target, (begin, _)) in enumerate(zip(targets, spans, strict=True)):
             if not any(low <= begin < high for low, high in answer.unknowable):
-                losses.append((first + place - 1 if place else len(prompt) - 1, target))
+                right = _single_tokens(tokenizer, answer.choices.get(begin, ())) or (target,)
+                losses.append((first + place - 1 if place else len(prompt) - 1, right))
         ids += targets[:-1]
         segments += [segment] * (len(targets) - 1)
         positions += range(len(prompt), len(prompt) + len(targets) - 1)
     return Row(ids, segments, positions, losses)
+
+
+def _single_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[int, ...]:
+    """Ids of the words, or nothing unless each is an entry of the vocabulary."""
+    look_up = cast("Callable[[str], int | None]", tokenizer.token_to_id)
+    ids = [look_up(word.replace(" ", "Ġ")) for word in words]
+    known = tuple(token for token in ids if token is not None)
+    return known if len(known) == len(words) else ()
 
 
 def rows(tokenizer: Tokenizer, worlds: Sequence[World], recipe: Recipe, chunk: int = 8) -> Iterator[list[Row]]:
@@ -94,7 +103,8 @@ def _example(worlds: Sequence[World], recipe: Recipe, step: int, rng: random.Ran
 
 
 def losses(model: LlamaForCausalLM, batch: Sequence[Row]) -> tuple[Tensor, Tensor]:
-    """(negative log-likelihood of each answer token in nats, whether it was the likeliest), both (tokens,)."""
+    """(cross-entropy of each answer token in nats against an even choice among those that are right there, whether the
+    likeliest was right), both (tokens,)."""
     length = max(len(r.ids) for r in batch)
     ids = torch.zeros(len(batch), length, dtype=torch.long)
     segments = torch.full((len(batch), length), -1)
@@ -109,10 +119,14 @@ def losses(model: LlamaForCausalLM, batch: Sequence[Row]) -> tuple[Tensor, Tenso
         input_ids=ids, attention_mask=seen[:, None], position_ids=positions, use_cache=False
     ).last_hidden_state
     assert hidden is not None
-    places = torch.tensor([i * length + place for i, r in enumerate(batch) for place, _ in r.losses])
-    targets = torch.tensor([target for r in batch for _, target in r.losses])
-    logits = model.lm_head(hidden.reshape(-1, hidden.shape[-1])[places]).float()
-    return nn.functional.cross_entropy(logits, targets, reduction="none"), logits.argmax(-1) == targets
+    asked = [(i * length + place, right) for i, r in enumerate(batch) for place, right in r.losses]
+    places = torch.tensor([place for place, _ in asked])
+    logs = model.lm_head(hidden.reshape(-1, hidden.shape[-1])[places]).float().log_softmax(-1)
+    target = torch.zeros_like(logs)
+    for i, (_, right) in enumerate(asked):
+        target[i, list(right)] = 1 / len(right)
+    hits = target.gather(1, logs.argmax(-1, keepdim=True))[:, 0] > 0
+    return -(target * logs).sum(-1), hits
 
 
 def train(
