@@ -29,10 +29,15 @@ def main() -> int:
     published = one("select count(*) from versions where state = 'published' and version > 0")
     used = one("select count(distinct oldest_version) from advisor_calls where oldest_version > 0")
     stalest = one("select max(staleness) from leases where state = 'trained'")
-    leases = one("select count(*) from leases")
-    closed = one("select count(*) from leases where state in ('trained','skipped','aborted','expired','open')")
-    twice = one("select count(*) from (select 1 from leases where state = 'trained' group by id having count(*) > 1)")
-    best = one("select max(score) from candidates")
+    leases = one("select max(lease) from leases")
+    closed = sum(
+        one(f"select count(*) from leases where state = '{state}'")
+        for state in ("trained", "skipped", "aborted", "expired", "open")
+    )
+    in_groups = one("select count(*) from leases where state = 'trained' and group_number is not null")
+    trained_leases = trained * one("select group_size from runs")
+    twice = one("select count(*) - count(distinct update_number) from groups where state = 'trained'")
+    best = one("select max(score) from candidates")  # circle packing is maximised
     checks = [
         ("candidates", candidates, candidates >= wanted.candidates),
         ("groups trained", trained, trained >= wanted.groups),
@@ -40,7 +45,8 @@ def main() -> int:
         ("later versions that sampled", used, used >= min(1, wanted.groups)),
         ("stalest trained", stalest, stalest <= wanted.max_staleness),
         ("admitted = trained + skipped + aborted + expired + open", leases, leases == closed),
-        ("trained twice", twice, twice == 0),
+        ("rollouts trained, all in whole groups", in_groups, in_groups == trained_leases),
+        ("versions trained twice", twice, twice == 0),
         ("best score", best, wanted.best is None or best >= wanted.best),
     ]
     for name, value, holds in checks:

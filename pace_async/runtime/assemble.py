@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from pace_async.learn.settings import Settings
 from pace_async.observe.base import DisplayKind
 from pace_async.observe.bus import Bus, observing
 from pace_async.observe.choose import choose
+from pace_async.observe.history import view_of
 from pace_async.observe.jsonl import JsonlDisplay
 from pace_async.observe.output import Output
 from pace_async.observe.summary import closing_words
@@ -33,7 +34,6 @@ from pace_async.runtime.places import Places
 from pace_async.runtime.restore import restore
 from pace_async.runtime.state import RunState
 from pace_async.runtime.supervisor import drive
-from pace_async.runtime.view import view_of
 from pace_async.task import Task
 
 
@@ -49,12 +49,13 @@ class Resources:
     record: RunRecord
 
 
-async def conduct(resources: Resources, display: DisplayKind, say: Callable[[str], None]) -> str:
+async def conduct(resources: Resources, display: DisplayKind) -> str:
     """Drive the run to its end and print the closing words; the state it ended in."""
     config, places = resources.config, resources.places
     restored = restore(resources.record, config)
     bus = Bus(await view_of(resources.record, config.stop, resources.store))
-    displays = [choose(display, Output(sys.stdout)), JsonlDisplay(places.events)]
+    output = Output(sys.stdout)
+    displays = [choose(display, output), JsonlDisplay(places.events)]
     async with observing(bus, displays), _stages(resources, restored.state) as (stages, engine):
         core = Core(
             config=config,
@@ -72,8 +73,16 @@ async def conduct(resources: Resources, display: DisplayKind, say: Callable[[str
             if core.state.best is not None:
                 places.best.write_text(core.state.best.program)
     if display != "none":
-        say("\n" + "\n".join(closing_words(bus.view, places.folder, time.time())))
+        await say(closing_words(bus.view, places.folder, time.time()))
     return state
+
+
+async def say(lines: Sequence[str]) -> None:
+    """Print to whoever reads; one who has gone does not matter."""
+    output = Output(sys.stdout)
+    output.write("\n" + "\n".join(lines) + "\n")
+    await output.drain(2.0)
+    output.close()
 
 
 @dataclass(frozen=True, slots=True)

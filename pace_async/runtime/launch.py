@@ -4,7 +4,6 @@ Everything that can be refused is refused before anything is written: the task, 
 sandbox, and a seed program that fails its own evaluator.
 """
 
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ from pace_async.population.lock import RunLock
 from pace_async.population.record import RunRecord
 from pace_async.population.store import Store
 from pace_async.reward import reward
-from pace_async.runtime.assemble import Resources, conduct
+from pace_async.runtime.assemble import Resources, conduct, say
 from pace_async.runtime.models import advisor_folder
 from pace_async.runtime.places import Places, find_places, new_places
 from pace_async.runtime.stopping import default_horizon
@@ -56,7 +55,7 @@ async def _start(config: Config, task: Task, places: Places, display: DisplayKin
             await store.commit(seed_program)
             places.config.write_text(dump(config))
             record = await store.load(places.name)
-            state = await conduct(Resources(config, task, places, tier, store, record), display, _say)
+            state = await conduct(Resources(config, task, places, tier, store, record), display)
     return EXIT_CODES[state]
 
 
@@ -72,12 +71,12 @@ async def _go_on(places: Places, changes: Mapping[str, object], display: Display
                     "start a new run."
                 )
             if record.finished and not _wants_more(config, record):
-                _say(f"{places.folder} is finished: nothing to do. `--candidates N` asks for more.")
+                await say([f"{places.folder} is finished: nothing to do. `--candidates N` asks for more."])
                 return 0
             _refuse_unknown_stages(config, task)
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
             places.config.write_text(dump(config))
-            state = await conduct(Resources(config, task, places, tier, store, record), display, _say)
+            state = await conduct(Resources(config, task, places, tier, store, record), display)
     return EXIT_CODES[state]
 
 
@@ -178,8 +177,3 @@ def _flatten(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:
         else:
             flat[prefix + key] = value
     return flat
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()

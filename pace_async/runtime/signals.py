@@ -5,6 +5,7 @@ import signal
 
 import anyio
 
+from pace_async.events import RunStateChanged
 from pace_async.runtime.core import Core
 
 INTERRUPTED = 130
@@ -20,6 +21,7 @@ async def obey_signals(core: Core, scope: anyio.CancelScope) -> None:
                 presses += 1
                 if presses == 1:
                     core.stop("interrupted")
+                    await core.record(RunStateChanged("draining", "interrupted", core.stages.clock.now()))
                     group.start_soon(_cancel_later, core, scope)
                 elif presses == 2:
                     scope.cancel()
