@@ -127,10 +127,26 @@ class Reward(_Room):
 class Faults(_Room):
     """How long the outside world may fail."""
 
-    retries: int = Field(default=3, ge=0, description="Further tries of an advisor call or a push before the lease or push is given up.")
-    backoff_s: float = Field(default=0.5, gt=0, description="First wait before a retry, in seconds; doubles each time up to 30 s.")
-    patience_s: float = Field(default=600.0, gt=0, description="How long the engine or the learner may be down before the run gives up, in seconds.")
-    drain_s: float = Field(default=120.0, gt=0, description="How long a drain may take before what is unfinished is left for resume, in seconds.")
+    retries: int = Field(
+        default=3,
+        ge=0,
+        description="Further tries of an advisor call or a push before the lease or push is given up.",
+    )
+    backoff_s: float = Field(
+        default=0.5,
+        gt=0,
+        description="First wait before a retry, in seconds; doubles each time up to 30 s.",
+    )
+    patience_s: float = Field(
+        default=600.0,
+        gt=0,
+        description="How long the engine or the learner may be down before the run gives up, in seconds.",
+    )
+    drain_s: float = Field(
+        default=120.0,
+        gt=0,
+        description="How long a drain may take before what is unfinished is left for resume, in seconds.",
+    )
 
 
 class Config(_Room):
