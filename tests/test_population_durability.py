@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
+from sqlalchemy import Connection
 
 from pace_async.children import clean_environment
 from pace_async.errors import GaveUp
@@ -178,3 +179,16 @@ async def test_the_writer_syncs_every_commit_and_enforces_references(tmp_path: P
     async with fresh(tmp_path) as store, store._writer.connect() as connection:  # pyright: ignore[reportPrivateUsage]
         pragmas = [(await connection.exec_driver_sql(f"PRAGMA {name}")).scalar_one() for name in names]
     assert pragmas == ["wal", 2, 1, 60_000]
+
+
+async def test_a_write_holds_the_lock_before_it_has_read_or_written_anything(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+
+        def somebody_else_tries(_: Connection) -> str:
+            other = sqlite3.connect(store.path, isolation_level=None, timeout=0)
+            with pytest.raises(sqlite3.OperationalError) as refused:
+                other.execute("BEGIN IMMEDIATE")
+            other.close()
+            return str(refused.value)
+
+        assert await store._write(somebody_else_tries) == "database is locked"  # pyright: ignore[reportPrivateUsage]

@@ -177,6 +177,7 @@ REFUSED: dict[str, tuple[Fact, ...]] = {
     "a group that ends as aborted": (shipped(1, (1, 2)), replace(skipped(1, (1, 2)), closing="aborted")),
     "a trained group that leaves the version": (shipped(1, (1, 2)), replace(trained(1, (1, 2)), version=0)),
     "a skipped group that makes a version": (shipped(1, (1, 2)), replace(skipped(1, (1, 2)), version=1)),
+    "a version that skips one": (shipped(1, (1, 2), update=1, staleness=1), trained(1, (1, 2), update=1)),
     "one version trained twice": (
         *(shipped(1, (1, 2)), trained(1, (1, 2))),
         *(shipped(2, (3,)), trained(2, (3,))),
