@@ -9,7 +9,7 @@ run: .venv/.ready
 	$(BIN)/pace run --async --max-staleness 2 $(ARGS)
 
 test: .venv/.ready-dev
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 check: .venv/.ready-dev
 	$(BIN)/ruff format --check .
