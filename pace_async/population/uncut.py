@@ -22,15 +22,10 @@ class Uncut:
         """The result of `work`, which goes on to its end even if the caller is cancelled while it waits."""
         task = asyncio.create_task(work)
         self._running.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
 
     async def settle(self) -> None:
         """Wait until nothing runs."""
         if self._running:
             await asyncio.wait(self._running)
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # where the caller was cancelled there is nobody else to look at it
