@@ -1,0 +1,153 @@
+"""How hard a task is for its catalogue: what each edit gives, the best pair, and how often uniform choice gets there.
+
+    python scripts/catalogue_hardness.py --task circle_packing --memo runs/hardness.db
+
+Runs the task's own programs without a sandbox (they are ours: only catalogue edits of the seed program), in two
+processes, and keeps every score in --memo, so it can be interrupted and run again.
+"""
+
+import argparse
+import itertools
+import random
+import sqlite3
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pace_async.implement.catalogue import Catalogue, Edit, apply_edit, load_catalogue
+from pace_async.search.parents import choose_parent
+from pace_async.search.state import Member
+from pace_async.task import Task, load_task, program_hash, split_block
+
+LEVELS = (2.50, 2.55, 2.60)
+CANDIDATES = 160
+Score = Callable[[str], float | None]
+
+
+def main() -> int:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", default="circle_packing")
+    parser.add_argument("--memo", type=Path, default=Path("runs/hardness.db"))
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--jobs", type=int, default=2)
+    chosen = parser.parse_args()
+    task = load_task(chosen.task)
+    if task.catalogue_path is None:
+        sys.stderr.write(f"{task.name} has no catalogue\n")
+        return 2
+    catalogue = load_catalogue(task.catalogue_path)
+    chosen.memo.parent.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(chosen.jobs) as pool:
+        _edits(task, catalogue, chosen.memo, pool)
+        _uniform(task, chosen.memo, pool, chosen.seeds)
+    return 0
+
+
+def _edits(task: Task, catalogue: Catalogue, memo: Path, pool: ProcessPoolExecutor) -> None:
+    singles = list(_all_edits(catalogue))
+    pairs = [pair for pair in itertools.combinations(singles, 2) if pair[0].mechanism != pair[1].mechanism]
+    (seed,) = _scores(task, [()], memo, pool)
+    alone = _scores(task, [(edit,) for edit in singles], memo, pool)
+    together = _scores(task, pairs, memo, pool)
+    print(f"seed program {seed:.4f}; {len(catalogue.mechanisms)} mechanisms, {len(singles)} edits, {len(pairs)} pairs")
+    print("\nwhat each mechanism's edits give alone")
+    for mechanism in catalogue.mechanisms:
+        found = [
+            f"{edit.option}: {'fails' if score is None else format(score, '.4f')}"
+            for edit, score in zip(singles, alone, strict=True)
+            if edit.mechanism == mechanism.name
+        ]
+        print(f"  {mechanism.name:<12}{'  '.join(found)}")
+    ranked = sorted(((score or 0.0, pair) for score, pair in zip(together, pairs, strict=True)), key=lambda x: -x[0])
+    print("\nbest pairs, of all")
+    for score, pair in ranked[:3]:
+        print(f"  {score:.4f}  {', '.join(f'{edit.mechanism} {edit.option}' for edit in pair)}")
+
+
+def _uniform(task: Task, memo: Path, pool: ProcessPoolExecutor, seeds: int) -> None:
+    print(f"\nshare of {seeds} seeds in which {CANDIDATES} uniformly random edits reach a score")
+    for islands in (8, 1):
+        best = list(pool.map(partial(_search, task, memo, islands), range(seeds)))
+        shares = ", ".join(f"{level:.2f}: {sum(b >= level for b in best) / seeds:.2f}" for level in LEVELS)
+        print(f"  {islands} island{'s' if islands > 1 else ''}: {shares}; best {min(best):.4f} to {max(best):.4f}")
+
+
+def _search(task: Task, memo: Path, islands: int, seed: int) -> float:
+    """The best of one search: islands in turn, parents by tournament, edits uniform over mechanism, then option."""
+    assert task.catalogue_path is not None
+    catalogue, draw = load_catalogue(task.catalogue_path), random.Random(seed)
+    score = _scorer(task, memo)
+    first = Member(0, task.program, score(task.program) or 0.0)
+    members = [[first] for _ in range(islands)]
+    for number in range(CANDIDATES):
+        mine = members[number % islands]
+        parent = choose_parent(mine, task.spec.direction, draw, size=2, pool=4)
+        mechanism = draw.choice(catalogue.mechanisms)
+        program = _edited(parent.program, [Edit(mechanism.name, draw.choice(mechanism.options))])
+        value = score(program) if program_hash(program) != program_hash(parent.program) else None
+        if value is not None and all(program != known.program for known in mine):
+            mine.append(Member(number + 1, program, value))
+    return max(member.score for island in members for member in island)
+
+
+def _all_edits(catalogue: Catalogue) -> Iterable[Edit]:
+    for mechanism in catalogue.mechanisms:
+        for option in mechanism.options:
+            yield Edit(mechanism.name, option)
+
+
+def _edited(program: str, edits: Sequence[Edit]) -> str:
+    before, block, after = split_block(program)
+    for edit in edits:
+        block = apply_edit(block, edit)
+    return before + block + after
+
+
+def _scores(task: Task, edits: Sequence[Sequence[Edit]], memo: Path, pool: ProcessPoolExecutor) -> list[float | None]:
+    programs = [_edited(task.program, some) for some in edits]
+    return list(pool.map(partial(_score_one, task, memo), programs, chunksize=16))
+
+
+def _score_one(task: Task, memo: Path, program: str) -> float | None:
+    return _scorer(task, memo)(program)
+
+
+def _scorer(task: Task, memo: Path) -> Score:
+    """Score a program in this process, remembering it."""
+    database = sqlite3.connect(memo, timeout=120)
+    database.execute(
+        "create table if not exists scores (task text, program text, score real, primary key (task, program))"
+    )
+    evaluator: dict[str, Any] = {}
+    exec((task.folder / task.spec.evaluator).read_text(), evaluator)
+
+    def score(program: str) -> float | None:
+        key = (task.digest, program_hash(program))
+        row = database.execute("select score from scores where task = ? and program = ?", key).fetchone()
+        if row is None:
+            row = (_evaluate(task, evaluator, program),)
+            with database:
+                database.execute("insert or ignore into scores values (?, ?, ?)", (*key, row[0]))
+        value: float | None = row[0]
+        return value
+
+    return score
+
+
+def _evaluate(task: Task, evaluator: dict[str, Any], program: str) -> float | None:
+    instances = evaluator["instances"](0)
+    namespace: dict[str, Any] = {"__name__": "candidate"}
+    try:
+        exec(program, namespace)
+        outputs = [namespace[task.spec.entry](instance) for instance in instances]
+        return float(evaluator["score"](instances, outputs)["score"])
+    except (ValueError, ArithmeticError, TypeError, KeyError):
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
