@@ -4,6 +4,7 @@ Each takes a seeded number of turns of the event loop instead of time, so that r
 simulated advisor writes well-formed answers; the simulated score is a seeded function of the program's text.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,7 +82,7 @@ class SimulatedEngine:
 
 def _answer(prompt: str, seed: int) -> str:
     if "Idea ID" in prompt:
-        numbers = [int(part.split(":")[0]) for part in prompt.split("(idea ")[1:]]
+        numbers = [int(number) for number in re.findall(r"^Idea ([0-9]+):", prompt, re.MULTILINE)]
         return f"Idea ID: {numbers[seed % len(numbers)]}\nExperiment description: add {seed % 97}"
     if "Proposals:" in prompt:
         return "Idea 1: new\nIdea 2: new\nIdea 3: new"
