@@ -1,7 +1,7 @@
 """Pack n circles in the unit square so that the sum of their radii is large.
 
-The settings in the evolve block steer the toolbox below. All of them share one budget of STEPS gradient steps, so
-restarts and hops are paid for with shorter runs. Nothing here reads a clock: equal settings give equal packings.
+The settings in the evolve block steer the toolbox below. Every search takes the same number of gradient steps, and
+nothing here reads a clock: equal settings give equal packings.
 """
 
 import functools
@@ -11,7 +11,7 @@ import numpy as np
 
 # EVOLVE-BLOCK-START
 layout = "rings"
-spread = 1.0
+turn = 0
 jitter = 0.0
 draw = 1
 optimizer = "none"
@@ -19,33 +19,35 @@ step = 0.0
 weight = 1
 ramp = 1
 cooling = "none"
-restarts = 0
-hops = 0
 force = "none"
+snap = 0
 radii = "scale"
 # EVOLVE-BLOCK-END
 
-STEPS = 700
+STEPS = 700  # of every search, whatever its settings
+IDLE = ("none", 0.0, 1, 1, "none", "none")  # a search of which nothing is asked leaves the centres as they are
+PRICE = 4.0  # of a unit of squared overlap, times weight and ramp
+NOISE = 0.01  # added to every start, so that no two centres coincide
+SIZES = (0.04, 0.12)  # between which the first radii are drawn
 
 
 def pack(instance):
     """[[x, y, r], ...] for instance {"n": circles, "seed": seed of every random draw}."""
     n = int(instance["n"])
     rng = np.random.default_rng([int(instance["seed"]), int(draw)])
-    shape = max(1, int(restarts))
-    centres = np.repeat(start(n, rng)[None], shape, axis=0)
-    centres = np.clip(centres + jitter * rng.standard_normal(centres.shape), 0.01, 0.99)
-    state = np.concatenate([centres, np.ones((shape, n, 1))], axis=2)
-    asked = restarts > 0 or hops > 0 or step > 0 or optimizer != "none"
-    best = search(state, rng) if asked else state[0]
-    centres = np.clip(best[:, :2], 0.01, 0.99)
-    return feasible(centres, RADII[radii](centres, best[:, 2]))
+    state = np.column_stack([start(n, rng), np.ones(n)])
+    if (optimizer, step, weight, ramp, cooling, force) != IDLE:
+        state = search(state, rng)
+    centres = np.clip(np.round(state[:, :2] * snap) / snap if snap else state[:, :2], 0.01, 0.99)
+    return feasible(centres, RADII[radii](centres, state[:, 2]))
 
 
 def start(n, rng):
-    """(n, 2) centres of the chosen layout, drawn out from the middle by `spread`."""
-    points = LAYOUTS[layout](n, rng)
-    return np.clip(0.5 + spread * (points - 0.5), 0.01, 0.99)
+    """(n, 2) centres of the chosen layout, turned by `turn` degrees, with noise of size `jitter`."""
+    angle = math.radians(turn)
+    rotation = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
+    points = 0.5 + (LAYOUTS[layout](n, rng) - 0.5) @ rotation
+    return np.clip(points + jitter * rng.standard_normal((n, 2)), 0.01, 0.99)
 
 
 def rings(n, rng):
@@ -57,13 +59,6 @@ def rings(n, rng):
             angle = 2 * math.pi * i / count
             points[first + i] = 0.5 + radius * np.array([math.cos(angle), math.sin(angle)])
     return np.clip(points, 0.01, 0.99)
-
-
-def grid(n, rng):
-    """Square lattice, filled row by row, as many columns as the root of n rounded up."""
-    side = math.ceil(math.sqrt(n))
-    points = [((i % side + 0.5) / side, (i // side + 0.5) / side) for i in range(n)]
-    return np.array(points)
 
 
 def hexagonal(n, rng):
@@ -85,76 +80,46 @@ def spiral(n, rng):
     return 0.5 + radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
-def edges(n, rng):
-    """All points along the four walls."""
-    t = np.arange(n) * 4 / n
-    side, along = t.astype(int), t % 1
-    corners = np.array([[0.05, 0.05], [0.95, 0.05], [0.95, 0.95], [0.05, 0.95], [0.05, 0.05]])
-    return corners[side] + along[:, None] * (corners[side + 1] - corners[side])
-
-
 def scatter(n, rng):
     """Uniformly random."""
     return rng.uniform(0.05, 0.95, (n, 2))
 
 
-LAYOUTS = {"rings": rings, "grid": grid, "hex": hexagonal, "spiral": spiral, "edges": edges, "random": scatter}
-
-
-def pace():
-    """The size of a move: `step`, or where that is 0 the optimizer's own."""
-    return step or {"none": 0.003, "momentum": 0.003, "sign": 0.001, "rms": 0.003, "adam": 0.002}[optimizer]
+LAYOUTS = {"rings": rings, "hex": hexagonal, "spiral": spiral, "random": scatter}
 
 
 def search(state, rng):
-    """(n, 3): the best of all restarts (R, n, 3) after `hops` kicks of each, within STEPS steps in all."""
-    rounds = 1 + int(hops)
-    length = max(5, STEPS // (rounds * len(state)))
-    best = descend(state, length, rng)
-    value = rough(best[:, :, :2])
-    for _ in range(1, rounds):
-        trial = descend(kicked(best, rng), length, rng)
-        worth = rough(trial[:, :, :2])
-        best = np.where((worth > value)[:, None, None], trial, best)
-        value = np.maximum(worth, value)
-    return best[int(np.argmax(value))]
-
-
-def kicked(state, rng):
-    """Each packing (R, n, 3) with about one circle in four moved."""
-    moved = rng.random(state.shape[:2]) < 0.25
-    state = state + 0.1 * moved[:, :, None] * rng.standard_normal(state.shape)
-    return np.clip(state, 0.01, 0.99)
-
-
-def descend(state, length, rng):
-    """(R, n, 3) after `length` steps from small, slightly unequal radii up the sum of radii less squared overlaps."""
-    state = state.copy()
-    state[:, :, 2] = 0.09 * (1 + 0.2 * rng.standard_normal(state.shape[:2]))
+    """(n, 3) after STEPS steps from small, unequal radii up the sum of radii less squared overlaps."""
+    n = len(state)
+    state = np.column_stack([state[:, :2] + NOISE * rng.standard_normal((n, 2)), rng.uniform(*SIZES, n)])
     first, second = np.zeros_like(state), np.zeros_like(state)
-    for k in range(length):
-        done = k / length
-        gradient = slope(state, 4 * weight * ramp**done)
+    for k in range(STEPS):
+        done = k / STEPS
+        gradient = slope(state, PRICE * weight * ramp**done)
         move, first, second = OPTIMIZERS[optimizer](gradient, first, second, k)
-        state += pace() * COOLINGS[cooling](done) * move
-        np.clip(state, 0.0, 1.0, out=state)
+        state = np.clip(state + pace() * COOLINGS[cooling](done) * move, 0.0, 1.0)
     return state
 
 
+def pace():
+    """The size of a move: `step`, or where that is 0 the optimizer's own, which is careful."""
+    return step or {"none": 0.0003, "momentum": 0.0004, "rms": 0.0003, "adam": 0.0002}[optimizer]
+
+
 def slope(state, stiffness):
-    """Gradient (R, n, 3) of sum of radii − stiffness / 2 · squared overlaps with circles and walls."""
-    centre, radius = state[:, :, :2], state[:, :, 2:]
-    x, y = state[:, :, 0], state[:, :, 1]
-    dx, dy = x[:, :, None] - x[:, None, :], y[:, :, None] - y[:, None, :]
-    distance = np.sqrt(dx * dx + dy * dy) + apart(x.shape[1])
-    overlap = np.maximum(radius + state[:, None, :, 2] - distance, 0.0)
+    """Gradient (n, 3) of sum of radii − stiffness / 2 · squared overlaps with circles and walls."""
+    centre, radius = state[:, :2], state[:, 2:]
+    x, y = state[:, 0], state[:, 1]
+    dx, dy = x[:, None] - x, y[:, None] - y
+    distance = np.sqrt(dx * dx + dy * dy) + apart(len(x))
+    overlap = np.maximum(radius + state[:, 2] - distance, 0.0)
     pull = overlap / distance
     low, high = np.maximum(radius - centre, 0.0), np.maximum(radius + centre - 1.0, 0.0)
     gradient = np.empty_like(state)
-    gradient[:, :, 0] = (pull * dx).sum(axis=2)
-    gradient[:, :, 1] = (pull * dy).sum(axis=2)
-    gradient[:, :, :2] = stiffness * (gradient[:, :, :2] + low - high) + FORCES[force](centre)
-    gradient[:, :, 2] = 1.0 - stiffness * (overlap.sum(axis=2) + (low + high).sum(axis=2))
+    gradient[:, 0] = (pull * dx).sum(axis=1)
+    gradient[:, 1] = (pull * dy).sum(axis=1)
+    gradient[:, :2] = stiffness * (gradient[:, :2] + low - high) + FORCES[force](centre)
+    gradient[:, 2] = 1.0 - stiffness * (overlap.sum(axis=1) + (low + high).sum(axis=1))
     return gradient
 
 
@@ -169,14 +134,13 @@ FORCES = {
     "inward": lambda centre: 0.5 * (0.5 - centre),
     "outward": lambda centre: 0.5 * (centre - 0.5),
     "down": lambda centre: np.array([0.0, -0.3]),
+    "swirl": lambda centre: 0.5 * (centre[..., ::-1] - 0.5) * np.array([-1.0, 1.0]),
 }
 
 COOLINGS = {
     "none": lambda done: 1.0,
     "linear": lambda done: 1.0 - done,
     "cosine": lambda done: 0.5 * (1.0 + math.cos(math.pi * done)),
-    "power": lambda done: 1e-2**done,
-    "early": lambda done: 1e-4**done,
 }
 
 
@@ -187,10 +151,6 @@ def plain(gradient, first, second, k):
 def momentum(gradient, first, second, k):
     first = 0.9 * first + 0.1 * gradient
     return first, first, second
-
-
-def sign(gradient, first, second, k):
-    return np.sign(gradient), first, second
 
 
 def rms(gradient, first, second, k):
@@ -205,7 +165,7 @@ def adam(gradient, first, second, k):
     return move, first, second
 
 
-OPTIMIZERS = {"none": plain, "momentum": momentum, "sign": sign, "rms": rms, "adam": adam}
+OPTIMIZERS = {"none": plain, "momentum": momentum, "rms": rms, "adam": adam}
 
 
 def distances(centres):
@@ -213,24 +173,6 @@ def distances(centres):
     gap = centres[..., :, None, :] - centres[..., None, :, :]
     wall = np.minimum(centres, 1.0 - centres).min(axis=-1)
     return np.sqrt((gap * gap).sum(axis=-1)) + 9.0 * np.eye(centres.shape[-2]), wall
-
-
-def rough(centres):
-    """(R,) sums of radii, roughly: each radius in turn as large as those before it and half its gaps allow."""
-    distance, wall = distances(centres)
-    n = centres.shape[-2]
-    radius = np.minimum(wall, distance.min(axis=-1) / 2)
-    for _ in range(2):
-        for i in range(n):
-            radius[..., i] = np.minimum(wall[..., i], (distance[..., i, :] - radius).min(axis=-1))
-    return radius.sum(axis=-1)
-
-
-def equal(centres, grown):
-    """The one radius that fits everywhere."""
-    distance, wall = distances(centres)
-    n = len(centres)
-    return np.full(n, min(wall.min(), distance.min() / 2))
 
 
 def scale(centres, grown):
@@ -247,12 +189,6 @@ def shrunk(centres, radius):
         if both > distance[i, j]:
             radius[[i, j]] *= distance[i, j] / both
     return radius
-
-
-def greedy(centres, grown):
-    """Half the nearest gap, then each in turn grown until it touches."""
-    distance, wall = distances(centres)
-    return filled(centres, np.minimum(wall, distance.min(axis=1) / 2))
 
 
 def fill(centres, grown):
@@ -294,7 +230,7 @@ def exact(centres, grown):
     return radius
 
 
-RADII = {"scale": scale, "equal": equal, "greedy": greedy, "fill": fill, "exact": exact}
+RADII = {"scale": scale, "fill": fill, "exact": exact}
 
 
 def feasible(centres, radius):
