@@ -18,6 +18,8 @@ from tiny_advisor.worlds import Settings, World, invented, program, shuffled
 IDEAS_KEPT = 5
 FAILURES = ("unchanged", "unparsed", "not_implemented", "candidate_error", "timeout")
 
+REASON = "untested here."
+
 Pair = tuple[str, str]
 """A setting's name and an option."""
 
@@ -53,14 +55,14 @@ class State:
     next_number: int
 
 
-def hypothesis(pair: Pair) -> str:
-    """The idea's sentence: independent of any parent."""
-    return f"Setting {pair[0]} to {pair[1]} helps."
+def hypothesis(pair: Pair, settings: Settings) -> str:
+    """The idea's sentence, which names what the parent had when it was proposed."""
+    return f"{pair[0]} from {settings[pair[0]]} to {pair[1]} helps."
 
 
-def experiment(pair: Pair, settings: Settings) -> str:
-    """What to do to a parent with `settings`."""
-    return f"Change {pair[0]} from {settings[pair[0]]} to {pair[1]}."
+def experiment(number: int, pair: Pair, settings: Settings) -> str:
+    """What to do to a parent with `settings` to test idea `number`. It names the idea as the pool does."""
+    return f"Idea {number}: {pair[0]} from {settings[pair[0]]} to {pair[1]}."
 
 
 def random_world(
@@ -106,7 +108,7 @@ def propose_example(state: State, rng: random.Random, answers: int = 2) -> Examp
 
 def assess_example(state: State, proposals: Sequence[Pair]) -> Example:
     """New, or known where the pool has the same pair."""
-    prompt = assess_prompt(state.world.task, state.context, [hypothesis(pair) for pair in proposals])
+    prompt = assess_prompt(state.world.task, state.context, [hypothesis(pair, state.settings) for pair in proposals])
     verdicts = known_numbers(state, proposals)
     lines = [f"Idea {i}: {'new' if k is None else f'known {k}'}" for i, k in enumerate(verdicts, start=1)]
     return Example("assess", prompt, (Answer("\n".join(lines)),))
@@ -117,8 +119,12 @@ def select_example(state: State, proposals: Sequence[Pair]) -> Example:
     admitted = admitted_state(state, proposals)
     numbers = [idea.number for idea in admitted.context.ideas]
     useful = [k for k in numbers if changes(admitted.meaning[k], state.settings)]
+    numbers_right = {len("Idea ID:"): _spaced(str(k) for k in useful)}
     answers = [
-        Answer(f"Idea ID: {k}\nExperiment description: {experiment(admitted.meaning[k], state.settings)}")
+        Answer(
+            f"Idea ID: {k}\nExperiment description: {experiment(k, admitted.meaning[k], state.settings)}",
+            choices=numbers_right,
+        )
         for k in useful
     ]
     return Example("select", select_prompt(state.world.task, admitted.context), tuple(answers))
@@ -136,13 +142,13 @@ def bare_example(state: State, rng: random.Random) -> Example:
     for idea in state.context.ideas:
         pair = state.meaning[idea.number]
         if changes(pair, state.settings):
-            text = f"Idea ID: {idea.number}\nExperiment description: {experiment(pair, state.settings)}"
+            text = f"Idea ID: {idea.number}\nExperiment description: {experiment(idea.number, pair, state.settings)}"
             answers.append(Answer(text, ((0, 4),)))
     for name in rng.sample(list(state.settings), min(4, len(state.settings))):
         option = _other(state, name, rng)
-        text = f"Hypothesis: {hypothesis((name, option))}\nReasoning: The {name} is {state.settings[name]}."
-        begin = len(f"Hypothesis: Setting {name} to")
-        choices = {len("Hypothesis: Setting"): _spaced(state.settings)}
+        text = f"Hypothesis: {hypothesis((name, option), state.settings)}\nReasoning: {REASON}"
+        begin = len(f"Hypothesis: {name} from {state.settings[name]} to")
+        choices = {len("Hypothesis:"): _spaced(state.settings)}
         if state.world.real:
             answers.append(Answer(text, ((0, 4),), choices | {begin: _spaced(_others(state, name))}))
         else:
@@ -159,7 +165,7 @@ def known_numbers(state: State, proposals: Sequence[Pair]) -> list[int | None]:
 def admitted_state(state: State, proposals: Sequence[Pair]) -> State:
     """The state after true verdicts on the proposals."""
     verdicts = known_numbers(state, proposals)
-    texts = [hypothesis(pair) for pair in proposals]
+    texts = [hypothesis(pair, state.settings) for pair in proposals]
     pool, notes, latest = admit(state.context.ideas, texts, verdicts, state.next_number, IDEAS_KEPT)
     meaning = state.meaning | {note.number: pair for note, pair in zip(notes, proposals, strict=True)}
     return replace(state, context=replace(state.context, ideas=pool), meaning=meaning, next_number=latest)
@@ -193,12 +199,20 @@ def example(state: State, rng: random.Random) -> Example:
     if draw < 0.3:
         return propose_example(state, rng)
     if draw < 0.65:
-        return assess_example(state, random_proposals(state, rng, 0.4))
+        return assess_example(state, _mostly_new(state, rng))
     return select_example(state, random_proposals(state, rng, 0.15))
 
 
 def _bare(prompt: str) -> str:
     return "Parent" + prompt.split("\nParent", 1)[1].rsplit("\n\n", 1)[0] + "\n"
+
+
+def _mostly_new(state: State, rng: random.Random) -> list[Pair]:
+    """Proposals to assess; nearly always new ones, so that a verdict that cannot be worked out is `new`."""
+    pairs = random_proposals(state, rng, 0.0)
+    while any(known_numbers(state, pairs)) and rng.random() < 0.9:
+        pairs = random_proposals(state, rng, 0.0)
+    return pairs
 
 
 def _proposal(state: State, rng: random.Random) -> Answer:
@@ -208,14 +222,14 @@ def _proposal(state: State, rng: random.Random) -> Answer:
     for number, name in enumerate(rng.sample(left, 3), start=1):
         option = _other(state, name, rng)
         text += f"{chr(10) if text else ''}Idea {number}\nHypothesis: "
-        choices[len(text) + len("Setting")] = _spaced(left)
+        choices[len(text) - 1] = _spaced(left)
         left.remove(name)
-        begin = len(text) + len(f"Setting {name} to")
+        begin = len(text) + len(f"{name} from {state.settings[name]} to")
         if state.world.real:
             choices[begin] = _spaced(_others(state, name))
         else:
             unknowable.append((begin, begin + 1 + len(option)))
-        text += f"{hypothesis((name, option))}\nReasoning: The {name} is {state.settings[name]}."
+        text += f"{hypothesis((name, option), state.settings)}\nReasoning: {REASON}"
     return Answer(text, tuple(unknowable), choices)
 
 
@@ -247,7 +261,10 @@ def _pool(
         if (name, option) not in meaning.values():
             meaning[number] = (name, option)
             trials = tuple(_trial(rng) for _ in range(rng.choice([0, 0, 1, 1, 2, 3])))
-            ideas.append(Idea(number, hypothesis((name, option)), trials))
+            others = [other for other in world.options[name] if other != option]
+            kept = option != settings[name] and rng.random() < 0.5
+            before = {name: settings[name] if kept else rng.choice(others)}
+            ideas.append(Idea(number, hypothesis((name, option), before), trials))
     return tuple(ideas), meaning, latest
 
 

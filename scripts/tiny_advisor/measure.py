@@ -25,9 +25,8 @@ from pace_async.search.ideas import admit
 from tiny_advisor.corpus import IDEAS_KEPT, Pair, State, changes, known_numbers, random_state
 from tiny_advisor.worlds import World
 
-_IDEA = re.compile(r"Setting (\w+) to (\S+) helps\.")
-_REASON = re.compile(r"The (\w+) is (\S+)\.")
-_EXPERIMENT = re.compile(r"Change (\w+) from (\S+) to (\S+)\.")
+_IDEA = re.compile(r"(\w+) from (\S+) to (\S+) helps\.")
+_EXPERIMENT = re.compile(r"Idea \d+: (\w+) from (\S+) to (\S+)\.")
 
 
 @dataclass(slots=True)
@@ -122,7 +121,7 @@ def summary(figures: Figures, worlds: Sequence[World]) -> dict[str, float]:
         "whole chains that parse": count["selected"] / chains,
         "ideas that name a mechanism and an option": count["named"] / proposals,
         "ideas that would change the parent": count["idea changes"] / max(1, count["named"]),
-        "reasonings that name the parent's setting": count["reason right"] / proposals,
+        "ideas that name the parent's setting": count["idea current right"] / proposals,
         "proposals with three distinct ideas": count["distinct"] / max(1, count["propose parsed"]),
         "mechanisms that occur": sum(figures.mechanisms[name] > 0 for name in names) / len(names),
         "share of the commonest mechanism": max(figures.mechanisms.values(), default=0) / total,
@@ -185,7 +184,7 @@ def _look_at_ideas(state: State, ideas: Sequence[tuple[str, str]], figures: Figu
     figures.counts["propose parsed"] += 1
     pairs = [_pair(text) for text, _ in ideas]
     figures.counts["distinct"] += len(set(pairs)) == len(pairs)
-    for pair, (_, reason) in zip(pairs, ideas, strict=True):
+    for pair, (text, _) in zip(pairs, ideas, strict=True):
         figures.counts["proposals"] += 1
         if pair is None or pair[1] not in state.world.options.get(pair[0], ()):
             continue
@@ -193,11 +192,8 @@ def _look_at_ideas(state: State, ideas: Sequence[tuple[str, str]], figures: Figu
         figures.mechanisms[pair[0]] += 1
         figures.pairs[pair] += 1
         figures.counts["idea changes"] += changes(pair, state.settings)
-        match = _REASON.fullmatch(reason)
-        figures.counts["reason right"] += match is not None and (match[1], match[2]) == (
-            pair[0],
-            state.settings[pair[0]],
-        )
+        match = _IDEA.fullmatch(text)
+        figures.counts["idea current right"] += match is not None and match[2] == state.settings[pair[0]]
 
 
 def look_at_experiment(state: State, text: str, figures: Figures) -> None:
@@ -221,19 +217,19 @@ def look_at_experiment(state: State, text: str, figures: Figures) -> None:
 
 def _pair(hypothesis: str) -> Pair | None:
     match = _IDEA.fullmatch(hypothesis)
-    return (match[1], match[2]) if match else None
+    return (match[1], match[3]) if match else None
 
 
 _KINDS = {
-    " Setting": "idea: mechanism",
-    " to": "option",
-    " The": "reasoning: mechanism",
-    " is": "reasoning: parent's setting",
-    " ID:": "select: idea number",
-    " Change": "select: mechanism",
-    " from": "select: parent's setting",
-    ":": "assess: verdict",
-    " known": "assess: number",
+    ("propose", "\nHypothesis:"): "idea: mechanism",
+    ("propose", " from"): "idea: parent's setting",
+    ("propose", " to"): "idea: option",
+    ("assess", ":"): "assess: verdict",
+    ("assess", " known"): "assess: number",
+    ("select", " ID:"): "select: idea number",
+    ("select", ":"): "select: mechanism",
+    ("select", " from"): "select: parent's setting",
+    ("select", " to"): "select: option",
 }
 
 
@@ -241,7 +237,5 @@ def _entropy(sampler: Sampler, purpose: str, answer: Sampled, figures: Figures) 
     figures.tokens[purpose].append(len(answer.entropies))
     before = ["", *(sampler.tokenizer.decode([token]) for token in answer.ids)]
     for previous, entropy in zip(before, answer.entropies, strict=False):
-        kind = _KINDS.get(previous, f"{purpose}: wording")
-        if kind == "option":
-            kind = "idea: option" if purpose == "propose" else "select: option"
+        kind = _KINDS.get((purpose, previous), f"{purpose}: wording")
         figures.entropy[kind].append(entropy)
