@@ -20,7 +20,7 @@ class _Room(BaseModel):
 class Stop(_Room):
     """When a run ends: whichever comes first."""
 
-    candidates: int | None = Field(default=160, ge=1, description="Candidates evaluated.")
+    candidates: int | None = Field(default=240, ge=1, description="Candidates evaluated.")
     updates: int | None = Field(default=None, ge=1, description="Groups consumed, skipped ones too.")
     minutes: float | None = Field(default=None, gt=0, description="Wall-clock minutes of this process.")
     budget: float | None = Field(default=None, gt=0, description="USD spent on implementer calls.")

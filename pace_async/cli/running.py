@@ -24,7 +24,7 @@ def run(
     max_staleness: int | None = typer.Option(None, "--max-staleness", help="Hard bound on training data's age."),
     policy: str | None = typer.Option(None, "--staleness-policy", help="pace: hard bound, nothing thrown away."),
     threads: int | None = typer.Option(None, "--threads", help="Search threads, each an island."),
-    candidates: int | None = typer.Option(None, "--candidates", help="Stop after so many candidates [default: 160]."),
+    candidates: int | None = typer.Option(None, "--candidates", help="Stop after so many candidates [default: 240]."),
     updates: int | None = typer.Option(None, "--updates", help="Stop after so many groups."),
     minutes: float | None = typer.Option(None, "--minutes", help="Stop after so many minutes."),
     budget: float | None = typer.Option(None, "--budget", help="Stop at so many USD.", metavar="USD"),
