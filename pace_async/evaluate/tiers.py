@@ -93,6 +93,8 @@ class Bubblewrap:
         argv = [self.executable, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net"]
         argv += ["--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL"]
         argv += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root else ["--unshare-user"]
+        # First, so that what is mounted below /tmp (an environment that lies there) is not covered by it.
+        argv += ["--perms", "1777", "--size", str(SCRATCH_MB << 20), "--tmpfs", "/tmp"]
         for folder in python.parents:
             argv += ["--perms", "0755", "--dir", str(folder)]
         for link, target in python.links:
@@ -105,7 +107,6 @@ class Bubblewrap:
                 argv += ["--perms", "0000", "--tmpfs", str(folder)]
         argv += [*(["--proc", "/proc"] if self.proc else []), "--dev", "/dev"]
         argv += ["--perms", "1777", "--size", str(SHARED_MEMORY_MB << 20), "--tmpfs", "/dev/shm"]
-        argv += ["--perms", "1777", "--size", str(SCRATCH_MB << 20), "--tmpfs", "/tmp"]
         argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
         for name, value in VARIABLES.items():
             argv += ["--setenv", name, value]
