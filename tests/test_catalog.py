@@ -33,7 +33,7 @@ def anyio_backend() -> str:
     ("text", "edit"),
     [
         ('Change layout from "grid" to "hex".', Edit("layout", "hex")),
-        ("Idea 3: step from 0.1 to 0.01.", Edit("step", 0.01)),
+        ("step to 0.01 from 0.1.", Edit("step", 0.01)),
         ("set the step to 1", Edit("step", 1)),
     ],
 )

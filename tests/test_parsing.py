@@ -51,36 +51,38 @@ def test_a_well_formed_proposal_is_read_back_whatever_it_says(pairs: list[tuple[
 
 
 def test_verdicts_are_new_or_the_number_of_a_known_idea() -> None:
-    assert parse_assess("Idea 1: new\nIdea 2: known 7\nIdea 3: new", 3, {7, 9}) == (None, 7, None)
+    assert parse_assess("Proposal 1: new\nProposal 2: known 7\nProposal 3: new", 3, 7) == (None, 7, None)
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "",
-        "Idea 1: new\nIdea 2: new",
-        "Idea 1: new\nIdea 2: known 8\nIdea 3: new",
-        "Idea 1: new\nIdea 3: new\nIdea 2: new",
-        "Idea 1: new\nIdea 2: known\nIdea 3: new",
-        "Idea 1: new\nIdea 2: New\nIdea 3: new",
-        "Idea 1: new\nIdea 2: known ٧\nIdea 3: new",
-        "Idea 1: new\nIdea 2: known 07\nIdea 3: new",
+        "Proposal 1: new\nProposal 2: new",
+        "Proposal 1: new\nProposal 2: known 8\nProposal 3: new",
+        "Proposal 1: new\nProposal 2: known 0\nProposal 3: new",
+        "Proposal 1: new\nProposal 3: new\nProposal 2: new",
+        "Proposal 1: new\nProposal 2: known\nProposal 3: new",
+        "Proposal 1: new\nProposal 2: New\nProposal 3: new",
+        "Proposal 1: new\nProposal 2: known ٧\nProposal 3: new",
+        "Proposal 1: new\nProposal 2: known 07\nProposal 3: new",
+        "Idea 1: new\nIdea 2: new\nIdea 3: new",
     ],
 )
 def test_a_verdict_of_any_other_form_is_unparsed(text: str) -> None:
     with pytest.raises(CandidateFault, match="unparsed"):
-        parse_assess(text, 3, {7, 9})
+        parse_assess(text, 3, 7)
 
 
 @given(st.lists(st.none() | numbers, max_size=6))
 def test_well_formed_verdicts_are_read_back(verdicts: list[int | None]) -> None:
-    lines = [f"Idea {i}: {'new' if k is None else f'known {k}'}" for i, k in enumerate(verdicts, start=1)]
-    assert parse_assess("\n".join(lines), len(verdicts), {k for k in verdicts if k}) == tuple(verdicts)
+    lines = [f"Proposal {i}: {'new' if k is None else f'known {k}'}" for i, k in enumerate(verdicts, start=1)]
+    assert parse_assess("\n".join(lines), len(verdicts), max((k for k in verdicts if k), default=0)) == tuple(verdicts)
 
 
 def test_a_choice_is_an_idea_of_the_pool_and_an_experiment() -> None:
     text = 'Idea ID: 7\nExperiment description: Change layout from "grid" to "hex".'
-    assert parse_select(text, {7}) == (7, 'Change layout from "grid" to "hex".')
+    assert parse_select(text, 7) == (7, 'Change layout from "grid" to "hex".')
 
 
 @pytest.mark.parametrize(
@@ -89,6 +91,7 @@ def test_a_choice_is_an_idea_of_the_pool_and_an_experiment() -> None:
         "",
         "Idea ID: 7",
         "Idea ID: 8\nExperiment description: x",
+        "Idea ID: 0\nExperiment description: x",
         "Idea ID: seven\nExperiment description: x",
         "Idea ID: 7\nExperiment description: ",
         "Idea ID: 7\nExperiment description: x\nIdea ID: 7",
@@ -98,11 +101,11 @@ def test_a_choice_is_an_idea_of_the_pool_and_an_experiment() -> None:
 )
 def test_a_choice_of_any_other_form_is_unparsed(text: str) -> None:
     with pytest.raises(CandidateFault, match="unparsed"):
-        parse_select(text, {7})
+        parse_select(text, 7)
 
 
 @given(st.text(max_size=200))
 def test_no_text_makes_a_parser_fail_otherwise(text: str) -> None:
-    for parse in (lambda: parse_propose(text), lambda: parse_assess(text, 3, {1}), lambda: parse_select(text, {1})):
+    for parse in (lambda: parse_propose(text), lambda: parse_assess(text, 3, 1), lambda: parse_select(text, 1)):
         with pytest.raises(CandidateFault):
             parse()

@@ -69,9 +69,9 @@ def test_a_parent_that_is_the_best_is_called_so() -> None:
     assert "differs" not in prompt
 
 
-def test_an_idea_is_one_line_with_its_number_and_latest_trials() -> None:
+def test_an_idea_is_one_line_with_its_place_and_latest_trials() -> None:
     prompt = propose_prompt(TASK, CONTEXT)
-    assert "Idea 4: Setting layout to hex helps. (0.25, timeout)\nIdea 11: Fewer hops. (untried)\n" in prompt
+    assert "Idea 1: Setting layout to hex helps. (0.25, timeout)\nIdea 2: Fewer hops. (untried)\n" in prompt
     assert "helps. (timeout)" in propose_prompt(TASK, CONTEXT, trials_shown=1)
     assert "helps. (tried)" in propose_prompt(TASK, CONTEXT, trials_shown=0)
 
@@ -105,8 +105,8 @@ def test_a_program_without_a_block_is_shown_whole() -> None:
 
 
 PROPOSED = "\n".join(f"Idea {n}\nHypothesis: h{n}.\nReasoning: r." for n in (1, 2, 3))
-ASSESSED = "Idea 1: new\nIdea 2: known 4\nIdea 3: new"
-SELECTED = "Idea ID: 12\nExperiment description: Change hops from 2 to 3."
+ASSESSED = "Proposal 1: new\nProposal 2: known 1\nProposal 3: new"
+SELECTED = "Idea ID: 2\nExperiment description: Change hops from 2 to 3."
 
 
 class Scripted:
@@ -157,15 +157,15 @@ def test_advice_is_three_calls_a_pool_and_an_experiment() -> None:
     assert advice.next_idea == 14
     assert (advice.idea, advice.experiment, advice.unparsed) == (12, "Change hops from 2 to 3.", None)
     assert "Proposal 1: h1." in engine.prompts[1]
-    assert "Idea 12: h1. (untried)" in engine.prompts[2]
+    assert "Idea 2: h1. (untried)" in engine.prompts[2]
 
 
 @pytest.mark.parametrize(
     ("answers", "calls"),
     [
         (["nonsense"], 1),
-        ([PROPOSED, "Idea 1: new"], 2),
-        ([PROPOSED, ASSESSED, SELECTED.replace("12", "99")], 3),
+        ([PROPOSED, "Proposal 1: new"], 2),
+        ([PROPOSED, ASSESSED, SELECTED.replace("2", "5", 1)], 3),
     ],
 )
 def test_an_answer_that_cannot_be_parsed_ends_the_rollout_but_keeps_what_was_sampled(

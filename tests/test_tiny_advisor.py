@@ -66,8 +66,8 @@ def test_names_and_options_are_one_token_in_code_ideas_and_experiments() -> None
                 want = [TOKENIZER.token_to_id(piece) for piece in ("Ġ" + name, "Ġ" + option)]
                 texts = (
                     f"    {name} = {option}\n",
-                    f"Hypothesis: {name} from old to {option} helps.",
-                    f"Idea 199: {name} from {option}.",
+                    f"Hypothesis: {name} to {option} from old helps.",
+                    f"Idea 59: {name} to {option} from",
                 )
                 for text in texts:
                     ids = TOKENIZER.encode(text).ids
@@ -85,19 +85,18 @@ def test_the_corpus_speaks_the_language_of_the_parser() -> None:
     for _ in range(100):
         state = corpus.random_state(corpus.random_world(worlds, rng, 0.3, 12), rng)
         proposals = corpus.random_proposals(state, rng)
-        numbers = {idea.number for idea in state.context.ideas}
         for answer in corpus.propose_example(state, rng).answers:
             ideas = [text for text, _ in parse_propose(answer.text)]
             assert len(set(ideas)) == 3
         [verdicts] = corpus.assess_example(state, proposals).answers
-        assert list(parse_assess(verdicts.text, 3, numbers)) == corpus.known_numbers(state, proposals)
+        assert list(parse_assess(verdicts.text, 3, len(state.context.ideas))) == corpus.known_places(state, proposals)
         admitted = corpus.admitted_state(state, proposals)
         choices = corpus.select_example(state, proposals).answers
         assert choices
         for answer in choices:
-            number, text = parse_select(answer.text, {idea.number for idea in admitted.context.ideas})
-            name, option = admitted.meaning[number]
-            assert text == f"Idea {number}: {name} from {state.settings[name]} to {option}."
+            place, text = parse_select(answer.text, len(admitted.context.ideas))
+            name, option = admitted.meaning[admitted.context.ideas[place - 1].number]
+            assert text == f"{name} to {option} from {state.settings[name]}."
             assert option != state.settings[name]
 
 
@@ -109,6 +108,7 @@ def test_answers_side_by_side_cost_what_they_cost_alone() -> None:
     from transformers import LlamaForCausalLM
 
     model: Any = LlamaForCausalLM.from_pretrained(FOLDER)
+    probe = torch.nn.Linear(model.config.hidden_size, 8)
     rng = random.Random(1)
     example = corpus.propose_example(corpus.random_state(real_worlds()[0], rng), rng)
     together = training.row(TOKENIZER, example)
@@ -116,16 +116,38 @@ def test_answers_side_by_side_cost_what_they_cost_alone() -> None:
         training.row(TOKENIZER, corpus.Example("propose", example.prompt, (answer,))) for answer in example.answers
     ]
     with torch.inference_mode():
-        one, _ = training.losses(model, [together, alone[0]])
-        many = torch.cat([training.losses(model, [row])[0] for row in alone])
+        one, _, _ = training.losses(model, [together, alone[0]], probe)
+        many = torch.cat([training.losses(model, [row], probe)[0] for row in alone])
     assert len(example.answers) > 1
     torch.testing.assert_close(one[: len(many)], many, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.usefixtures("scripts")
+def test_marks_tell_what_comparing_the_texts_tells() -> None:
+    from tiny_advisor import corpus
+    from tiny_advisor.worlds import real_worlds
+
+    rng = random.Random(3)
+    told: set[int] = set()
+    for _ in range(60):
+        state = corpus.random_state(real_worlds()[0], rng)
+        proposals = corpus.random_proposals(state, rng, 0.5)
+        asked = corpus.assess_example(state, proposals)
+        for (begin, mark), pair in zip(asked.marks[-3:], proposals, strict=True):
+            assert asked.prompt[begin:].startswith(f" {pair[1]} from")
+            same = [i for i, idea in enumerate(state.context.ideas, 1) if state.meaning[idea.number] == pair]
+            assert [mark] == (same or [0])
+        for begin, mark in asked.marks[:-3]:
+            name, option = asked.prompt[:begin].split()[-2], asked.prompt[begin:].split()[0]
+            assert mark == (corpus.SAME if state.settings[name] == option else corpus.OTHER)
+        told |= {mark for _, mark in asked.marks}
+    assert told >= {corpus.SAME, corpus.OTHER, 0, 1, 5}
 
 
 @pytest.mark.slow
 def test_its_answers_parse(measured: dict[str, Any]) -> None:
     assert measured["figures"]["proposals that parse"] >= 0.95
-    assert measured["figures"]["whole chains that parse"] >= 0.82
+    assert measured["figures"]["whole chains that parse"] >= 0.95
 
 
 @pytest.mark.slow
@@ -137,9 +159,9 @@ def test_its_ideas_spread_over_every_mechanism(measured: dict[str, Any]) -> None
 
 @pytest.mark.slow
 def test_its_experiments_carry_out_the_idea_on_the_parent_as_it_is(measured: dict[str, Any]) -> None:
-    assert measured["figures"]["experiments right in both"] >= 0.75
+    assert measured["figures"]["experiments right in both"] >= 0.9
     assert measured["figures"]["experiments that name the parent's setting"] >= 0.95
-    assert measured["figures"]["edits that change nothing"] <= 0.1
+    assert measured["figures"]["edits that change nothing"] <= 0.13
 
 
 @pytest.mark.slow
@@ -158,15 +180,13 @@ def test_the_measurement_sees_a_wrong_experiment() -> None:
     [world] = real_worlds()[:1]
     state = corpus.random_state(world, rng)
     state = corpus.admitted_state(state, corpus.random_proposals(state, rng))
-    numbers = [idea.number for idea in state.context.ideas]
-    number = next(k for k in numbers if corpus.changes(state.meaning[k], state.settings))
-    name, option = state.meaning[number]
-    experiment = f"Idea {number}: {name} from {state.settings[name]} to {option}."
-    right = f"Idea ID: {number}\nExperiment description: {experiment}"
+    pairs = [state.meaning[idea.number] for idea in state.context.ideas]
+    place, (name, option) = next((k, p) for k, p in enumerate(pairs, 1) if corpus.changes(p, state.settings))
+    right = f"Idea ID: {place}\nExperiment description: {name} to {option} from {state.settings[name]}."
     wrong = right.replace(f"from {state.settings[name]}", f"from {option}")
     figures = measure.Figures()
     measure.look_at_experiment(state, right, figures)
     measure.look_at_experiment(state, wrong, figures)
     assert (figures.counts["selected"], figures.counts["carried out"], figures.counts["both"]) == (2, 2, 1)
     with pytest.raises(CandidateFault):
-        parse_select(right.replace(f"ID: {number}", "ID: 99999"), {number})
+        parse_select(right.replace(f"ID: {place}", "ID: 99999"), len(pairs))

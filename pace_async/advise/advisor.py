@@ -71,12 +71,13 @@ async def advise(
         text = await ask("propose", propose_prompt(task, context, sampling.trials_shown))
         proposals = [hypothesis for hypothesis, _ in parse_propose(text)]
         text = await ask("assess", assess_prompt(task, context, proposals, sampling.trials_shown))
-        verdicts = parse_assess(text, len(proposals), {idea.number for idea in context.ideas})
+        places = parse_assess(text, len(proposals), len(context.ideas))
+        verdicts = [None if place is None else context.ideas[place - 1].number for place in places]
         pool, notes, next_idea = admit(context.ideas, proposals, verdicts, next_idea, sampling.ideas_kept)
         advice = replace(advice, notes=notes, pool=pool, next_idea=next_idea)
         text = await ask("select", select_prompt(task, replace(context, ideas=pool), sampling.trials_shown))
-        idea, experiment = parse_select(text, {idea.number for idea in pool})
-        return replace(advice, idea=idea, experiment=experiment)
+        place, experiment = parse_select(text, len(pool))
+        return replace(advice, idea=pool[place - 1].number, experiment=experiment)
     except CandidateFault as fault:
         if fault.kind != "unparsed":
             raise

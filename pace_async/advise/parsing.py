@@ -6,7 +6,6 @@ is understood: that is the implementer's part.
 """
 
 import re
-from collections.abc import Collection
 
 from pace_async.advise.prompts import IDEAS_PER_PROPOSAL
 from pace_async.errors import CandidateFault
@@ -14,7 +13,7 @@ from pace_async.errors import CandidateFault
 MAX_SENTENCE = 2000
 """Longest hypothesis, reasoning or experiment description, in characters."""
 
-_VERDICT = re.compile(r"Idea ([1-9][0-9]{0,8}): (?:new|known ([1-9][0-9]{0,8}))", re.ASCII)
+_VERDICT = re.compile(r"Proposal ([1-9][0-9]{0,8}): (?:new|known ([1-9][0-9]{0,8}))", re.ASCII)
 _CHOICE = re.compile(r"Idea ID: ([1-9][0-9]{0,8})", re.ASCII)
 
 
@@ -32,8 +31,8 @@ def parse_propose(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def parse_assess(text: str, n: int, known_numbers: Collection[int]) -> tuple[int | None, ...]:
-    """For each of n proposals: None if it is called new, or the number of the idea, among `known_numbers`, that it is
+def parse_assess(text: str, n: int, pool_size: int) -> tuple[int | None, ...]:
+    """For each of n proposals: None if it is called new, or the place, from 1 to `pool_size`, of the idea that it is
     said to repeat."""
     lines = _lines(text)
     if len(lines) != n:
@@ -42,23 +41,23 @@ def parse_assess(text: str, n: int, known_numbers: Collection[int]) -> tuple[int
     for number, line in enumerate(lines, start=1):
         match = _VERDICT.fullmatch(line)
         if match is None or int(match[1]) != number:
-            raise _unparsed(f"expected a verdict on idea {number}, got {_short(line)}")
+            raise _unparsed(f"expected a verdict on proposal {number}, got {_short(line)}")
         known = int(match[2]) if match[2] else None
-        if known is not None and known not in known_numbers:
+        if known is not None and known > pool_size:
             raise _unparsed(f"there is no idea {known} in the pool")
         verdicts.append(known)
     return tuple(verdicts)
 
 
-def parse_select(text: str, numbers: Collection[int]) -> tuple[int, str]:
-    """(number of the idea chosen, among `numbers`; description of the experiment)."""
+def parse_select(text: str, pool_size: int) -> tuple[int, str]:
+    """(place of the idea chosen, from 1 to `pool_size`; description of the experiment)."""
     lines = _lines(text)
     if len(lines) != 2:
         raise _unparsed(f"expected 2 lines, got {len(lines)}")
     match = _CHOICE.fullmatch(lines[0])
     if match is None:
         raise _unparsed(f"expected an idea's number, got {_short(lines[0])}")
-    if int(match[1]) not in numbers:
+    if int(match[1]) > pool_size:
         raise _unparsed(f"there is no idea {int(match[1])} in the pool")
     return int(match[1]), _field(lines[1], "Experiment description")
 

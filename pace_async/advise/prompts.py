@@ -2,9 +2,10 @@
 
 Same order in all three: what the task is, the parent's evolve block, the lines in which the best program differs, the
 idea pool, and the question last, so that prompts of one rollout share their beginning. Code is set off by four spaces,
-an idea is one line behind its number. Whatever a model or a program wrote is data here: it is put on one line (an
-idea) or indented (code), so it cannot pose as a heading. The wording is our own; the parts follow the paper's appendix
-"Prompt templates". Pure: same values, same text. Not the place where answers are read: that is `parsing`.
+an idea is one line behind its place in the pool, counted from 1: a small number, used in these texts alone. Whatever a
+model or a program wrote is data here: it is put on one line (an idea) or indented (code), so it cannot pose as a
+heading. The wording is our own; the parts follow the paper's appendix "Prompt templates". Pure: same values, same
+text. Not the place where answers are read: that is `parsing`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,8 +26,8 @@ Reasoning: one sentence
 
 _ASSESS = """\
 Say which proposals are new and which repeat an idea K. Answer with one line for each:
-Idea N: new
-Idea N: known K
+Proposal N: new
+Proposal N: known K
 """
 
 _SELECT = """\
@@ -85,14 +86,14 @@ def _best(context: SearchContext) -> str:
 
 
 def _pool(ideas: Iterable[Idea], trials_shown: int) -> str:
-    return "".join(_idea(idea, trials_shown) for idea in ideas) or "none yet\n"
+    return "".join(_idea(place, idea, trials_shown) for place, idea in enumerate(ideas, start=1)) or "none yet\n"
 
 
-def _idea(idea: Idea, trials_shown: int) -> str:
+def _idea(place: int, idea: Idea, trials_shown: int) -> str:
     latest = idea.trials[-trials_shown:] if trials_shown > 0 else ()
     results = ", ".join(trial.outcome if trial.score is None else score_text(trial.score) for trial in latest)
     tried = results or ("tried" if idea.trials else "untried")
-    return f"Idea {idea.number}: {one_line(idea.description)} ({tried})\n"
+    return f"Idea {place}: {one_line(idea.description)} ({tried})\n"
 
 
 def _block(member: Member) -> list[str]:

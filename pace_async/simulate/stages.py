@@ -85,7 +85,7 @@ def _answer(prompt: str, seed: int) -> str:
         numbers = [int(number) for number in re.findall(r"^Idea ([0-9]+):", prompt, re.MULTILINE)]
         return f"Idea ID: {numbers[seed % len(numbers)]}\nExperiment description: add {seed % 97}"
     if "Proposals:" in prompt:
-        return "Idea 1: new\nIdea 2: new\nIdea 3: new"
+        return "Proposal 1: new\nProposal 2: new\nProposal 3: new"
     return "\n".join(f"Idea {n}\nHypothesis: add {(seed + n) % 97}\nReasoning: it may help" for n in (1, 2, 3))
 
 

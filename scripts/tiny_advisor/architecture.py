@@ -2,9 +2,8 @@
 
 Copying from a context takes two layers that each are useless without the other (one that marks a token with what stands
 before it, one that looks for a mark), and a small model spends most of its training before it finds them. So both are
-hinted at: layer 0 looks a few tokens back; layer 1 compares what layer 0 gathered here with what it gathered
-elsewhere (what follows the same name, what follows the same number, the same name with the same option); the layers
-above compare like with like. It is a start, not a solution: everything is trained.
+hinted at: layer 0 looks one to four tokens back; layer 1 compares what layer 0 gathered here with what it gathered
+elsewhere (COMPARED); the layers above compare like with like. It is a start, not a solution: everything is trained.
 """
 
 import math
@@ -16,8 +15,13 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 WIDTH, LAYERS, HEADS, INNER = 128, 4, 4, 344
-LOOK_BACK = (1, 2, 3, 5)
+LOOK_BACK = (1, 2, 3, 4)
 """How many tokens back each head of layer 0 looks at first."""
+COMPARED = (((2,), (2,)), ((4,), (4,)), ((2, 0), (2, 0)), ((3,), (2,)), ((1,), (2,)))
+"""(tokens back from the word before the one to write, tokens back from a word elsewhere) that layer 1's heads, and the
+first of layer 2, compare first. Of `Idea 2: NAME to OPTION from ...`, `Idea ID: 2\nExperiment description: NAME to
+OPTION from VALUE` and `NAME = VALUE`: the name and the option of the idea with the same place, whether a setting has
+an option already, and the value of the setting last named after `from` and after `to`."""
 COMMON = 0.35
 """Share of an embedding's squared length that all tokens have in common: what position heads can hold on to."""
 
@@ -55,9 +59,9 @@ def _lean_towards_copying(model: Any) -> None:
     model.lm_head.weight.copy_(0.05 * own)
     gathered = cast("Tensor", cast("Any", torch.linalg).qr(torch.randn(WIDTH, WIDTH))[0])
     read = [_random(size) for _ in range(HEADS)]
-    one, two, three = (gathered[:, head * size : (head + 1) * size].t() for head in range(3))
-    pair = two + _random(size)
-    asked, offered = (one, three, pair, three), (two, three, pair, two)
+    back = {0: _random(size)}
+    for head, distance in enumerate(LOOK_BACK):
+        back[distance] = gathered[:, head * size : (head + 1) * size].t()
     for number, layer in enumerate(model.model.layers):
         attention = layer.self_attn
         for head in range(HEADS):
@@ -66,9 +70,10 @@ def _lean_towards_copying(model: Any) -> None:
                 _look_back(attention, head * size, size, LOOK_BACK[head], common)
                 attention.v_proj.weight[rows] = read[head]
                 attention.o_proj.weight[:, rows] = gathered[:, rows]
-            elif number == 1:
-                attention.q_proj.weight[rows] = asked[head]
-                attention.k_proj.weight[rows] = offered[head]
+            elif (number - 1) * HEADS + head < len(COMPARED):
+                here, there = COMPARED[(number - 1) * HEADS + head]
+                attention.q_proj.weight[rows] = sum(back[distance] for distance in here)
+                attention.k_proj.weight[rows] = sum(back[distance] for distance in there)
             else:
                 attention.q_proj.weight[rows] = _random(size)
                 attention.k_proj.weight[rows] = attention.q_proj.weight[rows]

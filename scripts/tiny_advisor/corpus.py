@@ -20,6 +20,9 @@ FAILURES = ("unchanged", "unparsed", "not_implemented", "candidate_error", "time
 
 REASON = "untested here."
 
+SAME, OTHER = -1, -2
+"""What an idea would make of the parent: nothing new, or another program."""
+
 Pair = tuple[str, str]
 """A setting's name and an option."""
 
@@ -37,32 +40,35 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One prompt, its purpose and equally good answers."""
+    """One prompt, its purpose and equally good answers. `marks` say, for options named in the prompt's list of ideas or
+    of proposals, at which character the option begins (its space included) and what comparing tells of it: SAME or
+    OTHER for an idea and the parent, the place of the idea or 0 for a proposal and the pool."""
 
     purpose: str
     prompt: str
     answers: tuple[Answer, ...]
+    marks: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A search state and what its texts mean. `meaning[number]` is the pair of an idea of the pool."""
+    """A search state and what its texts mean. `meaning[number]` is the pair of an idea of the pool; the prompts call
+    an idea by its place in the pool, which is another number."""
 
     world: World
     settings: Settings
     context: SearchContext
     meaning: dict[int, Pair]
-    next_number: int
 
 
 def hypothesis(pair: Pair, settings: Settings) -> str:
     """The idea's sentence, which names what the parent had when it was proposed."""
-    return f"{pair[0]} from {settings[pair[0]]} to {pair[1]} helps."
+    return f"{pair[0]} to {pair[1]} from {settings[pair[0]]} helps."
 
 
-def experiment(number: int, pair: Pair, settings: Settings) -> str:
-    """What to do to a parent with `settings` to test idea `number`. It names the idea as the pool does."""
-    return f"Idea {number}: {pair[0]} from {settings[pair[0]]} to {pair[1]}."
+def experiment(pair: Pair, settings: Settings) -> str:
+    """What to do to a parent with `settings` to test an idea: worded as the idea, but from what the parent has."""
+    return f"{pair[0]} to {pair[1]} from {settings[pair[0]]}."
 
 
 def random_world(
@@ -96,8 +102,8 @@ def random_state(world: World, rng: random.Random, size: int = 99) -> State:
     score = _score(rng)
     parent = Member(1, program(settings), score)
     leader = parent if best == settings else Member(2, program(best), score + abs(rng.gauss(0, 0.1)))
-    ideas, meaning, latest = _pool(names, world, settings, best, rng)
-    return State(world, settings, SearchContext(parent, leader, ideas), meaning, latest + 1)
+    ideas, meaning = _pool(names, world, settings, best, rng)
+    return State(world, settings, SearchContext(parent, leader, ideas), meaning)
 
 
 def propose_example(state: State, rng: random.Random, answers: int = 2) -> Example:
@@ -109,25 +115,27 @@ def propose_example(state: State, rng: random.Random, answers: int = 2) -> Examp
 def assess_example(state: State, proposals: Sequence[Pair]) -> Example:
     """New, or known where the pool has the same pair."""
     prompt = assess_prompt(state.world.task, state.context, [hypothesis(pair, state.settings) for pair in proposals])
-    verdicts = known_numbers(state, proposals)
-    lines = [f"Idea {i}: {'new' if k is None else f'known {k}'}" for i, k in enumerate(verdicts, start=1)]
-    return Example("assess", prompt, (Answer("\n".join(lines)),))
+    verdicts = known_places(state, proposals)
+    lines = [f"Proposal {i}: {'new' if k is None else f'known {k}'}" for i, k in enumerate(verdicts, start=1)]
+    told = [
+        (_option_begin(prompt, f"\nProposal {i}: ", pair), k or 0)
+        for i, (pair, k) in enumerate(zip(proposals, verdicts, strict=True), start=1)
+    ]
+    return Example("assess", prompt, (Answer("\n".join(lines)),), (*_pool_marks(state, prompt), *told))
 
 
 def select_example(state: State, proposals: Sequence[Pair]) -> Example:
     """Each idea of the pool that changes the parent, once the proposals were taken in; all of them are good."""
     admitted = admitted_state(state, proposals)
-    numbers = [idea.number for idea in admitted.context.ideas]
-    useful = [k for k in numbers if changes(admitted.meaning[k], state.settings)]
-    numbers_right = {len("Idea ID:"): _spaced(str(k) for k in useful)}
+    pairs = [admitted.meaning[idea.number] for idea in admitted.context.ideas]
+    useful = {place: pair for place, pair in enumerate(pairs, start=1) if changes(pair, state.settings)}
+    right = {len("Idea ID:"): _spaced(map(str, useful))}
     answers = [
-        Answer(
-            f"Idea ID: {k}\nExperiment description: {experiment(k, admitted.meaning[k], state.settings)}",
-            choices=numbers_right,
-        )
-        for k in useful
+        Answer(f"Idea ID: {place}\nExperiment description: {experiment(pair, state.settings)}", choices=right)
+        for place, pair in useful.items()
     ]
-    return Example("select", select_prompt(state.world.task, admitted.context), tuple(answers))
+    prompt = select_prompt(state.world.task, admitted.context)
+    return Example("select", prompt, tuple(answers), _pool_marks(admitted, prompt))
 
 
 def bare_example(state: State, rng: random.Random) -> Example:
@@ -137,38 +145,39 @@ def bare_example(state: State, rng: random.Random) -> Example:
         pairs = [pair for _ in range(2) for pair in random_proposals(state, rng, 0.5)]
         assessed = assess_example(state, pairs[: rng.randint(2, 6)])
         [answer] = assessed.answers
-        return Example("bare", _bare(assessed.prompt), (Answer(answer.text, ((0, 4),)),))
+        return _bare(replace(assessed, answers=(Answer(answer.text, ((0, len("Proposal")),)),)))
     answers: list[Answer] = []
-    for idea in state.context.ideas:
+    for place, idea in enumerate(state.context.ideas, start=1):
         pair = state.meaning[idea.number]
         if changes(pair, state.settings):
-            text = f"Idea ID: {idea.number}\nExperiment description: {experiment(idea.number, pair, state.settings)}"
+            text = f"Idea ID: {place}\nExperiment description: {experiment(pair, state.settings)}"
             answers.append(Answer(text, ((0, 4),)))
     for name in rng.sample(list(state.settings), min(4, len(state.settings))):
         option = _other(state, name, rng)
         text = f"Hypothesis: {hypothesis((name, option), state.settings)}\nReasoning: {REASON}"
-        begin = len(f"Hypothesis: {name} from {state.settings[name]} to")
+        begin = len(f"Hypothesis: {name} to")
         choices = {len("Hypothesis:"): _spaced(state.settings)}
         if state.world.real:
             answers.append(Answer(text, ((0, 4),), choices | {begin: _spaced(_others(state, name))}))
         else:
             answers.append(Answer(text, ((0, 4), (begin, begin + 1 + len(option))), choices))
-    return Example("bare", _bare(select_prompt(state.world.task, state.context)), tuple(answers))
+    prompt = select_prompt(state.world.task, state.context)
+    return _bare(Example("select", prompt, tuple(answers), _pool_marks(state, prompt)))
 
 
-def known_numbers(state: State, proposals: Sequence[Pair]) -> list[int | None]:
-    """For each proposal the number of the pool's idea with the same pair, or None."""
-    numbers = {state.meaning[idea.number]: idea.number for idea in state.context.ideas}
-    return [numbers.get(pair) for pair in proposals]
+def known_places(state: State, proposals: Sequence[Pair]) -> list[int | None]:
+    """For each proposal the place of the pool's idea with the same pair, or None."""
+    places = {state.meaning[idea.number]: place for place, idea in enumerate(state.context.ideas, start=1)}
+    return [places.get(pair) for pair in proposals]
 
 
 def admitted_state(state: State, proposals: Sequence[Pair]) -> State:
     """The state after true verdicts on the proposals."""
-    verdicts = known_numbers(state, proposals)
+    numbers = [None if k is None else state.context.ideas[k - 1].number for k in known_places(state, proposals)]
     texts = [hypothesis(pair, state.settings) for pair in proposals]
-    pool, notes, latest = admit(state.context.ideas, texts, verdicts, state.next_number, IDEAS_KEPT)
+    pool, notes, _ = admit(state.context.ideas, texts, numbers, len(state.context.ideas) + 1, IDEAS_KEPT)
     meaning = state.meaning | {note.number: pair for note, pair in zip(notes, proposals, strict=True)}
-    return replace(state, context=replace(state.context, ideas=pool), meaning=meaning, next_number=latest)
+    return replace(state, context=replace(state.context, ideas=pool), meaning=meaning)
 
 
 def random_proposals(state: State, rng: random.Random, repeated: float = 0.3) -> list[Pair]:
@@ -199,20 +208,26 @@ def example(state: State, rng: random.Random) -> Example:
     if draw < 0.3:
         return propose_example(state, rng)
     if draw < 0.65:
-        return assess_example(state, _mostly_new(state, rng))
+        return assess_example(state, random_proposals(state, rng, 0.25))
     return select_example(state, random_proposals(state, rng, 0.15))
 
 
-def _bare(prompt: str) -> str:
-    return "Parent" + prompt.split("\nParent", 1)[1].rsplit("\n\n", 1)[0] + "\n"
+def _bare(whole: Example) -> Example:
+    begin = whole.prompt.index("\nParent") + 1
+    prompt = whole.prompt[begin:].rsplit("\n\n", 1)[0] + "\n"
+    return Example("bare", prompt, whole.answers, tuple((place - begin, told) for place, told in whole.marks))
 
 
-def _mostly_new(state: State, rng: random.Random) -> list[Pair]:
-    """Proposals to assess; nearly always new ones, so that a verdict that cannot be worked out is `new`."""
-    pairs = random_proposals(state, rng, 0.0)
-    while any(known_numbers(state, pairs)) and rng.random() < 0.9:
-        pairs = random_proposals(state, rng, 0.0)
-    return pairs
+def _pool_marks(state: State, prompt: str) -> tuple[tuple[int, int], ...]:
+    pairs = [state.meaning[idea.number] for idea in state.context.ideas]
+    return tuple(
+        (_option_begin(prompt, f"\nIdea {place}: ", pair), OTHER if changes(pair, state.settings) else SAME)
+        for place, pair in enumerate(pairs, start=1)
+    )
+
+
+def _option_begin(prompt: str, heading: str, pair: Pair) -> int:
+    return prompt.index(heading) + len(heading) + len(f"{pair[0]} to")
 
 
 def _proposal(state: State, rng: random.Random) -> Answer:
@@ -224,7 +239,7 @@ def _proposal(state: State, rng: random.Random) -> Answer:
         text += f"{chr(10) if text else ''}Idea {number}\nHypothesis: "
         choices[len(text) - 1] = _spaced(left)
         left.remove(name)
-        begin = len(text) + len(f"{name} from {state.settings[name]} to")
+        begin = len(text) + len(f"{name} to")
         if state.world.real:
             choices[begin] = _spaced(_others(state, name))
         else:
@@ -248,24 +263,22 @@ def _spaced(words: Iterable[str]) -> tuple[str, ...]:
 
 def _pool(
     names: Sequence[str], world: World, settings: Settings, best: Settings, rng: random.Random
-) -> tuple[tuple[Idea, ...], dict[int, Pair], int]:
-    latest = int(10 ** rng.uniform(0.8, 2.3))
-    count = min(rng.choice([0, 1, 2, 3, 4, 5, 5, 5]), latest)
-    numbers = rng.sample(range(max(1, latest - 12), latest + 1), count)
+) -> tuple[tuple[Idea, ...], dict[int, Pair]]:
     meaning: dict[int, Pair] = {}
     ideas: list[Idea] = []
-    for number in numbers:
+    for _ in range(rng.choice([0, 1, 2, 3, 4, 5, 5, 5])):
         name = rng.choice(names)
         kind = rng.random()
         option = settings[name] if kind < 0.3 else best[name] if kind < 0.4 else rng.choice(world.options[name])
         if (name, option) not in meaning.values():
+            number = len(ideas) + 1
             meaning[number] = (name, option)
             trials = tuple(_trial(rng) for _ in range(rng.choice([0, 0, 1, 1, 2, 3])))
             others = [other for other in world.options[name] if other != option]
             kept = option != settings[name] and rng.random() < 0.5
             before = {name: settings[name] if kept else rng.choice(others)}
             ideas.append(Idea(number, hypothesis((name, option), before), trials))
-    return tuple(ideas), meaning, latest
+    return tuple(ideas), meaning
 
 
 def _trial(rng: random.Random) -> Trial:

@@ -22,11 +22,11 @@ from pace_async.advise.parsing import parse_assess, parse_propose, parse_select
 from pace_async.advise.prompts import assess_prompt, propose_prompt, select_prompt
 from pace_async.errors import CandidateFault
 from pace_async.search.ideas import admit
-from tiny_advisor.corpus import IDEAS_KEPT, Pair, State, changes, known_numbers, random_state
+from tiny_advisor.corpus import IDEAS_KEPT, Pair, State, changes, known_places, random_state
 from tiny_advisor.worlds import World
 
-_IDEA = re.compile(r"(\w+) from (\S+) to (\S+) helps\.")
-_EXPERIMENT = re.compile(r"Idea \d+: (\w+) from (\S+) to (\S+)\.")
+_IDEA = re.compile(r"(?P<name>\w+) to (?P<option>\S+) from (?P<current>\S+) helps\.")
+_EXPERIMENT = re.compile(r"(?P<name>\w+) to (?P<option>\S+) from (?P<current>\S+)\.")
 
 
 @dataclass(slots=True)
@@ -162,15 +162,16 @@ def _chain(sampler: Sampler, states: Sequence[State], figures: Figures) -> None:
     for (state, texts), answer in zip(proposed, answers, strict=True):
         _entropy(sampler, "assess", answer, figures)
         try:
-            verdicts = parse_assess(answer.text, len(texts), {idea.number for idea in state.context.ideas})
+            verdicts = parse_assess(answer.text, len(texts), len(state.context.ideas))
         except CandidateFault:
             continue
         pairs = [_pair(text) for text in texts]
-        for said, true in zip(verdicts, known_numbers(state, [pair or ("", "") for pair in pairs]), strict=True):
+        for said, true in zip(verdicts, known_places(state, [pair or ("", "") for pair in pairs]), strict=True):
             figures.counts["verdicts"] += 1
             figures.counts["verdict right"] += said == true
             figures.counts["known said right" if said == true else "known missed"] += true is not None
-        pool, _, _ = admit(state.context.ideas, texts, verdicts, state.next_number, IDEAS_KEPT)
+        numbers = [None if k is None else state.context.ideas[k - 1].number for k in verdicts]
+        pool, _, _ = admit(state.context.ideas, texts, numbers, len(state.context.ideas) + 1, IDEAS_KEPT)
         pools.append(replace(state, context=replace(state.context, ideas=pool)))
     if not pools:
         return
@@ -193,31 +194,30 @@ def _look_at_ideas(state: State, ideas: Sequence[tuple[str, str]], figures: Figu
         figures.pairs[pair] += 1
         figures.counts["idea changes"] += changes(pair, state.settings)
         match = _IDEA.fullmatch(text)
-        figures.counts["idea current right"] += match is not None and match[2] == state.settings[pair[0]]
+        figures.counts["idea current right"] += match is not None and match["current"] == state.settings[pair[0]]
 
 
 def look_at_experiment(state: State, text: str, figures: Figures) -> None:
     try:
-        number, description = parse_select(text, {idea.number for idea in state.context.ideas})
+        place, description = parse_select(text, len(state.context.ideas))
     except CandidateFault:
         return
     figures.counts["selected"] += 1
-    idea = next(idea for idea in state.context.ideas if idea.number == number)
     match = _EXPERIMENT.fullmatch(description)
-    if match is None or match[1] not in state.settings:
+    if match is None or match["name"] not in state.settings:
         return
-    carried = _pair(idea.description) == (match[1], match[3])
-    current = match[2] == state.settings[match[1]]
-    figures.chosen[match[1]] += 1
+    carried = _pair(state.context.ideas[place - 1].description) == (match["name"], match["option"])
+    current = match["current"] == state.settings[match["name"]]
+    figures.chosen[match["name"]] += 1
     figures.counts["carried out"] += carried
     figures.counts["current right"] += current
     figures.counts["both"] += carried and current
-    figures.counts["no change"] += match[3] == state.settings[match[1]]
+    figures.counts["no change"] += match["option"] == state.settings[match["name"]]
 
 
 def _pair(hypothesis: str) -> Pair | None:
     match = _IDEA.fullmatch(hypothesis)
-    return (match[1], match[3]) if match else None
+    return (match["name"], match["option"]) if match else None
 
 
 _KINDS = {
@@ -227,7 +227,7 @@ _KINDS = {
     ("assess", ":"): "assess: verdict",
     ("assess", " known"): "assess: number",
     ("select", " ID:"): "select: idea number",
-    ("select", ":"): "select: mechanism",
+    ("select", " description:"): "select: mechanism",
     ("select", " from"): "select: parent's setting",
     ("select", " to"): "select: option",
 }

@@ -1,7 +1,7 @@
 """The tiny advisor's tokenizer: byte-level, any text encodes, and what has to be copied is one token everywhere.
 
 A name, a quoted value or a number is one piece with the space before it, so that a setting has the same tokens in
-code, in an idea and in an experiment. Names and options of the bundled catalogues, small idea numbers and the words of
+code, in an idea and in an experiment. Names and options of the bundled catalogues, an idea's places and the words of
 the prompts are whole entries of the vocabulary; everything else falls back to merged bytes.
 """
 
@@ -25,7 +25,7 @@ PIECES = "|".join(
         r"\s+",
     ]
 )
-IDEA_NUMBERS = 200
+PLACES = 60
 SIZE = 800
 
 
@@ -39,7 +39,7 @@ def build(texts: Sequence[str], whole: Iterable[str], merges: int = 180) -> Toke
         ]
     )
     counts = Counter(piece for text in texts for piece, _ in split.pre_tokenize_str(text))
-    wanted = [_bytes(piece) for piece in dict.fromkeys([*whole, *(f" {k}" for k in range(IDEA_NUMBERS))])]
+    wanted = [_bytes(piece) for piece in dict.fromkeys([*whole, *(f" {k}" for k in range(PLACES))])]
     trained = _merges(split, texts, merges)
     vocabulary = dict(trained[0])
     commonest = [piece for piece, count in counts.most_common() if count >= len(texts) / 100]

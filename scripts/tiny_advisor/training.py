@@ -4,6 +4,10 @@ A row is one prompt followed by all its answers side by side: each answer sees t
 begin where the prompt ends, so one reading of the prompt pays for every answer. Rows are sorted by length inside a
 chunk of batches. The first rows are bare and short (few settings, mostly made up, many short answers), because copying
 is learned soonest there; then prompts grow to their full size.
+
+Comparing an idea with the parent, and a proposal with the pool, decides one word of an answer, too little to be learned
+from soon. So while it trains the model is also asked, by a probe on its middle layer that is thrown away, what the
+comparison tells at the word where it can be made.
 """
 
 import math
@@ -19,7 +23,13 @@ from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
 from tiny_advisor import corpus
+from tiny_advisor.architecture import WIDTH
 from tiny_advisor.worlds import World
+
+PROBED = 2
+"""The probe reads what this many layers have made."""
+PROBE_WEIGHT = 0.2
+_CLASSES = {told: k for k, told in enumerate((corpus.SAME, corpus.OTHER, *range(corpus.IDEAS_KEPT + 1)))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +51,22 @@ class Recipe:
 @dataclass(frozen=True, slots=True)
 class Row:
     """Token ids, segment (0 is the prompt, then one for each answer) and position of each; `losses` are (place of the
-    hidden state, tokens that are equally right next)."""
+    hidden state, tokens that are equally right next); `marks` are (place, class of what comparing tells there)."""
 
     ids: list[int]
     segments: list[int]
     positions: list[int]
     losses: list[tuple[int, tuple[int, ...]]]
+    marks: list[tuple[int, int]]
 
 
 def row(tokenizer: Tokenizer, example: corpus.Example) -> Row:
     """An example as tokens."""
     end: int = cast("Any", tokenizer).token_to_id("</s>")
-    prompt: list[int] = tokenizer.encode(example.prompt).ids
+    encoded_prompt = tokenizer.encode(example.prompt)
+    prompt: list[int] = encoded_prompt.ids
+    told = dict(example.marks)
+    marks = [(i, _CLASSES[told[begin]]) for i, (begin, _) in enumerate(encoded_prompt.offsets) if i and begin in told]
     ids, segments, positions = list(prompt), [0] * len(prompt), list(range(len(prompt)))
     losses: list[tuple[int, tuple[int, ...]]] = []
     for segment, answer in enumerate(example.answers, start=1):
@@ -67,7 +81,7 @@ def row(tokenizer: Tokenizer, example: corpus.Example) -> Row:
         ids += targets[:-1]
         segments += [segment] * (len(targets) - 1)
         positions += range(len(prompt), len(prompt) + len(targets) - 1)
-    return Row(ids, segments, positions, losses)
+    return Row(ids, segments, positions, losses, marks)
 
 
 def _single_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[int, ...]:
@@ -102,9 +116,9 @@ def _example(worlds: Sequence[World], recipe: Recipe, step: int, rng: random.Ran
     return corpus.example(corpus.random_state(world, rng, size if grown < 1 else 99), rng)
 
 
-def losses(model: LlamaForCausalLM, batch: Sequence[Row]) -> tuple[Tensor, Tensor]:
+def losses(model: LlamaForCausalLM, batch: Sequence[Row], probe: nn.Linear) -> tuple[Tensor, Tensor, Tensor]:
     """(cross-entropy of each answer token in nats against an even choice among those that are right there, whether the
-    likeliest was right), both (tokens,)."""
+    likeliest was right), both (tokens,), and the probe's cross-entropy of each mark (marks,)."""
     length = max(len(r.ids) for r in batch)
     ids = torch.zeros(len(batch), length, dtype=torch.long)
     segments = torch.full((len(batch), length), -1)
@@ -115,18 +129,23 @@ def losses(model: LlamaForCausalLM, batch: Sequence[Row]) -> tuple[Tensor, Tenso
         positions[i, : len(r.ids)] = torch.tensor(r.positions)
     same = segments[:, :, None] == segments[:, None, :]
     seen = (same | (segments[:, None, :] == 0)) & torch.ones(length, length, dtype=torch.bool).tril()
-    hidden = model.model(
-        input_ids=ids, attention_mask=seen[:, None], position_ids=positions, use_cache=False
-    ).last_hidden_state
-    assert hidden is not None
+    out = cast("Any", model.model)(
+        input_ids=ids, attention_mask=seen[:, None], position_ids=positions, use_cache=False, output_hidden_states=True
+    )
+    marked = [(i * length + place, told) for i, r in enumerate(batch) for place, told in r.marks]
+    middle = out.hidden_states[PROBED].reshape(-1, WIDTH)[[place for place, _ in marked]]
+    told = torch.tensor([told for _, told in marked], dtype=torch.long)
+    probed = nn.functional.cross_entropy(probe(middle), told, reduction="none")
+    hidden = out.last_hidden_state
     asked = [(i * length + place, right) for i, r in enumerate(batch) for place, right in r.losses]
     places = torch.tensor([place for place, _ in asked])
     logs = model.lm_head(hidden.reshape(-1, hidden.shape[-1])[places]).float().log_softmax(-1)
+    counts = torch.tensor([len(right) for _, right in asked])
     target = torch.zeros_like(logs)
-    for i, (_, right) in enumerate(asked):
-        target[i, list(right)] = 1 / len(right)
+    target[torch.arange(len(asked)).repeat_interleave(counts), [token for _, right in asked for token in right]] = 1.0
+    target /= counts[:, None]
     hits = target.gather(1, logs.argmax(-1, keepdim=True))[:, 0] > 0
-    return -(target * logs).sum(-1), hits
+    return -(target * logs).sum(-1), hits, probed
 
 
 def train(
@@ -139,7 +158,8 @@ def train(
 ) -> None:
     """Trains in place. Ends after `recipe.steps`; `minutes` only shortens a run that is too slow, by following the
     schedule in time instead of in steps."""
-    decayed = [p for p in model.parameters() if p.ndim == 2]
+    probe = nn.Linear(WIDTH, len(_CLASSES))
+    decayed = [p for p in (*model.parameters(), *probe.parameters()) if p.ndim == 2]
     plain = [p for p in model.parameters() if p.ndim != 2]
     optimizer = torch.optim.AdamW(
         [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}],
@@ -148,7 +168,7 @@ def train(
     )
     model.train()
     begun = time.monotonic()
-    average, right = 0.0, 0.0
+    average, right, compared = 0.0, 0.0, 0.0
     for step, batch in enumerate(rows(tokenizer, worlds, recipe)):
         spent = (time.monotonic() - begun) / 60
         done = max(step / recipe.steps, spent / minutes)
@@ -161,15 +181,17 @@ def train(
         )
         for group in optimizer.param_groups:
             group["lr"] = rate
-        loss, hit = losses(model, batch)
+        loss, hit, probed = losses(model, batch, probe)
         mean = loss.mean()
         optimizer.zero_grad(set_to_none=True)
-        mean.backward()  # pyright: ignore[reportUnknownMemberType]
+        (mean + PROBE_WEIGHT * probed.sum() / max(1, len(probed))).backward()  # pyright: ignore[reportUnknownMemberType]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()  # pyright: ignore[reportUnknownMemberType]
         weight = max(0.02, 1 / (step + 1))
         average += weight * (mean.item() - average)
         right += weight * (hit.float().mean().item() - right)
+        compared += weight * (probed.mean().item() - compared) if len(probed) else 0.0
         if step % 100 == 99:
-            report(f"step {step + 1}  {spent:.1f} min  rate {rate:.1e}  loss {average:.4f}  top-1 {right:.4f}")
+            progress = f"step {step + 1}  {spent:.1f} min  rate {rate:.1e}"
+            report(f"{progress}  loss {average:.4f}  top-1 {right:.4f}  probe {compared:.4f}")
     model.eval()
