@@ -1,0 +1,7 @@
+"""pace report."""
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
