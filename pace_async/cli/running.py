@@ -96,7 +96,7 @@ def resume(
 ) -> None:
     """Go on exactly where the committed rows say.
 
-    With --candidates or another stop rule a finished run goes on, too.
+    With --candidates a finished run goes on, too.
 
     Example: pace resume circle_packing-1
     """
