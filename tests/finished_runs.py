@@ -40,8 +40,18 @@ def pace(*arguments: str, cwd: Path, **environment: str) -> subprocess.Completed
     )
 
 
-def make_run(folder: Path, candidates: int = 40) -> Path:
-    """A run of circle_packing that ended as it should, in `folder`."""
+_made: list[Path] = []
+
+
+def make_run(folder: Path) -> Path:
+    """A run of circle_packing that ended as it should, in `folder`; searched once in a process, then copied."""
+    if not _made:
+        _made.append(_search(folder, 40))
+        return folder
+    return Path(shutil.copytree(_made[0], folder))
+
+
+def _search(folder: Path, candidates: int) -> Path:
     config = settings(stop__candidates=candidates, search__threads=4, learner__group_size=4, learner__k=2)
 
     async def search() -> None:
