@@ -8,20 +8,23 @@ remedy. Not a proof: an evaluator can be cheated in ways that no list of program
 
 import ast
 import math
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pace_async.config import Evaluation as EvaluationSettings
 from pace_async.errors import CandidateFault, UsageError
 from pace_async.evaluate.base import Evaluation, Evaluator
-from pace_async.evaluate.process import open_evaluator
+from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.selfcheck import pick_tier
+from pace_async.evaluate.tiers import Tier
 from pace_async.implement.catalogue import Edit, apply_edit, load_catalogue
 from pace_async.reward import progress
 from pace_async.task import Task, better, load_task, split_block
 
-HANG_S = 4.0
+HANG_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +77,20 @@ async def examine(name: str, seed: int, say: Callable[[Check], None]) -> None:
         say(Check("loads", False, str(error), "mend the file that it names; docs/tasks.md has the fields"))
         return
     say(Check("loads", True, str(task.folder)))
-    await pick_tier(False)
+    tier = await pick_tier(False)
     try:
-        sound = await _answers(task, seed, say)
+        sound = await _answers(task, seed, tier, say)
     except UsageError as error:
         say(Check("evaluator loads", False, str(error), f"mend {task.spec.evaluator}"))
         return
     if sound:
-        say(await _hangs(task, seed))
+        say(await _hangs(task, seed, tier))
     say(_catalogue(task))
 
 
-async def _answers(task: Task, seed: int, say: Callable[[Check], None]) -> bool:
+async def _answers(task: Task, seed: int, tier: Tier, say: Callable[[Check], None]) -> bool:
     """Score the seed program twice, then the cheats; whether the seed program scores."""
-    async with _evaluator(task, seed, task.spec.timeout_s) as evaluator:
+    async with _evaluator(task, seed, tier, task.spec.timeout_s) as evaluator:
         first = await evaluator.evaluate(task.program, seed)
         say(_seed_program(task, first))
         if first.outcome != "ok" or first.score is None:
@@ -99,15 +102,19 @@ async def _answers(task: Task, seed: int, say: Callable[[Check], None]) -> bool:
     return True
 
 
-async def _hangs(task: Task, seed: int) -> Check:
-    async with _evaluator(task, seed, min(HANG_S, task.spec.timeout_s)) as evaluator:
+async def _hangs(task: Task, seed: int, tier: Tier) -> Check:
+    async with _evaluator(task, seed, tier, min(HANG_S, task.spec.timeout_s)) as evaluator:
         return await _cheat(task, _HANGS, evaluator, seed)
 
 
-def _evaluator(task: Task, seed: int, timeout_s: float) -> AbstractAsyncContextManager[Evaluator]:
+@asynccontextmanager
+async def _evaluator(task: Task, seed: int, tier: Tier, timeout_s: float) -> AsyncGenerator[Evaluator]:
     """The real evaluator, without a memo: a task that is not declared deterministic has none."""
     spec = task.spec.model_copy(update={"deterministic": False, "timeout_s": timeout_s})
-    return open_evaluator(replace(task, spec=spec), EvaluationSettings(seed=seed), None)
+    with tempfile.TemporaryDirectory(prefix="pace-") as folder:
+        log = Path(folder) / "scorer.log"
+        async with ProcessEvaluator(replace(task, spec=spec), EvaluationSettings(seed=seed), tier, log) as evaluator:
+            yield evaluator
 
 
 def _seed_program(task: Task, found: Evaluation) -> Check:
