@@ -9,7 +9,6 @@ from typing import Any, Literal, Self, cast
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails
 
 from pace_async.errors import UsageError
 
@@ -281,7 +280,7 @@ def _sentence(error: ValidationError) -> str:
     return _about(min(error.errors(), key=lambda found: found["type"] != "extra_forbidden"))
 
 
-def _about(found: ErrorDetails) -> str:
+def _about(found: Mapping[str, Any]) -> str:
     where = ".".join(str(part) for part in found["loc"])
     if found["type"] == "extra_forbidden":
         near = get_close_matches(where, [*Config.model_fields, *known_keys()], n=1, cutoff=0.5)
