@@ -202,6 +202,18 @@ def resolve(
         raise UsageError(_sentence(error)) from None
 
 
+def mistakes(file: Path) -> list[str]:
+    """What is wrong with a file of settings, one sentence for each mistake; empty if nothing. The environment is left
+    out."""
+    try:
+        Config.model_validate(_read(file))
+    except UsageError as error:
+        return [str(error)]
+    except ValidationError as error:
+        return [_about(found) for found in error.errors()]
+    return []
+
+
 def known_keys(model: type[BaseModel] = Config, prefix: str = "") -> list[str]:
     """Every dotted key, in the order of the file."""
     keys: list[str] = []
@@ -265,10 +277,13 @@ def _put(tree: dict[str, Any], dotted: str, value: object, what: str) -> None:
 
 
 def _sentence(error: ValidationError) -> str:
-    first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
-    where = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        near = get_close_matches(where, known_keys(), n=1, cutoff=0.5)
+    return _about(min(error.errors(), key=lambda found: found["type"] != "extra_forbidden"))
+
+
+def _about(found: Mapping[str, Any]) -> str:
+    where = ".".join(str(part) for part in found["loc"])
+    if found["type"] == "extra_forbidden":
+        near = get_close_matches(where, [*Config.model_fields, *known_keys()], n=1, cutoff=0.5)
         return f"Unknown setting {where!r}" + (f": did you mean {near[0]!r}?" if near else "; see `pace config show`.")
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {message} (got {first['input']!r})." if where else f"{message}."
+    message = found["msg"].removeprefix("Value error, ")
+    return f"{where}: {message} (got {found['input']!r})." if where else f"{message}."

@@ -31,3 +31,10 @@ if ! command -v bwrap >/dev/null; then
         echo "bubblewrap is not installed (apt install bubblewrap): candidates run in a lower sandbox tier, see 'pace doctor'"
     fi
 fi
+if [ "${1:-}" = dev ] && [ -z "${PACE_BROWSER:-}" ] && ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then
+    if as_root && install_debian --no-install-recommends chromium 2>/dev/null; then
+        echo "installed chromium: a test opens the report in it"
+    else
+        echo "no browser: the test that opens the report in one is skipped (apt install chromium)"
+    fi
+fi

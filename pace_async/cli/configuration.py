@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from pace_async.cli.options import overrides_of
-from pace_async.cli.output import JSON_OPTION, print_json
+from pace_async.cli.output import JSON_OPTION, print_json, shown
 
 app = typer.Typer(help="The resolved configuration.", no_args_is_help=True)
 
@@ -32,3 +32,39 @@ def show(
         print_json(resolved.model_dump(mode="json"))
     else:
         typer.echo(dump(resolved), nl=False)
+
+
+@app.command("validate")
+def validate(
+    file: Path = typer.Argument(..., help="YAML file of settings.", metavar="FILE"),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Look a file of settings over: one sentence for each mistake, and exit code 2 if there is one.
+
+    Example: pace config validate run.yaml
+    """
+    from pace_async.config import mistakes
+
+    found = mistakes(file)
+    if as_json:
+        print_json({"valid": not found, "mistakes": found})
+    else:
+        for line in found:
+            typer.echo(f"pace: {shown(line)}", err=True)
+        if not found:
+            typer.echo(f"{file} is valid")
+    if found:
+        raise typer.Exit(2)
+
+
+@app.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of a file of settings, for editors and other programs.
+
+    Example: pace config schema
+    """
+    import json
+
+    from pace_async.config import Config
+
+    typer.echo(json.dumps(Config.model_json_schema(), indent=2))

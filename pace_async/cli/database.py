@@ -1,8 +1,10 @@
 """pace db: the population database."""
 
+from pathlib import Path
+
 import typer
 
-from pace_async.cli.output import JSON_OPTION, print_json, print_table
+from pace_async.cli.output import JSON_OPTION, print_json, print_table, shown
 
 app = typer.Typer(help="The population database of a run.", no_args_is_help=True)
 
@@ -36,9 +38,44 @@ def sql(
         print_table(rows)
 
 
+@app.command("shell")
+def shell(
+    run: str = _RUN,
+    write: bool = typer.Option(False, "--write", help="Allow changes; refused while the run is going on."),
+    built_in: bool = typer.Option(False, "--built-in", help="Use pace's own small prompt even where sqlite3 is there."),
+) -> None:
+    """Open the population at a prompt: sqlite3 where it is installed, else a small one. Read-only unless --write.
+
+    Example: pace db shell circle_packing-1
+    """
+    import shutil
+    import subprocess
+    from contextlib import ExitStack
+
+    from pace_async.population.connect import refuse_unless_sound
+    from pace_async.population.lock import RunLock
+    from pace_async.runtime.places import find_places
+
+    places = find_places(run)
+    refuse_unless_sound(places.database)
+    sqlite = None if built_in else shutil.which("sqlite3")
+    with ExitStack() as stack:
+        if write:
+            stack.enter_context(RunLock(places.folder))
+        if sqlite is None:
+            from pace_async.cli.shell import built_in as prompt
+
+            prompt(places.database, write=write)
+            return
+        mode = ["-cmd", "PRAGMA foreign_keys=ON"] if write else ["-readonly"]
+        done = subprocess.run([sqlite, *mode, str(places.database.absolute())], check=False)
+    if done.returncode:
+        raise typer.Exit(1)
+
+
 @app.command("check")
 def check(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
-    """Look for damage: the database's own check, and rows that refer to nothing.
+    """Whether the population is sound: the file, references, the conservation line, staleness, versions, candidates.
 
     Example: pace db check circle_packing-1
     """
@@ -46,13 +83,39 @@ def check(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
     from pace_async.runtime.places import find_places
 
     with open_readonly(find_places(run).database) as reader:
-        found = reader.check()
+        found = reader.audit()
+    sound = all(one.ok for one in found)
     if as_json:
-        print_json({"sound": not found, "damage": list(found)})
+        checks = [{"check": one.name, "ok": one.ok, "found": one.found, "wrong": list(one.wrong)} for one in found]
+        print_json({"sound": sound, "damage": [line for one in found for line in one.wrong], "checks": checks})
     else:
-        typer.echo("\n".join(found) if found else "sound")
-    if found:
+        print_table([{"check": one.name, "ok": "yes" if one.ok else "NO", "found": one.found} for one in found])
+        for line in (line for one in found for line in one.wrong):
+            typer.echo(f"wrong: {shown(line)}")
+        typer.echo("sound" if sound else "not sound: restore it from a backup, or `pace db sql` shows the rows named")
+    if not sound:
         raise typer.Exit(1)
+
+
+@app.command("backup")
+def backup(
+    run: str = _RUN,
+    file: Path = typer.Argument(..., help="The copy to make.", metavar="FILE"),
+    force: bool = typer.Option(False, "--force", help="Write over a file that is there already."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Copy the population to one file, also while the run goes on, and check the copy.
+
+    Example: pace db backup circle_packing-1 copy.db
+    """
+    from pace_async.population.backup import back_up
+    from pace_async.runtime.places import find_places
+
+    size = back_up(find_places(run).database, file, force=force)
+    if as_json:
+        print_json({"path": str(file), "bytes": size})
+    else:
+        typer.echo(f"{file}: {size:,} bytes, checked")
 
 
 @app.command("upgrade")

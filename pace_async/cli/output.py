@@ -1,8 +1,11 @@
 """How commands print: JSON for programs, aligned plain lines for people."""
 
 import json
+import os
+import re
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 
@@ -10,9 +13,24 @@ JSON_OPTION = typer.Option(False, "--json", help="Print JSON for programs.")
 RUN_ARGUMENT = typer.Argument(None, help="Run folder or its name under ./runs; by default the latest.", metavar="RUN")
 
 
+_ODD = re.compile(r"[^\x20-\x7e\n]")
+
+
 def print_json(value: object) -> None:
     """One JSON document."""
-    typer.echo(json.dumps(value, ensure_ascii=False, default=str, allow_nan=False))
+    typer.echo(json_text(value))
+
+
+def json_text(value: object) -> str:
+    """JSON in which every character that a terminal would not simply show is written as an escape."""
+    text = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
+    return _ODD.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
+
+
+def colours(stream: TextIO | None = None) -> bool:
+    """Whether what is printed may be coloured: a terminal that shows colours, and a person who wants them."""
+    to = stream or sys.stdout
+    return to.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def print_fields(values: Mapping[str, object]) -> None:

@@ -45,9 +45,11 @@ def run(
 ) -> None:
     """Search, and learn while searching.
 
-    Example: pace run circle_packing --async --max-staleness 2 --candidates 160
+    Example: pace run circle_packing --async --max-staleness 2 --candidates 16
+
+    Example: pace run --sync --candidates 160 --dry-run
     """
-    from pace_async.config import dump, resolve
+    from pace_async.config import resolve
 
     flags: dict[str, object] = {
         "task": task,
@@ -73,7 +75,9 @@ def run(
     overrides = {key: None if value is _NO_LIMIT else value for key, value in overrides.items()}
     resolved = resolve(config, overrides)
     if dry_run:
-        typer.echo(dump(resolved), nl=False)
+        from pace_async.cli.plan import plan
+
+        typer.echo(plan(resolved, run_dir), nl=False)
         return
     from pace_async.runtime.launch import start
 
@@ -92,7 +96,9 @@ def resume(
 ) -> None:
     """Go on exactly where the committed rows say.
 
-    Example: pace resume circle_packing-1 --candidates 320
+    With --candidates a finished run goes on, too.
+
+    Example: pace resume circle_packing-1
     """
     from pace_async.runtime.launch import go_on
 

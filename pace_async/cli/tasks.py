@@ -1,8 +1,10 @@
-"""pace task: the tasks there are."""
+"""pace task: list, make and check tasks."""
+
+from pathlib import Path
 
 import typer
 
-from pace_async.cli.output import JSON_OPTION, print_json, print_table
+from pace_async.cli.output import JSON_OPTION, print_json, print_table, shown
 
 app = typer.Typer(help="Tasks: what can be searched for.", no_args_is_help=True)
 
@@ -37,3 +39,58 @@ def list_tasks(as_json: bool = JSON_OPTION) -> None:
         print_json(rows)
     else:
         print_table(rows)
+
+
+@app.command("init")
+def init(
+    name: str = typer.Argument(..., help="Name of the new task.", metavar="NAME"),
+    folder: Path | None = typer.Option(None, "--folder", help="Folder to make [default: ./NAME].", metavar="DIR"),
+) -> None:
+    """Make a small working task to be edited: evaluator, seed program, description, catalogue.
+
+    Example: pace task init my_new_task
+    """
+    from pace_async.runtime.new_task import make_task
+
+    target = folder or Path(name)
+    make_task(name, target)
+    where = f"./{target}" if not target.is_absolute() else str(target)
+    typer.echo(f"{target} holds a working task; read {target}/README.md, then:")
+    for line in (f"pace task check {where}", f"pace run {where} --candidates 16"):
+        typer.echo(f"    {line}")
+
+
+@app.command("check")
+def check(
+    task: str = typer.Argument(..., help="Task name or folder.", metavar="TASK"),
+    seed: int = typer.Option(0, "--seed", help="Seed of the hidden instances."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Whether a task is sound, before anything is spent on it: files, seed program, bounds, evaluator, catalogue.
+
+    Exit code 2 if a check fails.
+
+    Example: pace task check my_task
+    """
+    import anyio
+
+    from pace_async.runtime.soundness import Check, examine
+
+    found: list[Check] = []
+
+    def say(one: Check) -> None:
+        found.append(one)
+        if not as_json:
+            typer.echo(f"{'pass' if one.ok else 'FAIL'}  {one.name}: {shown(one.found)}")
+            if one.remedy:
+                typer.echo(f"      {shown(one.remedy)}")
+
+    anyio.run(examine, task, seed, say)
+    failed = sum(not one.ok for one in found)
+    if as_json:
+        checks = [{"check": one.name, "ok": one.ok, "found": one.found, "remedy": one.remedy} for one in found]
+        print_json({"sound": failed == 0, "checks": checks})
+    else:
+        typer.echo(f"{failed} of {len(found)} checks failed" if failed else f"sound: {len(found)} checks passed")
+    if failed:
+        raise typer.Exit(2)

@@ -4,7 +4,7 @@ Invariant: it never creates or changes the file, and whatever is wrong with it i
 asynchronous: commands use it, and it loads no event loop.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,8 @@ from sqlalchemy.exc import DatabaseError, DBAPIError
 
 from pace_async.errors import UsageError
 from pace_async.events import RunHeader
-from pace_async.population import questions
+from pace_async.population import questions, stream
+from pace_async.population.audit import Check, audit
 from pace_async.population.connect import damage, dangling, engine, locate, refuse_unless_sound
 from pace_async.population.load import find_run, header_of, load_record
 from pace_async.population.models import Run
@@ -94,6 +95,21 @@ class Reader:
         rows that refer to nothing. Empty when sound."""
         with self._open() as connection:
             return tuple(damage(connection) or dangling(connection))
+
+    def audit(self) -> tuple[Check, ...]:
+        """See `audit`: every promise of the file and of the runs in it."""
+        with self._open() as connection:
+            return tuple(audit(connection))
+
+    def stream(self, kind: stream.Kind, run: str | None = None) -> Iterator[dict[str, Any]]:
+        """See `stream.stream`: rows as they are read, of one moment of the run."""
+        with self._open() as connection:
+            yield from stream.stream(connection, find_run(connection, run), kind)
+
+    def programs(self, run: str | None = None) -> Iterator[dict[str, Any]]:
+        """See `stream.programs`."""
+        with self._open() as connection:
+            yield from stream.programs(connection, find_run(connection, run))
 
     @contextmanager
     def _open(self) -> Generator[Connection]:

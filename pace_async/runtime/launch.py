@@ -34,10 +34,16 @@ EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
 
 def start(config: Config, run_dir: Path | None, display: DisplayKind) -> int:
     """Begin a run and drive it to its end; the exit code. Raises PaceError."""
+    task, places = prepare(config, run_dir)
+    return anyio.run(_start, config, task, places, display)
+
+
+def prepare(config: Config, run_dir: Path | None) -> tuple[Task, Places]:
+    """The task and the folder of a run that could begin: everything is refused here that can be without running
+    anything. Writes nothing."""
     task = load_task(config.task)
     _refuse_unknown_stages(config, task)
-    places = new_places(task.name, run_dir)
-    return anyio.run(_start, config, task, places, display)
+    return task, new_places(task.name, run_dir)
 
 
 def go_on(run: str | None, changes: Mapping[str, object], display: DisplayKind) -> int:

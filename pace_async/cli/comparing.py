@@ -1,0 +1,87 @@
+"""pace diff: how two candidates' programs differ."""
+
+from typing import Any
+
+import typer
+
+from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, colours, print_json
+
+_WHICH = "a candidate number, seed or best"
+_COLOURS = {"file": {"bold": True}, "hunk": {"fg": "cyan"}, "removed": {"fg": "red"}, "added": {"fg": "green"}}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("diff")(diff)
+
+
+def diff(
+    run: str | None = RUN_ARGUMENT,
+    a: str = typer.Argument("seed", help=f"From: {_WHICH}, or parent: that of B.", metavar="[A]"),
+    b: str = typer.Argument("best", help=f"To: {_WHICH}.", metavar="[B]"),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """How the program of candidate B differs from that of candidate A: by default, the best from the seed program.
+
+    Example: pace diff circle_packing-1
+
+    Example: pace diff circle_packing-1 parent best
+    """
+    from pace_async.population.reader import open_readonly
+    from pace_async.report.difference import counted, difference
+    from pace_async.runtime.places import find_places
+
+    with open_readonly(find_places(run).database) as reader:
+        second = _candidate(reader, b)
+        first = _parent(reader, second) if a == "parent" else _candidate(reader, a)
+    lines = difference(_program(first), _program(second), _title(first), _title(second))
+    added, removed = counted(lines)
+    if as_json:
+        text = "".join(f"{line.text}\n" for line in lines)
+        print_json({"a": _side(first), "b": _side(second), "added": added, "removed": removed, "diff": text})
+        return
+    if not lines:
+        typer.echo(f"{_title(first)} and {_title(second)} are the same program")
+    coloured = colours()
+    for line in lines:
+        style: dict[str, Any] = _COLOURS.get(line.kind, {}) if coloured else {}
+        typer.echo(typer.style(line.text, **style) if style else line.text, color=coloured)
+
+
+def _candidate(reader: Any, which: str) -> dict[str, Any]:
+    from pace_async.errors import UsageError
+
+    if which == "best":
+        return reader.best()
+    if which == "seed":
+        return reader.show(0)
+    if not which.isdecimal():
+        raise UsageError(f"{which!r} is no candidate: give {_WHICH}.")
+    return reader.show(int(which))
+
+
+def _parent(reader: Any, candidate: dict[str, Any]) -> dict[str, Any]:
+    from pace_async.errors import UsageError
+
+    if candidate["parent"] is None:
+        raise UsageError(f"Candidate {candidate['candidate']} has no parent: it is the task's own program.")
+    return reader.show(candidate["parent"])
+
+
+def _program(candidate: dict[str, Any]) -> str:
+    from pace_async.errors import UsageError
+
+    if candidate["program"] is None:
+        raise UsageError(
+            f"Candidate {candidate['candidate']} has no program ({candidate['outcome']}): `pace show` says why."
+        )
+    return candidate["program"]
+
+
+def _title(candidate: dict[str, Any]) -> str:
+    name = "seed program" if candidate["candidate"] == 0 else f"candidate {candidate['candidate']}"
+    return f"{name} ({candidate['outcome'] if candidate['score'] is None else format(candidate['score'], '.10g')})"
+
+
+def _side(candidate: dict[str, Any]) -> dict[str, Any]:
+    return {name: candidate[name] for name in ("candidate", "score", "outcome")}

@@ -1,0 +1,58 @@
+"""pace export: a run's rows for other programs."""
+
+from pathlib import Path
+from typing import Literal
+
+import typer
+
+from pace_async.cli.output import RUN_ARGUMENT
+
+What = Literal["candidates", "rollouts", "ideas", "updates", "programs"]
+Format = Literal["csv", "jsonl"]
+_WHAT = typer.Option("candidates", "--what", help="One row for each of these; programs are files in a folder.")
+_FORMAT = typer.Option("csv", "--format", help="Of the rows.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("export")(export)
+
+
+def export(
+    run: str | None = RUN_ARGUMENT,
+    what: What = _WHAT,
+    form: Format = _FORMAT,
+    output: Path | None = typer.Option(
+        None,
+        "-o",
+        "--output",
+        help="File to write, or the folder of programs [default: standard output].",
+        metavar="FILE",
+    ),
+    force: bool = typer.Option(False, "--force", help="Write over what is there already."),
+) -> None:
+    """Write a run's rows as CSV or JSON lines, or its programs as files.
+
+    Example: pace export circle_packing-1 --what updates
+
+    Example: pace export circle_packing-1 --format jsonl -o candidates.jsonl
+
+    Example: pace export circle_packing-1 --what programs -o programs
+    """
+    from pace_async.errors import UsageError
+    from pace_async.population.reader import open_readonly
+    from pace_async.report import rows
+    from pace_async.runtime.places import find_places
+
+    places = find_places(run)
+    with open_readonly(places.database) as reader:
+        if what == "programs":
+            if output is None:
+                raise UsageError("Programs are files: name their folder, as in `-o programs`.")
+            number = rows.write_programs(reader.programs(), output, force=force)
+        elif output is None:
+            rows.print_rows(reader.stream(what), form)
+            return
+        else:
+            number = rows.write_rows(reader.stream(what), form, output, force=force)
+    typer.echo(f"{number} {what} in {output}", err=True)

@@ -1,0 +1,49 @@
+"""pace report: a run as one HTML file."""
+
+from pathlib import Path
+
+import typer
+
+from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("report")(report)
+
+
+def report(
+    run: str | None = RUN_ARGUMENT,
+    output: Path | None = typer.Option(
+        None, "-o", "--output", help="File to write [default: report.html in the run's folder].", metavar="FILE"
+    ),
+    show: bool = typer.Option(False, "--open", help="Open it in the browser."),
+    force: bool = typer.Option(False, "--force", help="Write over a file that is no report."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Write a run as one HTML file: curve, lineage, staleness, learner, spend, faults, the best program's diff.
+
+    It needs no network and runs no script; send it to anybody.
+
+    Example: pace report circle_packing-1 -o report.html
+    """
+    from pace_async.errors import UsageError
+    from pace_async.population.reader import open_readonly
+    from pace_async.report.facts import gather
+    from pace_async.report.write import write_page
+    from pace_async.runtime.places import find_places
+
+    places = find_places(run)
+    target = output or places.folder / "report.html"
+    with open_readonly(places.database) as reader:
+        facts = gather(reader)
+    write_page(facts, target, force=force)
+    if as_json:
+        print_json({"path": str(target), "bytes": target.stat().st_size})
+    else:
+        typer.echo(f"{target}: open it in a browser")
+    if show:
+        import webbrowser
+
+        if not webbrowser.open(target.absolute().as_uri()):
+            raise UsageError(f"No browser could be started: open {target} yourself.")

@@ -1,0 +1,87 @@
+"""A small SQL prompt for machines without sqlite3's own: statements end with a semicolon.
+
+Read-only unless it was opened for writing; the database holds that, not this prompt. Not an editor: sqlite3 is better.
+"""
+
+import re
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import typer
+
+from pace_async.cli.output import print_table
+
+HELP = """\
+SELECT ... ;      ask; a statement ends with a semicolon
+.tables           tables and views
+.schema NAME      how one of them was made
+.quit             leave (so does Ctrl-D)"""
+
+
+def built_in(path: Path, *, write: bool) -> None:
+    """Read statements from standard input until it ends."""
+    mode = "rw" if write else "ro"
+    connection = sqlite3.connect(f"file:{quote(str(path))}?mode={mode}", uri=True, isolation_level=None, timeout=60)
+    if write:
+        connection.execute("PRAGMA foreign_keys=ON")
+    try:
+        for statement in _statements(input if sys.stdin.isatty() else _piped):
+            if statement in (".quit", ".exit"):
+                return
+            try:
+                _answer(connection, statement)
+            except sqlite3.Error as error:
+                typer.echo(f"error: {error}", err=True)
+    finally:
+        connection.close()
+
+
+def _answer(connection: sqlite3.Connection, statement: str) -> None:
+    if statement == ".help":
+        typer.echo(HELP)
+    elif statement == ".tables":
+        rows = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
+        typer.echo("\n".join(row[0] for row in rows))
+    elif statement.startswith(".schema"):
+        name = statement.removeprefix(".schema").strip()
+        rows = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (name,))
+        typer.echo("\n".join(row[0] for row in rows) or f"there is no {name or 'name'}; .tables lists what there is")
+    elif statement.startswith("."):
+        typer.echo(HELP)
+    else:
+        cursor = connection.execute(statement)
+        if cursor.description is not None:
+            columns = [column[0] for column in cursor.description]
+            print_table([dict(zip(columns, row, strict=True)) for row in cursor])
+
+
+def _statements(read: Callable[[str], str]) -> Iterator[str]:
+    """Whole statements, or one line that begins with a dot."""
+    pending = ""
+    while True:
+        try:
+            line = read("pace> " if not pending else "  ..> ")
+        except (EOFError, KeyboardInterrupt):
+            if pending.strip():
+                yield pending
+            return
+        if not pending and line.strip().startswith("."):
+            yield line.strip()
+            continue
+        for piece in re.findall(r"[^;]*;|[^;]+", line + "\n"):
+            pending += piece
+            if not pending.strip():
+                pending = ""
+            elif piece.endswith(";") and sqlite3.complete_statement(pending):
+                yield pending.strip()
+                pending = ""
+
+
+def _piped(prompt: str) -> str:
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.rstrip("\n")

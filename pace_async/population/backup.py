@@ -1,0 +1,66 @@
+"""A copy of a population, taken while the run goes on.
+
+SQLite's online backup gives one moment of the database, readers and the writer undisturbed. Invariant: under the name
+asked for stands either what stood there before or a whole copy that has passed the database's own check.
+"""
+
+import os
+import sqlite3
+from pathlib import Path
+from urllib.parse import quote
+
+from pace_async.errors import UsageError
+from pace_async.population.connect import BUSY_TIMEOUT_S, locate, refuse_unless_sound
+
+
+def back_up(where: str | Path, target: Path, *, force: bool = False) -> int:
+    """Copy the population to `target`, one file without a log; the bytes written. Raises UsageError where `target` is
+    there already (unless `force`), cannot be written, or the copy does not pass its check."""
+    source = locate(where)
+    refuse_unless_sound(source)
+    if target.is_dir():
+        raise UsageError(f"{target} is a folder: name the file of the backup.")
+    if target.exists() and target.samefile(source):
+        raise UsageError(f"{target} is the population itself: name another file.")
+    if target.exists() and not force:
+        raise UsageError(f"{target} is there already: name another file, or add --force.")
+    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        _copy(source, draft)
+        size = draft.stat().st_size
+        _settle(draft, target)
+    except sqlite3.Error as error:
+        raise UsageError(f"{source} could not be copied to {target}: {error}.") from None
+    except OSError as error:
+        raise UsageError(f"Cannot write {target}: {error.strerror}.") from None
+    finally:
+        draft.unlink(missing_ok=True)
+    return size
+
+
+def _copy(source: Path, draft: Path) -> None:
+    if not draft.parent.is_dir():
+        raise UsageError(f"Cannot write {draft.parent}: there is no such folder.")
+    reader = sqlite3.connect(f"file:{quote(str(source))}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)
+    writer = sqlite3.connect(draft, isolation_level=None)
+    try:
+        reader.backup(writer)
+        writer.execute("PRAGMA journal_mode=DELETE")
+        found = [row[0] for row in writer.execute("PRAGMA integrity_check")]
+    finally:
+        writer.close()
+        reader.close()
+    if found != ["ok"]:
+        raise UsageError(f"The copy of {source} does not pass its check ({found[0]}): see `pace db check`.")
+
+
+def _settle(draft: Path, target: Path) -> None:
+    """Put the copy on the disk, then under its name."""
+    with draft.open("rb") as stream:
+        os.fsync(stream.fileno())
+    draft.replace(target)
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

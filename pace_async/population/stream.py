@@ -1,0 +1,86 @@
+"""The rows that `pace export` writes: one statement for each kind, read a few hundred rows at a time.
+
+Invariant: rows come in a fixed order, one of them stands for one candidate, rollout, idea or update, and whatever the
+length of the run only `BATCH` rows are held. Nothing here writes.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from sqlalchemy import Connection, text
+
+BATCH = 500
+Kind = Literal["candidates", "rollouts", "ideas", "updates"]
+
+_COST = """COALESCE((SELECT SUM(p.cost_usd) FROM implementer_calls p
+                 WHERE p.run_id = {row}.run_id AND p.lease = {row}.lease), 0.0) AS cost_usd"""
+
+_STATEMENTS: Mapping[Kind, str] = {
+    "candidates": f"""
+SELECT c.candidate, c.island, c.parent, c.outcome, c.score, c.reward, c.mechanism, i.description AS idea,
+       e.description AS experiment, c.detail, c.seconds, c.memoised, l.oldest_version AS policy_version, l.staleness,
+       {_COST.format(row="c")}, c.metrics, c.program_hash, c.at
+FROM candidates c
+LEFT JOIN leases l ON l.run_id = c.run_id AND l.lease = c.lease
+LEFT JOIN experiments e ON e.run_id = c.run_id AND e.lease = c.lease
+LEFT JOIN ideas i ON i.run_id = e.run_id AND i.island = e.island AND i.idea = e.idea
+WHERE c.run_id = :run_id ORDER BY c.candidate""",
+    "rollouts": f"""
+SELECT l.lease, l.island, l.stage, l.state, l.reason, l.admitted_version, l.deadline, l.oldest_version,
+       l.group_number, l.staleness, c.reward, l.group_reward, l.advantage, l.trained_by,
+       (SELECT COUNT(*) FROM advisor_calls a WHERE a.run_id = l.run_id AND a.lease = l.lease) AS advisor_calls,
+       (SELECT SUM(a.prompt_tokens) FROM advisor_calls a WHERE a.run_id = l.run_id AND a.lease = l.lease)
+           AS prompt_tokens,
+       (SELECT SUM(a.completion_tokens) FROM advisor_calls a WHERE a.run_id = l.run_id AND a.lease = l.lease)
+           AS completion_tokens,
+       (SELECT a.text FROM advisor_calls a WHERE a.run_id = l.run_id AND a.lease = l.lease AND a.purpose = 'propose'
+        ORDER BY a.ordinal LIMIT 1) AS proposed,
+       (SELECT a.text FROM advisor_calls a WHERE a.run_id = l.run_id AND a.lease = l.lease AND a.purpose = 'assess'
+        ORDER BY a.ordinal LIMIT 1) AS assessed,
+       (SELECT a.text FROM advisor_calls a WHERE a.run_id = l.run_id AND a.lease = l.lease AND a.purpose = 'select'
+        ORDER BY a.ordinal LIMIT 1) AS selected,
+       {_COST.format(row="l")}, l.opened_at, l.closed_at
+FROM leases l
+LEFT JOIN candidates c ON c.run_id = l.run_id AND c.lease = l.lease
+WHERE l.run_id = :run_id ORDER BY l.lease""",
+    "ideas": """
+SELECT i.island, i.idea, i.description, i.lease AS proposed_by,
+       (SELECT COUNT(*) FROM proposals p WHERE p.run_id = i.run_id AND p.island = i.island AND p.idea = i.idea)
+           AS proposals,
+       (SELECT COUNT(*) FROM experiments e WHERE e.run_id = i.run_id AND e.island = i.island AND e.idea = i.idea)
+           AS experiments,
+       (SELECT c.score FROM experiments e JOIN candidates c ON c.run_id = e.run_id AND c.lease = e.lease
+        WHERE e.run_id = i.run_id AND e.island = i.island AND e.idea = i.idea AND c.merit IS NOT NULL
+        ORDER BY c.merit DESC, c.candidate LIMIT 1) AS best_score
+FROM ideas i WHERE i.run_id = :run_id ORDER BY i.island, i.idea""",
+    "updates": """
+SELECT g.group_number, g.update_number, g.state, g.reason, g.alpha,
+       (SELECT COUNT(*) FROM leases l WHERE l.run_id = g.run_id AND l.group_number = g.group_number) AS rollouts,
+       (SELECT AVG(l.group_reward) FROM leases l WHERE l.run_id = g.run_id AND l.group_number = g.group_number)
+           AS mean_reward,
+       (SELECT MAX(l.staleness) FROM leases l WHERE l.run_id = g.run_id AND l.group_number = g.group_number)
+           AS max_staleness,
+       g.loss, g.entropy, g.grad_norm, g.clip_fraction, g.ess, g.k3, g.mean_ratio, g.seconds, v.version,
+       v.published_at, v.paused_seconds, g.metrics, g.digest, g.shipped_at, g.ended_at
+FROM groups g LEFT JOIN versions v ON v.run_id = g.run_id AND v.group_number = g.group_number
+WHERE g.run_id = :run_id ORDER BY g.group_number""",
+}
+_PROGRAMS = """
+SELECT candidate, score, outcome, program FROM candidates
+WHERE run_id = :run_id AND program IS NOT NULL ORDER BY candidate"""
+
+
+def stream(connection: Connection, run_id: int, kind: Kind) -> Iterator[dict[str, Any]]:
+    """Rows of one kind, column name to value, as they are read."""
+    return _rows(connection, _STATEMENTS[kind], run_id)
+
+
+def programs(connection: Connection, run_id: int) -> Iterator[dict[str, Any]]:
+    """candidate, score, outcome, program of every candidate that has a program."""
+    return _rows(connection, _PROGRAMS, run_id)
+
+
+def _rows(connection: Connection, statement: str, run_id: int) -> Iterator[dict[str, Any]]:
+    found = connection.execution_options(yield_per=BATCH).execute(text(statement), {"run_id": run_id})
+    for row in found.mappings():
+        yield {str(key): value for key, value in row.items()}

@@ -1,0 +1,46 @@
+"""HTML and SVG text from values: the one place where a candidate's text becomes markup.
+
+Invariant: `text` and `tag` escape whatever they are given, so that no value can open an element, end an attribute or
+run; only what these functions themselves returned (`Markup`) is put in unescaped.
+"""
+
+import html
+from collections.abc import Iterable
+
+from pace_async.report.visible import visible
+
+
+class Markup(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+Content = str | float | int | None
+
+
+def text(value: Content) -> Markup:
+    """A value as text of a page, characters that could reorder it written out."""
+    if isinstance(value, Markup):
+        return value
+    return Markup(html.escape(visible("" if value is None else str(value), keep="\n\t"), quote=True))
+
+
+def tag(name: str, *content: Content, **attributes: Content) -> Markup:
+    """An element. `class_` stands for class, an underscore for a hyphen; an attribute that is None is left out, and a
+    number is written short."""
+    listed = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{text(_short(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return Markup(f"<{name}{listed}>{joined(content)}</{name}>")
+
+
+def joined(parts: Iterable[Content]) -> Markup:
+    """Parts one after the other."""
+    return Markup("".join(text(part) for part in parts))
+
+
+def _short(value: Content) -> Content:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value

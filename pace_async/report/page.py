@@ -1,0 +1,196 @@
+"""The report of a run: one HTML file that needs nothing else and runs nothing.
+
+Invariant: the page has no script, asks for nothing from anywhere, and its Content-Security-Policy forbids both, so that
+a candidate's text is text, whatever it holds (`markup` escapes it besides). It reads well in light and in dark.
+"""
+
+import base64
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+
+from pace_async.observe import words
+from pace_async.report import learning, progress
+from pace_async.report.difference import counted, difference
+from pace_async.report.facts import Facts
+from pace_async.report.markup import Content, Markup, joined, tag
+from pace_async.report.tree import tree
+
+MARK = "<!doctype html>\n<!-- pace report -->\n"
+_NUMBERS = ("calls", "tokens in", "tokens out", "seconds", "USD", "times", "candidates", "score")
+
+
+def page(facts: Facts) -> str:
+    """The whole file as text."""
+    style = files("pace_async.report").joinpath("style.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    head = (
+        f'<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+    )
+    title = tag("title", f"{facts.header.name}: a run of {facts.header.task}")
+    body = Markup("".join(f"{section}\n" for section in _sections(facts)))
+    html = f'<html lang="en">\n<head>\n{head}{title}\n<style>{style}</style>\n</head>\n<body>\n{body}</body>\n</html>\n'
+    return MARK + html
+
+
+def _sections(facts: Facts) -> list[Markup]:
+    return [
+        *_top(facts),
+        tag("h2", "Best score so far"),
+        _curve(facts),
+        tag("h2", "How the best program came to be"),
+        _lineage(facts),
+        tag("h2", "Tree of lineage"),
+        *_tree(facts),
+        tag("h2", "Learning"),
+        _learning(facts),
+        tag("h2", "Outcomes, faults and spend"),
+        tag("div", _outcomes(facts), _faults(facts), class_="pair"),
+        _spend(facts),
+        tag("h2", "The best program against the seed program"),
+        _difference(facts),
+        _foot(facts),
+    ]
+
+
+def _top(facts: Facts) -> list[Markup]:
+    header, status = facts.header, facts.status
+    why = words.reason(status["state"], status["reason"] or "")
+    state = words.STATES.get(status["state"], status["state"]) + (f": {why}" if why else "")
+    seed = next((row["score"] for row in facts.candidates if row["candidate"] == 0), None)
+    best = status["best_score"]
+    tiles = [
+        ("–" if best is None else words.score(best), f"best score ({header.direction}d)"),
+        ("–" if seed is None else words.score(seed), "seed program"),
+        (f"{status['candidates']:,}", "candidates"),
+        (f"{status['groups_trained']} + {status['groups_skipped']}", "groups trained + skipped"),
+        (f"{status['max_trained_staleness']} of {header.max_staleness}", "worst staleness, bound"),
+        (words.usd(status["spend_usd"]), "spent"),
+        (words.duration((facts.last or facts.began) - facts.began), "from start to last candidate"),
+    ]
+    shown = [tag("div", tag("b", value), tag("span", name), class_="tile") for value, name in tiles]
+    models = f"advisor {header.advisor} on {header.engine}, implementer {header.implementer}, sandbox {header.sandbox}"
+    setting = (
+        f"objective {header.objective}, {header.threads} threads, groups of {header.group_size}, seed {header.seed}"
+    )
+    return [
+        tag("h1", header.name),
+        tag("p", f"{header.task} · {state} · {models} · {setting}", class_="sub"),
+        tag("div", *shown, class_="tiles"),
+    ]
+
+
+def _curve(facts: Facts) -> Markup:
+    picture, beyond = progress.curve(facts)
+    notes = [
+        "Dots: scores. Red ticks: candidates without one. Rings: the best program and its ancestors.",
+        f"{words.count(beyond, 'score')} far worse than the rest on the edge." if beyond else "",
+        "Hover over a mark for what was tried.",
+    ]
+    return _card(picture, tag("p", " ".join(note for note in notes if note), class_="sub"))
+
+
+def _lineage(facts: Facts) -> Markup:
+    rows = [
+        {
+            "candidate": "seed" if row["candidate"] == 0 else f"#{row['candidate']}",
+            "score": "–" if row["score"] is None else words.score(row["score"]),
+            "island": row["island"],
+            "idea": row["idea"],
+            "experiment": row["experiment"],
+        }
+        for row in facts.lineage
+    ]
+    return _card(_table(rows, "Nothing has a score yet."))
+
+
+def _tree(facts: Facts) -> list[Markup]:
+    if not facts.lineage:
+        return [_card(tag("p", "Nothing has a score yet.", class_="sub"))]
+    picture, caption = tree(facts)
+    return [tag("p", caption, class_="sub"), tag("div", picture, class_="card wide")]
+
+
+def _learning(facts: Facts) -> Markup:
+    if not facts.groups:
+        return _card(tag("p", "No group has been trained.", class_="sub"))
+    drawn = [("Staleness of what was trained, in updates; the line is the bound", learning.staleness(facts))]
+    cards = [_card(tag("h3", title), picture) for title, picture in [*drawn, *learning.panels(facts)]]
+    skipped = facts.status["groups_skipped"]
+    note = f"Red ticks: {words.count(skipped, 'group')} skipped, in which nothing was learned." if skipped else ""
+    return joined([tag("p", note, class_="sub") if note else Markup(), tag("div", *cards, class_="pair")])
+
+
+def _outcomes(facts: Facts) -> Markup:
+    counts = Counter(row["outcome"] for row in facts.candidates if row["candidate"] > 0)
+    rows = [{"outcome": words.OUTCOMES.get(name, name), "candidates": number} for name, number in counts.most_common()]
+    return _card(tag("h3", "What became of candidates"), _table(rows, "No candidate is complete yet."))
+
+
+def _faults(facts: Facts) -> Markup:
+    rows = [
+        {"where": row["stage"], "kind": row["kind"], "times": row["times"], "the last": row["detail"]}
+        for row in facts.faults
+    ]
+    return _card(tag("h3", "Faults of services and the machine"), _table(rows, "None."))
+
+
+def _spend(facts: Facts) -> Markup:
+    rows = [
+        {
+            "role": row["role"],
+            "model": row["model"],
+            "calls": f"{row['calls']:,}",
+            "tokens in": f"{row['prompt_tokens'] or 0:,}",
+            "tokens out": f"{row['completion_tokens'] or 0:,}",
+            "seconds": f"{row['seconds'] or 0:,.1f}",
+            "USD": f"{row['usd'] or 0:,.4f}",
+        }
+        for row in facts.spend
+    ]
+    return tag("div", _card(tag("h3", "Spend"), _table(rows, "Nothing was called yet.")), class_="after")
+
+
+def _difference(facts: Facts) -> Markup:
+    if facts.best is None or facts.seed_program is None:
+        return _card(tag("p", "Nothing has a score yet.", class_="sub"))
+    lines = difference(
+        facts.seed_program, facts.best["program"], "seed program", f"candidate {facts.best['candidate']}"
+    )
+    if not lines:
+        return _card(tag("p", "The best program is the seed program.", class_="sub"))
+    added, removed = counted(lines)
+    shown = [tag("span", line.text, class_=line.kind) for line in lines]
+    caption = f"{words.count(added, 'line')} added, {words.count(removed, 'line')} removed."
+    return joined([tag("p", caption, class_="sub"), tag("div", tag("pre", *shown), class_="card wide")])
+
+
+def _foot(facts: Facts) -> Markup:
+    began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(facts.began))
+    return tag(
+        "footer", f"A run of pace that began on {began}. Everything here is in its population.db; see pace db sql."
+    )
+
+
+def _card(*content: Content) -> Markup:
+    return tag("div", *content, class_="card")
+
+
+def _table(rows: Sequence[Mapping[str, Content]], empty: str) -> Markup:
+    if not rows:
+        return tag("p", empty, class_="sub")
+    head = tag("tr", *(tag("th", name, class_=_class(name)) for name in rows[0]))
+    return tag("table", tag("thead", head), tag("tbody", *_lines(rows)))
+
+
+def _lines(rows: Iterable[Mapping[str, Content]]) -> list[Markup]:
+    return [tag("tr", *(tag("td", value, class_=_class(name)) for name, value in row.items())) for row in rows]
+
+
+def _class(name: str) -> str | None:
+    return "number" if name in _NUMBERS else None

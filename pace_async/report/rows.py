@@ -1,0 +1,91 @@
+"""Rows as CSV or JSON lines, and programs as files, one at a time however long the run.
+
+Invariant: nothing is overwritten unless asked for, and a file appears under its name only when it is whole. A text cell
+is written as it is; only a terminal gets it made visible. CSV: a header line, NULL as an empty cell, quoted as RFC 4180
+has it; times are seconds since the epoch.
+"""
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+from pace_async.errors import UsageError
+from pace_async.report.visible import visible
+
+Format = Literal["csv", "jsonl"]
+Rows = Iterable[Mapping[str, Any]]
+
+
+def print_rows(rows: Rows, form: Format) -> None:
+    """To standard output."""
+    terminal = sys.stdout.isatty()
+    _write(rows, form, sys.stdout, safe=terminal)
+    sys.stdout.flush()
+
+
+def write_rows(rows: Rows, form: Format, target: Path, *, force: bool) -> int:
+    """To a file; the number of rows. Raises UsageError where it is there already or cannot be written."""
+    if target.exists() and not force:
+        raise UsageError(f"{target} is there already: name another file, or add --force.")
+    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        try:
+            with draft.open("x", encoding="utf-8", newline="") as stream:
+                number = _write(rows, form, stream)
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(f"Cannot write {target}: {error.strerror}.") from None
+    return number
+
+
+def write_programs(programs: Rows, folder: Path, *, force: bool) -> int:
+    """One file for each program, 000012.py for candidate 12; the number of them. Raises UsageError where the folder
+    holds something already or cannot be written."""
+    try:
+        if folder.exists() and any(folder.iterdir()) and not force:
+            raise UsageError(f"{folder} holds files already: name another folder, or add --force.")
+        folder.mkdir(parents=True, exist_ok=True)
+        number = 0
+        for row in programs:
+            (folder / f"{row['candidate']:06d}.py").write_text(row["program"], encoding="utf-8", newline="")
+            number += 1
+    except OSError as error:
+        raise UsageError(f"Cannot write {folder}: {error.strerror}.") from None
+    return number
+
+
+def _write(rows: Rows, form: Format, stream: TextIO, *, safe: bool = False) -> int:
+    number = 0
+    writer = csv.writer(stream, lineterminator="\n")
+    for row in rows:
+        if form == "jsonl":
+            stream.write(json.dumps(_plain(row), ensure_ascii=safe, allow_nan=False) + "\n")
+        else:
+            if number == 0:
+                writer.writerow(row)
+            cells = [_cell(value) for value in row.values()]
+            writer.writerow([visible(cell) for cell in cells] if safe else cells)
+        number += 1
+    return number
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _value(name, value) for name, value in row.items()}
+
+
+def _value(name: str, value: Any) -> Any:
+    if name == "metrics" and isinstance(value, str):
+        return json.loads(value)
+    return bool(value) if name == "memoised" else value
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return repr(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,29 @@
+"""Text of a candidate made visible, character by character: what steers a terminal or reverses a line is written out.
+
+Invariant: the result holds printable characters and, where it is asked to, tabs and line ends; nothing is dropped, so
+two texts that differ still differ. Not `observe.text.clean`, which makes one short line and may leave things out.
+"""
+
+import re
+import unicodedata
+
+_PLAIN = re.compile(r"[\x20-\x7e]*\Z")
+
+
+def visible(text: str, keep: str = "") -> str:
+    """`text` with every control, format (bidi), combining, surrogate, private or unassigned character, and every line
+    separator, written as an escape such as \\x1b or \\u202e. Characters in `keep` stay as they are."""
+    if _PLAIN.match(text):
+        return text
+    return "".join(character if character in keep or _harmless(character) else _escape(character) for character in text)
+
+
+def _harmless(character: str) -> bool:
+    return character == " " or (character.isprintable() and not unicodedata.category(character).startswith("M"))
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

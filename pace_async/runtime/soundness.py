@@ -1,0 +1,197 @@
+"""Whether a task is fit to be searched: its files, its seed program, its bounds, its evaluator's answers to programs
+that cheat, fail or hang, and its catalogue.
+
+Invariant: everything runs as in a run (sandbox, scorer, limits), except that no score is remembered and a hanging
+program is given seconds instead of the task's whole limit. A check never raises for what it finds: it fails, with a
+remedy. Not a proof: an evaluator can be cheated in ways that no list of programs knows. To add one, add to `CHEATS`.
+"""
+
+import ast
+import math
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pace_async.config import Evaluation as EvaluationSettings
+from pace_async.errors import CandidateFault, UsageError
+from pace_async.evaluate.base import Evaluation, Evaluator
+from pace_async.evaluate.process import ProcessEvaluator
+from pace_async.evaluate.selfcheck import pick_tier
+from pace_async.evaluate.tiers import Tier
+from pace_async.implement.catalogue import Edit, apply_edit, load_catalogue
+from pace_async.reward import progress
+from pace_async.task import Task, better, load_task, split_block
+
+HANG_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the answer. `remedy` is empty where there is nothing to do."""
+
+    name: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cheat:
+    """A program that must not get a score. `body` is what the entry function does with `instance`; `outcomes` are
+    those allowed, any but ok where there are none."""
+
+    name: str
+    body: str
+    remedy: str
+    outcomes: tuple[str, ...] = ()
+
+
+_STRICT = "let score() in {evaluator} raise ValueError for it"
+CHEATS: Sequence[Cheat] = (
+    Cheat("NaN gets no score", "return float('nan')", _STRICT),
+    Cheat("infinity gets no score", "return float('inf')", _STRICT),
+    Cheat("None gets no score", "return None", _STRICT),
+    Cheat("an empty list gets no score", "return []", _STRICT),
+    Cheat("a word gets no score", "return 'best'", _STRICT),
+    Cheat("True gets no score", "return True", _STRICT),
+    Cheat(
+        "an error is the candidate's",
+        "raise RuntimeError('on purpose')",
+        "see that the sandbox works: pace doctor",
+        ("candidate_error",),
+    ),
+)
+_HANGS = Cheat(
+    "a hanging program is stopped", "while True: pass", "see that the sandbox works: pace doctor", ("timeout",)
+)
+
+
+async def examine(name: str, seed: int, say: Callable[[Check], None]) -> None:
+    """Say every check in order, each as it is known; what makes no sense after a failure is left out. Raises
+    UsageError where this machine has no sandbox."""
+    try:
+        task = load_task(name)
+    except UsageError as error:
+        say(Check("loads", False, str(error), "mend the file that it names; docs/tasks.md has the fields"))
+        return
+    say(Check("loads", True, str(task.folder)))
+    tier = await pick_tier(False)
+    try:
+        sound = await _answers(task, seed, tier, say)
+    except UsageError as error:
+        say(Check("evaluator loads", False, str(error), f"mend {task.spec.evaluator}"))
+        return
+    if sound:
+        say(await _hangs(task, seed, tier))
+    say(_catalogue(task))
+
+
+async def _answers(task: Task, seed: int, tier: Tier, say: Callable[[Check], None]) -> bool:
+    """Score the seed program twice, then the cheats; whether the seed program scores."""
+    async with _evaluator(task, seed, tier, task.spec.timeout_s) as evaluator:
+        first = await evaluator.evaluate(task.program, seed)
+        say(_seed_program(task, first))
+        if first.outcome != "ok" or first.score is None:
+            return False
+        say(_repeats(task, first, await evaluator.evaluate(task.program, seed)))
+        say(_bounds(task, first.score))
+        for cheat in CHEATS:
+            say(await _cheat(task, cheat, evaluator, seed))
+    return True
+
+
+async def _hangs(task: Task, seed: int, tier: Tier) -> Check:
+    async with _evaluator(task, seed, tier, min(HANG_S, task.spec.timeout_s)) as evaluator:
+        return await _cheat(task, _HANGS, evaluator, seed)
+
+
+@asynccontextmanager
+async def _evaluator(task: Task, seed: int, tier: Tier, timeout_s: float) -> AsyncGenerator[Evaluator]:
+    """The real evaluator, without a memo: a task that is not declared deterministic has none."""
+    spec = task.spec.model_copy(update={"deterministic": False, "timeout_s": timeout_s})
+    with tempfile.TemporaryDirectory(prefix="pace-") as folder:
+        log = Path(folder) / "scorer.log"
+        async with ProcessEvaluator(replace(task, spec=spec), EvaluationSettings(seed=seed), tier, log) as evaluator:
+            yield evaluator
+
+
+def _seed_program(task: Task, found: Evaluation) -> Check:
+    name = "seed program scores"
+    if found.outcome == "ok" and found.score is not None:
+        limit = task.spec.timeout_s
+        said = f"{found.score:.10g} in {found.seconds:.2f} s of {limit:g} s"
+        if found.seconds > 0.8 * limit:
+            return Check(name, False, said, "raise timeout_s: a slower machine would fail it")
+        return Check(name, True, said)
+    detail = f"{found.outcome}: {found.detail}" if found.detail else found.outcome
+    return Check(name, False, detail, f"mend {task.spec.program}: `pace eval` on it should say ok")
+
+
+def _repeats(task: Task, first: Evaluation, second: Evaluation) -> Check:
+    name = "scores repeat"
+    if first.score == second.score:
+        said = "declared deterministic" if task.spec.deterministic else "declared not deterministic, and equal here"
+        return Check(name, True, f"{said}: twice {first.score:.10g}")
+    scores = " and ".join("none" if one.score is None else f"{one.score:.10g}" for one in (first, second))
+    if not task.spec.deterministic:
+        return Check(name, True, f"declared not deterministic: {scores}")
+    return Check(name, False, scores, "seed every draw from the instance, or declare `deterministic: false`")
+
+
+def _bounds(task: Task, score: float) -> Check:
+    name, spec = "bounds fit the seed program", task.spec
+    edges = (spec.bounds.lower, spec.bounds.upper)
+    worse, best = edges if spec.direction == "maximize" else edges[::-1]
+    share = progress(score, direction=spec.direction, lower=edges[0], upper=edges[1])
+    said = f"score {score:.6g}, bounds {worse:g} to {best:g}: progress {share:.0%}"
+    if not better(spec.direction, best, score):
+        return Check(name, False, said, f"nothing is left to gain: set the better bound beyond {score:.6g}")
+    if share > 0.5:
+        return Check(name, False, said, f"rewards hardly differ: set the worse bound near {score:.6g} or beyond it")
+    target = spec.target
+    if target is not None and not better(spec.direction, target, score):
+        return Check(name, False, f"{said}; target {target:g}", "set the target to a score better than the seed's")
+    return Check(name, True, said)
+
+
+async def _cheat(task: Task, cheat: Cheat, evaluator: Evaluator, seed: int) -> Check:
+    program = f"def {task.spec.entry}(instance):\n    {cheat.body}\n"
+    found = await evaluator.evaluate(program, seed)
+    said = f"{found.outcome}: {found.detail}" if found.detail else found.outcome
+    if found.score is not None and math.isfinite(found.score):
+        said = f"scored {found.score:.6g}"
+    ok = found.outcome in cheat.outcomes if cheat.outcomes else found.outcome not in ("ok", "infrastructure_error")
+    return Check(cheat.name, ok, said, "" if ok else cheat.remedy.format(evaluator=task.spec.evaluator))
+
+
+def _catalogue(task: Task) -> Check:
+    """Whether every option of every mechanism can be applied to the seed program, and changes it."""
+    name = "catalogue applies"
+    if task.catalogue_path is None:
+        return Check(name, True, "there is none: the implementer has to be a model")
+    try:
+        catalogue = load_catalogue(task.catalogue_path)
+    except UsageError as error:
+        return Check(name, False, str(error), "mend it; docs/tasks.md has an example")
+    start, block, rest = split_block(task.program)
+    wrong: list[str] = []
+    tried = 0
+    for mechanism in catalogue.mechanisms:
+        changed = 0
+        for option in mechanism.options:
+            tried += 1
+            try:
+                edited = start + apply_edit(block, Edit(mechanism.name, option)) + rest
+                changed += ast.dump(ast.parse(edited)) != ast.dump(ast.parse(task.program))
+            except (CandidateFault, SyntaxError) as error:
+                wrong.append(f"{mechanism.name} to {option}: {getattr(error, 'detail', '') or error}")
+                break
+        else:
+            if changed == 0:
+                wrong.append(f"no option of {mechanism.name} changes the seed program")
+    if wrong:
+        remedy = f"let the evolve block of {task.spec.program} assign each name once, on a line of its own"
+        return Check(name, False, "; ".join(wrong[:3]), remedy)
+    return Check(name, True, f"{tried} options of {len(catalogue.mechanisms)} mechanisms")

@@ -1,0 +1,124 @@
+"""pace task init and check: a new task works, and what is wrong with one is named."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import Shell
+
+SUM = """
+def instances(seed):
+    return [{"x": 1}, {"x": 2}]
+
+def score(instances, outputs):
+    if any(type(output) is not int for output in outputs):
+        raise ValueError("whole numbers are wanted")
+    return {"score": float(sum(outputs))}
+"""
+TASK = """\
+name: mine
+background: A sum.
+coding_requirements: Return a whole number.
+direction: maximize
+bounds: {lower: 0, upper: 100}
+entry: f
+timeout_s: 5
+memory_mb: 256
+deterministic: true
+catalogue: catalogue.yaml
+"""
+CATALOGUE = "mechanisms:\n  - {name: x, about: a number, options: [1, 2]}\n"
+PROGRAM = "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\ndef f(instance):\n    return x * instance['x']\n"
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+def write(folder: Path, **files: str) -> None:
+    folder.mkdir(exist_ok=True)
+    content = {"task.yaml": TASK, "evaluator.py": SUM, "catalogue.yaml": CATALOGUE, "initial.py": PROGRAM}
+    content |= {name.replace("__", "."): text for name, text in files.items()}
+    for name, text in content.items():
+        (folder / name).write_text(text)
+
+
+def failed(shell: Shell) -> dict[str, str]:
+    """What `pace task check mine` fails: name and what it says. Its exit code must agree."""
+    said = shell.pace("task", "check", "./mine", "--json")
+    found = json.loads(said.out)
+    wrong = {check["check"]: f"{check['found']} | {check['remedy']}" for check in found["checks"] if not check["ok"]}
+    assert said.code == (2 if wrong else 0)
+    assert found["sound"] == (not wrong)
+    assert all(check["remedy"] for check in found["checks"] if not check["ok"])
+    return wrong
+
+
+def test_a_new_task_passes_every_check_and_can_be_run(shell: Shell) -> None:
+    assert shell.pace("task", "init", "tours").code == 0
+    assert sorted(path.name for path in (shell.folder / "tours").iterdir()) == [
+        "README.md",
+        "catalogue.yaml",
+        "evaluator.py",
+        "initial.py",
+        "task.yaml",
+    ]
+    said = shell.pace("task", "check", "tours")
+    assert said.code == 0, said.out
+    assert "FAIL" not in said.out
+    assert "sound: 13 checks passed" in said.out
+    assert shell.pace("run", "./tours", "--candidates", "16", "--dry-run").code == 0
+    assert shell.files() == ["tours"]
+
+
+def test_a_new_task_never_writes_over_anything(shell: Shell) -> None:
+    (shell.folder / "tours").mkdir()
+    (shell.folder / "tours" / "notes").write_text("mine")
+    said = shell.pace("task", "init", "tours")
+    assert (said.code, "is there already" in said.err) == (2, True)
+    assert shell.pace("task", "init", "Tours!").code == 2
+    assert shell.files() == ["tours"]
+    assert [path.name for path in (shell.folder / "tours").iterdir()] == ["notes"]
+    assert shell.pace("task", "init", "tours", "--folder", "tasks/tours").code == 0
+    assert "pace task check tasks/tours" in (shell.folder / "tasks/tours/README.md").read_text()
+
+
+def test_a_sound_task_passes(shell: Shell) -> None:
+    write(shell.folder / "mine")
+    assert failed(shell) == {}
+
+
+@pytest.mark.parametrize(
+    ("files", "check", "says"),
+    [
+        ({"task__yaml": TASK + "tymeout: 3\n"}, "loads", "tymeout"),
+        ({"evaluator__py": "import nosuchmodule\n"}, "evaluator loads", "nosuchmodule"),
+        ({"initial__py": PROGRAM.replace("return", "return 1 / 0 *")}, "seed program scores", "ZeroDivisionError"),
+        (
+            {"initial__py": PROGRAM.replace("return x", "import os\n    return int.from_bytes(os.urandom(3), 'big')")},
+            "scores repeat",
+            "deterministic: false",
+        ),
+        ({"task__yaml": TASK.replace("upper: 100", "upper: 2")}, "bounds fit the seed program", "nothing is left"),
+        ({"task__yaml": TASK.replace("upper: 100", "upper: 4")}, "bounds fit the seed program", "hardly differ"),
+        ({"evaluator__py": SUM.replace("type(output) is not int", "False")}, "True gets no score", "scored 2"),
+        ({"catalogue__yaml": CATALOGUE.replace("name: x", "name: y")}, "catalogue applies", "y to 1"),
+        ({"catalogue__yaml": "mechanisms: []\n"}, "catalogue applies", "mechanisms"),
+    ],
+)
+def test_what_is_wrong_with_a_task_is_named_with_a_remedy(
+    shell: Shell, files: dict[str, str], check: str, says: str
+) -> None:
+    write(shell.folder / "mine", **files)
+    assert says in failed(shell)[check]
+
+
+def test_an_evaluator_that_believes_anything_fails(shell: Shell) -> None:
+    write(
+        shell.folder / "mine", evaluator__py=SUM.split("def score")[0] + "def score(i, o):\n    return {'score': 3.0}\n"
+    )
+    wrong = failed(shell)
+    assert {"None gets no score", "an empty list gets no score", "a word gets no score"} <= set(wrong)
+    assert "raise ValueError" in wrong["None gets no score"]
