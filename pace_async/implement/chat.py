@@ -57,7 +57,9 @@ class LitellmChat:
         self._model = model
         self._config = config
         self._litellm = litellm
-        self._price = self._listed() or self._given()
+        listed = self._listed()
+        self._is_listed = listed is not None
+        self._price = listed or self._given()
 
     @property
     def model(self) -> str:
@@ -117,7 +119,7 @@ class LitellmChat:
         if not prompt_tokens:
             return None
         listed = response._hidden_params.get("response_cost")
-        if self._listed() is not None and isinstance(listed, int | float):
+        if self._is_listed and isinstance(listed, int | float):
             return float(listed)
         return self._price.cost(prompt_tokens, completion_tokens) if self._price is not None else 0.0
 

@@ -8,6 +8,7 @@
 """
 
 import email.utils
+import re
 import time
 from collections.abc import Iterator, Mapping
 
@@ -51,7 +52,8 @@ def failure_of(error: Exception) -> StageFault:
 
     The kind is read off the whole chain of causes, because litellm has one name for a refused connection, a cut stream
     and a 500."""
-    name, detail = type(error).__name__, redact(str(error))
+    name = type(error).__name__
+    detail = redact(re.sub(r"^(litellm\.\w+: |\w+Error: )+", "", str(error)))
     if name == "ContentPolicyViolationError":
         return CandidateFault("refusal", detail)
     if name == "ContextWindowExceededError":

@@ -14,7 +14,7 @@ import stamina.instrumentation
 from pace_async.config import ImplementerConfig, Stop
 from pace_async.errors import CandidateFault, GaveUp, UsageError
 from pace_async.events import ImplementerChecked
-from pace_async.implement.chat import LitellmChat, open_chats
+from pace_async.implement.chat import Answer, LitellmChat, open_chats
 from pace_async.implement.failures import CallFailed
 from pace_async.implement.prices import Price
 
@@ -34,6 +34,14 @@ class Checked:
     price: Price | None
     remedy: str = ""
 
+    @property
+    def reason(self) -> str:
+        """Why it failed, in words."""
+        if self.failure is None:
+            return ""
+        kind, detail = self.failure.kind.replace("_", " "), self.failure.detail.rstrip(".")
+        return f"{kind} ({detail})" if detail else kind
+
 
 async def check_models(models: Sequence[str], config: ImplementerConfig) -> list[Checked]:
     """Ask each model once, a few times where it fails for the moment."""
@@ -45,7 +53,7 @@ def refuse_unless_ready(found: Sequence[Checked], stop: Stop) -> None:
     """Raise UsageError for what a person must mend, GaveUp where no model answers."""
     for checked in found:
         if checked.failure is not None and checked.failure.permanent:
-            raise UsageError(f"--implementer {checked.model}: {_reason(checked.failure)}; {checked.remedy}.")
+            raise UsageError(f"--implementer {checked.model}: {checked.reason}; {checked.remedy}.")
         if stop.budget is not None and checked.price is None:
             raise UsageError(
                 f"--budget needs to know what {checked.model} costs, and no price is listed: give "
@@ -54,11 +62,14 @@ def refuse_unless_ready(found: Sequence[Checked], stop: Stop) -> None:
             )
     if found and all(checked.failure is not None for checked in found):
         first = found[0]
-        raise GaveUp(f"No implementer answers ({first.model}: {_reason(first.failure)}): {first.remedy}.")
+        raise GaveUp(f"No implementer answers ({first.model}: {first.reason}): {first.remedy}.")
 
 
 async def _check(chat: LitellmChat, config: ImplementerConfig) -> Checked:
     stamina.instrumentation.set_on_retry_hooks(())  # by default it writes each failure to the terminal
+    worst = chat.price.worst_case(QUESTION, TOKENS) if chat.price is not None else 0.0
+    began, lost = time.perf_counter(), 0.0
+    answer: Answer | None = None
     try:
         async for attempt in stamina.retry_context(
             on=lambda error: isinstance(error, CallFailed) and not error.permanent,
@@ -68,36 +79,28 @@ async def _check(chat: LitellmChat, config: ImplementerConfig) -> Checked:
             wait_jitter=0.1,
         ):
             with attempt:
-                return Checked(chat.model, await _ask(chat, min(TIMEOUT_S, config.timeout_s)), None, chat.price)
+                try:
+                    answer = await chat.ask(QUESTION, max_tokens=TOKENS, timeout_s=min(TIMEOUT_S, config.timeout_s))
+                except CandidateFault:
+                    answer = None  # it answers, if only to refuse
+                except CallFailed as failure:
+                    lost += worst if failure.charged is None else 0.0
+                    raise
     except CallFailed as failure:
         missing = chat.missing_keys() if failure.kind not in ("unknown_model", "refused_connection") else []
         if missing and config.api_base is None:
             failure = CallFailed("missing_key", failure.detail)
         return Checked(chat.model, None, failure, chat.price, _remedy(failure, missing, config))
-    raise AssertionError("unreachable")
-
-
-async def _ask(chat: LitellmChat, timeout_s: float) -> ImplementerChecked:
-    began = time.perf_counter()
-    prompt_tokens = completion_tokens = 0
-    cost = 0.0
-    try:
-        answer = await chat.ask(QUESTION, max_tokens=TOKENS, timeout_s=timeout_s)
-        prompt_tokens, completion_tokens = answer.prompt_tokens, answer.completion_tokens
-        worst = chat.price.worst_case(QUESTION, TOKENS) if chat.price is not None else 0.0
-        cost = worst if answer.cost_usd is None else answer.cost_usd
-    except CandidateFault:
-        pass  # it answers, if only to refuse
-    seconds = time.perf_counter() - began
-    return ImplementerChecked(chat.model, prompt_tokens, completion_tokens, cost, seconds, time.time())
-
-
-def _reason(failure: CallFailed | None) -> str:
-    return (
-        failure.kind.replace("_", " ") + (f" ({failure.detail.rstrip('.')})" if failure.detail else "")
-        if failure
-        else ""
+    paid = 0.0 if answer is None else worst if answer.cost_usd is None else answer.cost_usd
+    fact = ImplementerChecked(
+        model=chat.model,
+        prompt_tokens=answer.prompt_tokens if answer is not None else 0,
+        completion_tokens=answer.completion_tokens if answer is not None else 0,
+        cost_usd=lost + paid,
+        seconds=time.perf_counter() - began,
+        at=time.time(),
     )
+    return Checked(chat.model, fact, None, chat.price)
 
 
 def _remedy(failure: CallFailed, missing: Sequence[str], config: ImplementerConfig) -> str:

@@ -25,6 +25,10 @@ class Price:
         """From USD per million tokens."""
         return cls(prompt / 1e6, completion / 1e6, prompt / 1e6, completion / 1e6)
 
+    def in_words(self) -> str:
+        """For a person."""
+        return f"{self.prompt * 1e6:g} USD in, {self.completion * 1e6:g} USD out per million tokens"
+
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
         """USD."""
         return self.prompt * prompt_tokens + self.completion * completion_tokens
