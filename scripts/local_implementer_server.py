@@ -176,6 +176,8 @@ class LocalProvider:
                 return f"```python\n{block}{BLOCK_START}\n```\n"
             case "huge":
                 return "```python\n" + "# " + "x" * 2_000_000 + f"\n{block}```\n"
+            case "append":  # an edit that any experiment may stand for
+                return f"```python\n{block}added = {self.calls}\n```\n"
             case "echo_key_in_answer":
                 return f"```python\n{block}secret = {key!r}\n```\n"
             case _:

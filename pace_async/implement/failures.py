@@ -53,7 +53,7 @@ def failure_of(error: Exception) -> StageFault:
     The kind is read off the whole chain of causes, because litellm has one name for a refused connection, a cut stream
     and a 500."""
     name = type(error).__name__
-    detail = redact(re.sub(r"^(litellm\.\w+: |\w+Error: )+", "", str(error)))
+    detail = redact(re.sub(r"^(litellm\.\w+: |\w+Error: )+", "", str(error).partition("Traceback (most")[0]))
     if name == "ContentPolicyViolationError":
         return CandidateFault("refusal", detail)
     if name == "ContextWindowExceededError":

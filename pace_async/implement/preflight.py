@@ -88,7 +88,7 @@ async def _check(chat: LitellmChat, config: ImplementerConfig) -> Checked:
                     raise
     except CallFailed as failure:
         missing = chat.missing_keys() if failure.kind not in ("unknown_model", "refused_connection") else []
-        if missing and config.api_base is None:
+        if missing and (config.api_base is None or "key" in failure.detail.lower()):
             failure = CallFailed("missing_key", failure.detail)
         return Checked(chat.model, None, failure, chat.price, _remedy(failure, missing, config))
     paid = 0.0 if answer is None else worst if answer.cost_usd is None else answer.cost_usd
@@ -105,7 +105,7 @@ async def _check(chat: LitellmChat, config: ImplementerConfig) -> Checked:
 
 def _remedy(failure: CallFailed, missing: Sequence[str], config: ImplementerConfig) -> str:
     if missing:
-        return f"set {' and '.join(missing)} in the environment"
+        return f"set {' or '.join(missing)} in the environment"
     remedies = {
         "bad_key": "put a valid key of this provider into the environment",
         "no_permission": "the key may not use this model: choose another, or ask for access",
