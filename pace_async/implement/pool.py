@@ -95,7 +95,8 @@ class Pool:
         return None if share is None else share.model
 
     async def _patiently(self, model: str, job: _Job) -> Implemented | None:
-        """With retries; None where the model turned out to be down."""
+        """With retries; None where the model turned out to be down. No try is begun that could not have its full time:
+        one that is cut short may be charged for and brings nothing."""
         began, health = anyio.current_time(), self._health[model]
         deadline = began + min(self._config.deadline_s, self._faults.patience_s)
         tries = itertools.count()
@@ -105,7 +106,7 @@ class Pool:
                 return False
             backoff = min(LONGEST_WAIT_S, self._faults.backoff_s * 2.0 ** min(next(tries), 16))
             wait = backoff * random.uniform(0.5, 1.0) if error.retry_after is None else error.retry_after
-            return wait if anyio.current_time() + wait < deadline else False
+            return wait if anyio.current_time() + wait + self._config.timeout_s <= deadline else False
 
         try:
             async for attempt in stamina.retry_context(on=wait_before_retry, attempts=None, timeout=None):
