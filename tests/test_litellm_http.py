@@ -142,9 +142,7 @@ async def test_the_provider_s_own_retry_after_is_respected_and_one_beyond_the_de
     provider.plan = by_turns("429_wait", "ok", "429_wait")
     with serving(provider) as url:
         # without Retry-After the first wait would be at least 50 s, which is beyond the deadline
-        config = configured(
-            url, faults__backoff_s=100.0, implementer__timeout_s=10.0, implementer__deadline_s=40.0
-        )
+        config = configured(url, faults__backoff_s=100.0, implementer__timeout_s=10.0, implementer__deadline_s=40.0)
         async with implementing(config) as (implementer, ledger):
             with anyio.fail_after(30):
                 await implement(implementer)
@@ -191,7 +189,10 @@ async def test_a_lease_that_fails_while_others_are_answered_is_given_up_alone(
 ) -> None:
     provider.plan = lambda _number, question: "500" if "poison" in question else "append"
     with serving(provider) as url:
-        async with implementing(configured(url, implementer__timeout_s=6.0, implementer__deadline_s=7.0)) as (implementer, ledger):
+        async with implementing(configured(url, implementer__timeout_s=6.0, implementer__deadline_s=7.0)) as (
+            implementer,
+            ledger,
+        ):
             stop = anyio.Event()
 
             async def others() -> None:

@@ -7,7 +7,7 @@ network), it reads no .env file, and its own retries are off: whoever asks owns 
 
 import os
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -140,28 +140,24 @@ async def open_chats(models: Sequence[str], config: ImplementerConfig) -> AsyncG
     if not models:
         yield []
         return
-    litellm = await anyio.to_thread.run_sync(_import)
+    litellm, closings = await anyio.to_thread.run_sync(_import)
     try:
         yield [LitellmChat(model, config, litellm) for model in models]
     finally:
-        with anyio.move_on_after(CLOSE_S, shield=True):
-            await _close(litellm)
+        for close in closings:
+            with anyio.move_on_after(CLOSE_S, shield=True):
+                await close()
+        litellm.in_memory_llm_clients_cache.flush_cache()
 
 
-def _import() -> Any:
+def _import() -> tuple[Any, tuple[Callable[[], Awaitable[None]], ...]]:
+    """litellm, and what must be awaited when it is no longer needed."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     import litellm
-
-    litellm.telemetry = False
-    litellm.suppress_debug_info = True
-    return litellm
-
-
-async def _close(litellm: Any) -> None:
     from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
     from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients
 
-    await GLOBAL_LOGGING_WORKER.stop()
-    await close_litellm_async_clients()
-    litellm.in_memory_llm_clients_cache.flush_cache()
+    litellm.telemetry = False
+    litellm.suppress_debug_info = True
+    return litellm, (GLOBAL_LOGGING_WORKER.stop, close_litellm_async_clients)

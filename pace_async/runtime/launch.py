@@ -79,7 +79,7 @@ async def _go_on(places: Places, changes: Mapping[str, object], display: Display
             _refuse_unknown_stages(config, task)
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
             checks = await _check_implementers(config)
-            await store.commit(*checks, *_changes(record, config), *_cut_off(record))
+            await store.commit(*checks, *_changes(record, config), *cut_off(record))
             record = await store.load()
             places.config.write_text(dump(config))
             state = await conduct(Resources(config, task, places, tier, store, record), display)
@@ -117,7 +117,7 @@ def _changes(record: RunRecord, config: Config) -> tuple[SettingChanged, ...]:
     )
 
 
-def _cut_off(record: RunRecord) -> tuple[ImplementerCalled | FaultSeen, ...]:
+def cut_off(record: RunRecord) -> tuple[ImplementerCalled | FaultSeen, ...]:
     """Calls that were in flight when an earlier process died: whether the provider charged for them nobody knows, so
     they count with all that was reserved."""
     facts: list[ImplementerCalled | FaultSeen] = []
