@@ -27,7 +27,7 @@ class Finding:
 
 async def examine(implementer: ImplementerConfig | None = None) -> list[Finding]:
     """Every check, in the order in which a run needs them; the models of `implementer` are asked a tiny question."""
-    asked = await _implementers(implementer) if implementer is not None else []
+    asked = await implementers(implementer) if implementer is not None else []
     return [
         _packages("engine embedded", "transformers"),
         _packages("learner", "trl"),
@@ -38,7 +38,8 @@ async def examine(implementer: ImplementerConfig | None = None) -> list[Finding]
     ]
 
 
-async def _implementers(config: ImplementerConfig) -> list[Finding]:
+async def implementers(config: ImplementerConfig) -> list[Finding]:
+    """The models of one setting, each asked a tiny question."""
     shares = parse_shares(config.model)
     found = [
         Finding("implementer catalog", True, "edits by the task's catalogue, free")
