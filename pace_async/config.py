@@ -2,13 +2,14 @@
 (`PACE_ROOM__KEY`), file, default. Unknown keys are refused with the nearest known one."""
 
 import os
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from pace_async.errors import UsageError
 
@@ -23,7 +24,9 @@ class Stop(_Room):
     candidates: int | None = Field(default=240, ge=1, description="Candidates evaluated.")
     updates: int | None = Field(default=None, ge=1, description="Groups consumed, skipped ones too.")
     minutes: float | None = Field(default=None, gt=0, description="Wall-clock minutes of this process.")
-    budget: float | None = Field(default=None, gt=0, description="USD spent on implementer calls.")
+    budget: float | None = Field(
+        default=None, gt=0, description="USD spent on implementer calls, what calls in flight may cost included."
+    )
     target: float | None = Field(default=None, description="A score at least this good.")
 
 
@@ -68,7 +71,48 @@ class Advisor(_Room):
 class ImplementerConfig(_Room):
     """What turns an experiment into code."""
 
-    model: str = Field(default="catalog", description="catalog: the task's catalogue of mechanisms.")
+    model: str = Field(
+        default="catalog",
+        description="catalog (the task's catalogue of mechanisms), any litellm model, or several by weight: a=3,b=1.",
+    )
+    api_base: str | None = Field(default=None, description="Base URL of the models' API, where it is not the usual.")
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Further arguments of each call, such as temperature or reasoning_effort."
+    )
+    max_tokens: int = Field(default=8192, ge=16, description="Longest answer, in tokens, reasoning included.")
+    timeout_s: float = Field(default=180.0, gt=0, description="Deadline of one call, in seconds.")
+    deadline_s: float = Field(
+        default=300.0, gt=0, description="Deadline of one implementation over all its tries, in seconds."
+    )
+    price_per_million_in: float | None = Field(
+        default=None, ge=0, description="USD per million prompt tokens of a model whose price is not known."
+    )
+    price_per_million_out: float | None = Field(
+        default=None, ge=0, description="USD per million completion tokens of a model whose price is not known."
+    )
+
+    @field_validator("options")
+    @classmethod
+    def _no_secret(cls, options: dict[str, Any]) -> dict[str, Any]:
+        for name in options:
+            if re.search("key|token$|secret|password|header", name, re.IGNORECASE):
+                raise ValueError(f"{name} may be a secret and would be stored: put the key into the environment")
+            if name in ("model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "timeout"):
+                raise ValueError(f"{name} cannot be set here")
+        return options
+
+    @field_validator("api_base")
+    @classmethod
+    def _no_password(cls, url: str | None) -> str | None:
+        if url is not None and (not re.match(r"https?://", url) or "@" in url or "?" in url):
+            raise ValueError("must be http(s)://HOST/PATH, without a password or a query")
+        return url
+
+    @model_validator(mode="after")
+    def _both_prices(self) -> Self:
+        if (self.price_per_million_in is None) != (self.price_per_million_out is None):
+            raise ValueError("price_per_million_in and price_per_million_out belong together: give both")
+        return self
 
 
 class Evaluation(_Room):

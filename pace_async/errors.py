@@ -3,6 +3,7 @@
     PaceError                 something a person can act on; `str()` is one sentence that says what to do
     ├── UsageError            a flag, key, task or file is wrong            (ValueError)    exit 2
     ├── RunLocked             another live process drives this run         (RuntimeError)  exit 4
+    ├── BudgetReached         the next call would cost more than is left     (RuntimeError)  exit 3
     ├── SeedProgramFails      the task's own initial program fails          (RuntimeError)  exit 5
     ├── GaveUp                an outside service was down beyond patience    (RuntimeError)  exit 6
     └── StageFault            one candidate's stage ended badly
@@ -31,6 +32,12 @@ class RunLocked(PaceError, RuntimeError):
     """Another live process drives this run."""
 
     exit_code = 4
+
+
+class BudgetReached(PaceError, RuntimeError):
+    """The next implementer call would not fit into the budget."""
+
+    exit_code = 3
 
 
 class SeedProgramFails(PaceError, RuntimeError):

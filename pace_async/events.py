@@ -94,12 +94,39 @@ class Advised:
 
 
 @dataclass(frozen=True, slots=True)
+class ImplementerReserved:
+    """A call is about to be made and may cost up to `cost_usd`. Closed by the ImplementerCalled that names it; one that
+    stays open was cut off by a crash. `number` counts from 1 within the run."""
+
+    number: int
+    lease: int
+    model: str
+    cost_usd: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class ImplementerCalled:
-    """One call of an implementer, paid for whether or not a program came of it. `cost_usd` ≥ 0."""
+    """One call of an implementer, paid for whether or not a program came of it. `cost_usd` ≥ 0. `outcome` is "ok", the
+    kind of the candidate's fault, or how the service failed; where it cannot be known whether the provider charged for
+    it (a hang, a cut stream, a crash), `cost_usd` is the whole reservation."""
 
     lease: int
     model: str
     outcome: str
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float
+    seconds: float
+    at: float
+    reservation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImplementerChecked:
+    """One tiny call that proved, when the process began, that a model answers to the key given."""
+
+    model: str
     prompt_tokens: int
     completion_tokens: int
     cost_usd: float
@@ -213,10 +240,22 @@ class RunStateChanged:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class SettingChanged:
+    """A resume changed a setting. `before` and `after` are JSON."""
+
+    key: str
+    before: str
+    after: str
+    at: float
+
+
 Fact = (
     LeaseOpened
     | Advised
+    | ImplementerReserved
     | ImplementerCalled
+    | ImplementerChecked
     | Evaluated
     | GroupShipped
     | GroupEnded
@@ -225,6 +264,7 @@ Fact = (
     | VersionPublished
     | FaultSeen
     | RunStateChanged
+    | SettingChanged
 )
 
 

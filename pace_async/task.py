@@ -15,6 +15,7 @@ The candidate's `entry` function is called once for each instance, in the sandbo
 
 import ast
 import hashlib
+import warnings
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -106,7 +107,9 @@ def normalise(program: str) -> str:
     """The program without comments, docstring layout and spacing: two programs with the same normal form do the same.
     A text that is not Python normalises to its stripped lines."""
     try:
-        return ast.dump(ast.parse(program), include_attributes=False)
+        with warnings.catch_warnings():  # a candidate's own warnings are nobody's
+            warnings.simplefilter("ignore")
+            return ast.dump(ast.parse(program), include_attributes=False)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return "\n".join(line.strip() for line in program.splitlines() if line.strip())
 

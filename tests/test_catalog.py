@@ -85,7 +85,6 @@ async def test_an_edit_that_changes_nothing_is_the_candidate_s_fault() -> None:
     made = await implementer.implement(task, parent, Experiment(1, "", f"Set {mechanism.name} to {other}."))
     assert made.mechanism == mechanism.name
     assert made.program != task.program
-    assert [(call.model, call.cost_usd) for call in made.calls] == [("catalog", 0.0)]
 
 
 @pytest.mark.parametrize(

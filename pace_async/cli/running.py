@@ -32,7 +32,9 @@ def run(
     objective: str | None = typer.Option(None, "--objective", help="pace, grpo, entropic, maxk or none."),
     advisor: str | None = typer.Option(None, "--advisor", help="Model directory, or tiny.", metavar="MODEL_OR_DIR"),
     engine: str | None = typer.Option(None, "--engine", help="What serves the advisor: embedded."),
-    implementer: str | None = typer.Option(None, "--implementer", help="What writes the code: catalog."),
+    implementer: str | None = typer.Option(
+        None, "--implementer", help="What writes the code: catalog, a litellm model, or several, a=3,b=1."
+    ),
     config: Path | None = typer.Option(None, "--config", help="YAML file of settings."),
     sets: list[str] | None = typer.Option(None, "--set", help="Any setting, such as learner.k=2.", metavar="KEY=VALUE"),
     run_dir: Path | None = typer.Option(None, "--run-dir", help="Folder of the run [default: runs/TASK-N]."),
@@ -89,8 +91,12 @@ def resume(
     candidates: int | None = typer.Option(None, "--candidates", help="New limit of candidates, those before counted."),
     updates: int | None = typer.Option(None, "--updates", help="New limit of groups."),
     minutes: float | None = typer.Option(None, "--minutes", help="Minutes from now."),
-    budget: float | None = typer.Option(None, "--budget", help="New limit in USD.", metavar="USD"),
+    budget: float | None = typer.Option(
+        None, "--budget", help="New limit in USD, what was spent counted.", metavar="USD"
+    ),
     target: float | None = typer.Option(None, "--target", help="New target score."),
+    implementer: str | None = typer.Option(None, "--implementer", help="What writes the code from now on."),
+    sets: list[str] | None = typer.Option(None, "--set", help="A setting of the implementer.", metavar="KEY=VALUE"),
     max_staleness: int | None = typer.Option(None, "--max-staleness", help="May be raised, never lowered."),
     display: Display = _DISPLAY,
 ) -> None:
@@ -100,17 +106,22 @@ def resume(
 
     Example: pace resume circle_packing-1
     """
+    from pace_async.errors import UsageError
     from pace_async.runtime.launch import go_on
 
-    changes = {
+    changes: dict[str, object] = {
         "stop.candidates": candidates,
         "stop.updates": updates,
         "stop.minutes": minutes,
         "stop.budget": budget,
         "stop.target": target,
+        "implementer.model": implementer,
         "staleness.max_staleness": max_staleness,
     }
-    given: dict[str, object] = {key: value for key, value in changes.items() if value is not None}
+    given = overrides_of(sets, changes)
+    for key in overrides_of(sets):
+        if not key.startswith("implementer."):
+            raise UsageError(f"--set {key} cannot be changed on resume: only settings of the implementer can.")
     raise typer.Exit(go_on(run, given, display))
 
 

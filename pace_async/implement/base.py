@@ -1,4 +1,4 @@
-"""The seam between deciding and coding."""
+"""The seam between deciding and coding, and the one between coding and the money it costs."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -19,17 +19,33 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class Implemented:
-    """A whole program. `mechanism` names the kind of edit where the implementer has a name for it; `calls` are what
-    it cost."""
+    """A whole program. `mechanism` names the kind of edit where the implementer has a name for it."""
 
     program: str
     mechanism: str | None = None
-    calls: tuple[ImplementerCalled, ...] = ()
 
 
 class Implementer(Protocol):
-    """Turns one chosen experiment into one program."""
+    """Turns one chosen experiment into one program. What its calls cost is in the ledger when it returns or raises."""
 
     async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
-        """Raises CandidateFault if no program can be made of it, InfrastructureFault if the service failed."""
+        """Raises CandidateFault if no program can be made of it, InfrastructureFault if the service failed,
+        BudgetReached if a call would not fit, GaveUp if no service answered beyond the patience set."""
+        ...
+
+
+class Ledger(Protocol):
+    """Where every call is written down, before it is made and after. Invariant: spent + reserved ≤ budget."""
+
+    async def reserve(self, lease: int, model: str, usd: float) -> int:
+        """Commit that a call may cost up to `usd`; the number of the reservation. Waits while calls in flight could
+        make room. Raises BudgetReached where it cannot fit, and nothing was written."""
+        ...
+
+    async def settle(self, call: ImplementerCalled) -> None:
+        """Commit what a call cost, and close its reservation where it has one."""
+        ...
+
+    async def fault(self, kind: str, detail: str, lease: int | None) -> None:
+        """Commit that a service failed."""
         ...

@@ -4,16 +4,11 @@ It stands where a frontier model stands, so that the loop is closed, reproducibl
 description: an experiment that names no mechanism of the catalogue, or several, is the candidate's own fault.
 """
 
-import time
-
 from pace_async.errors import CandidateFault, UsageError
-from pace_async.events import ImplementerCalled
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.implement.catalogue import apply_edit, find_edit, load_catalogue
 from pace_async.search.state import Member
 from pace_async.task import Task, program_hash, split_block
-
-MODEL = "catalog"
 
 
 class CatalogImplementer:
@@ -27,20 +22,9 @@ class CatalogImplementer:
         self._catalogue = load_catalogue(task.catalogue_path)
 
     async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
-        began = time.perf_counter()
         edit = find_edit(self._catalogue, experiment.description)
         before, block, after = split_block(parent.program)
         program = before + apply_edit(block, edit) + after
         if program_hash(program) == program_hash(parent.program):
             raise CandidateFault("unchanged", f"{edit.mechanism} is {edit.option} already")
-        call = ImplementerCalled(
-            lease=experiment.lease,
-            model=MODEL,
-            outcome="ok",
-            prompt_tokens=0,
-            completion_tokens=0,
-            cost_usd=0.0,
-            seconds=time.perf_counter() - began,
-            at=time.time(),
-        )
-        return Implemented(program, mechanism=edit.mechanism, calls=(call,))
+        return Implemented(program, mechanism=edit.mechanism)

@@ -17,11 +17,14 @@ from pace_async.events import (
     GroupEnded,
     GroupShipped,
     ImplementerCalled,
+    ImplementerChecked,
+    ImplementerReserved,
     LearnerStageChanged,
     LeaseAborted,
     LeaseOpened,
     LeaseReleased,
     RunStateChanged,
+    SettingChanged,
     Sight,
     StageChanged,
     VersionPublished,
@@ -83,6 +86,10 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return replace(
                 view, spend_usd=view.spend_usd + event.cost_usd, implementer_calls=view.implementer_calls + 1
             )
+        case ImplementerChecked():
+            return replace(view, spend_usd=view.spend_usd + event.cost_usd)
+        case ImplementerReserved() | SettingChanged():
+            return view
         case Evaluated():
             return _evaluated(view, event)
         case GroupShipped():

@@ -9,13 +9,13 @@ from pace_async.events import RunHeader
 from pace_async.population.models import (
     CandidateRow,
     GroupRow,
-    ImplementerCallRow,
     LeaseRow,
     Run,
     RunState,
     VersionRow,
 )
 from pace_async.population.read_facts import advice_of, evaluations_of, groups_of
+from pace_async.population.read_spending import changes_of, reservations_of, reserved_of, spend_of
 from pace_async.population.record import OpenLease, RunRecord
 from pace_async.population.refold import islands_of
 from pace_async.population.write_run import HEADER_FIELDS
@@ -63,12 +63,6 @@ def closings_of(connection: Connection, run_id: int) -> dict[str, int]:
     return counts | {row.state: row.leases for row in rows}
 
 
-def spend_of(connection: Connection, run_id: int) -> float:
-    """USD paid to implementers."""
-    total = select(func.coalesce(func.sum(ImplementerCallRow.cost_usd), 0.0))
-    return connection.execute(total.where(ImplementerCallRow.run_id == run_id)).scalar_one()
-
-
 def load_record(connection: Connection, name: str | None) -> RunRecord:
     """The run as it stands. Raises UsageError if there is no such run."""
     run_id = find_run(connection, name)
@@ -108,6 +102,9 @@ def load_record(connection: Connection, name: str | None) -> RunRecord:
         admitted=sum(counts.values()),
         closings={way: counts[way] for way in ("trained", "skipped", "aborted", "expired")},
         spend_usd=spend_of(connection, run_id),
+        reserved=reserved_of(connection, run_id),
+        reservations=reservations_of(connection, run_id),
+        changes=changes_of(connection, run_id),
     )
 
 

@@ -253,6 +253,56 @@ class ImplementerCallRow(Base):
     )
 
 
+class ReservationRow(Base):
+    """What a call may cost at most, committed before it is made. `ordinal` is the call of its lease that closed it,
+    NULL while that is in flight."""
+
+    __tablename__ = "reservations"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    lease: Mapped[int]
+    model: Mapped[str]
+    cost_usd: Mapped[float]
+    at: Mapped[float]
+    ordinal: Mapped[int | None]
+    __table_args__ = (
+        _refers(("lease",), "leases", ("lease",)),
+        _refers(("lease", "ordinal"), "implementer_calls", ("lease", "ordinal")),
+        CheckConstraint("cost_usd >= 0 AND cost_usd < 1e308", name="cost_not_negative"),
+    )
+
+
+class ImplementerCheckRow(Base):
+    """A tiny call made when a process began, to prove that the model answers."""
+
+    __tablename__ = "implementer_checks"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    model: Mapped[str]
+    prompt_tokens: Mapped[int]
+    completion_tokens: Mapped[int]
+    cost_usd: Mapped[float]
+    seconds: Mapped[float]
+    at: Mapped[float]
+    __table_args__ = (
+        ForeignKeyConstraint(("run_id",), ["runs.run_id"]),
+        CheckConstraint("cost_usd >= 0 AND cost_usd < 1e308", name="cost_not_negative"),
+    )
+
+
+class SettingChangeRow(Base):
+    """A setting that a resume changed; `before` and `after` are JSON texts."""
+
+    __tablename__ = "setting_changes"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str]
+    before: Mapped[str]
+    after: Mapped[str]
+    at: Mapped[float]
+    __table_args__ = (ForeignKeyConstraint(("run_id",), ["runs.run_id"]),)
+
+
 class CandidateRow(Base):
     """A complete rollout. Candidate 0 is the task's own program: it has no lease and no island. `merit` is the score,
     negated where lower is better, so that one index ranks either direction."""

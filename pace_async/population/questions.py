@@ -9,9 +9,10 @@ from typing import Any
 from sqlalchemy import Connection, func, select, text
 
 from pace_async.errors import UsageError
-from pace_async.population.load import closings_of, find_run, spend_of, state_of_run
+from pace_async.population.load import closings_of, find_run, state_of_run
 from pace_async.population.models import CandidateRow, GroupRow, ImplementerCallRow, LeaseRow, VersionRow
 from pace_async.population.read_facts import advice_of
+from pace_async.population.read_spending import spend_of
 
 _PROGRAM = """
 SELECT c.candidate, c.island, c.parent, c.outcome, c.score, c.reward, c.mechanism, c.detail, c.seconds, c.memoised,

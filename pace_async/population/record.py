@@ -5,9 +5,9 @@ Invariant: the same rows give the same record; the islands are rebuilt by the ve
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from pace_async.events import Advised, Closing, Evaluated, GroupShipped, RunHeader
+from pace_async.events import Advised, Closing, Evaluated, GroupShipped, ImplementerReserved, RunHeader
 from pace_async.search.state import Island, Member
 
 
@@ -34,7 +34,8 @@ class RunRecord:
     learner's, `weights` its directory (None for version 0: the advisor as given), `published` the last version
     published; `shipped` are groups given to the learner whose end is not known; `groups` counts ended ones, skipped
     ones too; `candidates` the rollouts evaluated, the task's own program not counted; `best` the best program so far,
-    that one included. `closings` has every way to close."""
+    that one included. `closings` has every way to close; `reserved` are the calls whose end is not known,
+    `reservations` the number of calls ever reserved, `changes` the settings that resumes changed, at their latest."""
 
     run_id: int
     header: RunHeader
@@ -55,6 +56,9 @@ class RunRecord:
     admitted: int
     closings: Mapping[Closing, int]
     spend_usd: float
+    reserved: tuple[ImplementerReserved, ...] = ()
+    reservations: int = 0
+    changes: Mapping[str, object] = field(default_factory=dict[str, object])
 
     @property
     def finished(self) -> bool:

@@ -6,14 +6,13 @@ order is held by the UPDATE's own condition, so that it is decided where the row
 
 from sqlalchemy import func, select, update
 
-from pace_async.events import Advised, AdvisorCall, Evaluated, ImplementerCalled, LeaseAborted, LeaseOpened
+from pace_async.events import Advised, AdvisorCall, Evaluated, LeaseAborted, LeaseOpened
 from pace_async.population.blobs import pack_ids, pack_logprobs, pack_spans
 from pace_async.population.models import (
     AdvisorCallRow,
     CandidateRow,
     ExperimentRow,
     IdeaRow,
-    ImplementerCallRow,
     IslandRow,
     LeaseRow,
     Proposal,
@@ -75,25 +74,6 @@ def advised(scope: Scope, fact: Advised) -> None:
             "parent": fact.parent,
             "idea": fact.idea,
             "description": fact.experiment,
-            "at": fact.at,
-        },
-    )
-
-
-def implementer_called(scope: Scope, fact: ImplementerCalled) -> None:
-    """Counted within its lease. Money spent is written whatever became of the lease."""
-    row = ImplementerCallRow
-    scope.add(
-        row,
-        {
-            "lease": fact.lease,
-            "ordinal": scope.count_after(row.ordinal, row.run_id == scope.run_id, row.lease == fact.lease),
-            "model": fact.model,
-            "outcome": fact.outcome,
-            "prompt_tokens": fact.prompt_tokens,
-            "completion_tokens": fact.completion_tokens,
-            "cost_usd": fact.cost_usd,
-            "seconds": fact.seconds,
             "at": fact.at,
         },
     )

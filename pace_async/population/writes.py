@@ -13,13 +13,16 @@ from pace_async.events import (
     GroupEnded,
     GroupShipped,
     ImplementerCalled,
+    ImplementerChecked,
+    ImplementerReserved,
     LeaseAborted,
     LeaseOpened,
     LeaseReleased,
     RunStateChanged,
+    SettingChanged,
     VersionPublished,
 )
-from pace_async.population import write_learning, write_rollouts, write_run
+from pace_async.population import write_learning, write_rollouts, write_run, write_spending
 from pace_async.population.scope import Scope
 
 
@@ -38,8 +41,12 @@ def _write(scope: Scope, fact: Fact) -> None:
             write_rollouts.lease_opened(scope, fact)
         case Advised():
             write_rollouts.advised(scope, fact)
+        case ImplementerReserved():
+            write_spending.implementer_reserved(scope, fact)
         case ImplementerCalled():
-            write_rollouts.implementer_called(scope, fact)
+            write_spending.implementer_called(scope, fact)
+        case ImplementerChecked():
+            write_spending.implementer_checked(scope, fact)
         case Evaluated():
             write_rollouts.evaluated(scope, fact)
         case LeaseAborted():
@@ -56,6 +63,8 @@ def _write(scope: Scope, fact: Fact) -> None:
             write_run.fault_seen(scope, fact)
         case RunStateChanged():
             write_run.run_state_changed(scope, fact)
+        case SettingChanged():
+            write_spending.setting_changed(scope, fact)
         case _:
             assert_never(fact)
 

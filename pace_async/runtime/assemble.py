@@ -12,7 +12,7 @@ from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.config import Config
 from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.tiers import Tier
-from pace_async.implement.catalog import CatalogImplementer
+from pace_async.implement.assemble import open_implementer
 from pace_async.learn.client import ProcessLearner
 from pace_async.learn.settings import Settings
 from pace_async.observe.base import DisplayKind
@@ -31,6 +31,7 @@ from pace_async.runtime.keeper import EngineProcess
 from pace_async.runtime.learning import group_path
 from pace_async.runtime.models import advisor_folder
 from pace_async.runtime.places import Places
+from pace_async.runtime.purse import Purse
 from pace_async.runtime.restore import restore
 from pace_async.runtime.state import RunState
 from pace_async.runtime.supervisor import drive
@@ -56,7 +57,7 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
     bus = Bus(await view_of(resources.record, config.stop, resources.store))
     output = Output(sys.stdout)
     displays = [choose(display, output), JsonlDisplay(places.events)]
-    async with observing(bus, displays), _stages(resources, restored.state) as (stages, engine):
+    async with observing(bus, displays), _stages(resources, restored.state, bus) as (stages, engine):
         core = Core(
             config=config,
             task=resources.task,
@@ -102,7 +103,7 @@ class _Restarter:
 
 
 @asynccontextmanager
-async def _stages(resources: Resources, state: RunState) -> AsyncGenerator[tuple[Stages, EngineProcess]]:
+async def _stages(resources: Resources, state: RunState, bus: Bus) -> AsyncGenerator[tuple[Stages, EngineProcess]]:
     """The real stages, all processes up. The engine serves the newest complete weights from its first token."""
     config, places = resources.config, resources.places
     given = advisor_folder(config.advisor.model)
@@ -125,10 +126,12 @@ async def _stages(resources: Resources, state: RunState) -> AsyncGenerator[tuple
         client = await stack.enter_async_context(
             HttpEngine(engine.url, special_ids=special_token_ids(given), timeout_s=config.advisor.timeout_s)
         )
+        purse = Purse(resources.store, bus, RealClock(), state, config.stop.budget, last=resources.record.reservations)
+        implementer = await stack.enter_async_context(open_implementer(config, resources.task, purse))
         publisher = await stack.enter_async_context(FilePublisher(engine.url)) if trains else None
         stages = Stages(
             engine=client,
-            implementer=CatalogImplementer(resources.task),
+            implementer=implementer,
             evaluator=evaluator,
             population=resources.store,
             clock=RealClock(),

@@ -4,8 +4,11 @@ import sqlite3
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from pace_async.config import ImplementerConfig
 from pace_async.errors import UsageError
 from pace_async.evaluate.selfcheck import pick_tier
+from pace_async.implement.preflight import check_models
+from pace_async.implement.shares import CATALOG, parse_shares
 from pace_async.runtime.models import advisor_folder
 
 SAFE_SQLITE = (3, 51, 3)
@@ -22,15 +25,36 @@ class Finding:
     remedy: str = ""
 
 
-async def examine() -> list[Finding]:
-    """Every check, in the order in which a run needs them."""
+async def examine(implementer: ImplementerConfig | None = None) -> list[Finding]:
+    """Every check, in the order in which a run needs them; the models of `implementer` are asked a tiny question."""
+    asked = await implementers(implementer) if implementer is not None else []
     return [
         _packages("engine embedded", "transformers"),
         _packages("learner", "trl"),
         _advisor(),
         await _sandbox(),
         _database(),
+        *asked,
     ]
+
+
+async def implementers(config: ImplementerConfig) -> list[Finding]:
+    """The models of one setting, each asked a tiny question."""
+    shares = parse_shares(config.model)
+    found = [
+        Finding("implementer catalog", True, "edits by the task's catalogue, free")
+        for share in shares
+        if share.model == CATALOG
+    ]
+    for checked in await check_models([share.model for share in shares if share.model != CATALOG], config):
+        name, price = f"implementer {checked.model}", checked.price
+        costs = "price not known" if price is None else price.in_words()
+        if checked.failure is None and checked.fact is not None:
+            remedy = "" if price is not None else "give implementer.price_per_million_in and _out to use --budget"
+            found.append(Finding(name, True, f"answers in {checked.fact.seconds:.1f} s, {costs}", remedy))
+        else:
+            found.append(Finding(name, False, checked.reason, checked.remedy))
+    return found
 
 
 def _packages(name: str, package: str) -> Finding:

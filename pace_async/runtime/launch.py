@@ -4,6 +4,7 @@ Everything that can be refused is refused before anything is written: the task, 
 sandbox, and a seed program that fails its own evaluator.
 """
 
+import json
 import tempfile
 import time
 from collections.abc import Mapping
@@ -16,8 +17,9 @@ from pace_async.errors import SeedProgramFails, UsageError
 from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.selfcheck import pick_tier
 from pace_async.evaluate.tiers import Tier
-from pace_async.events import Evaluated, RunHeader
-from pace_async.implement.catalog import CatalogImplementer
+from pace_async.events import Evaluated, FaultSeen, ImplementerCalled, ImplementerChecked, RunHeader, SettingChanged
+from pace_async.implement.assemble import models_of, refuse_unless_possible
+from pace_async.implement.preflight import check_models, refuse_unless_ready
 from pace_async.observe.base import DisplayKind
 from pace_async.population.lock import RunLock
 from pace_async.population.record import RunRecord
@@ -55,10 +57,11 @@ def go_on(run: str | None, changes: Mapping[str, object], display: DisplayKind) 
 async def _start(config: Config, task: Task, places: Places, display: DisplayKind) -> int:
     tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
     seed_program = await score_seed_program(config, task, tier)
+    checks = await _check_implementers(config)
     with RunLock(places.folder):
         async with Store.open(places.database) as store:
             await store.create_run(header_of(config, task, places.name, tier))
-            await store.commit(seed_program)
+            await store.commit(seed_program, *checks)
             places.config.write_text(dump(config))
             record = await store.load(places.name)
             state = await conduct(Resources(config, task, places, tier, store, record), display)
@@ -81,6 +84,9 @@ async def _go_on(places: Places, changes: Mapping[str, object], display: Display
                 return 0
             _refuse_unknown_stages(config, task)
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
+            checks = await _check_implementers(config)
+            await store.commit(*checks, *_changes(record, config), *cut_off(record))
+            record = await store.load()
             places.config.write_text(dump(config))
             state = await conduct(Resources(config, task, places, tier, store, record), display)
     return EXIT_CODES[state]
@@ -88,8 +94,7 @@ async def _go_on(places: Places, changes: Mapping[str, object], display: Display
 
 def resumed_config(record: RunRecord, changes: Mapping[str, object]) -> Config:
     """The run's configuration with the changes that a resume allows. Raises UsageError if the bound would fall."""
-    flat = _flatten(dict(record.header.config))
-    config = resolve(None, {**flat, **changes}, environment={})
+    config = resolve(None, {**_flatten(dict(record.header.config)), **record.changes, **changes}, environment={})
     if config.bound < record.header.max_staleness:
         raise UsageError(
             f"--max-staleness was {record.header.max_staleness} and may not be lowered to {config.bound} on resume: "
@@ -98,6 +103,38 @@ def resumed_config(record: RunRecord, changes: Mapping[str, object]) -> Config:
     if config.bound > record.header.max_staleness:
         raise UsageError("--max-staleness cannot be changed on resume yet; leave it out.")
     return config
+
+
+async def _check_implementers(config: Config) -> tuple[ImplementerChecked, ...]:
+    """What the checks cost. Raises UsageError or GaveUp where the run could not begin; nothing is written before."""
+    found = await check_models(models_of(config.implementer.model), config.implementer)
+    refuse_unless_ready(found, config.stop)
+    return tuple(checked.fact for checked in found if checked.fact is not None)
+
+
+def _changes(record: RunRecord, config: Config) -> tuple[SettingChanged, ...]:
+    """The settings in which a resumed run differs from what it was."""
+    before = {**_flatten(dict(record.header.config)), **record.changes}
+    after = _flatten(config.model_dump(mode="json"))
+    return tuple(
+        SettingChanged(key, json.dumps(before.get(key)), json.dumps(after.get(key)), time.time())
+        for key in after
+        if json.dumps(before.get(key)) != json.dumps(after.get(key))
+    )
+
+
+def cut_off(record: RunRecord) -> tuple[ImplementerCalled | FaultSeen, ...]:
+    """Calls that were in flight when an earlier process died: whether the provider charged for them nobody knows, so
+    they count with all that was reserved."""
+    facts: list[ImplementerCalled | FaultSeen] = []
+    for open_one in record.reserved:
+        lease, usd, now = open_one.lease, open_one.cost_usd, time.time()
+        facts.append(ImplementerCalled(lease, open_one.model, "unknown", 0, 0, usd, 0.0, now, open_one.number))
+        detail = (
+            f"a call of {open_one.model} was in flight when the run ended: counted as {usd:.6f} USD, all it may cost"
+        )
+        facts.append(FaultSeen("implement", "unknown_outcome", detail, lease, now))
+    return tuple(facts)
 
 
 async def score_seed_program(config: Config, task: Task, tier: Tier) -> Evaluated:
@@ -164,9 +201,7 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
 def _refuse_unknown_stages(config: Config, task: Task) -> None:
     if config.advisor.engine != "embedded":
         raise UsageError(f"--engine {config.advisor.engine}: only the embedded engine is there; leave the flag out.")
-    if config.implementer.model != "catalog":
-        raise UsageError(f"--implementer {config.implementer.model}: only catalog is there; leave the flag out.")
-    CatalogImplementer(task)
+    refuse_unless_possible(config.implementer.model, task)
     advisor_folder(config.advisor.model)
 
 

@@ -1,6 +1,6 @@
 """What the event loop knows of a run: counts, leases, islands, the buffer. All of it follows from committed rows.
 
-Invariant: admitted = closed + open, where open = running + complete + training.
+Invariant: admitted = closed + open, where open = running + parked + complete + training.
 """
 
 from dataclasses import dataclass, field
@@ -60,6 +60,7 @@ class RunState:
     best: Member | None = None
     weights: str | None = None
     running: dict[int, Lease] = field(default_factory=dict[int, Lease])
+    parked: dict[int, Lease] = field(default_factory=dict[int, Lease])
     complete: dict[int, Rollout] = field(default_factory=dict[int, Rollout])
     training: tuple[Rollout, ...] = ()
     unfinished: list[Work] = field(default_factory=list[Work])
@@ -67,7 +68,7 @@ class RunState:
     @property
     def open(self) -> int:
         """Leases that are not closed."""
-        return len(self.running) + len(self.complete) + len(self.training)
+        return len(self.running) + len(self.parked) + len(self.complete) + len(self.training)
 
     def may_admit(self) -> bool:
         """Whether the gate lets one more lease open."""
@@ -90,12 +91,18 @@ class RunState:
         self.running.pop(lease, None)
         self.complete.pop(lease, None)
 
+    def park(self, lease: int) -> None:
+        """Leave a running lease open, for a resume to work on; it keeps its deadline."""
+        self.parked[lease] = self.running.pop(lease)
+
     def choose_group(self) -> tuple[Rollout, ...] | None:
         """The next group to ship, or None to wait. Nothing ships while a group is in training."""
         if self.training:
             return None
         complete = [rollout.lease for rollout in self.complete.values()]
-        chosen = choose_group(complete, [*self.running.values(), *complete], self.learner, self.size)
+        chosen = choose_group(
+            complete, [*self.running.values(), *self.parked.values(), *complete], self.learner, self.size
+        )
         return None if chosen is None else tuple(self.complete[lease.lease] for lease in chosen)
 
     def ship(self, group: tuple[Rollout, ...]) -> int:

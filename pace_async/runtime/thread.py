@@ -1,11 +1,12 @@
 """One search thread: lease, advise, implement, evaluate, reward, again. One thread is one island.
 
 A fault of the candidate is a complete rollout with reward -1. A fault of the infrastructure is retried and, when it
-stays, closes the lease as aborted: it is never a reward. Every stage is committed when it ends.
+stays, closes the lease as aborted: it is never a reward. Every stage is committed when it ends. A lease whose call
+would not fit into the budget stays open for a resume.
 """
 
 from pace_async.advise.advisor import Advice, Sampling, advise
-from pace_async.errors import CandidateFault, InfrastructureFault
+from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault
 from pace_async.evaluate.base import Evaluation
 from pace_async.events import Advised, Evaluated, LeaseAborted, LeaseReleased, Outcome, StageChanged
 from pace_async.implement.base import Experiment, Implemented
@@ -31,6 +32,9 @@ async def search_thread(core: Core, island: int) -> None:
         except InfrastructureFault as fault:
             await core.record(LeaseAborted(work.lease.lease, island, fault.kind, fault.detail, core.stages.clock.now()))
             core.state.close(work.lease.lease)
+        except BudgetReached:
+            core.state.park(work.lease.lease)
+            core.stop("budget")
         core.changed()
 
 
@@ -112,7 +116,9 @@ async def _try_out(core: Core, work: Work, decision: Decision) -> None:
         if evaluation.outcome == "infrastructure_error":
             raise InfrastructureFault("evaluation", evaluation.detail)
     except CandidateFault as fault:
-        evaluation = Evaluation(outcome=_outcome(fault), score=None, seconds=0.0, detail=fault.detail)
+        outcome = _outcome(fault)
+        detail = fault.detail if outcome == fault.kind else str(fault)
+        evaluation = Evaluation(outcome=outcome, score=None, seconds=0.0, detail=detail)
     await _complete(core, work, decision, implemented, evaluation, spec.direction)
 
 
@@ -153,9 +159,8 @@ async def _complete(
         at=now,
     )
     untrained = () if core.stages.learner else (LeaseReleased(lease, "skipped", now),)
-    await core.record(*(implemented.calls if implemented else ()), ended, *untrained)
+    await core.record(ended, *untrained)
     state.evaluated += 1
-    state.spend_usd += sum(call.cost_usd for call in implemented.calls) if implemented else 0.0
     member = None
     if program is not None and evaluation.score is not None:
         member = Member(candidate=lease, program=program, score=evaluation.score)
@@ -178,5 +183,5 @@ async def _complete(
 
 
 def _outcome(fault: CandidateFault) -> Outcome:
-    known: dict[str, Outcome] = {"unparsed": "unparsed", "unchanged": "unchanged"}
+    known: dict[str, Outcome] = {"unparsed": "unparsed", "unchanged": "unchanged"}  # the rest stands in the detail
     return known.get(fault.kind, "not_implemented")

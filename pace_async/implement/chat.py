@@ -1,0 +1,163 @@
+"""One model behind litellm: one question, one answer, no retries.
+
+litellm takes seconds and a lot of memory to import, so that happens on first use and in a thread. It reads the key from
+the environment; nothing here ever holds one. Its price list is the one in the package (it would fetch one from the
+network), it reads no .env file, and its own retries are off: whoever asks owns those.
+"""
+
+import os
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import anyio
+import anyio.to_thread
+
+from pace_async.config import ImplementerConfig
+from pace_async.implement.failures import CallFailed, failure_of
+from pace_async.implement.prices import Price, listed_price
+
+CLOSE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model wrote. `finish` is litellm's word: stop, length, content_filter, …. `cost_usd` is None where neither
+    tokens nor price say what it cost."""
+
+    text: str
+    finish: str
+    refused: bool
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float | None
+    seconds: float
+
+
+class Chat(Protocol):
+    """A model that answers. `price` is None where nobody knows it."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def price(self) -> Price | None: ...
+
+    async def ask(self, messages: Sequence[Mapping[str, str]], *, max_tokens: int, timeout_s: float) -> Answer:
+        """Raises CallFailed, or CandidateFault where the provider refuses this very prompt."""
+        ...
+
+
+class LitellmChat:
+    """Implements `Chat`. Made by `open_chats`."""
+
+    def __init__(self, model: str, config: ImplementerConfig, litellm: Any) -> None:
+        self._model = model
+        self._config = config
+        self._litellm = litellm
+        listed = self._listed()
+        self._is_listed = listed is not None
+        self._price = listed or self._given()
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    @property
+    def price(self) -> Price | None:
+        return self._price
+
+    async def ask(self, messages: Sequence[Mapping[str, str]], *, max_tokens: int, timeout_s: float) -> Answer:
+        began = time.perf_counter()
+        try:
+            with anyio.fail_after(timeout_s):
+                response: Any = await self._litellm.acompletion(
+                    **{
+                        "model": self._model,
+                        "messages": [dict(message) for message in messages],
+                        "max_tokens": max_tokens,
+                        "timeout": timeout_s,
+                        "num_retries": 0,
+                        "max_retries": 0,
+                        "drop_params": True,
+                        **({"api_base": self._config.api_base} if self._config.api_base else {}),
+                        **self._config.options,
+                    }
+                )
+        except TimeoutError:
+            raise CallFailed("timeout", f"no answer within {timeout_s:g} s", charged=None) from None
+        except Exception as error:
+            raise failure_of(error) from None
+        return self._read(response, time.perf_counter() - began)
+
+    def missing_keys(self) -> list[str]:
+        """Environment variables that the provider needs and that are not set."""
+        return list(self._litellm.validate_environment(model=self._model)["missing_keys"])
+
+    def _read(self, response: Any, seconds: float) -> Answer:
+        if not response.choices:
+            raise CallFailed("no_choice", "the provider's answer holds no choice", charged=None)
+        choice, usage = response.choices[0], getattr(response, "usage", None)
+        message = choice.message
+        extra: dict[str, Any] = getattr(message, "provider_specific_fields", None) or {}
+        prompt_tokens = int(getattr(usage, "prompt_tokens", 0) or 0)
+        completion_tokens = int(getattr(usage, "completion_tokens", 0) or 0)
+        return Answer(
+            text=message.content or "",
+            finish=choice.finish_reason or "stop",
+            refused=bool(extra.get("refusal")) or choice.finish_reason == "content_filter",
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            cost_usd=self._cost(response, prompt_tokens, completion_tokens),
+            seconds=seconds,
+        )
+
+    def _cost(self, response: Any, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """litellm's own figure where it has one, which knows of caches and tiers."""
+        if not prompt_tokens:
+            return None
+        listed = response._hidden_params.get("response_cost")
+        if self._is_listed and isinstance(listed, int | float):
+            return float(listed)
+        return self._price.cost(prompt_tokens, completion_tokens) if self._price is not None else 0.0
+
+    def _listed(self) -> Price | None:
+        try:
+            return listed_price(self._litellm.get_model_info(self._model))
+        except Exception:  # litellm raises a bare Exception for a model that it does not know
+            return None
+
+    def _given(self) -> Price | None:
+        prompt, completion = self._config.price_per_million_in, self._config.price_per_million_out
+        return None if prompt is None or completion is None else Price.per_million(prompt, completion)
+
+
+@asynccontextmanager
+async def open_chats(models: Sequence[str], config: ImplementerConfig) -> AsyncGenerator[list[LitellmChat]]:
+    """The models, ready to be asked; litellm's clients and tasks are gone afterwards. Imports nothing for no model."""
+    if not models:
+        yield []
+        return
+    litellm, closings = await anyio.to_thread.run_sync(_import)
+    try:
+        yield [LitellmChat(model, config, litellm) for model in models]
+    finally:
+        for close in closings:
+            with anyio.move_on_after(CLOSE_S, shield=True):
+                await close()
+        litellm.in_memory_llm_clients_cache.flush_cache()
+
+
+def _import() -> tuple[Any, tuple[Callable[[], Awaitable[None]], ...]]:
+    """litellm, and what must be awaited when it is no longer needed."""
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
+    import litellm
+    from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
+    from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients
+
+    litellm.telemetry = False
+    litellm.suppress_debug_info = True
+    return litellm, (GLOBAL_LOGGING_WORKER.stop, close_litellm_async_clients)

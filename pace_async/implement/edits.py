@@ -1,0 +1,184 @@
+"""What a model answered, made into a program: SEARCH/REPLACE edits, or one whole evolve block.
+
+Invariant: the text outside the evolve block is the parent's, byte for byte, and nothing is guessed. An answer that is
+not exactly in the format is the candidate's own fault, with a kind for each way in which it can be wrong; it is never
+mended, because a mended answer would credit the advisor with what it did not cause. Pure.
+
+    no_code_block, several_code_blocks, wrong_language, unclosed_code_block     of a whole block
+    malformed_edit, empty_search, search_not_found, search_ambiguous,
+    edit_leaves_block, edits_overlap                                            of edits
+    mixed_answer, markers_in_block, empty_block, answer_too_long,
+    syntax_error, unchanged                                                     of either
+"""
+
+import ast
+import re
+import warnings
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pace_async.errors import CandidateFault
+from pace_async.task import BLOCK_END, BLOCK_START, program_hash, split_block
+
+LONGEST_ANSWER = 256 * 1024
+"""Characters. A block is some kilobytes; what is longer is not an answer."""
+
+SEARCH, DIVIDER, REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
+PYTHON = ("", "python", "py", "python3")
+_FENCE = re.compile(r"^(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^`]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace the lines `search`, which stand exactly once in the block, by the lines `replace`."""
+
+    search: tuple[str, ...]
+    replace: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WholeBlock:
+    """The new content of the evolve block."""
+
+    text: str
+
+
+def program_of(answer: str, parent: str) -> str:
+    """The program that `answer` makes of `parent`. Raises CandidateFault; ValueError if the parent has no block."""
+    before, block, after = split_block(parent)
+    parsed = parse(answer)
+    new = parsed.text if isinstance(parsed, WholeBlock) else apply_edits(block, parsed, parent)
+    if not new.strip():
+        raise CandidateFault("empty_block", "nothing would be left in the evolve block")
+    program = before + new + after
+    _refuse_markers(program, before, after)
+    _refuse_bad_syntax(program)
+    if program_hash(program) == program_hash(parent):
+        raise CandidateFault("unchanged", "the program does the same as its parent")
+    return program
+
+
+def parse(answer: str) -> WholeBlock | tuple[Edit, ...]:
+    """Read an answer. Prose around code is allowed; edits may stand inside or outside fences. Raises CandidateFault."""
+    if len(answer) > LONGEST_ANSWER:
+        raise CandidateFault("answer_too_long", f"{len(answer)} characters, of {LONGEST_ANSWER} allowed")
+    lines = answer.replace("\r\n", "\n").split("\n")
+    edits, rest = _take_edits(lines)
+    if not edits:
+        return _whole_block(lines)
+    if any(text.strip() for _, text in _fenced(rest)):
+        raise CandidateFault("mixed_answer", "edits and a code block in one answer")
+    return edits
+
+
+def apply_edits(block: str, edits: tuple[Edit, ...], parent: str) -> str:
+    """`block` with every edit applied to its lines as they stand: edits do not see one another. `parent` is the whole
+    program, to tell an edit outside the block from one that matches nothing. Raises CandidateFault."""
+    lines = block.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    found: list[tuple[int, Edit]] = []
+    for number, edit in enumerate(edits, start=1):
+        places = _places(lines, edit.search)
+        if len(places) > 1:
+            raise CandidateFault("search_ambiguous", f"the SEARCH of edit {number} stands {len(places)} times")
+        if not places and _places(parent.split("\n"), edit.search):
+            raise CandidateFault("edit_leaves_block", f"edit {number} changes what stands outside the evolve block")
+        if not places:
+            raise CandidateFault("search_not_found", f"the SEARCH of edit {number} stands nowhere in the program")
+        found.append((places[0], edit))
+    found.sort(key=lambda pair: pair[0])
+    for (first, edit), (second, _) in pairwise(found):
+        if first + len(edit.search) > second:
+            raise CandidateFault("edits_overlap", "two edits change the same lines")
+    for place, edit in reversed(found):
+        lines[place : place + len(edit.search)] = edit.replace
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _places(lines: list[str], search: tuple[str, ...]) -> list[int]:
+    size = len(search)
+    return [i for i in range(len(lines) - size + 1) if tuple(lines[i : i + size]) == search]
+
+
+def _take_edits(lines: list[str]) -> tuple[tuple[Edit, ...], list[str]]:
+    """The edits, and the lines that belong to none."""
+    edits: list[Edit] = []
+    rest: list[str] = []
+    search: list[str] | None = None
+    replace: list[str] | None = None
+    for line in lines:
+        mark = line.rstrip()
+        if mark == SEARCH:
+            if search is not None:
+                raise CandidateFault("malformed_edit", f"{SEARCH} inside an edit")
+            search = []
+        elif mark == DIVIDER and search is not None and replace is None:
+            replace = []
+        elif mark == REPLACE:
+            if search is None or replace is None:
+                raise CandidateFault("malformed_edit", f"{REPLACE} without {SEARCH} and {DIVIDER} before it")
+            if not any(part.strip() for part in search):
+                raise CandidateFault("empty_search", "a SEARCH without text")
+            edits.append(Edit(tuple(search), tuple(replace)))
+            search = replace = None
+        elif search is None:
+            rest.append(line)
+        else:
+            (search if replace is None else replace).append(line)
+    if search is not None:
+        raise CandidateFault("malformed_edit", f"an edit is not closed by {REPLACE}")
+    return tuple(edits), rest
+
+
+def _whole_block(lines: list[str]) -> WholeBlock:
+    blocks = _fenced(lines)
+    if not blocks:
+        raise CandidateFault("no_code_block", "the answer holds neither a code block nor an edit")
+    if len(blocks) > 1:
+        raise CandidateFault("several_code_blocks", f"{len(blocks)} code blocks where one belongs")
+    language, text = blocks[0]
+    if language.lower() not in PYTHON:
+        raise CandidateFault("wrong_language", f"the code block is marked {language[:20]}, not python")
+    return WholeBlock(text)
+
+
+def _fenced(lines: list[str]) -> list[tuple[str, str]]:
+    """(language, text) of each fenced block. A fence is closed by one at least as long, of the same sign, alone on its
+    line."""
+    blocks: list[tuple[str, str]] = []
+    fence, language, body = "", "", list[str]()
+    for line in lines:
+        if fence:
+            mark = line.strip()
+            if len(mark) >= len(fence) and set(mark) == {fence[0]}:
+                blocks.append((language, "".join(f"{kept}\n" for kept in body)))
+                fence = ""
+            else:
+                body.append(line)
+        elif match := _FENCE.match(line):
+            fence, language, body = match[1], match[2], []
+    if fence:
+        raise CandidateFault("unclosed_code_block", "the code block is not closed")
+    return blocks
+
+
+def _refuse_markers(program: str, before: str, after: str) -> None:
+    """Whatever was put into the block must not move its borders."""
+    try:
+        kept = split_block(program)
+    except ValueError:
+        kept = None
+    if kept is None or kept[0] != before or kept[2] != after:
+        raise CandidateFault("markers_in_block", f"{BLOCK_START} or {BLOCK_END} inside the evolve block")
+
+
+def _refuse_bad_syntax(program: str) -> None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(program)
+    except SyntaxError as error:
+        raise CandidateFault("syntax_error", f"line {error.lineno}: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise CandidateFault("syntax_error", type(error).__name__) from None

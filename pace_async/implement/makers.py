@@ -1,0 +1,115 @@
+"""One try of one implementer at one experiment, with every call in the ledger, whatever becomes of it.
+
+Invariant: a reservation is committed before the call and closed after it, once: with the real cost where it is known,
+with the whole reservation where nobody can know what the provider charged (a hang, a cut stream, a cancelled call).
+Not the place of retries: a maker tries once.
+"""
+
+import time
+from typing import Protocol
+
+import anyio
+
+from pace_async.errors import CandidateFault
+from pace_async.events import ImplementerCalled
+from pace_async.implement.base import Experiment, Implemented, Ledger
+from pace_async.implement.catalog import CatalogImplementer
+from pace_async.implement.chat import Answer, Chat
+from pace_async.implement.edits import program_of
+from pace_async.implement.failures import CallFailed
+from pace_async.implement.prompts import messages_for
+from pace_async.implement.redact import holds_secret
+from pace_async.implement.shares import CATALOG
+from pace_async.search.state import Member
+from pace_async.task import Task
+
+
+class Maker(Protocol):
+    """Tries once."""
+
+    async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
+        """Raises CandidateFault, CallFailed, BudgetReached."""
+        ...
+
+
+class CatalogMaker:
+    """The catalogue, which costs nothing and cannot fail but by the candidate's fault."""
+
+    def __init__(self, catalog: CatalogImplementer, ledger: Ledger) -> None:
+        self._catalog = catalog
+        self._ledger = ledger
+
+    async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
+        began = time.perf_counter()
+        outcome = "ok"
+        try:
+            return await self._catalog.implement(task, parent, experiment)
+        except CandidateFault as fault:
+            outcome = fault.kind
+            raise
+        finally:
+            seconds = time.perf_counter() - began
+            await self._ledger.settle(
+                ImplementerCalled(experiment.lease, CATALOG, outcome, 0, 0, 0.0, seconds, time.time())
+            )
+
+
+class ModelMaker:
+    """One model behind a Chat."""
+
+    def __init__(self, chat: Chat, ledger: Ledger, max_tokens: int) -> None:
+        self._chat = chat
+        self._ledger = ledger
+        self._max_tokens = max_tokens
+
+    async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
+        messages = messages_for(task, parent, experiment)
+        price = self._chat.price
+        worst = price.worst_case(messages, self._max_tokens) if price is not None else 0.0
+        number = await self._ledger.reserve(experiment.lease, self._chat.model, worst)
+        began = time.perf_counter()
+        outcome, answer, charged = "cancelled", None, None
+        try:
+            answer = await self._chat.ask(messages, max_tokens=self._max_tokens, timeout_s=timeout_s)
+            program = program_in(answer, parent)
+            outcome = "ok"
+            return Implemented(program)
+        except CallFailed as failure:
+            outcome, charged = failure.kind, failure.charged
+            raise
+        except CandidateFault as fault:
+            outcome, charged = fault.kind, False
+            raise
+        finally:
+            cost = worst if charged is None else 0.0
+            if answer is not None and answer.cost_usd is not None:
+                cost = answer.cost_usd
+            elif answer is not None:
+                cost = worst
+            with anyio.CancelScope(shield=True):
+                await self._ledger.settle(
+                    ImplementerCalled(
+                        lease=experiment.lease,
+                        model=self._chat.model,
+                        outcome=outcome,
+                        prompt_tokens=answer.prompt_tokens if answer is not None else 0,
+                        completion_tokens=answer.completion_tokens if answer is not None else 0,
+                        cost_usd=cost,
+                        seconds=time.perf_counter() - began,
+                        at=time.time(),
+                        reservation=number,
+                    )
+                )
+
+
+def program_in(answer: Answer, parent: Member) -> str:
+    """The program that an answer makes of its parent. Raises CandidateFault."""
+    if answer.refused:
+        raise CandidateFault("refusal", "the model refused")
+    if answer.finish == "length":
+        raise CandidateFault("length", "the answer was cut at its longest length")
+    if not answer.text.strip():
+        raise CandidateFault("empty_answer", "the model wrote nothing")
+    if holds_secret(answer.text):
+        raise CandidateFault("secret_in_answer", "the answer holds the value of a secret variable")
+    return program_of(answer.text, parent.program)

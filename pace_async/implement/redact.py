@@ -1,0 +1,41 @@
+"""Takes secrets out of texts that others wrote, before they reach a row, a log or a screen.
+
+A secret is the value of any environment variable whose name speaks of a key, a token, a secret, a password or a
+credential, and whatever looks like a bearer token or a provider's key. The texts of exceptions are others' texts: a
+server may echo what it was sent.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+
+HIDDEN = "[hidden]"
+LONGEST = 300
+_NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
+_SHORTEST = 6
+"""A shorter value, such as `1`, is no secret, and hiding it would hide everything."""
+_LOOKS = re.compile(
+    r"(?i:\b(?:bearer|basic)\s+)[\w.~+/=-]{6,}"
+    r"|\b(?:sk|pk|rk|gsk|xai|hf|ghp|glpat|AIza)[-_*]?[\w*-]{8,}"
+    r"|(?i:(?<=[?&\s\"'])(?:api[_-]?key|key|access[_-]?token|token|password)[\"']?\s*[=:]\s*[\"']?)[^\s\"'&,}]{6,}"
+)
+
+
+def secrets(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The secret values of the environment, the longest first."""
+    known = os.environ if environment is None else environment
+    values = {value for name, value in known.items() if _NAMES.search(name) and len(value) >= _SHORTEST}
+    return tuple(sorted(values, key=len, reverse=True))
+
+
+def holds_secret(text: str, environment: Mapping[str, str] | None = None) -> bool:
+    """Whether the value of a secret variable stands in `text`."""
+    return any(value in text for value in secrets(environment))
+
+
+def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
+    """`text` on one line of at most LONGEST characters, without secrets."""
+    for value in secrets(environment):
+        text = text.replace(value, HIDDEN)
+    line = " ".join(_LOOKS.sub(HIDDEN, text).split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
