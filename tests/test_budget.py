@@ -30,10 +30,13 @@ def anyio_backend() -> str:
 
 
 class Paid:
-    """Each call costs a seeded part of WORST, and some answers are bad; keeps the most that was ever promised."""
+    """Each call costs a seeded part of WORST, and some answers are bad; keeps the most that was ever promised. The first
+    `gathered` calls wait for each other."""
 
-    def __init__(self, run: Simulated, purse: Purse) -> None:
+    def __init__(self, run: Simulated, purse: Purse, gathered: int) -> None:
         self.run = run
+        self.gathered = gathered
+        self.all_here = anyio.Event()
         self.purse = purse
         self.most = 0.0
         self.most_in_flight = 0
@@ -46,6 +49,9 @@ class Paid:
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         self.most = max(self.most, self.run.core.state.spend_usd + self.purse.reserved_usd)
         try:
+            if self.in_flight >= self.gathered:
+                self.all_here.set()
+            await self.all_here.wait()
             await self.run.world.stage("implement")
         finally:
             self.in_flight -= 1
@@ -58,18 +64,24 @@ class Paid:
         return Implemented(f"{parent.program}\nadded_{lease} = 1\n")
 
 
-def paid(run: Simulated, budget: float | None) -> Paid:
+def paid(run: Simulated, budget: float | None, gathered: int = 1) -> Paid:
     core = run.core
     purse = Purse(core.stages.population, core.bus, core.stages.clock, core.state, budget)
-    implementer = Paid(run, purse)
+    implementer = Paid(run, purse, gathered)
     object.__setattr__(core.stages, "implementer", implementer)
     return implementer
 
 
 async def test_a_run_with_32_calls_in_flight_stops_by_its_budget_and_never_promises_more(tmp_path: Path) -> None:
-    config = settings(search__threads=32, stop__candidates=None, stop__budget=1.0, learner__objective="none")
+    config = settings(
+        search__threads=32,
+        stop__candidates=None,
+        stop__budget=1.0,
+        learner__objective="none",
+        learner__group_size=32,
+    )
     async with simulated(tmp_path, config, World(seed=4, turns=40)) as run:
-        implementer = paid(run, 1.0)
+        implementer = paid(run, 1.0, gathered=32)
         with anyio.fail_after(60):
             assert await drive(run.core) == "stopped_by_budget"
         assert implementer.most_in_flight == 32

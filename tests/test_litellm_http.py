@@ -125,7 +125,7 @@ async def test_a_service_that_fails_twice_and_recovers_is_only_a_delay(
 ) -> None:
     provider.plan = by_turns(behaviour, behaviour, "ok")
     with serving(provider) as url:
-        timeout = 0.3 if behaviour == "hang" else 20.0
+        timeout = 2.0 if behaviour == "hang" else 20.0
         async with implementing(configured(url, implementer__timeout_s=timeout)) as (implementer, ledger):
             made = await implement(implementer)
     assert 'layout = "hex"' in made.program

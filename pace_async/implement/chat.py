@@ -158,6 +158,12 @@ def _import() -> tuple[Any, tuple[Callable[[], Awaitable[None]], ...]]:
     from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
     from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients
 
+    async def stop_logging() -> None:
+        # The worker may still belong to an event loop that is gone: starting it binds it to this one.
+        GLOBAL_LOGGING_WORKER.start()
+        await GLOBAL_LOGGING_WORKER.flush()
+        await GLOBAL_LOGGING_WORKER.stop()
+
     litellm.telemetry = False
     litellm.suppress_debug_info = True
-    return litellm, (GLOBAL_LOGGING_WORKER.stop, close_litellm_async_clients)
+    return litellm, (stop_logging, close_litellm_async_clients)
