@@ -10,9 +10,10 @@ from typing import Any
 import psutil
 import pytest
 
-from pace_async.evaluate.launch import Ended, Work, launch
+from pace_async.evaluate.launch import Ended, launch
 from pace_async.evaluate.tiers import Bubblewrap, Limits, Rlimits, Tier
 from pace_async.evaluate.verdict import Verdict, judge
+from pace_async.evaluate.work import Work
 
 BWRAP = shutil.which("bwrap")
 TIERS = [
@@ -31,7 +32,7 @@ async def run_program(
     tier: Tier, program: str, *, argument: object = None, limits: Limits = LIMITS, hidden: Sequence[Path] = ()
 ) -> tuple[Verdict, Ended]:
     """Call `f(argument)` of the program in the tier."""
-    ended = await launch(tier, Work(dedent(program), "f", json.dumps([argument])), limits, hidden)
+    ended = await launch(tier, Work(dedent(program), "f", [json.dumps(argument)]), limits, hidden)
     return judge(ended), ended
 
 
@@ -39,7 +40,7 @@ async def value_of(tier: Tier, program: str, *, argument: object = None, hidden:
     """What `f(argument)` returns there."""
     verdict, _ = await run_program(tier, program, argument=argument, hidden=hidden)
     assert verdict.outcome == "ok", verdict
-    return json.loads(verdict.payload)[0]
+    return json.loads(verdict.outputs[0])
 
 
 def left_alive(name: str) -> list[psutil.Process]:
