@@ -14,8 +14,9 @@ MARK = b"pace "
 
 @dataclass(slots=True)
 class Answers:
-    """Of `instances` instances, after `echoes` echoes. `given` is how many instances the driver has been given, and is set by whoever gives them; `failure` is the kind
-    of the frame that ended it early, with `reason` as its payload; `forged` says what came that should not have."""
+    """The answers for `instances` instances, after `echoes` echoes. `given` is how many instances the driver has been
+    given, and is set by whoever gives them; `failure` is the kind of the frame that ended it early, with `reason` as
+    its payload; `forged` says what came that should not have."""
 
     nonce: str
     instances: int

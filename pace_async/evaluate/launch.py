@@ -22,7 +22,7 @@ import anyio
 from pace_async.children import kill_group
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate import cgroup, leftovers
-from pace_async.evaluate.converse import Conversation
+from pace_async.evaluate.converse import ECHOES, Conversation
 from pace_async.evaluate.frames import Answers
 from pace_async.evaluate.inside.frame import LONGEST_HEADER
 from pace_async.evaluate.pipes import Descriptors, Sink
@@ -92,7 +92,7 @@ async def _run(
         Sink(stdout_out, "standard output", most, TAIL_BYTES),
         Sink(stderr_out, "standard error", most, TAIL_BYTES),
     )
-    talk = Conversation(work, nonce, sinks[0])
+    talk = Conversation(work, nonce, sinks[0], processor="seccomp" in plan.confinement)
     began = time.monotonic()
     process = _start(plan, scratch, (job_out, stdout_in, stderr_in), (answer_in, *members))
     exited = False
@@ -109,7 +109,7 @@ async def _run(
                         tg.cancel_scope.cancel()
 
                 async def hold() -> None:
-                    await talk.hold(mine, job_in, job)
+                    await talk.hold(mine, job_in, job, process.pid)
                     if sinks[0].full:
                         tg.cancel_scope.cancel()
 
@@ -147,10 +147,10 @@ def _job(plan: Launch, work: Work, nonce: str, result: int, members: Sequence[in
         "nonce": nonce,
         "result": result,
         "path": [str(path) for path in locate().imports],
-        "confinement": {**plan.confinement, "cgroups": members},
+        "confinement": {**plan.confinement, "cgroups": members, "one_thread": work.timed},
         "program": work.program,
         "entry": work.entry,
-        "echoes": work.echoes,
+        "echoes": ECHOES if work.timed else 0,
         "instances": len(work.instances),
     }
     return json.dumps(head).encode()
@@ -158,8 +158,8 @@ def _job(plan: Launch, work: Work, nonce: str, result: int, members: Sequence[in
 
 def _framing(work: Work) -> int:
     """What the result pipe may carry besides outputs: the echoes, written at most as wide as they came, and headers."""
-    frames = len(work.instances) + work.echoes + 3
-    return frames * LONGEST_HEADER + work.echoes * (len(work.instances[0]) if work.instances else 0)
+    echoes = ECHOES * max(map(len, work.instances), default=0) if work.timed else 0
+    return (len(work.instances) + ECHOES + 3) * LONGEST_HEADER + echoes
 
 
 def _start(

@@ -29,7 +29,6 @@ from pace_async.task import Setting, Task, program_hash, settings_of
 
 BACKOFF_S = 0.1
 LAST_TRIES = 6
-ECHOES = 5  # of which the fastest counts, for a task whose score hangs on time
 LONGEST_PROGRAM = 1 << 20
 PACKAGE = Path(__file__).parent.parent
 
@@ -97,7 +96,7 @@ class ProcessEvaluator:
             instances = await self._scorer.instances(seed)
             async with self._slots:
                 began = time.monotonic()
-                work = Work(program, self.task.spec.entry, instances, ECHOES if self._scorer.timed else 0)
+                work = Work(program, self.task.spec.entry, instances, timed=self._scorer.timed)
                 ended = await launch(self.tier, work, self._limits, self._hidden)
             seconds, verdict = ended.seconds, judge(ended)
             if verdict.outcome != "ok":

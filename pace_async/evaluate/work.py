@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """`instances` are JSON texts of one line each; `echoes` is how often giving and taking the first of them is tried
-    without the program, to know what that costs."""
+    """`instances` are JSON texts of one line each. `timed` work has its calls timed: it is held to one thread, and what
+    giving an instance and taking an output costs is tried first, without the program."""
 
     program: str
     entry: str
     instances: Sequence[str]
-    echoes: int = 0
+    timed: bool = False

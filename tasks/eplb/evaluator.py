@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 EXPERTS, SLOTS, GROUPS, GPUS, NODES = 256, 288, 8, 32, 4
+LAYERS = 58  # of the model that the speed constants were chosen for
 TOKENS = 512  # served by an expert in one window, on average
 
-SPREAD = (0.35, 1.15)  # of log popularity, from the evenest layer to the most uneven
-GROUP, NEIGHBOUR = 0.25, 0.5  # how much of it experts of one group, and neighbours, share
-DRIFT, KEPT = 0.45, 0.9  # what comes and goes slowly, and how much of it lasts from window to window
-BURST = 0.3  # what concerns one window only
+SPREAD = (0.6, 1.5)  # of log popularity, from the evenest layer to the most uneven
+GROUP, NEIGHBOUR = 0.6, 0.5  # how much of it experts of one group, and neighbours, share
+DRIFT, KEPT = 0.2, 0.95  # what comes and goes slowly, and how much of it lasts from window to window
+BURST = 0.25  # what concerns one window only
 
 
 def instances(seed: int, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -37,7 +38,7 @@ def score(
     overhead: float,
 ) -> dict[str, float]:
     """{"score": mean of balancedness and speed}, and what it is made of. Raises ValueError for a map that is not
-    allowed. `seconds` are those of each call, taken outside."""
+    allowed. `seconds` are those of each call, taken outside; a smaller trace is counted as if it had LAYERS layers."""
     trace = _trace(seed, settings)
     if not len(outputs) == len(instances) == len(seconds) == len(trace) - 1:
         raise ValueError(f"{len(trace) - 1} maps were asked for and {len(outputs)} came")
@@ -48,12 +49,13 @@ def score(
         worst += float(carried.max(axis=1).sum())
     constant = float(settings["speed_constant"])
     # Each window pays for its own time: of a median, a program that skips every other window would make a gain.
-    speed = math.fsum(min(1.0, constant / max(one, 1e-9)) for one in seconds) / len(seconds)
+    whole = [max(one, 1e-9) * LAYERS / len(trace[0]) for one in seconds]
+    speed = math.fsum(min(1.0, constant / one) for one in whole) / len(whole)
     return {
         "score": (mean / worst + speed) / 2,
         "balancedness": mean / worst,
         "speed": speed,
-        "seconds": float(np.median(seconds)),
+        "seconds": float(np.median(whole)),
         "speed_constant": constant,
         "overhead": overhead,
     }

@@ -12,15 +12,15 @@ import numpy as np
 # EVOLVE-BLOCK-START
 recent = 1.0
 shrink = 0.0
-domains = 4
+domains = 2
 gather = "fixed"
-copies = "root"
+copies = "square"
 counter = "scan"
 order = "numbered"
 spread = "greedy"
 placer = "scan"
-rounds = 8
-partner = "random"
+rounds = 16
+partner = "coldest"
 refiner = "scan"
 # EVOLVE-BLOCK-END
 
@@ -86,11 +86,7 @@ def count_scan(need, extra):
     for row in need.tolist():
         mine = [1] * len(row)
         for _ in range(extra):
-            best = 0
-            for expert in range(len(row)):
-                if row[expert] / mine[expert] > row[best] / mine[best]:
-                    best = expert
-            mine[best] += 1
+            mine[max(range(len(row)), key=lambda expert: row[expert] / mine[expert])] += 1
         counts.append(mine)
     return np.array(counts)
 
@@ -149,10 +145,8 @@ def place_scan(weights, ranked, gpus):
     for row, turn in zip(weights.tolist(), ranked.tolist(), strict=True):
         carried, held = [0.0] * gpus, [[] for _ in range(gpus)]
         for slot in turn:
-            best = None
-            for gpu in range(gpus):
-                if len(held[gpu]) < room and (best is None or carried[gpu] < carried[best]):
-                    best = gpu
+            free = [gpu for gpu in range(gpus) if len(held[gpu]) < room]
+            best = min(free, key=lambda gpu: carried[gpu])
             carried[best] += row[slot]
             held[best].append(slot)
         placed.append([slot for slots in held for slot in slots])
