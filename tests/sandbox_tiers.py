@@ -29,10 +29,16 @@ SHORT = Limits(seconds=2.0, memory_mb=256, output_bytes=1 << 20)
 
 
 async def run_program(
-    tier: Tier, program: str, *, argument: object = None, limits: Limits = LIMITS, hidden: Sequence[Path] = ()
+    tier: Tier,
+    program: str,
+    *,
+    argument: object = None,
+    limits: Limits = LIMITS,
+    hidden: Sequence[Path] = (),
+    timed: bool = False,
 ) -> tuple[Verdict, Ended]:
     """Call `f(argument)` of the program in the tier."""
-    ended = await launch(tier, Work(dedent(program), "f", [json.dumps(argument)]), limits, hidden)
+    ended = await launch(tier, Work(dedent(program), "f", [json.dumps(argument)], timed), limits, hidden)
     return judge(ended), ended
 
 

@@ -224,7 +224,7 @@ def refine_array(weights, placed):
     rng, every = np.random.default_rng(0), np.arange(len(weights))
     sizes = np.take_along_axis(weights, placed.reshape(len(weights), -1), axis=1).reshape(placed.shape)
     carried = sizes.sum(axis=2)
-    rows, gpus, room = placed.shape
+    rows, gpus, _ = placed.shape
     for _ in range(rounds):
         hot = carried.argmax(axis=1)
         if partner == "every":
