@@ -127,6 +127,10 @@ class Evaluation(_Room):
         default=False, description="Run candidates without isolation. Only for code you trust."
     )
     retries: int = Field(default=2, ge=0, description="Further tries after the infrastructure failed.")
+    settings: dict[str, bool | int | float | str] = Field(
+        default_factory=dict[str, bool | int | float | str],
+        description="Settings of the task, over those that its task.yaml gives.",
+    )
 
 
 class LearnerConfig(_Room):

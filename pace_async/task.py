@@ -6,16 +6,18 @@ A task is a folder:
     initial.py      the seed program; what may change stands between `# EVOLVE-BLOCK-START` and `# EVOLVE-BLOCK-END`
     evaluator.py    trusted, never shown to a candidate: `instances(seed) -> list` of JSON values, and
                     `score(instances, outputs) -> {"score": float, ...more finite metrics}`, which raises ValueError
-                    for an output that is not allowed
+                    for an output that is not allowed; docs/tasks.md says what else they may ask for
     catalogue.yaml  optional: named mechanisms that the catalog implementer can apply
     README.md       data, licence, known results
 
-The candidate's `entry` function is called once for each instance, in the sandbox, and returns a JSON value.
+The candidate's `entry` function is called once for each instance, in the sandbox, and returns a JSON value; it is given
+an instance only after its output for the previous one has been taken.
 """
 
 import ast
 import hashlib
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -26,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from pace_async.errors import UsageError
 
+Setting = bool | int | float | str
 BLOCK_START = "# EVOLVE-BLOCK-START"
 BLOCK_END = "# EVOLVE-BLOCK-END"
 BUNDLED = Path(__file__).parent / "_bundled"
@@ -66,6 +69,9 @@ class TaskSpec(BaseModel):
     deterministic: bool = Field(
         description="Whether equal programs always get equal scores (a memo may spare repeats)."
     )
+    settings: dict[str, Setting] = Field(
+        default_factory=dict[str, Setting], description="Values for the evaluator; `evaluation.settings` overrides."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,20 @@ class Task:
     @property
     def catalogue_path(self) -> Path | None:
         return self.folder / self.spec.catalogue if self.spec.catalogue else None
+
+
+def settings_of(spec: TaskSpec, chosen: Mapping[str, Setting]) -> dict[str, Setting]:
+    """The task's settings with those chosen for a run. Raises UsageError for one that the task does not have, or whose
+    value is of another kind than the task's own."""
+    for name, value in chosen.items():
+        if name not in spec.settings:
+            near = get_close_matches(name, spec.settings, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(spec.settings) or 'none'}."
+            raise UsageError(f"Task {spec.name!r} has no setting {name!r}: {hint}")
+        own = spec.settings[name]
+        if type(value) is not type(own) and not (isinstance(own, float) and type(value) is int):
+            raise UsageError(f"Setting {name!r} of task {spec.name!r} must be {type(own).__name__}, not {value!r}.")
+    return {**spec.settings, **chosen}
 
 
 def better(direction: str, a: float, b: float) -> bool:

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 
 import anyio
 
-from pace_async.evaluate.launch import Work, launch
+from pace_async.evaluate.launch import launch
 from pace_async.evaluate.python_files import locate
 from pace_async.evaluate.tiers import Bubblewrap, Limits, NoSandbox, Rlimits, Tier
 from pace_async.evaluate.verdict import judge
+from pace_async.evaluate.work import Work
 
 LIMITS = Limits(seconds=60.0, memory_mb=512, output_bytes=1 << 20)
 PROGRAMS = {"empty": "def f(x): return x", "numpy": "import numpy\ndef f(x): return x"}
@@ -25,7 +26,7 @@ PROGRAMS = {"empty": "def f(x): return x", "numpy": "import numpy\ndef f(x): ret
 async def one(tier: Tier, program: str) -> float:
     """Seconds of one launch, from asking to the judged result."""
     began = time.perf_counter()
-    verdict = judge(await launch(tier, Work(program, "f", "[1]"), LIMITS, ()))
+    verdict = judge(await launch(tier, Work(program, "f", ["1"]), LIMITS, ()))
     if verdict.outcome != "ok":
         raise RuntimeError(f"{tier.name}: {verdict.outcome}: {verdict.detail}")
     return time.perf_counter() - began

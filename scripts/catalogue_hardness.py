@@ -1,16 +1,23 @@
 """How hard a task is for its catalogue: what each edit gives, the best pair, and how often uniform choice gets there.
 
-    python scripts/catalogue_hardness.py --task circle_packing --memo runs/hardness.db
+    python scripts/catalogue_hardness.py circle_packing --memo runs/hardness.db
+    python scripts/catalogue_hardness.py eplb
 
 Runs the task's own programs without a sandbox (they are ours: only catalogue edits of the seed program), in two
-processes, and keeps every score in --memo, so it can be interrupted and run again.
+processes, and keeps every score in --memo, so it can be interrupted and run again. Where scores contain time, that is
+processor time of the calls; a program keeps the score of its first evaluation, as in a run, but what stands in the
+tables of edits is the median of three. Such tasks are slower, so fewer pairs and seeds are tried unless asked for.
 """
 
 import argparse
+import inspect
 import itertools
+import json
 import random
 import sqlite3
+import statistics
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -22,38 +29,44 @@ from pace_async.search.parents import choose_parent
 from pace_async.search.state import Member
 from pace_async.task import Task, load_task, program_hash, split_block
 
-LEVELS = (2.50, 2.55, 2.60)
+STEPS = (0.6, 0.75, 0.9)  # of the way between the task's bounds: the scores to be reached
 CANDIDATES = 160
+REPEATS = 3
 Score = Callable[[str], float | None]
 
 
 def main() -> int:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", default="circle_packing")
+    parser.add_argument("task", nargs="?", default="circle_packing", metavar="TASK")
     parser.add_argument("--memo", type=Path, default=Path("runs/hardness.db"))
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--seeds", type=int, help="searches [20, or 8 where scores contain time]")
+    parser.add_argument("--pairs", type=int, help="pairs tried [all, or 200 at random where scores contain time]")
     parser.add_argument("--jobs", type=int, default=2)
     chosen = parser.parse_args()
     task = load_task(chosen.task)
+    fixed = task.spec.deterministic
     if task.catalogue_path is None:
         sys.stderr.write(f"{task.name} has no catalogue\n")
         return 2
     catalogue = load_catalogue(task.catalogue_path)
     chosen.memo.parent.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(chosen.jobs) as pool:
-        _edits(task, catalogue, chosen.memo, pool)
-        _uniform(task, chosen.memo, pool, chosen.seeds)
+        _edits(task, catalogue, chosen.memo, pool, chosen.pairs or (None if fixed else 200))
+        _uniform(task, chosen.memo, pool, chosen.seeds or (20 if fixed else 8))
     return 0
 
 
-def _edits(task: Task, catalogue: Catalogue, memo: Path, pool: ProcessPoolExecutor) -> None:
+def _edits(task: Task, catalogue: Catalogue, memo: Path, pool: ProcessPoolExecutor, most: int | None) -> None:
     singles = list(_all_edits(catalogue))
     pairs = [pair for pair in itertools.combinations(singles, 2) if pair[0].mechanism != pair[1].mechanism]
+    tried = f"{len(pairs)} pairs"
+    if most is not None and most < len(pairs):
+        pairs, tried = random.Random(0).sample(pairs, most), f"{most} of {tried} tried"
     (seed,) = _scores(task, [()], memo, pool)
     alone = _scores(task, [(edit,) for edit in singles], memo, pool)
     together = _scores(task, pairs, memo, pool)
-    print(f"seed program {seed:.4f}; {len(catalogue.mechanisms)} mechanisms, {len(singles)} edits, {len(pairs)} pairs")
+    print(f"seed program {seed:.4f}; {len(catalogue.mechanisms)} mechanisms, {len(singles)} edits, {tried}")
     print("\nwhat each mechanism's edits give alone")
     for mechanism in catalogue.mechanisms:
         found = [
@@ -63,16 +76,18 @@ def _edits(task: Task, catalogue: Catalogue, memo: Path, pool: ProcessPoolExecut
         ]
         print(f"  {mechanism.name:<12}{'  '.join(found)}")
     ranked = sorted(((score or 0.0, pair) for score, pair in zip(together, pairs, strict=True)), key=lambda x: -x[0])
-    print("\nbest pairs, of all")
+    print("\nbest pairs")
     for score, pair in ranked[:3]:
         print(f"  {score:.4f}  {', '.join(f'{edit.mechanism} {edit.option}' for edit in pair)}")
 
 
 def _uniform(task: Task, memo: Path, pool: ProcessPoolExecutor, seeds: int) -> None:
+    lower, upper = task.spec.bounds.lower, task.spec.bounds.upper
+    levels = [round(lower + step * (upper - lower), 2) for step in STEPS]
     print(f"\nshare of {seeds} seeds in which {CANDIDATES} uniformly random edits reach a score")
     for islands in (8, 1):
         best = list(pool.map(partial(_search, task, memo, islands), range(seeds)))
-        shares = ", ".join(f"{level:.2f}: {sum(b >= level for b in best) / seeds:.2f}" for level in LEVELS)
+        shares = ", ".join(f"{level:.2f}: {sum(b >= level for b in best) / seeds:.2f}" for level in levels)
         print(f"  {islands} island{'s' if islands > 1 else ''}: {shares}; best {min(best):.4f} to {max(best):.4f}")
 
 
@@ -113,11 +128,11 @@ def _scores(task: Task, edits: Sequence[Sequence[Edit]], memo: Path, pool: Proce
 
 
 def _score_one(task: Task, memo: Path, program: str) -> float | None:
-    return _scorer(task, memo)(program)
+    return _scorer(task, memo, 1 if task.spec.deterministic else REPEATS)(program)
 
 
-def _scorer(task: Task, memo: Path) -> Score:
-    """Score a program in this process, remembering it."""
+def _scorer(task: Task, memo: Path, repeats: int = 1) -> Score:
+    """Score a program in this process, by the median of some evaluations, remembering it."""
     database = sqlite3.connect(memo, timeout=120)
     database.execute(
         "create table if not exists scores (task text, program text, score real, primary key (task, program))"
@@ -126,10 +141,11 @@ def _scorer(task: Task, memo: Path) -> Score:
     exec((task.folder / task.spec.evaluator).read_text(), evaluator)
 
     def score(program: str) -> float | None:
-        key = (task.digest, program_hash(program))
+        key = (f"{task.digest} {repeats}", program_hash(program))
         row = database.execute("select score from scores where task = ? and program = ?", key).fetchone()
         if row is None:
-            row = (_evaluate(task, evaluator, program),)
+            found = [_evaluate(task, evaluator, program) for _ in range(repeats)]
+            row = (None if None in found else statistics.median(value for value in found if value is not None),)
             with database:
                 database.execute("insert or ignore into scores values (?, ?, ?)", (*key, row[0]))
         value: float | None = row[0]
@@ -139,14 +155,25 @@ def _scorer(task: Task, memo: Path) -> Score:
 
 
 def _evaluate(task: Task, evaluator: dict[str, Any], program: str) -> float | None:
-    instances = evaluator["instances"](0)
+    known: dict[str, Any] = {"seed": 0, "settings": task.spec.settings, "overhead": 0.0, "seconds": []}
+    instances = evaluator["instances"](0, **_asked_for(evaluator["instances"], 1, known))
     namespace: dict[str, Any] = {"__name__": "candidate"}
+    outputs: list[Any] = []
     try:
         exec(program, namespace)
-        outputs = [namespace[task.spec.entry](instance) for instance in instances]
-        return float(evaluator["score"](instances, outputs)["score"])
+        for instance in instances:
+            began = time.process_time()
+            output = namespace[task.spec.entry](instance)
+            known["seconds"].append(time.process_time() - began)
+            outputs.append(json.loads(json.dumps(output, default=lambda array: array.tolist())))
+        return float(evaluator["score"](instances, outputs, **_asked_for(evaluator["score"], 2, known))["score"])
     except (ValueError, ArithmeticError, TypeError, KeyError):
         return None
+
+
+def _asked_for(function: Callable[..., Any], fixed: int, known: dict[str, Any]) -> dict[str, Any]:
+    """As the scorer does: what the function has a parameter for, after its fixed ones."""
+    return {name: known[name] for name in list(inspect.signature(function).parameters)[fixed:] if name in known}
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ from typing import Any
 import psutil
 import pytest
 
-from pace_async.evaluate.launch import Ended, Work, launch
+from pace_async.evaluate.launch import Ended, launch
 from pace_async.evaluate.tiers import Bubblewrap, Limits, Rlimits, Tier
 from pace_async.evaluate.verdict import Verdict, judge
+from pace_async.evaluate.work import Work
 
 BWRAP = shutil.which("bwrap")
 TIERS = [
@@ -28,10 +29,16 @@ SHORT = Limits(seconds=2.0, memory_mb=256, output_bytes=1 << 20)
 
 
 async def run_program(
-    tier: Tier, program: str, *, argument: object = None, limits: Limits = LIMITS, hidden: Sequence[Path] = ()
+    tier: Tier,
+    program: str,
+    *,
+    argument: object = None,
+    limits: Limits = LIMITS,
+    hidden: Sequence[Path] = (),
+    timed: bool = False,
 ) -> tuple[Verdict, Ended]:
     """Call `f(argument)` of the program in the tier."""
-    ended = await launch(tier, Work(dedent(program), "f", json.dumps([argument])), limits, hidden)
+    ended = await launch(tier, Work(dedent(program), "f", [json.dumps(argument)], timed), limits, hidden)
     return judge(ended), ended
 
 
@@ -39,7 +46,7 @@ async def value_of(tier: Tier, program: str, *, argument: object = None, hidden:
     """What `f(argument)` returns there."""
     verdict, _ = await run_program(tier, program, argument=argument, hidden=hidden)
     assert verdict.outcome == "ok", verdict
-    return json.loads(verdict.payload)[0]
+    return json.loads(verdict.outputs[0])
 
 
 def left_alive(name: str) -> list[psutil.Process]:

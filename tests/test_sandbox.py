@@ -12,9 +12,10 @@ import pytest
 
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate import cgroup, leftovers
-from pace_async.evaluate.launch import Work, launch
+from pace_async.evaluate.launch import launch
 from pace_async.evaluate.tiers import Bubblewrap, Limits, Tier
 from pace_async.evaluate.verdict import judge
+from pace_async.evaluate.work import Work
 from tests.sandbox_tiers import BWRAP, LIMITS, SHORT, TIERS, left_alive, run_program, value_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
@@ -198,7 +199,7 @@ async def test_a_family_shares_one_memory_limit(tier: Tier) -> None:
 async def test_a_program_that_fails_is_a_candidate_error_with_its_last_line(
     tier: Tier, program: str, detail: str
 ) -> None:
-    ended = await launch(tier, Work(program, "f", "[0]"), LIMITS, ())
+    ended = await launch(tier, Work(program, "f", ["0"]), LIMITS, ())
     verdict = judge(ended)
     assert (verdict.outcome, verdict.detail[: len(detail)]) == ("candidate_error", detail)
 
@@ -359,7 +360,7 @@ async def test_hashes_and_threads_are_pinned(tier: Tier) -> None:
 @each_tier
 async def test_a_cancelled_launch_leaves_no_process(tier: Tier) -> None:
     before = {process.pid for process in psutil.Process().children(recursive=True)}
-    program = Work("def f(x):\n    while True: pass", "f", "[0]")
+    program = Work("def f(x):\n    while True: pass", "f", ["0"])
     started: list[psutil.Process] = []
     async with anyio.create_task_group() as tg:
         tg.start_soon(launch, tier, program, LIMITS, ())
@@ -375,11 +376,12 @@ async def test_a_candidate_dies_with_the_process_that_started_it(tier: Tier, tmp
     script = tmp_path / "parent.py"
     script.write_text(
         "import anyio\n"
-        "from pace_async.evaluate.launch import Work, launch\n"
+        "from pace_async.evaluate.launch import launch\n"
+        "from pace_async.evaluate.work import Work\n"
         "from pace_async.evaluate.tiers import Bubblewrap, Limits, Rlimits\n"
         "async def main():\n"
         "    async with anyio.create_task_group() as tg:\n"
-        "        work = Work('def f(x):\\n    while True: pass', 'f', '[0]')\n"
+        "        work = Work('def f(x):\\n    while True: pass', 'f', ['0'])\n"
         f"        tg.start_soon(launch, {tier!r}, work, Limits(60.0, 256, 1 << 20), ())\n"
         "        await anyio.wait_all_tasks_blocked()\n"
         "        print('started', flush=True)\n"
@@ -402,7 +404,7 @@ async def test_a_candidate_dies_with_the_process_that_started_it(tier: Tier, tmp
 @pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed")
 async def test_a_sandbox_that_cannot_start_is_the_machines_fault() -> None:
     with pytest.raises(InfrastructureFault):
-        await launch(Bubblewrap("/no/such/bwrap"), Work("", "f", "[0]"), LIMITS, ())
+        await launch(Bubblewrap("/no/such/bwrap"), Work("", "f", ["0"]), LIMITS, ())
     verdict, _ = await run_program(Bubblewrap("/bin/false"), "def f(x):\n    return 1")
     assert verdict.outcome == "infrastructure_error"
 
@@ -411,7 +413,7 @@ async def test_a_sandbox_that_cannot_start_is_the_machines_fault() -> None:
 async def test_twenty_megabytes_of_instances_reach_the_program(tier: Tier) -> None:
     limits = Limits(seconds=60.0, memory_mb=1024, output_bytes=1 << 20)
     verdict, _ = await run_program(tier, "def f(x):\n    return len(x)", argument="x" * 20_000_000, limits=limits)
-    assert (verdict.outcome, verdict.payload) == ("ok", b"[20000000]")
+    assert (verdict.outcome, verdict.outputs) == ("ok", (b"20000000",))
 
 
 @each_tier

@@ -4,11 +4,11 @@ import math
 import random
 
 # EVOLVE-BLOCK-START
-start = "given"  # given, nearest or sweep
-improve = "none"  # none, swap, reverse or both
-tries = 200  # random changes tried
-heat = 0.0  # how much longer a change may make the tour at first
-draw = 1  # which random numbers are drawn
+start = "given"
+improve = "none"
+tries = 200
+heat = 0.0
+draw = 1
 # EVOLVE-BLOCK-END
 
 

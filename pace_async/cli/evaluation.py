@@ -16,6 +16,7 @@ def evaluate(
     task: str = typer.Argument(..., help="Task name or folder.", metavar="TASK"),
     file: Path = typer.Argument(..., help="The program.", metavar="FILE"),
     seed: int = typer.Option(0, "--seed", help="Seed of the hidden instances."),
+    sets: list[str] | None = typer.Option(None, "--set", help="A setting of the task, as NAME=VALUE.", metavar="N=V"),
     unsafe: bool = typer.Option(False, "--unsafe-no-sandbox", help="Without isolation: only code you trust."),
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -25,7 +26,8 @@ def evaluate(
     """
     import anyio
 
-    from pace_async.config import Evaluation
+    from pace_async.cli.options import overrides_of
+    from pace_async.config import resolve
     from pace_async.errors import UsageError
     from pace_async.evaluate.process import evaluate_file
     from pace_async.task import load_task
@@ -35,7 +37,9 @@ def evaluate(
         program = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"Cannot read {file}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}.") from None
-    settings = Evaluation(seed=seed, unsafe_no_sandbox=unsafe)
+    chosen = {f"evaluation.settings.{name}": value for name, value in overrides_of(sets).items()}
+    flags = {"evaluation.seed": seed, "evaluation.unsafe_no_sandbox": unsafe}
+    settings = resolve(overrides={**flags, **chosen}, environment={}).evaluation
     found = anyio.run(evaluate_file, loaded, program, settings)
     fields = {
         "outcome": found.outcome,
@@ -49,5 +53,11 @@ def evaluate(
     else:
         score = None if found.score is None else f"{found.score:.10g}"
         print_fields(
-            {"outcome": found.outcome, "score": score, "seconds": found.seconds, "detail": found.detail or None}
+            {
+                "outcome": found.outcome,
+                "score": score,
+                "seconds": found.seconds,
+                **{name: f"{value:.6g}" for name, value in found.metrics.items()},
+                "detail": found.detail or None,
+            }
         )

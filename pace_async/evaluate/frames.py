@@ -1,48 +1,86 @@
-"""Reading a driver's answer, strictly. Pure.
+"""What a driver has said so far, read strictly. Pure.
 
-Invariant: bytes that are not exactly one `ready` frame and at most one answer, each with the right nonce, are never
-taken for an answer. The payload is not parsed here: it is a candidate's, and goes to the scorer as it is.
+Invariant: bytes that are not exactly the frames that are due, in their order and with the right nonce, are never taken
+for an answer; a result that comes before its instance was given is a forgery. Payloads are not parsed here: they are a
+candidate's, and go to the scorer as they are.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from pace_async.evaluate.inside.frame import KINDS, LONGEST_HEADER, READY
+from pace_async.evaluate.inside.frame import ECHO, KINDS, LOADED, LONGEST_HEADER, READY, RESULT
 
 MARK = b"pace "
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """`kind` is None where no whole answer came; `forged` says what is wrong where something else came instead."""
+@dataclass(slots=True)
+class Answers:
+    """The answers for `instances` instances, after `echoes` echoes. `given` is how many instances the driver has been
+    given, and is set by whoever gives them; `failure` is the kind of the frame that ended it early, with `reason` as
+    its payload; `forged` says what came that should not have."""
 
-    ready: bool
-    kind: str | None = None
-    payload: bytes = b""
+    nonce: str
+    instances: int
+    echoes: int = 0
+    given: int = 0
+    ready: bool = False
+    echoed: int = 0
+    loaded: bool = False
+    outputs: list[bytes] = field(default_factory=list[bytes])
+    failure: str | None = None
+    reason: bytes = b""
     forged: str | None = None
+    _read: int = 0
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is due, whatever is still given."""
+        return self.failure is not None or self.forged is not None
 
-def read_answer(data: bytes, nonce: str) -> Answer:
-    """What the bytes of a result pipe say. A frame cut short is no answer, and no forgery either."""
-    ready, kind, payload, at = False, None, b"", 0
-    while at < len(data):
-        end = data.find(b"\n", at, at + LONGEST_HEADER)
-        if end < 0:
-            begun = len(data) - at < LONGEST_HEADER and MARK.startswith(data[at : at + len(MARK)])
-            return Answer(ready, kind, payload, None if begun and kind is None else "bytes that are no frame")
-        problem, found, length = _read_header(data[at:end], nonce)
-        if problem is not None:
-            return Answer(ready, kind, payload, problem)
-        if (found == READY) == ready or kind is not None:
-            return Answer(ready, kind, payload, "more than one answer")
-        body = data[end + 1 : end + 1 + length]
-        if len(body) < length:
-            return Answer(ready)
-        at = end + 1 + length
-        if found == READY:
-            ready = True
+    def read_on(self, data: bytes | bytearray) -> None:
+        """Take the whole frames out of everything that the pipe has carried so far. A frame cut short waits for the
+        rest of it: it is no answer, and no forgery either."""
+        while self._read < len(data) and self.forged is None:
+            end = data.find(b"\n", self._read, self._read + LONGEST_HEADER)
+            if end < 0:
+                begun = len(data) - self._read < LONGEST_HEADER
+                if not begun or not MARK.startswith(data[self._read : self._read + len(MARK)]):
+                    self.forged = "bytes that are no frame"
+                return
+            self.forged, kind, length = _read_header(bytes(data[self._read : end]), self.nonce)
+            if self.forged is not None or len(data) < end + 1 + length:
+                return
+            if not self._due(kind):
+                self.forged = "more than one answer" if self.outputs or self.failure else "a frame before its time"
+                return
+            self._take(kind, bytes(data[end + 1 : end + 1 + length]))
+            self._read = end + 1 + length
+
+    def _due(self, kind: str) -> bool:
+        if self.failure is not None:
+            return False
+        match kind:
+            case "ready":
+                return not self.ready and self.echoed == self.echoes
+            case "echo":
+                return not self.ready and self.echoed < self.echoes
+            case "loaded":
+                return self.ready and not self.loaded
+            case "result":
+                return self.loaded and len(self.outputs) < self.given
+            case _:
+                return self.ready
+
+    def _take(self, kind: str, payload: bytes) -> None:
+        if kind == READY:
+            self.ready = True
+        elif kind == ECHO:
+            self.echoed += 1
+        elif kind == LOADED:
+            self.loaded = True
+        elif kind == RESULT:
+            self.outputs.append(payload)
         else:
-            kind, payload = found, body
-    return Answer(ready, kind, payload)
+            self.failure, self.reason = kind, payload
 
 
 def _read_header(header: bytes, nonce: str) -> tuple[str | None, str, int]:

@@ -22,32 +22,28 @@ import anyio
 from pace_async.children import kill_group
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate import cgroup, leftovers
-from pace_async.evaluate.pipes import Descriptors, Sink, feed
+from pace_async.evaluate.converse import ECHOES, Conversation
+from pace_async.evaluate.frames import Answers
+from pace_async.evaluate.inside.frame import LONGEST_HEADER
+from pace_async.evaluate.pipes import Descriptors, Sink
 from pace_async.evaluate.python_files import locate
 from pace_async.evaluate.tiers import PROCESSES, Launch, Limits, Tier
+from pace_async.evaluate.work import Work
 
 GRACE_S = 5.0
 DRAIN_S = 1.0
 TAIL_BYTES = 4096
-FRAMING_BYTES = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What the driver is to do; `instances` is the JSON text of a list."""
-
-    program: str
-    entry: str
-    instances: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What was seen from outside. `exit_code` is negative for a signal. `survivors` is true if something still held
-    the candidate's pipes a second after its group was killed."""
+    """What was seen from outside. `calls` are the seconds of each output in `answers`, `echoes` those of each echo;
+    `exit_code` is negative for a signal. `survivors` is true if something still held the candidate's pipes a second
+    after its group was killed."""
 
-    nonce: str
-    answer: bytes
+    answers: Answers
+    calls: Sequence[float]
+    echoes: Sequence[float]
     stdout: bytes
     stderr: bytes
     exit_code: int
@@ -92,10 +88,11 @@ async def _run(
     job = _job(plan, work, nonce, answer_in, members)
     most = limits.output_bytes
     sinks = (
-        Sink(answer_out, "the result", most + FRAMING_BYTES),
+        Sink(answer_out, "the result", most + _framing(work)),
         Sink(stdout_out, "standard output", most, TAIL_BYTES),
         Sink(stderr_out, "standard error", most, TAIL_BYTES),
     )
+    talk = Conversation(work, nonce, sinks[0], processor="seccomp" in plan.confinement)
     began = time.monotonic()
     process = _start(plan, scratch, (job_out, stdout_in, stderr_in), (answer_in, *members))
     exited = False
@@ -111,8 +108,13 @@ async def _run(
                     if sink.full:
                         tg.cancel_scope.cancel()
 
-                tg.start_soon(feed, mine, job_in, job)
-                for sink in sinks:
+                async def hold() -> None:
+                    await talk.hold(mine, job_in, job, process.pid)
+                    if sinks[0].full:
+                        tg.cancel_scope.cancel()
+
+                tg.start_soon(hold)
+                for sink in sinks[1:]:
                     tg.start_soon(watch, sink)
                 await anyio.wait_readable(ended)
                 exited = True
@@ -124,9 +126,11 @@ async def _run(
     with anyio.move_on_after(DRAIN_S) as draining:
         for sink in sinks:
             await sink.read_on()
+    talk.end()
     return Ended(
-        nonce=nonce,
-        answer=bytes(sinks[0].data),
+        answers=talk.answers,
+        calls=talk.calls,
+        echoes=talk.echoes,
         stdout=bytes(sinks[1].data),
         stderr=bytes(sinks[2].data),
         exit_code=128 - code if tier.name == "bubblewrap" and 128 < code < 160 else code,
@@ -143,11 +147,19 @@ def _job(plan: Launch, work: Work, nonce: str, result: int, members: Sequence[in
         "nonce": nonce,
         "result": result,
         "path": [str(path) for path in locate().imports],
-        "confinement": {**plan.confinement, "cgroups": members},
+        "confinement": {**plan.confinement, "cgroups": members, "one_thread": work.timed},
         "program": work.program,
         "entry": work.entry,
+        "echoes": ECHOES if work.timed else 0,
+        "instances": len(work.instances),
     }
-    return (json.dumps(head)[:-1] + ', "instances": ' + work.instances + "}").encode()
+    return json.dumps(head).encode()
+
+
+def _framing(work: Work) -> int:
+    """What the result pipe may carry besides outputs: the echoes, written at most as wide as they came, and headers."""
+    echoes = ECHOES * max(map(len, work.instances), default=0) if work.timed else 0
+    return (len(work.instances) + ECHOES + 3) * LONGEST_HEADER + echoes
 
 
 def _start(

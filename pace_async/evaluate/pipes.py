@@ -50,26 +50,36 @@ class Sink:
     def full(self) -> bool:
         return self.seen > self.limit
 
+    @property
+    def done(self) -> bool:
+        """Whether nothing more will be read."""
+        return not self.open or self.full
+
+    async def read(self) -> None:
+        """Wait for what the pipe has next, at most a chunk."""
+        await anyio.wait_readable(self.descriptor)
+        with contextlib.suppress(BlockingIOError):
+            chunk = os.read(self.descriptor, CHUNK)
+            self.open = bool(chunk)
+            self.seen += len(chunk)
+            self.data += chunk
+            if self.keep is not None:
+                del self.data[: -self.keep]
+
     async def read_on(self) -> None:
         """Until the end of the pipe, or until it is full."""
-        while self.open and not self.full:
-            await anyio.wait_readable(self.descriptor)
-            with contextlib.suppress(BlockingIOError):
-                chunk = os.read(self.descriptor, CHUNK)
-                self.open = bool(chunk)
-                self.seen += len(chunk)
-                self.data += chunk
-                if self.keep is not None:
-                    del self.data[: -self.keep]
+        while not self.done:
+            await self.read()
 
 
-async def feed(mine: Descriptors, descriptor: int, data: bytes) -> None:
-    """Write everything and close; a reader that has gone ends it quietly, since its exit will say why."""
-    os.set_blocking(descriptor, False)
+async def write_all(descriptor: int, data: bytes) -> bool:
+    """False if the reader has gone, whose exit will say why. The descriptor must not block."""
     view = memoryview(data)
-    with contextlib.suppress(BrokenPipeError):
-        while view:
+    while view:
+        try:
+            view = view[os.write(descriptor, view[:CHUNK]) :]
+        except BlockingIOError:
             await anyio.wait_writable(descriptor)
-            with contextlib.suppress(BlockingIOError):
-                view = view[os.write(descriptor, view[:CHUNK]) :]
-    mine.close(descriptor)
+        except BrokenPipeError:
+            return False
+    return True

@@ -6,7 +6,7 @@ program ─► memo? ─► slot ─► sandbox (`launch`) ─► `verdict` ─�
 import platform
 import tempfile
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,16 +15,17 @@ from typing import Self
 import anyio
 
 from pace_async import config
-from pace_async.errors import InfrastructureFault
+from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate import cgroup, leftovers
 from pace_async.evaluate.base import Evaluation
-from pace_async.evaluate.launch import Work, launch
+from pace_async.evaluate.launch import launch
 from pace_async.evaluate.memo import Key, ScoreMemo
 from pace_async.evaluate.scoring import Scorer
 from pace_async.evaluate.selfcheck import pick_tier
 from pace_async.evaluate.tiers import Limits, Tier
 from pace_async.evaluate.verdict import judge, one_line
-from pace_async.task import Task, program_hash
+from pace_async.evaluate.work import Work
+from pace_async.task import Setting, Task, program_hash, settings_of
 
 BACKOFF_S = 0.1
 LAST_TRIES = 6
@@ -41,12 +42,13 @@ class ProcessEvaluator:
         self._retries = evaluation.retries
         self._slots = anyio.CapacityLimiter(evaluation.slots)
         self._memo = ScoreMemo(evaluation.memo) if task.spec.deterministic else None
-        self._scorer = Scorer(task.folder / task.spec.evaluator, log)
+        settings = settings_of(task.spec, evaluation.settings)
+        self._scorer = Scorer(task.folder / task.spec.evaluator, log, settings=settings)
         self._stack = AsyncExitStack()
         spec = task.spec
         self._limits = Limits(spec.timeout_s, spec.memory_mb, int(spec.output_mb * (1 << 20)))
         self._hidden = (PACKAGE, task.folder)
-        self._setting = _setting(tier)
+        self._setting = _setting(tier, evaluation.settings)
 
     async def __aenter__(self) -> Self:
         hierarchy = cgroup.find()
@@ -56,6 +58,10 @@ class ProcessEvaluator:
                 await self._memo.open()
                 stack.push_async_callback(self._memo.close)
             await stack.enter_async_context(self._scorer)
+            if self._scorer.timed and self.task.spec.deterministic:
+                raise UsageError(
+                    f"Task {self.task.name!r}: score takes `seconds`, so task.yaml must say deterministic: false."
+                )
             self._stack = stack.pop_all()
         return self
 
@@ -90,13 +96,14 @@ class ProcessEvaluator:
             instances = await self._scorer.instances(seed)
             async with self._slots:
                 began = time.monotonic()
-                ended = await launch(
-                    self.tier, Work(program, self.task.spec.entry, instances), self._limits, self._hidden
-                )
+                work = Work(program, self.task.spec.entry, instances, timed=self._scorer.timed)
+                ended = await launch(self.tier, work, self._limits, self._hidden)
             seconds, verdict = ended.seconds, judge(ended)
             if verdict.outcome != "ok":
                 return Evaluation(verdict.outcome, None, seconds, verdict.detail)
-            scored = await self._scorer.score(seed, verdict.payload)
+            overhead = min(ended.echoes, default=0.0)
+            calls = [max(0.0, call - overhead) for call in ended.calls]
+            scored = await self._scorer.score(seed, verdict.outputs, calls, overhead)
         except InfrastructureFault as fault:
             return Evaluation("infrastructure_error", None, seconds or time.monotonic() - began, one_line(str(fault)))
         if scored.score is None:
@@ -122,9 +129,10 @@ async def evaluate_file(task: Task, program_text: str, evaluation: config.Evalua
         return await evaluator.evaluate(program_text, evaluation.seed)
 
 
-def _setting(tier: Tier) -> str:
+def _setting(tier: Tier, settings: Mapping[str, Setting]) -> str:
     """What a score hangs on besides task, seed and program."""
-    parts = [tier.name, platform.machine(), f"python-{platform.python_version()}"]
+    chosen = [f"{name}={settings[name]!r}" for name in sorted(settings)]
+    parts = [*chosen, tier.name, platform.machine(), f"python-{platform.python_version()}"]
     for package in ("numpy", "scipy"):
         try:
             parts.append(f"{package}-{version(package)}")

@@ -1,21 +1,25 @@
-"""The scorer: the one process that loads a task's evaluator. `python -m pace_async.evaluate.scorer EVALUATOR`.
+"""The scorer: the one process that loads a task's evaluator. `python -m pace_async.evaluate.scorer EVALUATOR SETTINGS`.
 
 It is trusted and long-lived; it never runs a candidate's code, and a candidate never sees its files. Requests and
 replies are JSON lines on stdin and stdout; a `score` request is followed by as many bytes as it says, which are a
-candidate's outputs, parsed here and nowhere else, strictly:
+candidate's outputs, one after the other, each parsed by itself, here and nowhere else, strictly:
 
-    {"op": "instances", "seed": 0}              -> {"instances": [...]}
-    {"op": "score", "seed": 0, "bytes": 17}...  -> {"score": 1.5, "metrics": {...}} or {"invalid": "why"}
+    {"op": "instances", "seed": 0}                      -> {"instances": ["JSON text", ...]}
+    {"op": "score", "seed": 0, "lengths": [17], ...}... -> {"score": 1.5, "metrics": {...}} or {"invalid": "why"}
 
-A reply {"fault": "why"} means that the evaluator itself failed. The first line, unasked, is {"ready": true} or a fault.
+A reply {"fault": "why"} means that the evaluator itself failed. The first line, unasked, is {"ready": true, "timed":
+whether `score` takes `seconds`} or a fault. What the evaluator's functions are given besides their fixed arguments goes
+by the names of their parameters: `settings`, `seed`, and for `score` also `seconds` and `overhead`.
 """
 
 import importlib.util
+import inspect
 import json
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
@@ -28,7 +32,7 @@ class Invalid(ValueError):
     """The candidate's outputs, or the score that came of them, are not allowed."""
 
 
-def main(evaluator: Path) -> None:
+def main(evaluator: Path, settings: Mapping[str, Any]) -> None:
     """Serve until stdin ends."""
     from pace_async.children import die_with_parent
 
@@ -36,22 +40,26 @@ def main(evaluator: Path) -> None:
     requests, replies = _take_over_pipes()
     try:
         make, score = _load(evaluator)
+        _check_settings(settings, make, score)
     except BaseException as error:
         _send(replies, {"fault": f"{type(error).__name__}: {error}"})
         return
-    _send(replies, {"ready": True})
-    texts: dict[int, str] = {}
+    _send(replies, {"ready": True, "timed": "seconds" in inspect.signature(score).parameters})
+    texts: dict[int, list[str]] = {}
     while line := requests.readline():
         request: dict[str, Any] = json.loads(line)
-        outputs = requests.read(request.get("bytes", 0))
+        outputs = [requests.read(length) for length in request.get("lengths", ())]
         try:
             seed = int(request["seed"])
+            known = {"settings": dict(settings), "seed": seed}
             if seed not in texts:
-                texts[seed] = json.dumps(make(seed), allow_nan=False)
+                texts[seed] = _texts(make(seed, **_asked_for(make, 1, known)))
             if request["op"] == "instances":
                 reply: dict[str, Any] = {"instances": texts[seed]}
             else:
-                reply = _score(score, json.loads(texts[seed]), outputs)
+                known |= {"seconds": request.get("seconds"), "overhead": request.get("overhead")}
+                instances = [json.loads(text) for text in texts[seed]]
+                reply = _score(partial(score, **_asked_for(score, 2, known)), instances, outputs)
         except Invalid as error:
             reply = {"invalid": str(error)}
         except Exception as error:
@@ -88,9 +96,26 @@ def read_score(result: object) -> tuple[float, dict[str, float]]:
     return numbers.pop("score"), numbers
 
 
-def _score(score: Callable[[Any, Any], object], instances: list[Any], data: bytes) -> dict[str, Any]:
-    outputs = parse(data)
-    if not isinstance(outputs, list) or len(cast("list[object]", outputs)) != len(instances):
+def _texts(instances: object) -> list[str]:
+    if not isinstance(instances, list):
+        raise TypeError("instances must be a list")
+    return [json.dumps(instance, allow_nan=False) for instance in cast("list[object]", instances)]
+
+
+def _asked_for(function: Callable[..., object], fixed: int, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the known values that the function has a parameter for, after its fixed ones."""
+    names = list(inspect.signature(function).parameters)[fixed:]
+    return {name: value for name, value in known.items() if name in names}
+
+
+def _check_settings(settings: Mapping[str, Any], *functions: Callable[..., object]) -> None:
+    if settings and not any("settings" in inspect.signature(function).parameters for function in functions):
+        raise TypeError("the task has settings, and neither instances nor score takes `settings`")
+
+
+def _score(score: Callable[[Any, Any], object], instances: list[Any], texts: Sequence[bytes]) -> dict[str, Any]:
+    outputs = [parse(text) for text in texts]
+    if len(outputs) != len(instances):
         raise Invalid(f"there must be one output for each of the {len(instances)} instances")
     try:
         number, metrics = read_score(score(instances, outputs))
@@ -120,7 +145,7 @@ def _finite(text: str) -> float:
     return value
 
 
-def _load(evaluator: Path) -> tuple[Callable[[int], Any], Callable[[Any, Any], object]]:
+def _load(evaluator: Path) -> tuple[Callable[..., Any], Callable[..., object]]:
     sys.path.insert(0, str(evaluator.parent))
     spec = importlib.util.spec_from_file_location("evaluator", evaluator)
     if spec is None or spec.loader is None:
@@ -145,4 +170,4 @@ def _send(replies: BinaryIO, value: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]))

@@ -5,7 +5,7 @@ killed and never read from again.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from pace_async.children import child, clean_environment, python_module
 from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.task import Setting
 
 START_S = 60.0
 LONGEST_REPLY = 256 << 20
@@ -34,14 +35,19 @@ class Scored:
 class Scorer:
     """One child process for one task; requests are served one at a time. Use as an async context manager."""
 
-    def __init__(self, evaluator: Path, log: Path, timeout_s: float = 60.0) -> None:
-        """`timeout_s` bounds one request; starting is bounded by START_S."""
+    def __init__(
+        self, evaluator: Path, log: Path, timeout_s: float = 60.0, settings: Mapping[str, Setting] | None = None
+    ) -> None:
+        """`timeout_s` bounds one request; starting is bounded by START_S. `timed`, known once it has started, says
+        whether a score hangs on the seconds that the calls took."""
         self._evaluator, self._log, self._timeout_s = evaluator, log, timeout_s
+        self._settings = dict(settings or {})
+        self.timed = False
         self._lock = anyio.Lock()
         self._stack = AsyncExitStack()
         self._process: Process | None = None
         self._replies: BufferedByteReceiveStream | None = None
-        self._instances: dict[int, str] = {}
+        self._instances: dict[int, list[str]] = {}
 
     async def __aenter__(self) -> Self:
         async with self._lock:
@@ -51,8 +57,8 @@ class Scorer:
     async def __aexit__(self, *_: object) -> None:
         await self._stop()
 
-    async def instances(self, seed: int) -> str:
-        """JSON text of the list of instances. Raises UsageError if the evaluator cannot make them."""
+    async def instances(self, seed: int) -> list[str]:
+        """JSON text of each instance. Raises UsageError if the evaluator cannot make them."""
         if seed not in self._instances:
             reply = await self._ask({"op": "instances", "seed": seed}, b"")
             if "fault" in reply:
@@ -60,9 +66,14 @@ class Scorer:
             self._instances[seed] = reply["instances"]
         return self._instances[seed]
 
-    async def score(self, seed: int, outputs: bytes) -> Scored:
-        """Score unparsed outputs. Raises InfrastructureFault if the scorer died, hung or failed by itself."""
-        reply = await self._ask({"op": "score", "seed": seed, "bytes": len(outputs)}, outputs)
+    async def score(
+        self, seed: int, outputs: Sequence[bytes], seconds: Sequence[float] = (), overhead: float = 0.0
+    ) -> Scored:
+        """Score unparsed outputs, one for each instance; `seconds` are those of their calls, less `overhead`. Raises
+        InfrastructureFault if the scorer died, hung or failed by itself."""
+        request = {"op": "score", "seed": seed, "lengths": [len(output) for output in outputs]}
+        timing = {"seconds": list(seconds), "overhead": overhead}
+        reply = await self._ask({**request, **timing}, b"".join(outputs))
         if "fault" in reply:
             raise InfrastructureFault("scorer_failed", str(reply["fault"]))
         if "invalid" in reply:
@@ -95,7 +106,7 @@ class Scorer:
 
     async def _start(self) -> None:
         environment = clean_environment(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
-        command = python_module("pace_async.evaluate.scorer", str(self._evaluator))
+        command = python_module("pace_async.evaluate.scorer", str(self._evaluator), json.dumps(self._settings))
         process = await self._stack.enter_async_context(child(command, log=self._log, environment=environment))
         assert process.stdout is not None
         self._process, self._replies = process, BufferedByteReceiveStream(process.stdout)
@@ -104,6 +115,7 @@ class Scorer:
             with anyio.fail_after(START_S):
                 hello = await self._receive()
             started = "ready" in hello
+            self.timed = bool(hello.get("timed"))
         except TimeoutError:
             raise InfrastructureFault("scorer_start", f"not ready within {START_S:g} s") from None
         except (anyio.EndOfStream, anyio.IncompleteRead):

@@ -18,10 +18,11 @@ from typing import Any, cast
 
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate import leftovers
-from pace_async.evaluate.launch import Work, launch
+from pace_async.evaluate.launch import launch
 from pace_async.evaluate.python_files import locate
 from pace_async.evaluate.tiers import LIBRARY_HEADROOM_MB, VARIABLES, Bubblewrap, Limits, NoSandbox, Rlimits, Tier
 from pace_async.evaluate.verdict import judge
+from pace_async.evaluate.work import Work
 
 PACKAGE = Path(__file__).parent.parent
 # What a candidate can still do where the probe of this name was not stopped.
@@ -107,7 +108,7 @@ async def check_tier(tier: Tier) -> Check:
             "pid": os.getpid(),
             "megabytes": CHECK_MB + LIBRARY_HEADROOM_MB + 64,
         }
-        work = Work((PACKAGE / "evaluate" / "probe.py").read_text(), "probe", json.dumps([target]))
+        work = Work((PACKAGE / "evaluate" / "probe.py").read_text(), "probe", [json.dumps(target)])
         try:
             ended = await launch(tier, work, Limits(CHECK_S, CHECK_MB, 1 << 16), (PACKAGE, folder))
         except InfrastructureFault as fault:
@@ -115,7 +116,7 @@ async def check_tier(tier: Tier) -> Check:
     verdict = judge(ended)
     if verdict.outcome != "ok":
         return Check(tier, broken=verdict.detail or verdict.outcome)
-    stopped = {**json.loads(verdict.payload)[0], "group": not ended.survivors}
+    stopped = {**json.loads(verdict.outputs[0]), "group": not ended.survivors}
     return Check(tier, tuple(name for name in PROBES if stopped[name] is not True))
 
 

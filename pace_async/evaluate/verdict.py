@@ -8,7 +8,6 @@ import json
 import signal
 from dataclasses import dataclass
 
-from pace_async.evaluate.frames import read_answer
 from pace_async.evaluate.launch import Ended
 from pace_async.events import Outcome
 
@@ -17,16 +16,17 @@ DETAIL_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`payload` is the candidate's outputs, unparsed, where outcome is ok: they have still to be scored."""
+    """`outputs` are the candidate's, one JSON text for each instance and unparsed, where outcome is ok: they have still
+    to be scored."""
 
     outcome: Outcome
     detail: str = ""
-    payload: bytes = b""
+    outputs: tuple[bytes, ...] = ()
 
 
 def judge(ended: Ended) -> Verdict:
     """The outcome of one launch, before scoring."""
-    answer = read_answer(ended.answer, ended.nonce)
+    answer = ended.answers
     if not answer.ready and answer.forged is None:
         return Verdict("infrastructure_error", one_line(_never_ready(ended)))
     if answer.forged is not None:
@@ -35,15 +35,15 @@ def judge(ended: Ended) -> Verdict:
         return Verdict("output_overflow", f"too much on {ended.overflowed}")
     if ended.timed_out or ended.exit_code == -signal.SIGXCPU:
         return Verdict("timeout", f"stopped after {ended.seconds:.1f} s")
-    match answer.kind:
-        case "result":
-            return Verdict("ok", payload=answer.payload)
+    match answer.failure:
+        case None if len(answer.outputs) == answer.instances:
+            return Verdict("ok", outputs=tuple(answer.outputs))
         case "memory":
             return Verdict("out_of_memory", "MemoryError")
         case "error" if not ended.out_of_memory:
-            return Verdict("candidate_error", one_line(_text(answer.payload)))
+            return Verdict("candidate_error", one_line(_text(answer.reason)))
         case "malformed":
-            return Verdict("invalid_score", one_line(_text(answer.payload)))
+            return Verdict("invalid_score", one_line(_text(answer.reason)))
         case _:
             return _no_answer(ended)
 

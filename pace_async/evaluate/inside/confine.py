@@ -45,7 +45,9 @@ def confine(asked: Mapping[str, Any]) -> None:
         if os.getppid() != parent:
             os._exit(1)
     mode = asked.get("seccomp")
-    if mode is not None and not seccomp.install(own_namespaces=mode == "namespaces"):
+    if mode is not None and not seccomp.install(
+        own_namespaces=mode == "namespaces", one_thread=bool(asked.get("one_thread"))
+    ):
         raise OSError("the kernel refused the system-call filter")
 
 

@@ -1,17 +1,19 @@
-"""The first code in the sandbox: confine, load the program, call its entry for each instance, answer once.
+"""The first code in the sandbox: confine, load the program, call its entry for each instance as it comes.
 
-The job comes as one JSON value on stdin: nonce, result (descriptor), path (import path to add), confinement, program,
-entry, instances. Standard output and error are the program's own; the answer goes only to the result descriptor.
+Lines of JSON come on stdin: first the job (nonce, result (descriptor), path (import path to add), confinement, program,
+entry, echoes, instances (how many)), then a line for each echo, then one for each instance, which is not sent before
+the output for the previous one has been taken. Standard output and error are the program's own; answers go only to the
+result descriptor.
 """
 
 import json
 import os
 import sys
 import types
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 from .confine import confine
-from .frame import ERROR, MALFORMED, MEMORY, READY, RESULT, frame
+from .frame import ECHO, ERROR, LOADED, MALFORMED, MEMORY, READY, RESULT, frame
 
 START = "import sys; sys.path.insert(0, {folder!r}); from inside.driver import main; main()"
 PROGRAM = "<program>"
@@ -19,9 +21,10 @@ PROGRAM = "<program>"
 
 def main() -> None:
     """Never returns: the process ends here, whatever threads the program has left."""
-    job: dict[str, Any] = json.loads(_read_all(0))
+    given = os.fdopen(os.dup(0), "rb")
     os.close(0)
     os.open(os.devnull, os.O_RDONLY)  # takes the lowest number, 0
+    job: dict[str, Any] = json.loads(given.readline())
     result, nonce = int(job["result"]), str(job["nonce"])
     os.set_inheritable(result, False)
     confine(job["confinement"])
@@ -29,34 +32,45 @@ def main() -> None:
     sys.path += job["path"]
     sys.argv = ["program"]
     no_memory = frame(nonce, MEMORY, b'"MemoryError"')
+    encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_as_json).encode
+    for _ in range(job["echoes"]):
+        _write_all(result, frame(nonce, ECHO, encode(json.loads(given.readline())).encode()))
     _write_all(result, frame(nonce, READY, b"null"))
-    driver = os.getpid()
+    driver, last = os.getpid(), b""
     try:
-        kind, payload = _answer(job)
-        answer = frame(nonce, kind, payload)
+        entry, complaint = _load(job)
+        if complaint:
+            last = frame(nonce, ERROR, json.dumps(complaint).encode())
+        else:
+            _write_all(result, frame(nonce, LOADED, b"null"))
+            for _ in range(job["instances"]):
+                output = entry(json.loads(given.readline()))
+                if os.getpid() != driver:
+                    os._exit(1)  # a process that the program forked, and that ran on into here
+                try:
+                    answer = frame(nonce, RESULT, encode(output).encode())
+                except (TypeError, ValueError, RecursionError) as error:
+                    why = f"{job['entry']} returned no JSON value: {_last_line(error)}"
+                    last = frame(nonce, MALFORMED, json.dumps(why).encode())
+                    break
+                _write_all(result, answer)
     except MemoryError:
-        answer = no_memory
+        last = no_memory
     except BaseException as error:
-        answer = frame(nonce, ERROR, json.dumps(_last_line(error)).encode())
+        last = frame(nonce, ERROR, json.dumps(_last_line(error)).encode())
     if os.getpid() != driver:
-        os._exit(1)  # a process that the program forked, and that ran on into here
-    _finish(result, answer)
+        os._exit(1)
+    _finish(result, last, given)
 
 
-def _answer(job: dict[str, Any]) -> tuple[str, bytes]:
+def _load(job: dict[str, Any]) -> tuple[Any, str]:
+    """(the entry, nothing), or (nothing, why there is none)."""
     module = types.ModuleType("program")
     module.__file__ = PROGRAM
     sys.modules["program"] = module
-    encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_as_json).encode
     exec(compile(job["program"], PROGRAM, "exec", dont_inherit=True), module.__dict__)
     entry = getattr(module, job["entry"], None)
-    if not callable(entry):
-        return ERROR, json.dumps(f"the program defines no function {job['entry']}").encode()
-    outputs = [entry(instance) for instance in job["instances"]]
-    try:
-        return RESULT, encode(outputs).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        return MALFORMED, json.dumps(f"{job['entry']} returned no JSON value: {_last_line(error)}").encode()
+    return (entry, "") if callable(entry) else (None, f"the program defines no function {job['entry']}")
 
 
 def _as_json(value: object) -> object:
@@ -84,25 +98,20 @@ def _last_line(error: BaseException) -> str:
     return (f"{name}: {text}" if text else name) + (f" (line {line})" if line is not None else "")
 
 
-def _read_all(descriptor: int) -> bytes:
-    chunks: list[bytes] = []
-    while chunk := os.read(descriptor, 1 << 20):
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
 def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
 
 
-def _finish(descriptor: int, data: bytes) -> None:
-    """Answer, let the program's own output out, and end."""
+def _finish(descriptor: int, last: bytes, given: BinaryIO) -> None:
+    """Let the program's own output out, say what ended it early, and end; after outputs only when they were taken."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except BaseException:  # the program may have replaced or closed it
             continue
-    _write_all(descriptor, data)
+    _write_all(descriptor, last)
+    if not last:
+        given.read()
     os._exit(0)

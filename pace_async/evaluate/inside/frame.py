@@ -1,16 +1,19 @@
 """The frames in which a driver answers on its result pipe.
 
-One frame is a header line `pace NONCE KIND LENGTH` and LENGTH bytes of JSON. A driver sends `ready` before it loads the
-program, and then exactly one of the others. The nonce tells a frame from stray writes; it proves nothing, since the
-program shares a process with the driver.
+One frame is a header line `pace NONCE KIND LENGTH` and LENGTH bytes of JSON. In order: an `echo` for each that the job
+asks for, `ready` before the program is loaded, `loaded`, and a `result` for each instance; once it is ready, one of the
+other three may come in place of the next, and is the last. The nonce tells a frame from stray writes; it
+proves nothing, since the program shares a process with the driver.
 """
 
+ECHO = "echo"  # a line of JSON, parsed and written again: what giving and taking costs without any program
 READY = "ready"  # confined; the program has not been loaded yet
-RESULT = "result"  # a JSON list, one output for each instance
+LOADED = "loaded"  # the program's top level has run; instances may come
+RESULT = "result"  # the output for the instance given last
 ERROR = "error"  # the program raised; a JSON string says what
 MEMORY = "memory"  # the program raised MemoryError
 MALFORMED = "malformed"  # what the entry returned is not JSON
-KINDS = (READY, RESULT, ERROR, MEMORY, MALFORMED)
+KINDS = (ECHO, READY, LOADED, RESULT, ERROR, MEMORY, MALFORMED)
 LONGEST_HEADER = 128
 
 

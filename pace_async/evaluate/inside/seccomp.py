@@ -83,6 +83,7 @@ _NUMBERS: dict[str, tuple[int, int]] = {
 # Refused only where no namespace of its own holds the program: leaving the process group, signals to others.
 _GROUP = ("kill", "pidfd_send_signal", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "setpgid", "setsid", "tkill")
 _SPECIAL = ("clone", "clone3", "socket", "tgkill", "prlimit64")
+_START_ANOTHER = {"x86_64": (56, 57, 58), "aarch64": (220,)}  # clone, fork, vfork
 _NEW_NAMESPACE = 0x7E020000
 _AF_UNIX = 1
 
@@ -97,9 +98,10 @@ def machine() -> str:
     return name if name in _ARCH else ""
 
 
-def filter_program(arch: str, *, own_namespaces: bool, pid: int) -> bytes:
+def filter_program(arch: str, *, own_namespaces: bool, pid: int, one_thread: bool = False) -> bytes:
     """The filter, as an array of `struct sock_filter`. With `own_namespaces` (processes and network) UNIX sockets,
-    sessions and signals are left alone; without, no socket can be made and the process group cannot be left."""
+    sessions and signals are left alone; without, no socket can be made and the process group cannot be left. With
+    `one_thread` no further thread or process can be started."""
     column = _COLUMN[arch]
     code = [(_LOAD, 0, 0, _ARCH_OFFSET), (_EQUAL, 1, 0, _ARCH[arch]), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, _NR_OFFSET)]
     if arch == "x86_64":
@@ -110,6 +112,8 @@ def filter_program(arch: str, *, own_namespaces: bool, pid: int) -> bytes:
             code += [(_EQUAL, 0, 1, numbers[column]), (_RETURN, 0, 0, refuse)]
     # libc falls back from clone3, whose flags a filter cannot see, to clone.
     code += [(_EQUAL, 0, 1, _NUMBERS["clone3"][column]), (_RETURN, 0, 0, absent)]
+    for number in _START_ANOTHER[arch] if one_thread else ():
+        code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, refuse)]
     code += [
         (_EQUAL, 0, 4, _NUMBERS["clone"][column]),
         (_LOAD, 0, 0, _FIRST_ARGUMENT),
@@ -134,12 +138,12 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
 
 
-def install(*, own_namespaces: bool) -> bool:
+def install(*, own_namespaces: bool, one_thread: bool = False) -> bool:
     """Filter this process and all that it starts. False where the architecture or the kernel has no filter."""
     arch = machine()
     if not arch:
         return False
-    code = filter_program(arch, own_namespaces=own_namespaces, pid=os.getpid())
+    code = filter_program(arch, own_namespaces=own_namespaces, pid=os.getpid(), one_thread=one_thread)
     program = _Program(len(code) // 8, code)
     libc = ctypes.CDLL(None, use_errno=True)
     no_new_privileges, set_seccomp, filter_mode = 38, 22, 2

@@ -1,0 +1,15 @@
+"""What a driver is to do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """`instances` are JSON texts of one line each. `timed` work has its calls timed: it is held to one thread, and what
+    giving an instance and taking an output costs is tried first, without the program."""
+
+    program: str
+    entry: str
+    instances: Sequence[str]
+    timed: bool = False
