@@ -125,10 +125,14 @@ def assess_example(state: State, proposals: Sequence[Pair]) -> Example:
 
 
 def select_example(state: State, proposals: Sequence[Pair]) -> Example:
-    """Each idea of the pool that changes the parent, once the proposals were taken in; all of them are good."""
+    """Each idea of the pool that changes the parent, once the proposals were taken in; all of them are good, but those
+    that were tried only where no other is left. So what is selected is mostly what was just proposed, and the reward
+    of a rollout tells something of the proposals in it."""
     admitted = admitted_state(state, proposals)
     pairs = [admitted.meaning[idea.number] for idea in admitted.context.ideas]
     useful = {place: pair for place, pair in enumerate(pairs, start=1) if changes(pair, state.settings)}
+    untried = [place for place, idea in enumerate(admitted.context.ideas, start=1) if not idea.trials]
+    useful = {place: useful[place] for place in untried if place in useful} or useful
     right = {len("Idea ID:"): _spaced(map(str, useful))}
     answers = [
         Answer(f"Idea ID: {place}\nExperiment description: {experiment(pair, state.settings)}", choices=right)

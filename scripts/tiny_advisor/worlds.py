@@ -6,6 +6,7 @@ on it has to copy. Not the catalog implementer: nothing is edited here.
 """
 
 import random
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any, cast
 
 import yaml
 
-from pace_async.task import BLOCK_END, BLOCK_START, Task, load_task, task_folders
+from pace_async.runtime.new_task import make_task
+from pace_async.task import BLOCK_END, BLOCK_START, CHECKOUT, Task, load_task
 
 Settings = dict[str, str]
 """Name of each setting to its literal, in the order of the evolve block."""
@@ -44,9 +46,12 @@ def program(settings: Settings) -> str:
 
 
 def real_worlds() -> list[World]:
-    """Every bundled task that ships a catalogue."""
-    tasks = [load_task(str(folder)) for folder in task_folders().values()]
-    return [read_world(task, task.catalogue_path) for task in tasks if task.catalogue_path is not None]
+    """Every bundled task that ships a catalogue, and the example that `pace task init` writes."""
+    tasks = [load_task(str(spec.parent)) for spec in sorted((CHECKOUT / "tasks").glob("*/task.yaml"))]
+    with tempfile.TemporaryDirectory() as folder:
+        make_task("my_task", Path(folder) / "my_task")
+        tasks.append(load_task(str(Path(folder) / "my_task")))
+        return [read_world(task, task.catalogue_path) for task in tasks if task.catalogue_path is not None]
 
 
 def read_world(task: Task, catalogue: Path) -> World:
@@ -75,7 +80,7 @@ def invented(world: World, rng: random.Random, size: int) -> World:
     options: dict[str, tuple[str, ...]] = {}
     while len(options) < size:
         options[_word(rng)] = tuple({_value(rng) for _ in range(6)})
-    words = [_word(rng) for _ in range(rng.randint(3, 20))]
+    words = [_word(rng) for _ in range(rng.randint(3, 8))]
     spec = world.task.spec.model_copy(
         update={
             "background": " ".join(words).capitalize() + ".",
@@ -87,7 +92,7 @@ def invented(world: World, rng: random.Random, size: int) -> World:
 
 
 def _word(rng: random.Random) -> str:
-    return "".join(rng.choices(_LETTERS, k=rng.randint(2, 6)))
+    return "".join(rng.choices(_LETTERS, k=rng.randint(2, 4)))
 
 
 def _value(rng: random.Random) -> str:
