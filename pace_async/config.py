@@ -98,6 +98,12 @@ class LearnerConfig(_Room):
         ge=1,
         description="Groups over which alpha goes from 0 to 1; by default what the stop rules allow.",
     )
+    alpha_schedule: Literal["linear", "code", "compression"] = Field(
+        default="linear",
+        description="How alpha grows: linear over the horizon (the paper); code, to 0.8 over the horizon, the mixture "
+        "standardised again (the authors' code); compression, with the measured compression of rewards.",
+    )
+    alpha_start: float = Field(default=0.0, ge=0, le=0.8, description="Where the schedule code begins: 0 or 0.5 there.")
     learning_rate: float = Field(default=1e-6, gt=0, description="AdamW learning rate; 1e-6 suits billions of weights.")
     tiny_learning_rate: float = Field(default=1e-4, gt=0, description="The same for the advisor in the package.")
     weight_decay: float = Field(default=0.1, ge=0, description="AdamW weight decay.")

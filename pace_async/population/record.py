@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pace_async.events import Advised, Closing, Evaluated, GroupShipped, RunHeader
+from pace_async.objectives import NO_SPREADS, Spreads
 from pace_async.search.state import Island, Member
 
 
@@ -34,7 +35,7 @@ class RunRecord:
     learner's, `weights` its directory (None for version 0: the advisor as given), `published` the last version
     published; `shipped` are groups given to the learner whose end is not known; `groups` counts ended ones, skipped
     ones too; `candidates` the rollouts evaluated, the task's own program not counted; `best` the best program so far,
-    that one included. `closings` has every way to close."""
+    that one included. `closings` has every way to close. `spreads` are those of the groups shipped so far."""
 
     run_id: int
     header: RunHeader
@@ -55,6 +56,7 @@ class RunRecord:
     admitted: int
     closings: Mapping[Closing, int]
     spend_usd: float
+    spreads: Spreads = NO_SPREADS
 
     @property
     def finished(self) -> bool:

@@ -75,10 +75,13 @@ async def _consume(core: Core, learner: Learner, group: tuple[Rollout, ...]) -> 
     staleness = tuple(update - rollout.oldest_version for rollout in group)
     if max(staleness) > state.bound:
         raise PaceBug(f"a rollout {max(staleness)} versions old was chosen for update {update}, bound {state.bound}")
-    alpha = alpha_at(state.groups, core.horizon)
+    chosen = config.learner
+    alpha = alpha_at(chosen.alpha_schedule, state.groups, core.horizon, start=chosen.alpha_start, spreads=state.spreads)
     rewards = rewards_for_training(core, group)
-    result = advantages(config.learner.objective, rewards, k=config.learner.k, alpha=alpha)
+    restandardise = chosen.alpha_schedule == "code"
+    result = advantages(chosen.objective, rewards, k=chosen.k, alpha=alpha, restandardise=restandardise)
     number = state.ship(group)
+    state.spreads = state.spreads.after(rewards)
     leases = tuple(rollout.lease.lease for rollout in group)
     collapsed = isinstance(result, Collapsed)
     digest, path = "", group_path(core.groups_folder, number)
