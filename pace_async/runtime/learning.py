@@ -13,7 +13,7 @@ from pace_async.learn.base import Learner, Step
 from pace_async.objectives import Collapsed, advantages, alpha_at
 from pace_async.publish.base import Publisher
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
-from pace_async.replay.groupfile import write_group
+from pace_async.replay.groupfile import forget_before, write_group
 from pace_async.runtime.core import Core
 from pace_async.runtime.state import Rollout
 from pace_async.runtime.stopping import trains_leftovers
@@ -127,6 +127,7 @@ async def finish_group(
     if step.version == update:
         await core.record(_skipped(core, number, update, leases, step.reason or "step discarded"))
         core.state.end_group(update, None)
+        _forget(step)
         return False
     if step.version != update + 1 or step.weights is None:
         raise PaceBug(f"update {update} came back as version {step.version} with weights {step.weights}")
@@ -145,7 +146,14 @@ async def finish_group(
         )
     )
     core.state.end_group(step.version, str(step.weights))
+    _forget(step)
     return True
+
+
+def _forget(step: Step) -> None:
+    """Group files that no rebuilding will read again go, now that the step is recorded."""
+    if step.oldest_group is not None:
+        forget_before(step.oldest_group)
 
 
 def rewards_for_training(core: Core, group: tuple[Rollout, ...]) -> list[float]:
