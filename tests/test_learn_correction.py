@@ -112,8 +112,8 @@ def test_by_default_old_tokens_are_capped_closer_to_one() -> None:
 
 
 def surrogate(toy: Path, group: Group, rule: Correction, penalty: float = 0.0, reference: Path | None = None):
-    """Sum over calls and tokens of -min(r w A, clip(r) w A) + penalty * k3(reference), over the token count; and its
-    gradient. No padding, no batching, none of our code but the rule's fields."""
+    """Sum over calls and tokens of -min(r w A, clip(r) w A) + penalty * r * k3(reference), over the token count, and
+    its gradient. No padding, no batching, none of our code but the rule's fields."""
     model = AutoModelForCausalLM.from_pretrained(toy, dtype=torch.float32)
     anchor = AutoModelForCausalLM.from_pretrained(reference or toy, dtype=torch.float32)
     total = torch.zeros(())
@@ -130,7 +130,7 @@ def surrogate(toy: Path, group: Group, rule: Correction, penalty: float = 0.0, r
             ratio = (now - (sampled if rule.kind == "behaviour" else now.detach())).exp()
             earned = weights * rollout.advantage
             total = total - torch.minimum(ratio * earned, ratio.clamp(0.8, 1.28) * earned).sum()
-            total = total + penalty * ((then - now).exp() - (then - now) - 1).sum()
+            total = total + penalty * (ratio * ((then - now).exp() - (then - now) - 1)).sum()
     loss = total / group.tokens
     loss.backward()
     return float(loss.detach()), {name: weight.grad for name, weight in model.named_parameters()}

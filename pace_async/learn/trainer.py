@@ -5,7 +5,8 @@ TRL computes the loss: the clipped surrogate over per-token ratios, divided by t
 (`_prepare_inputs`: a group, not prompts to generate from), when a step is taken (on demand, not by a loop over a
 dataset), and that tokens are weighed before the surrogate is formed (`_get_per_token_logps_and_entropies`: there the
 policy's logprobs are known, and the (B, T) advantages are not yet used). No reward functions: advantages come with the
-group. A KL term only where `kl_penalty` asks for one: TRL's own, k3 against version 0, unweighed.
+group. A KL term only where `kl_penalty` asks for one: TRL's own, the ratio times k3 against version 0, which is a mean
+under the policy in training whichever policy sampled; it is not weighed.
 
 Invariant: a step either happens wholly, from finite loss and gradient, or leaves weights and optimizer as they were.
 Only imported in the learner's child process.
@@ -246,6 +247,7 @@ def _arguments(settings: Settings, out: Path) -> GRPOConfig:
         output_dir=str(out),
         loss_type="dapo",
         num_iterations=1,
+        use_bias_correction_kl=True,
         beta=0.0,  # or the base class would look for a reference model of its own
         epsilon=settings.clip_low,
         epsilon_high=settings.clip_high,

@@ -5,6 +5,7 @@ its own until the patience set is over; the same group given twice is trained on
 """
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 from pace_async.errors import GaveUp, InfrastructureFault, PaceBug
@@ -125,7 +126,8 @@ async def finish_group(
             await core.fault("learn", fault)
             await _wait_or_give_up(core, since, attempt, "The learner could not train", fault)
     if step.version == update:
-        await core.record(_skipped(core, number, update, leases, step.reason or "step discarded"))
+        discarded = _skipped(core, number, update, leases, step.reason or "step discarded")
+        await core.record(replace(discarded, metrics=step.metrics))
         core.state.end_group(update, None)
         _forget(step)
         return False
