@@ -206,6 +206,6 @@ def test_a_model_whose_own_logprobs_are_no_numbers_is_not_trained(toy: Path, tmp
     with torch.no_grad():
         trainer.policy.lm_head.weight[3, 0] = math.nan
     taken = trainer.step(replace(random_group(vocab=VOCAB, rollouts=2), update=0))
-    assert taken.reason
+    assert taken.reason == "the loss is not finite"
     for name, weight in trainer.policy.named_parameters():
         assert torch.isfinite(weight).all() or name in {"lm_head.weight", "model.embed_tokens.weight"}

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.population_facts import fresh, rollout, shipped, skipped, trained
+from pace_async.observe.model import LearnerView, RunView
+from pace_async.observe.sections import learner
+from tests.population_facts import HEADER, fresh, rollout, shipped, skipped, trained
 
 pytestmark = pytest.mark.anyio
 
@@ -47,3 +49,19 @@ async def test_figures_by_age_and_skips_by_reason_can_be_selected(tmp_path: Path
         ("demo", 1, 0, 12, 10, 0.5, None, 0.25, 1.5),
     ]
     assert skips == [("group branch collapsed", 2), ("no token is left", 1)]
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (90, "0: ess 1.0 clip 0 k3 0.0010 · 12: ess 0.50 clip 0.25 k3 –"),
+        (60, "0: ess 1.0 clip 0 · 12: ess 0.50 clip 0.25"),
+        (30, "0: ess 1.0 · 12: ess 0.50"),
+    ],
+)
+def test_the_learner_panel_has_a_line_of_figures_by_age_as_wide_as_fits(width: int, line: str) -> None:
+    view = RunView(HEADER, learner=LearnerView(metrics=BY_AGE))
+    shown = [text.plain for text in learner(view, width, 9).lines]
+    assert len(shown) == 9
+    assert [text for text in shown if text.startswith("by age")] == [f"by age    {line}"]
+    assert not any("by age" in text.plain for text in learner(view, width, 4).lines)

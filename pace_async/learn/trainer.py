@@ -92,12 +92,12 @@ class GroupTrainer(GRPOTrainer):
         metrics = self.accumulate(group)
         norm = float(clip_grad_norm_(self.policy.parameters(), self.settings.max_grad_norm))
         reason = ""
-        if metrics["masked_fraction"] == 1.0:
-            reason = "no token is left after the correction"
-        elif not math.isfinite(metrics["loss"]):
+        if not math.isfinite(metrics["loss"]):
             reason = "the loss is not finite"
         elif not math.isfinite(norm):
             reason = "the gradient is not finite"
+        elif metrics["masked_fraction"] == 1.0:
+            reason = "no token is left after the correction"
         else:
             cast("Any", self.adamw).step()
         self.policy.zero_grad()
