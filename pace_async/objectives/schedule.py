@@ -23,7 +23,6 @@ from typing import Literal
 import numpy as np
 
 from pace_async.objectives.base import EPS_SKIP
-from pace_async.reward import FAILURE
 
 Schedule = Literal["linear", "code", "compression"]
 
@@ -58,8 +57,8 @@ NO_SPREADS = Spreads()
 
 
 def spread_of(rewards: Sequence[float]) -> float | None:
-    """Population sigma of the rewards that are no failure; None for fewer than two."""
-    scored = [reward for reward in rewards if reward != FAILURE]
+    """Population sigma of the rewards that are no failure (those are never negative); None for fewer than two."""
+    scored = [reward for reward in rewards if reward >= 0]
     return float(np.std(scored)) if len(scored) > 1 else None
 
 
