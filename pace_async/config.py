@@ -146,6 +146,12 @@ class LearnerConfig(_Room):
         ge=1,
         description="Groups over which alpha goes from 0 to 1; by default what the stop rules allow.",
     )
+    alpha_schedule: Literal["linear", "code", "compression"] = Field(
+        default="linear",
+        description="How alpha grows: linear over the horizon (the paper); code, to 0.8 over the horizon, the mixture "
+        "standardised again (the authors' code); compression, with the measured compression of rewards.",
+    )
+    alpha_start: float = Field(default=0.0, ge=0, le=0.8, description="Where the schedule code begins: 0 or 0.5 there.")
     learning_rate: float = Field(default=1e-6, gt=0, description="AdamW learning rate; 1e-6 suits billions of weights.")
     tiny_learning_rate: float = Field(default=1e-4, gt=0, description="The same for the advisor in the package.")
     weight_decay: float = Field(default=0.1, ge=0, description="AdamW weight decay.")
@@ -153,10 +159,36 @@ class LearnerConfig(_Room):
     clip_low: float = Field(default=0.2, gt=0, lt=1, description="Ratio clip below 1.")
     clip_high: float = Field(default=0.28, gt=0, description="Ratio clip above 1.")
     max_grad_norm: float = Field(default=1.0, gt=0, description="Gradient norm is clipped to this.")
-    correction: Literal["behaviour"] = Field(
-        default="behaviour", description="Importance ratio against the policy that sampled."
+    kl_penalty: float | None = Field(
+        default=None,
+        ge=0,
+        description="Times KL(policy ‖ version 0) per token in the loss; by default 0.1 for entropic and 0 for others.",
     )
-    micro_batch: int = Field(default=8, ge=1, description="Calls in one forward pass.")
+    correction: Literal["behaviour", "decoupled"] = Field(
+        default="behaviour",
+        description="Ratio against the policy that sampled: behaviour, clipped; decoupled, a truncated weight.",
+    )
+    cap: float | None = Field(
+        default=2.0, ge=1, description="A token's weighted ratio is truncated to this at age 0; null: never."
+    )
+    age_cap: float = Field(
+        default=0.5, ge=0, le=1, description="Share of the cap above 1 that is left for each update of a token's age."
+    )
+    age_decay: float = Field(
+        default=1.0, ge=0, le=1, description="Factor on a token's weight for each update of its age."
+    )
+    mask: Literal["none", "token", "sequence", "geometric"] = Field(
+        default="none",
+        description="Leave out tokens whose ratio, or their call's product or geometric mean of ratios, is far off.",
+    )
+    mask_low: float = Field(default=0.5, gt=0, le=1, description="The mask's lower bound on the ratio.")
+    mask_high: float = Field(default=2.0, ge=1, description="The mask's upper bound on the ratio.")
+    micro_tokens: int = Field(
+        default=8192, ge=1, description="Tokens in one forward pass, padding counted; a longer call stands alone."
+    )
+    max_length: int | None = Field(
+        default=None, ge=2, description="Longest call, prompt and answer, in tokens; by default the model's context."
+    )
     checkpoint_every: int = Field(default=1, ge=1, description="Updates between full checkpoints (optimizer included).")
     step_timeout_s: float = Field(default=600.0, gt=0, description="Deadline of one step, in seconds.")
     shuffle_rewards: bool = Field(

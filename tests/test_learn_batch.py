@@ -11,9 +11,9 @@ from tests.learn_toys import random_group
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10_000), size=st.integers(1, 9), rollouts=st.integers(1, 9), update=st.integers(0, 3))
+@given(seed=st.integers(0, 10_000), budget=st.integers(1, 200), rollouts=st.integers(1, 9), update=st.integers(0, 3))
 def test_every_call_stands_in_exactly_one_row_with_its_rollouts_advantage(
-    seed: int, size: int, rollouts: int, update: int
+    seed: int, budget: int, rollouts: int, update: int
 ) -> None:
     group = random_group(vocab=50, seed=seed, rollouts=rollouts, update=update, max_age=2)
     expected = Counter(
@@ -29,36 +29,36 @@ def test_every_call_stands_in_exactly_one_row_with_its_rollouts_advantage(
         for call in rollout.calls
     )
     found: Counter[tuple[object, ...]] = Counter()
-    for batch in micro_batches(group, size, pad_id=0):
+    for batch in micro_batches(group, budget, pad_id=0):
         assert batch.group_tokens == group.tokens
-        assert len(batch.rollouts_B) == size
+        rows, P = batch.prompt_ids_BP.shape
+        assert rows == 1 or rows * (P + batch.rest_ids_BT.shape[1]) <= budget
         for row, rollout in enumerate(batch.rollouts_B.tolist()):
-            valid = batch.completion_mask_BT[row].astype(bool)
-            if rollout < 0:
-                assert not valid.any()
-                assert batch.prompt_mask_BP[row].sum() == 1
-                continue
+            attended, answer = batch.attended_BT[row].astype(bool), batch.answer_BT[row].astype(bool)
+            assert np.all(np.diff(batch.attended_BT[row]) <= 0), "padding stands on the right only"
+            assert not np.any(answer & ~attended)
+            assert not np.any(batch.advantages_BT[row][~answer])
+            rest = batch.rest_ids_BT[row]
             found[
                 (
-                    tuple(batch.prompt_ids_BP[row][batch.prompt_mask_BP[row].astype(bool)].tolist()),
-                    tuple(batch.completion_ids_BT[row][valid].tolist()),
-                    tuple(batch.sampled_logprobs_BT[row][valid].tolist()),
-                    tuple(batch.ages_BT[row][valid].tolist()),
-                    tuple(batch.advantages_BT[row][valid].tolist()),
+                    (*batch.prompt_ids_BP[row].tolist(), *rest[attended & ~answer].tolist()),
+                    tuple(rest[answer].tolist()),
+                    tuple(batch.sampled_logprobs_BT[row][answer].tolist()),
+                    tuple(batch.ages_BT[row][answer].tolist()),
+                    tuple(batch.advantages_BT[row][answer].tolist()),
                     rollout,
                 )
             ] += 1
-            assert np.all(np.diff(batch.prompt_mask_BP[row]) >= 0), "prompts are padded on the left"
-            assert np.all(np.diff(batch.completion_mask_BT[row]) <= 0), "answers are padded on the right"
     assert found == expected
 
 
-def test_rows_of_like_length_share_a_micro_batch() -> None:
-    group = random_group(vocab=50, rollouts=16, calls=1, prompt=(3, 40), answer=(1, 40))
-    padded = sum(batch.completion_mask_BT.size + batch.prompt_mask_BP.size for batch in micro_batches(group, 4, 0))
-    calls = [call for rollout in group.rollouts for call in rollout.calls]
-    unsorted = sum(
-        4 * (max(len(call.prompt_ids) for call in part) + max(len(call.completion_ids) for call in part))
-        for part in (calls[start : start + 4] for start in range(0, 16, 4))
+def test_a_ragged_group_is_padded_by_less_than_a_fifth() -> None:
+    group = random_group(vocab=50, rollouts=24, calls=1, prompt=(40, 400), answer=(50, 800))
+    padded = sum(
+        batch.prompt_ids_BP.size + batch.rest_ids_BT.size for batch in micro_batches(group, budget=4096, pad_id=0)
     )
-    assert padded < 0.95 * unsorted
+    calls = [call for rollout in group.rollouts for call in rollout.calls]
+    wanted = sum(len(call.prompt_ids) + len(call.completion_ids) for call in calls)
+    rectangle = 24 * (max(len(call.prompt_ids) for call in calls) + max(len(call.completion_ids) for call in calls))
+    assert padded < 1.2 * wanted
+    assert rectangle > 1.5 * wanted

@@ -1,5 +1,6 @@
 """Each group makes one version, once; what is lost is rebuilt to the last bit."""
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from pace_async.weights import checkpoint_digests, is_complete
 from tests.learn_toys import random_group, write_llama
 
 VOCAB = 40
-SETTINGS = Settings(learning_rate=1e-3, micro_batch=8)
+SETTINGS = Settings(learning_rate=1e-3, micro_tokens=200)
 
 
 @pytest.fixture(scope="session")
@@ -105,13 +106,14 @@ def test_a_discarded_step_makes_no_version_and_its_place_is_taken_by_the_next_gr
     toy: Path, tmp_path: Path, groups: list[Path]
 ) -> None:
     lineage = begin(toy, tmp_path)
-    bad = random_group(vocab=VOCAB, seed=50, number=9, logprob=-1e9)
+    bad = random_group(vocab=VOCAB, seed=50, number=9, logprob=-1000.0)
     path = tmp_path / "bad.npz"
     write_group(path, bad)
     before = state(lineage)
     outcome = lineage.train(path)
     assert (outcome.version, outcome.weights) == (0, None)
-    assert "not finite" in outcome.reason
+    assert outcome.reason == "no token is left after the correction"
+    assert outcome.metrics["broken_tokens"] == bad.tokens
     assert_same(before, state(lineage))
     assert numbers(tmp_path / "versions") == []
     assert lineage.train(groups[0]).version == 1
@@ -195,7 +197,7 @@ def test_a_long_run_keeps_the_newest_versions_and_checkpoints_only(
     for group in groups:
         lineage.train(group)
     assert numbers(tmp_path / "versions") == [6, 7, 8]
-    assert numbers(tmp_path / "checkpoints") == [4, 6, 8]
+    assert numbers(tmp_path / "checkpoints") == [6, 8]
     begin(toy, tmp_path, groups[:7])
     assert is_complete(tmp_path / "versions" / "000007")
 
@@ -225,3 +227,38 @@ def test_what_a_killed_writer_left_half_done_is_cleared_away(toy: Path, tmp_path
     assert lineage.train(groups[0]).version == 1
     assert numbers(tmp_path / "checkpoints") == [1]
     assert begin(toy, tmp_path, groups[:1]).version == 1
+
+
+def test_a_step_tells_which_versions_will_be_rebuilt_again_and_those_suffice(
+    toy: Path, tmp_path: Path, groups: list[Path]
+) -> None:
+    settings = replace(SETTINGS, checkpoint_every=2)
+    lineage = begin(toy, tmp_path, (), settings)
+    assert [lineage.train(group).oldest for group in groups[:7]] == [0, 0, 0, 2, 2, 4, 4]
+    expected = state(lineage)
+    after = 3  # the group that made version 4, the oldest checkpoint, is the first that is kept
+    restarted = Lineage(toy, tmp_path, settings)
+    replayed: list[int] = []
+    restarted.start(groups[after:7], replayed.append, after=after)
+    assert (restarted.version, replayed) == (7, [7])
+    assert_same(state(restarted), expected)
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before_it(toy: Path, tmp_path: Path, groups: list[Path]) -> None:
+    settings = replace(SETTINGS, checkpoint_every=2)
+    lineage = begin(toy, tmp_path, (), settings)
+    for group in groups[:5]:
+        lineage.train(group)
+    expected = state(lineage)
+    for file in ("model.safetensors", "optimizer.safetensors"):
+        newest = tmp_path / "checkpoints" / "000004" / file
+        newest.write_bytes(newest.read_bytes()[:-10])
+    replayed: list[int] = []
+    restarted = Lineage(toy, tmp_path, settings)
+    restarted.start(groups[1:5], replayed.append, after=1)
+    assert replayed == [3, 4, 5]
+    assert_same(state(restarted), expected)
+    for number in (2, 4):
+        shutil.rmtree(tmp_path / "checkpoints" / f"{number:06d}", ignore_errors=True)
+    with pytest.raises(Refused, match="no checkpoint of version 1 or later is left"):
+        Lineage(toy, tmp_path, settings).start(groups[1:5], after=1)

@@ -15,6 +15,8 @@ def facts(ratios: list[float], advantages: list[float], ages: list[int], rollout
         sampled_N=sampled,
         entropies_N=np.arange(len(ratios), dtype=float),
         advantages_N=np.array(advantages),
+        weights_N=np.minimum(1.0, 1.5 / np.array(ratios)),
+        truncated_N=np.array(ratios) > 1.5,
         ages_N=np.array(ages),
         rollouts_N=np.array(rollouts),
     )
@@ -45,3 +47,22 @@ def test_divergence_and_sample_size_are_those_of_their_formulas_also_by_age() ->
     assert metrics["ess"] == pytest.approx(3.5**2 / (3 * (4 + 0.25 + 1)))
     assert metrics["ess_rollouts"] == pytest.approx(1)  # 2 and 1/2 cancel in the geometric mean
     assert "k3_age_1" not in metrics
+    assert [metrics[f"tokens_age_{age}"] for age in (0, 2)] == [1, 2]
+    assert metrics["ess_age_2"] == pytest.approx(1.5**2 / (2 * 1.25))
+    assert [metrics[f"clip_fraction_age_{age}"] for age in (0, 2)] == [1, 0]
+    assert metrics["mean_weight"] == pytest.approx((0.75 + 1 + 1) / 3)
+    assert metrics["truncated_fraction"] == pytest.approx(1 / 3)
+    assert metrics["masked_fraction"] == 0
+
+
+def test_where_the_clip_is_inert_what_the_cap_cut_counts_as_clipped() -> None:
+    inert = off_policy_metrics(facts([2.0, 1.3], [1, 1], [0, 1], [0, 0]), 0.2, 0.28, clips=False)
+    assert (inert["clip_fraction"], inert["clip_fraction_age_0"], inert["clip_fraction_age_1"]) == (0.5, 1, 0)
+
+
+@pytest.mark.parametrize("gap", [1000.0, -1000.0])
+def test_log_ratios_of_a_thousand_leave_shares_finite(gap: float) -> None:
+    extreme = facts([1.0, 1.0], [1, -1], [0, 0], [0, 1])
+    extreme.logprobs_N[0] += gap
+    metrics = off_policy_metrics(extreme, 0.2, 0.28)
+    assert metrics["ess"] == metrics["ess_rollouts"] == metrics["ess_age_0"] == pytest.approx(0.5)

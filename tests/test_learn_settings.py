@@ -17,7 +17,7 @@ def test_the_packaged_advisor_has_a_learning_rate_of_its_own() -> None:
 
 
 def test_settings_survive_their_journey_as_json_and_unknown_ones_are_refused() -> None:
-    settings = Settings.of(resolve(overrides={"learner.betas": [0.8, 0.9], "learner.micro_batch": 3}, environment={}))
+    settings = Settings.of(resolve(overrides={"learner.betas": [0.8, 0.9], "learner.micro_tokens": 3}, environment={}))
     assert Settings.from_json(settings.to_json()) == settings
     assert settings.betas == (0.8, 0.9)
     with pytest.raises(ValueError, match="unknown learner settings: rate"):

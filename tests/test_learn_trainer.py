@@ -1,5 +1,6 @@
 """The step: TRL's loss against the formula written out, and what a bad step must not do."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,13 +8,14 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from pace_async.learn.correction import Correction
 from pace_async.learn.settings import Settings
-from pace_async.learn.trainer import GroupTrainer, load_trainer
+from pace_async.learn.trainer import GroupTrainer, TooLong, load_trainer
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from tests.learn_toys import random_group, write_llama
 
 VOCAB = 40
-SETTINGS = Settings(learning_rate=1e-3, micro_batch=4)
+SETTINGS = Settings(learning_rate=1e-3, micro_tokens=120, correction=Correction(cap=None))
 
 
 @pytest.fixture(scope="session")
@@ -46,12 +48,12 @@ def surrogate(toy: Path, group: Group, low: float, high: float, temperature: flo
     return float(loss.detach()), {name: weight.grad for name, weight in model.named_parameters()}
 
 
-@pytest.mark.parametrize("micro_batch", [1, 3, 4, 64])
+@pytest.mark.parametrize("micro_tokens", [1, 30, 100, 10_000])
 def test_loss_and_gradient_are_the_token_mean_of_the_clipped_surrogate_however_the_group_is_cut(
-    toy: Path, tmp_path: Path, micro_batch: int
+    toy: Path, tmp_path: Path, micro_tokens: int
 ) -> None:
     group = random_group(vocab=VOCAB, seed=3)
-    trainer = make(toy, tmp_path, replace(SETTINGS, micro_batch=micro_batch))
+    trainer = make(toy, tmp_path, replace(SETTINGS, micro_tokens=micro_tokens))
     metrics = trainer.accumulate(group)
     loss, gradient = surrogate(toy, group, 0.2, 0.28)
     assert metrics["loss"] == pytest.approx(loss, abs=1e-5)
@@ -118,17 +120,20 @@ def test_a_step_makes_rewarded_answers_likelier_and_punished_ones_less_likely(to
 
 
 @pytest.mark.parametrize(
-    ("advantage", "reason"), [(-1.0, "the loss is not finite"), (1.0, "the gradient is not finite")]
+    ("advantage", "ratio", "reason"),
+    [(-3e38, 1.27, "the loss is not finite"), (3e38, 1.0, "the gradient is not finite")],
 )
 def test_a_step_that_is_not_finite_leaves_weights_and_optimizer_as_they_were(
-    toy: Path, tmp_path: Path, advantage: float, reason: str
+    toy: Path, tmp_path: Path, advantage: float, ratio: float, reason: str
 ) -> None:
     trainer = make(toy, tmp_path)
     good = random_group(vocab=VOCAB, seed=1)
     trainer.step(good)
     weights, optimizer = weights_of(trainer), trainer.adamw.state_dict()["state"]
     moments = {key: {name: value.clone() for name, value in state.items()} for key, state in optimizer.items()}
-    taken = trainer.step(one_token(-1e9, advantage))
+    with torch.no_grad():
+        now = trainer.policy(torch.tensor([[5, 6]])).logits[0, -1].log_softmax(-1)[7]
+    taken = trainer.step(one_token(float(now) - math.log(ratio), advantage))
     assert taken.reason == reason
     for name, weight in weights_of(trainer).items():
         assert torch.equal(weight, weights[name])
@@ -157,3 +162,16 @@ def test_weights_are_trained_in_float32_even_if_given_in_bfloat16(toy: Path, tmp
     assert {weight.dtype for weight in after.values()} == {torch.float32}
     moved = sum(int((after[name] != before[name]).sum()) for name in after)
     assert moved > 0.9 * sum(weight.numel() for weight in after.values())
+
+
+def test_a_call_beyond_the_length_limit_is_refused_before_anything_is_computed(toy: Path, tmp_path: Path) -> None:
+    group = random_group(vocab=VOCAB, seed=1)
+    longest = max(len(call.prompt_ids + call.completion_ids) for one in group.rollouts for call in one.calls)
+    trainer = make(toy, tmp_path, replace(SETTINGS, max_length=longest - 1))
+    weights = weights_of(trainer)
+    with pytest.raises(TooLong, match=rf"a call of {longest} tokens and learner.max_length is {longest - 1}: raise it"):
+        trainer.step(group)
+    assert all(torch.equal(weight, weights[name]) for name, weight in weights_of(trainer).items())
+    assert make(toy, tmp_path, replace(SETTINGS, max_length=longest)).step(group).reason == ""
+    with pytest.raises(TooLong, match="the model's context is no longer"):
+        make(toy, tmp_path).step(random_group(vocab=VOCAB, rollouts=1, calls=1, answer=(2060, 2060)))

@@ -118,7 +118,10 @@ def test_a_downgrade_to_nothing_leaves_nothing(tmp_path: Path) -> None:
 def test_a_failed_upgrade_leaves_the_database_as_it_was(tmp_path: Path) -> None:
     database = empty_population(tmp_path)
     connection = sqlite3.connect(database)
-    connection.executescript("DROP VIEW progress; DROP VIEW spend; UPDATE alembic_version SET version_num = '0001'")
+    connection.executescript(
+        "DROP VIEW skips; DROP VIEW ages; DROP VIEW progress; DROP VIEW spend;"
+        "UPDATE alembic_version SET version_num = '0001'"
+    )
     connection.close()
     with pytest.raises(Exception, match="already exists"):
         upgrade(database)

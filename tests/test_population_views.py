@@ -44,7 +44,8 @@ async def _make(folder: Path) -> None:
         await store.commit(evaluated(3, 1, 2.4, parent=1))
         await store.commit(*rollout(4, 2, 2.0, version=1))
         await store.commit(replace(shipped(2, (3, 4), update=1), staleness=(1, 0)))
-        await store.commit(trained(2, (3, 4), update=1))
+        ended = trained(2, (3, 4), update=1)
+        await store.commit(replace(ended, metrics={**ended.metrics, "tokens_age_0": 40.0}))
         await store.commit(opened(5, 2, 1), advised(5, 2, version=1), evaluated(5, 2, None))
         await store.commit(opened(6, 1, 1), advised(6, 1, parent=3, idea=1, version=1, experiment="Polish longer."))
         await store.commit(ImplementerCalled(6, "claude", "ok", 10, 20, 0.125, 1.0, 2600.0))
@@ -200,7 +201,7 @@ def test_the_document_names_every_table_and_every_column_of_the_leaderboard(pers
     [*tables] = person.execute(
         "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name <> 'alembic_version'"
     )
-    assert len(tables) == 21
+    assert len(tables) == 23
     assert [name for (name,) in tables if f"| {name} |" not in text and f"**`{name}`**" not in text] == []
     columns = [column[0] for column in person.execute("SELECT * FROM leaderboard").description]
     documented = re.findall(r"^\| ([a-z_, ]+) \|", text, re.MULTILINE)

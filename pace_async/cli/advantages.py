@@ -15,6 +15,9 @@ def show(
     objective: str = typer.Option("pace", "--objective", help="pace, grpo, entropic or maxk."),
     k: int = typer.Option(4, "--k", help="k of the best-of-k branch."),
     alpha: float = typer.Option(0.0, "--alpha", help="Weight of the best-of-k branch, 0 to 1."),
+    restandardise: bool = typer.Option(
+        False, "--restandardise", help="Standardise the mixture once more, as the authors' code does."
+    ),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Print the advantages that the learner would use for these rewards.
@@ -25,7 +28,7 @@ def show(
     from pace_async.objectives import Collapsed, advantages
 
     try:
-        result = advantages(objective, rewards, k=k, alpha=alpha)
+        result = advantages(objective, rewards, k=k, alpha=alpha, restandardise=restandardise)
     except ValueError as error:
         raise UsageError(f"{error}.") from None
     skipped = isinstance(result, Collapsed)

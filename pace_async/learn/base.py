@@ -1,7 +1,7 @@
 """The seam to whatever trains the advisor."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -9,7 +9,8 @@ from typing import Protocol
 @dataclass(frozen=True, slots=True)
 class Step:
     """What came of one group. `version` is the learner's after it: update + 1 where trained, update where the step
-    was discarded (NaN or Inf), with the reason. `weights` is the directory that holds the version's weights."""
+    was discarded (NaN or Inf), with the reason. `weights` is the directory that holds the version's weights. Once the
+    step is recorded, no group file before `oldest_group` is needed to rebuild it; None: all of them may be."""
 
     update: int
     version: int
@@ -18,6 +19,7 @@ class Step:
     reason: str
     metrics: Mapping[str, float]
     seconds: float
+    oldest_group: Path | None = field(default=None, compare=False)
 
 
 class Learner(Protocol):

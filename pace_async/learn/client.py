@@ -1,11 +1,13 @@
 """The learner as the runtime sees it: a child process that may die and is started again.
 
-Invariant: whatever the child had in memory follows from `history`, the files of the groups that made versions 1…L. A
-new child is given them, and rebuilds version L from its newest checkpoint and the groups after it. So after any fault
-the same group may be given again. Holds no weights, imports no torch.
+Invariant: whatever the child had in memory follows from its checkpoints and from `history`, the files of the groups
+that made versions 1…L, as far back as the oldest checkpoint. A new child is given them, and rebuilds version L from
+its newest checkpoint and the groups after it. So after any fault the same group may be given again, and what is
+remembered of a run does not grow with it. Holds no weights, imports no torch.
 """
 
 import json
+from collections import deque
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -17,7 +19,7 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from pace_async.children import child, clean_environment, kill_group, python_module
-from pace_async.errors import GaveUp, InfrastructureFault, PaceBug
+from pace_async.errors import GaveUp, InfrastructureFault, PaceBug, UsageError
 from pace_async.learn.base import Step
 from pace_async.learn.settings import Settings
 
@@ -28,8 +30,8 @@ class ProcessLearner:
     """A `learn.base.Learner`. Entering it starts the child and does not wait for it; leaving ends it.
 
     `model` is version 0's directory; versions and checkpoints go under `out`, the child's words to `log`. `history`
-    are the files of the groups that made versions 1…L of this run, in order. Deadlines in seconds: `start_s` for the
-    child to load, `step_s` for each step, those replayed too."""
+    are the files of the groups that made versions 1…L of this run, in order; the first ones may be gone. Deadlines in
+    seconds: `start_s` for the child to load, `step_s` for each step, those replayed too."""
 
     def __init__(
         self,
@@ -42,7 +44,8 @@ class ProcessLearner:
         step_s: float = 600.0,
         start_s: float = 300.0,
     ) -> None:
-        self._history = [_absolute(path) for path in history]
+        self._after = next((place for place, path in enumerate(history) if path.exists()), 0)
+        self._history = deque(_absolute(path) for path in history[self._after :])
         self._log = log if log is not None else out / "learner.log"
         self._command = python_module(
             "pace_async.learn.process",
@@ -71,7 +74,7 @@ class ProcessLearner:
     @property
     def version(self) -> int:
         """L, as far as this side knows."""
-        return len(self._history)
+        return self._after + len(self._history)
 
     async def ready(self) -> Path:
         """Wait until the child holds version L, and tell where its weights are (version 0: the model as given). Raises
@@ -80,16 +83,24 @@ class ProcessLearner:
             return await self._ready()
 
     async def train(self, group: Path) -> Step:
-        """As `learn.base.Learner.train`. Raises also GaveUp if the version that the group trains cannot be rebuilt, and
-        PaceBug if the group does not train the present version."""
+        """As `learn.base.Learner.train`. Raises also GaveUp if the version that the group trains cannot be rebuilt,
+        UsageError if a call is longer than the settings allow, and PaceBug if the group does not train the present
+        version."""
         path = _absolute(group)
         async with self._turn:
             await self._ready()
             answer = await self._ask({"train": str(path)}, self._step_s)
             if "refused" in answer:
+                _blame_setting(answer)
                 raise PaceBug(f"the learner refused {path.name}: {answer['refused']}")
             weights = Path(answer["weights"]) if answer["weights"] is not None else None
-            step = Step(
+            if answer["version"] == self.version + 1:
+                self._history.append(path)
+                self._weights = weights
+            while self._after + 1 < answer["oldest"]:
+                self._history.popleft()
+                self._after += 1
+            return Step(
                 update=answer["update"],
                 version=answer["version"],
                 digest=answer["digest"],
@@ -97,19 +108,18 @@ class ProcessLearner:
                 reason=answer["reason"],
                 metrics=answer["metrics"],
                 seconds=answer["seconds"],
+                oldest_group=self._history[0] if self._history else path,
             )
-            if step.version == self.version + 1:
-                self._history.append(path)
-                self._weights = weights
-            return step
 
     async def _ready(self) -> Path:
         if self._process is None or self._process.returncode is not None:
             await self._retire()
             await self._spawn()
         if self._weights is None:
-            answer = await self._ask({"start": [str(path) for path in self._history]}, self._start_s)
+            request = {"start": [str(path) for path in self._history], "after": self._after}
+            answer = await self._ask(request, self._start_s)
             if "refused" in answer:
+                _blame_setting(answer)
                 raise GaveUp(f"The learner cannot rebuild version {self.version}: {answer['refused']}.")
             if answer["version"] != self.version:
                 raise PaceBug(f"the learner is at version {answer['version']}, not {self.version}")
@@ -170,6 +180,11 @@ class ProcessLearner:
             lines = []
         words = next((line.strip() for line in reversed(lines) if line.strip()), "it left no message")
         return f"{words[:300]} (see {self._log})"
+
+
+def _blame_setting(answer: dict[str, Any]) -> None:
+    if answer["setting"]:
+        raise UsageError(f"{answer['refused']}; then `pace resume`.")
 
 
 def _absolute(path: Path) -> Path:

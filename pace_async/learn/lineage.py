@@ -10,23 +10,27 @@ Only imported in the learner's child process.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pace_async.learn.settings import Settings
 from pace_async.learn.store import Made, Store
-from pace_async.learn.trainer import GroupTrainer, load_trainer
+from pace_async.learn.trainer import GroupTrainer, Taken, TooLong, load_trainer
 from pace_async.replay.group import Group
 from pace_async.replay.groupfile import group_digest, read_group
 
 
 class Refused(ValueError):
-    """A group or a history that cannot be right. Nothing was changed."""
+    """A group or a history that cannot be right. Nothing was changed. `setting` is true where a setting is to blame."""
+
+    def __init__(self, why: str, *, setting: bool = False) -> None:
+        super().__init__(why)
+        self.setting = setting
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a group, as `learn.base.Step` has it."""
+    """What came of a group, as `learn.base.Step` has it. No version before `oldest` will be rebuilt again."""
 
     update: int
     version: int
@@ -35,6 +39,7 @@ class Outcome:
     reason: str
     metrics: dict[str, float]
     seconds: float
+    oldest: int = field(compare=False)
 
 
 class Lineage:
@@ -47,18 +52,24 @@ class Lineage:
         self._store = Store(model, out)
         self._trainer: GroupTrainer | None = None
 
-    def start(self, groups: Sequence[Path], replayed: Callable[[int], None] = lambda version: None) -> Path:
-        """Become the version that `groups` made, group i making version i + 1: load the newest checkpoint among them
-        and train the groups after it again, calling `replayed` after each. Returns the directory of the version's
-        weights. A checkpoint one step ahead of the record stays, for the group that made it may be delivered again;
-        what lies further ahead is removed. Raises Refused if a group file that is needed cannot be used."""
-        wanted = len(groups)
-        made = next((made for made in reversed(self._store.checkpoints()) if _belongs(made, groups)), None)
+    def start(
+        self, groups: Sequence[Path], replayed: Callable[[int], None] = lambda version: None, *, after: int = 0
+    ) -> Path:
+        """Become the version that the groups made, `groups[i]` making version `after` + i + 1: load the newest
+        checkpoint among them and train the groups after it again, calling `replayed` after each. The groups that made
+        versions 1…`after` are gone. Returns the directory of the version's weights. A checkpoint one step ahead of the
+        record stays, for the group that made it may be delivered again; what lies further ahead is removed. Raises
+        Refused if a group file that is needed cannot be used."""
+        wanted = after + len(groups)
+        self._store.discard_damaged()
+        made = next((made for made in reversed(self._store.checkpoints()) if _belongs(made, groups, after)), None)
+        if made is None and after > 0:
+            raise Refused(f"no checkpoint of version {after} or later is left, and the groups before it are gone")
         self._load(made.version if made is not None else 0)
         while self.version < wanted:
-            group = self._read(groups[self.version])
+            group = self._read(groups[self.version - after])
             began = time.perf_counter()
-            taken = self.trainer.step(group)
+            taken = self._step(group)
             if taken.reason:
                 raise Refused(f"group {group.number} once made version {self.version + 1}, but now {taken.reason}")
             self.version += 1
@@ -86,9 +97,10 @@ class Lineage:
                 self._store.save_version(self.trainer, made)
                 return self._outcome(made)
         self._store.forget_after(self.version)
-        taken = self.trainer.step(group)
+        taken = self._step(group)
         if taken.reason:
-            return Outcome(group.update, group.update, digest, None, taken.reason, taken.metrics, taken.seconds)
+            oldest = self._store.oldest_needed
+            return Outcome(group.update, group.update, digest, None, taken.reason, taken.metrics, taken.seconds, oldest)
         self.version += 1
         made = Made(self.version, digest, taken.metrics, time.perf_counter() - began)
         self._store.save_version(self.trainer, made)
@@ -103,10 +115,16 @@ class Lineage:
             raise Refused("the learner was not started")
         return self._trainer
 
+    def _step(self, group: Group) -> Taken:
+        try:
+            return self.trainer.step(group)
+        except TooLong as refusal:
+            raise Refused(str(refusal), setting=True) from None
+
     def _load(self, version: int) -> None:
         self._trainer = None  # the old one's memory first
         source = self._store.checkpoint(version) if version else self._store.model
-        self._trainer = load_trainer(source, self.settings, self._out)
+        self._trainer = load_trainer(source, self.settings, self._out, self._store.model)
         if version:
             self._store.load_optimizer(self._trainer, version)
         self.version = version
@@ -119,14 +137,19 @@ class Lineage:
 
     def _outcome(self, made: Made) -> Outcome:
         weights = str(self._store.weights(made.version))
-        return Outcome(made.version - 1, made.version, made.digest, weights, "", dict(made.metrics), made.seconds)
+        oldest = self._store.oldest_needed
+        return Outcome(
+            made.version - 1, made.version, made.digest, weights, "", dict(made.metrics), made.seconds, oldest
+        )
 
 
-def _belongs(made: Made, groups: Sequence[Path]) -> bool:
+def _belongs(made: Made, groups: Sequence[Path], after: int) -> bool:
     """Whether a checkpoint was made by this history. A group file that is gone is not held against it."""
-    if made.version > len(groups):
+    if not after <= made.version <= after + len(groups):
         return False
-    path = groups[made.version - 1]
+    if made.version == after:
+        return True
+    path = groups[made.version - after - 1]
     try:
         return not path.exists() or group_digest(read_group(path)) == made.digest
     except ValueError:

@@ -2,11 +2,12 @@
 
 One JSON object a line on standard input, one on standard output for each, with the request's `id`:
 
-    {"id": 1, "start": [GROUP FILE, …]}   the groups that made versions 1, 2, …; answered {"version", "weights"} once
-                                          the learner is at that version; before it, {"replayed": v} for each step
-                                          that had to be taken again
-    {"id": 2, "train": GROUP FILE}        answered with the fields of `learn.base.Step`, or {"refused": why} where
-                                          nothing was changed
+    {"id": 1, "start": [GROUP FILE, …], "after": a}   the groups that made versions a + 1, a + 2, …; answered
+                                          {"version", "weights"} once the learner is at the last; before it,
+                                          {"replayed": v} for each step that had to be taken again
+    {"id": 2, "train": GROUP FILE}        answered with the fields of `lineage.Outcome`
+
+Where nothing was changed the answer is {"refused": why, "setting": whether a setting is to blame}.
 
 It ends when standard input does. Any other trouble ends it too, with a traceback on standard error: what it held is
 rebuilt by the next one.
@@ -66,7 +67,7 @@ def serve(lineage: Any, requests: TextIO, replies: TextIO) -> None:
         try:
             reply(_answer(lineage, request, reply))
         except Refused as refusal:
-            reply({"refused": str(refusal)})
+            reply({"refused": str(refusal), "setting": refusal.setting})
 
 
 def _answer(lineage: Any, request: dict[str, Any], reply: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def _answer(lineage: Any, request: dict[str, Any], reply: Callable[[dict[str, An
         def replayed(version: int) -> None:
             reply({"replayed": version})
 
-        weights = lineage.start(groups, replayed)
+        weights = lineage.start(groups, replayed, after=request["after"])
         return {"version": lineage.version, "weights": str(weights)}
     return asdict(lineage.train(Path(request["train"])))
 

@@ -2,10 +2,14 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass, fields
-from typing import Self
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self, cast
 
 from pace_async.config import Config
+from pace_async.learn.correction import Correction
+
+ENTROPIC_PENALTY = 0.1
+"""What the authors' code multiplies the entropic objective's KL term with."""
 
 
 def half_the_cores() -> int:
@@ -24,7 +28,10 @@ class Settings:
     clip_low: float = 0.2
     clip_high: float = 0.28
     max_grad_norm: float = 1.0
-    micro_batch: int = 8
+    kl_penalty: float = 0.0
+    correction: Correction = field(default_factory=Correction)
+    micro_tokens: int = 8192
+    max_length: int | None = None
     temperature: float = 1.0
     checkpoint_every: int = 1
     threads: int = 1
@@ -41,7 +48,18 @@ class Settings:
             clip_low=learner.clip_low,
             clip_high=learner.clip_high,
             max_grad_norm=learner.max_grad_norm,
-            micro_batch=learner.micro_batch,
+            kl_penalty=_penalty(learner.kl_penalty, learner.objective),
+            correction=Correction(
+                kind=learner.correction,
+                cap=learner.cap,
+                age_cap=learner.age_cap,
+                age_decay=learner.age_decay,
+                mask=learner.mask,
+                mask_low=learner.mask_low,
+                mask_high=learner.mask_high,
+            ),
+            micro_tokens=learner.micro_tokens,
+            max_length=learner.max_length,
             temperature=config.advisor.temperature,
             checkpoint_every=learner.checkpoint_every,
             threads=half_the_cores(),
@@ -53,10 +71,23 @@ class Settings:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Raises ValueError for a key that is not known."""
-        raw = json.loads(text)
-        unknown = set(raw) - {field.name for field in fields(cls)}
-        if unknown:
-            raise ValueError(f"unknown learner settings: {', '.join(sorted(unknown))}")
+        raw = cast("dict[str, Any]", json.loads(text))
+        if "correction" in raw:
+            _refuse_unknown(raw["correction"], Correction)
+            raw["correction"] = Correction(**raw["correction"])
+        _refuse_unknown(raw, cls)
         if "betas" in raw:
             raw["betas"] = tuple(raw["betas"])
         return cls(**raw)
+
+
+def _refuse_unknown(raw: dict[str, Any], kind: type[Any]) -> None:
+    unknown = set(raw) - {known.name for known in fields(kind)}
+    if unknown:
+        raise ValueError(f"unknown learner settings: {', '.join(sorted(unknown))}")
+
+
+def _penalty(given: float | None, objective: str) -> float:
+    if given is not None:
+        return given
+    return ENTROPIC_PENALTY if objective == "entropic" else 0.0

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import safetensors
 import safetensors.torch
 import torch
 
@@ -22,8 +23,11 @@ from pace_async.weights import COMPLETE, is_complete, write_atomically
 
 _files = cast("Any", safetensors.torch)
 
-KEPT = 3
-"""The newest versions and checkpoints that are kept: the one just made, the one that is served, one to spare."""
+VERSIONS_KEPT = 3
+"""The newest versions: the one just made, the one that is served, one to spare."""
+
+CHECKPOINTS_KEPT = 2
+"""The newest may be one step ahead of the record and give way to another, or be damaged; the one before it is not."""
 
 _OPTIMIZER = "optimizer.safetensors"
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".index.json")
@@ -105,9 +109,36 @@ class Store:
 
     def prune(self, version: int) -> None:
         """Remove the old ones: of those up to `version`, the newest few stay."""
-        for folder, records in ((self._versions, self.versions()), (self._checkpoints, self.checkpoints())):
-            for made in [made for made in records if made.version <= version][:-KEPT]:
+        for folder, records, kept in (
+            (self._versions, self.versions(), VERSIONS_KEPT),
+            (self._checkpoints, self.checkpoints(), CHECKPOINTS_KEPT),
+        ):
+            for made in [made for made in records if made.version <= version][:-kept]:
                 _discard(folder / f"{made.version:06d}")
+
+    @property
+    def oldest_needed(self) -> int:
+        """The oldest checkpoint; 0, the model as given, while there is none to spare."""
+        records = self.checkpoints()
+        return records[0].version if len(records) >= CHECKPOINTS_KEPT else 0
+
+    def discard_damaged(self) -> None:
+        """Remove versions and checkpoints whose tensors cannot be read: cut short by a disk, not by us."""
+        for folder in (self._versions, self._checkpoints):
+            for made in _records(folder):
+                if not _readable(folder / f"{made.version:06d}"):
+                    _discard(folder / f"{made.version:06d}")
+
+
+def _readable(folder: Path) -> bool:
+    files = list(folder.glob("*.safetensors"))
+    try:
+        for file in files:
+            with safetensors.safe_open(file, framework="pt"):
+                pass  # the header was read, and the file is as long as it says
+    except (safetensors.SafetensorError, OSError):
+        return False
+    return bool(files)
 
 
 def optimizer_state(trainer: GroupTrainer) -> dict[str, torch.Tensor]:

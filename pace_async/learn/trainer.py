@@ -1,10 +1,12 @@
 """One optimizer step on one group, by TRL's GRPO trainer.
 
-TRL computes the loss: the clipped surrogate over per-token ratios against the sampling policy, divided by the valid
-tokens of the whole group ("dapo"), so that it does not matter how the group is cut into micro-batches. What is ours is
-where a batch comes from (`_prepare_inputs`: a group, not prompts to generate from) and when a step is taken (on demand,
-not by a loop over a dataset). No KL term and no reference model: the paper has none. No reward functions either:
-advantages come with the group.
+TRL computes the loss: the clipped surrogate over per-token ratios, divided by the valid tokens of the whole group
+("dapo"), so that it does not matter how the group is cut into micro-batches. What is ours is where a batch comes from
+(`_prepare_inputs`: a group, not prompts to generate from), when a step is taken (on demand, not by a loop over a
+dataset), and that tokens are weighed before the surrogate is formed (`_get_per_token_logps_and_entropies`: there the
+policy's logprobs are known, and the (B, T) advantages are not yet used). No reward functions: advantages come with the
+group. A KL term only where `kl_penalty` asks for one: TRL's own, the ratio times k3 against version 0, which is a mean
+under the policy in training whichever policy sampled; it is not weighed.
 
 Invariant: a step either happens wholly, from finite loss and gradient, or leaves weights and optimizer as they were.
 Only imported in the learner's child process.
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from datasets import Dataset
 from torch.nn.utils import clip_grad_norm_
@@ -25,15 +28,31 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from pace_async.learn.batch import MicroBatch, micro_batches
+from pace_async.learn.correction import Weighed, weigh
 from pace_async.learn.ratios import TokenFacts, off_policy_metrics
 from pace_async.learn.settings import Settings
 from pace_async.replay.group import Group
 
 
+class TooLong(ValueError):
+    """A call that the learner cannot take: the message says how long it is and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the forward pass of one micro-batch gave: logprobs, entropies, and logprobs of version 0 or None."""
+
+    logprobs_BT: torch.Tensor
+    entropies_BT: torch.Tensor
+    reference_BT: torch.Tensor | None
+    weighed: Weighed
+
+
 @dataclass(frozen=True, slots=True)
 class Taken:
     """What came of a step. `reason` is empty if it was taken, else it says why weights are as they were. `metrics` are
-    `loss`, `grad_norm` (before clipping) and those of `ratios.off_policy_metrics`, as far as they are finite."""
+    `loss`, `grad_norm` (before clipping), `broken_tokens` (see `correction`), `kl_reference` (mean k3 against version
+    0, where it is penalised) and those of `ratios.off_policy_metrics`, as far as they are finite."""
 
     reason: str
     metrics: dict[str, float]
@@ -43,18 +62,30 @@ class Taken:
 class GroupTrainer(GRPOTrainer):
     """GRPO over groups that were sampled elsewhere."""
 
-    def __init__(self, policy: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, settings: Settings, out: Path):
+    def __init__(
+        self,
+        policy: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        settings: Settings,
+        out: Path,
+        reference: PreTrainedModel | None = None,
+    ):
         never_read = cast("Any", Dataset).from_dict({"prompt": [""]})  # the base class insists on a dataset
-        self._seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._seen: list[_Seen] = []
+        self._batch: MicroBatch | None = None
+        self._inputs: dict[str, torch.Tensor] = {}
         self.settings = settings
         base = cast("Any", super())
         base.__init__(policy, _never_called, _arguments(settings, out), never_read, processing_class=tokenizer)
         self.policy = policy
+        self.reference = cast("Any", reference).eval().to(self.accelerator.device) if reference is not None else None
+        self.beta = settings.kl_penalty if reference is not None else 0.0
         self.adamw: torch.optim.AdamW = base.create_optimizer()
         self._pad_id = cast("int", self._tokenizer.pad_token_id)
 
     def step(self, group: Group) -> Taken:
-        """Train on every valid token of `group` once."""
+        """Train on every valid token of `group` once. Raises TooLong; nothing has changed then."""
+        self._refuse_too_long(group)
         began = time.perf_counter()
         if all(rollout.advantage == 0 for rollout in group.rollouts):
             return Taken("every advantage is 0", {}, 0.0)  # weight decay alone would move the weights
@@ -65,6 +96,8 @@ class GroupTrainer(GRPOTrainer):
             reason = "the loss is not finite"
         elif not math.isfinite(norm):
             reason = "the gradient is not finite"
+        elif metrics["masked_fraction"] == 1.0:
+            reason = "no token is left after the correction"
         else:
             cast("Any", self.adamw).step()
         self.policy.zero_grad()
@@ -73,77 +106,136 @@ class GroupTrainer(GRPOTrainer):
 
     def accumulate(self, group: Group) -> dict[str, float]:
         """The gradient of the group's loss, left in the weights' `grad`; the loss and what else was measured."""
-        batches = micro_batches(group, self.settings.micro_batch, self._pad_id)
+        batches = micro_batches(group, self.settings.micro_tokens, self._pad_id)
         self.current_gradient_accumulation_steps = len(batches)
         cast("GRPOConfig", self.args).steps_per_generation = len(batches)
         self._seen.clear()
         self.policy.zero_grad()
         loss = sum(float(self.training_step(self.policy, cast("Any", batch), None)) for batch in batches)
         cast("dict[str, Any]", vars(self)["_metrics"])["train"].clear()  # TRL's log of them is never written
-        return {"loss": loss, **off_policy_metrics(self._facts(batches), self.epsilon_low, self.epsilon_high)}
+        metrics = {"loss": loss, **self._measured(batches)}
+        self._seen.clear()
+        return metrics
+
+    def _refuse_too_long(self, group: Group) -> None:
+        context = cast("int | None", getattr(self.policy.config, "max_position_embeddings", None))
+        limits = [limit for limit in (self.settings.max_length, context) if limit is not None]
+        for rollout in group.rollouts:
+            for call in rollout.calls:
+                length = len(call.prompt_ids) + len(call.completion_ids)
+                if limits and length > min(limits):
+                    remedy = (
+                        "raise it" if self.settings.max_length == min(limits) else "the model's context is no longer"
+                    )
+                    raise TooLong(
+                        f"Lease {rollout.lease} has a call of {length} tokens and learner.max_length is {min(limits)}: "
+                        f"{remedy}, or lower advisor.max_tokens or search.trials_shown"
+                    )
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, torch.Tensor]:
-        """One micro-batch as `_compute_loss` takes it: (B, P) prompts, (B, T) answers, masks, advantages, logprobs."""
+        """One micro-batch as `_compute_loss` takes it: (B, P) prompts, (B, T) what follows, masks, advantages."""
         batch = cast("MicroBatch", generation_batch)
         device = self.accelerator.device
         arrays = {
             "prompt_ids": batch.prompt_ids_BP,
-            "prompt_mask": batch.prompt_mask_BP,
-            "completion_ids": batch.completion_ids_BT,
-            "completion_mask": batch.completion_mask_BT,
+            "prompt_mask": np.ones_like(batch.prompt_ids_BP),
+            "completion_ids": batch.rest_ids_BT,
+            "completion_mask": batch.attended_BT,
+            "tool_mask": batch.answer_BT,  # TRL's name for what of a completion is trained
             "advantages": batch.advantages_BT,
-            "old_per_token_logps": batch.sampled_logprobs_BT,
         }
         tokens = torch.tensor(float(batch.group_tokens), device=device)
         tensors = {name: torch.tensor(array, device=device) for name, array in arrays.items()}
-        return {**tensors, "num_items_in_batch": tokens}
+        self._batch, self._inputs = batch, {**tensors, "num_items_in_batch": tokens}
+        return self._inputs
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
-        """Logprobs and entropies (B, T) as TRL computes them, kept aside for the metrics. On a CPU TRL's fused head
-        scores the prompt too, a fifth of the step where prompts are long; there the model's own head is asked for the
-        answer alone."""
-        if self.accelerator.device.type == "cpu" and not kwargs.get("compute_aux_loss"):
-            computed = self._score_answers(*args)
-        else:
-            computed = cast("Any", super())._get_per_token_logps_and_entropies(*args, **kwargs)
-        self._seen.append((computed[0].detach(), computed[1].detach()))
+        """Logprobs and entropies (B, T) as TRL computes them, kept aside for the metrics; and the last thing before
+        the surrogate: the correction's weights go into the advantages, and the ratio gets its denominator."""
+        computed = self._score(*args, **kwargs)
+        assert self._batch is not None
+        logprobs_BT = cast("torch.Tensor", computed[0]).detach()
+        answer_BT = self._batch.answer_BT.astype(bool)
+        log_ratio_BT = logprobs_BT.double().cpu().numpy() - self._batch.sampled_logprobs_BT.astype(np.float64)
+        weighed = weigh(log_ratio_BT, answer_BT, self._batch.ages_BT, self.settings.correction)
+        inputs = self._inputs
+        inputs["advantages"] = inputs["advantages"] * torch.tensor(weighed.weights_BT, dtype=torch.float32).to(
+            logprobs_BT.device
+        )
+        if self.settings.correction.kind == "behaviour":
+            sampled_BT = torch.tensor(self._batch.sampled_logprobs_BT, device=logprobs_BT.device)
+            broken_BT = torch.tensor(weighed.broken_BT, device=logprobs_BT.device)
+            inputs["old_per_token_logps"] = torch.where(broken_BT, logprobs_BT, sampled_BT)  # 0 * inf would be NaN
+        reference_BT = None
+        if self.reference is not None:
+            with torch.no_grad():
+                reference_BT = self._score(self.reference, *args[1:], **kwargs)[0]
+            inputs["ref_per_token_logps"] = reference_BT
+        self._seen.append(_Seen(logprobs_BT, computed[1].detach(), reference_BT, weighed))
         return computed
+
+    def _score(self, *args: Any, **kwargs: Any) -> Any:
+        """On a CPU TRL's fused head scores the prompt too, a fifth of the step where prompts are long; there the
+        model's own head is asked for the answers alone."""
+        if self.accelerator.device.type == "cpu" and not kwargs.get("compute_aux_loss"):
+            return self._score_answers(*args)
+        return cast("Any", super())._get_per_token_logps_and_entropies(*args, **kwargs)
 
     def _score_answers(
         self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, length: int
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
         output = model(input_ids=input_ids, attention_mask=attention_mask, logits_to_keep=length + 1, use_cache=False)
-        logprobs_BTV = torch.log_softmax(output.logits[:, :-1].float() / self.temperature, dim=-1)
-        logprobs_BT = logprobs_BTV.gather(-1, input_ids[:, -length:].unsqueeze(-1)).squeeze(-1)
+        assert self._batch is not None
+        answer_BT = torch.tensor(self._batch.answer_BT.astype(bool))
+        logprobs_NV = torch.log_softmax(output.logits[:, :-1][answer_BT].float() / self.temperature, dim=-1)
+        logprobs_N = logprobs_NV.gather(-1, input_ids[:, -length:][answer_BT].unsqueeze(-1)).squeeze(-1)
         with torch.no_grad():
-            entropies_BT = -(logprobs_BTV.exp() * logprobs_BTV).sum(-1)
-        return logprobs_BT, entropies_BT, None
+            entropies_N = -(logprobs_NV.exp() * logprobs_NV).sum(-1)
+        nothing_BT = torch.zeros(answer_BT.shape)
+        logprobs_BT = nothing_BT.masked_scatter(answer_BT, logprobs_N)
+        return logprobs_BT, nothing_BT.masked_scatter(answer_BT, entropies_N), None
 
-    def _facts(self, batches: list[MicroBatch]) -> TokenFacts:
-        masks = [batch.completion_mask_BT.astype(bool) for batch in batches]
-        seen = [
-            (logprobs.double().cpu().numpy(), entropies.double().cpu().numpy()) for logprobs, entropies in self._seen
-        ]
+    def _measured(self, batches: list[MicroBatch]) -> dict[str, float]:
+        masks = [batch.answer_BT.astype(bool) for batch in batches]
 
         def flat(arrays: list[Any], dtype: Any) -> Any:
             return np.concatenate([array[mask] for array, mask in zip(arrays, masks, strict=True)]).astype(dtype)
 
-        return TokenFacts(
-            logprobs_N=flat([logprobs for logprobs, _ in seen], np.float64),
+        def seen(tensors: list[torch.Tensor]) -> npt.NDArray[np.float64]:
+            return flat([tensor.double().cpu().numpy() for tensor in tensors], np.float64)
+
+        facts = TokenFacts(
+            logprobs_N=seen([one.logprobs_BT for one in self._seen]),
             sampled_N=flat([batch.sampled_logprobs_BT for batch in batches], np.float64),
-            entropies_N=flat([entropies for _, entropies in seen], np.float64),
+            entropies_N=seen([one.entropies_BT for one in self._seen]),
             advantages_N=flat([batch.advantages_BT for batch in batches], np.float64),
+            weights_N=flat([one.weighed.weights_BT for one in self._seen], np.float64),
+            truncated_N=flat([one.weighed.truncated_BT for one in self._seen], np.bool_),
             ages_N=flat([batch.ages_BT for batch in batches], np.int64),
             rollouts_N=flat([batch.rollouts_B[:, None] + 0 * batch.ages_BT for batch in batches], np.int64),
         )
+        clips = self.settings.correction.kind == "behaviour"
+        metrics = off_policy_metrics(facts, self.epsilon_low, self.epsilon_high, clips=clips)
+        metrics["broken_tokens"] = float(sum(one.weighed.broken_BT.sum() for one in self._seen))
+        references = [one.reference_BT for one in self._seen if one.reference_BT is not None]
+        if references:
+            away_N = seen(references) - facts.logprobs_N
+            with np.errstate(all="ignore"):
+                metrics["kl_reference"] = float((np.exp(away_N) - 1.0 - away_N).mean())
+        return metrics
 
 
-def load_trainer(model: Path, settings: Settings, out: Path) -> GroupTrainer:
-    """A trainer on the weights in directory `model`, in float32 (a step of 1e-6 vanishes in bfloat16)."""
+def load_trainer(model: Path, settings: Settings, out: Path, reference: Path | None = None) -> GroupTrainer:
+    """A trainer on the weights in directory `model`, in float32 (a step of 1e-6 vanishes in bfloat16). `reference` is
+    version 0's directory; it is loaded where the distance from it is penalised."""
     torch.set_num_threads(settings.threads)
-    policy = cast("Any", AutoModelForCausalLM).from_pretrained(model, dtype=torch.float32, local_files_only=True)
     tokenizer = cast("Any", AutoTokenizer).from_pretrained(model, local_files_only=True)
-    return GroupTrainer(policy, tokenizer, settings, out)
+    frozen = _load(reference) if reference is not None and settings.kl_penalty > 0 else None
+    return GroupTrainer(_load(model), tokenizer, settings, out, frozen)
+
+
+def _load(model: Path) -> PreTrainedModel:
+    return cast("Any", AutoModelForCausalLM).from_pretrained(model, dtype=torch.float32, local_files_only=True)
 
 
 def _never_called(**_: Any) -> list[float]:
@@ -155,7 +247,8 @@ def _arguments(settings: Settings, out: Path) -> GRPOConfig:
         output_dir=str(out),
         loss_type="dapo",
         num_iterations=1,
-        beta=0.0,
+        use_bias_correction_kl=True,
+        beta=0.0,  # or the base class would look for a reference model of its own
         epsilon=settings.clip_low,
         epsilon_high=settings.clip_high,
         temperature=settings.temperature,
@@ -166,7 +259,7 @@ def _arguments(settings: Settings, out: Path) -> GRPOConfig:
         adam_beta1=settings.betas[0],
         adam_beta2=settings.betas[1],
         max_grad_norm=settings.max_grad_norm,
-        per_device_train_batch_size=settings.micro_batch,
+        per_device_train_batch_size=1,  # how rows are cut is not TRL's business here
         gradient_accumulation_steps=2,  # as many as a step needs; any number satisfies TRL's check of group sizes
         num_generations=2,
         disable_dropout=True,

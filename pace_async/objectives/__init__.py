@@ -11,35 +11,33 @@ import numpy as np
 from pace_async.objectives.base import Collapsed
 from pace_async.objectives.entropic import entropic
 from pace_async.objectives.grpo import grpo
-from pace_async.objectives.maxk import sloo
+from pace_async.objectives.maxk import maxk
 from pace_async.objectives.phase_adaptive import phase_adaptive
+from pace_async.objectives.schedule import NO_SPREADS, Schedule, Spreads, alpha_at
 
-__all__ = ["Advantages", "Collapsed", "advantages", "alpha_at"]
+__all__ = ["NO_SPREADS", "Advantages", "Collapsed", "Schedule", "Spreads", "advantages", "alpha_at"]
 
 Advantages = list[float] | Collapsed
 
 
-def alpha_at(groups: int, horizon: int) -> float:
-    """Weight of the frontier branch after `groups` groups (skipped ones count): linear from 0 to 1 over `horizon`."""
-    return min(1.0, groups / horizon)
-
-
-def advantages(name: str, rewards: Sequence[float], *, k: int, alpha: float) -> Advantages:
-    """B advantages for B rewards. Raises ValueError for a bad k, a reward that is not finite, or an unknown name."""
+def advantages(name: str, rewards: Sequence[float], *, k: int, alpha: float, restandardise: bool = False) -> Advantages:
+    """B advantages for B rewards, all finite. `alpha` and `restandardise` (the mixture once more, as the authors' code
+    does) concern `pace` alone. Raises ValueError for a bad k, a reward that is not finite, or an unknown name."""
     rewards_B = np.asarray(rewards, dtype=np.float64)
     if rewards_B.ndim != 1 or rewards_B.size == 0 or not np.isfinite(rewards_B).all():
         raise ValueError("rewards must be a non-empty list of finite numbers")
     if not 1 <= k <= rewards_B.size:
         raise ValueError(f"k must lie between 1 and the number of rewards ({rewards_B.size}), not {k}")
-    match name:
-        case "pace":
-            result = phase_adaptive(rewards_B, k=k, alpha=alpha)
-        case "grpo":
-            result = grpo(rewards_B)
-        case "entropic":
-            result = entropic(rewards_B)
-        case "maxk":
-            result = sloo(rewards_B, k)
-        case _:
-            raise ValueError(f"unknown objective {name!r}: pace, grpo, entropic, maxk")
+    with np.errstate(over="ignore", invalid="ignore"):  # rewards beyond 1e154: the spread is inf, a collapse
+        match name:
+            case "pace":
+                result = phase_adaptive(rewards_B, k=k, alpha=alpha, restandardise=restandardise)
+            case "grpo":
+                result = grpo(rewards_B)
+            case "entropic":
+                result = entropic(rewards_B)
+            case "maxk":
+                result = maxk(rewards_B, k)
+            case _:
+                raise ValueError(f"unknown objective {name!r}: pace, grpo, entropic, maxk")
     return result if isinstance(result, Collapsed) else [float(value) for value in result]

@@ -18,9 +18,14 @@ class Collapsed:
     branch: str
 
 
-def standardise(values_B: Vector, branch: str) -> Vector | Collapsed:
-    """Phi: (values - mean) / (population sigma + EPS_NUM); Collapsed where sigma is not finite or below EPS_SKIP."""
+def has_signal(values_B: Vector) -> bool:
+    """Whether sigma is finite and at least EPS_SKIP."""
     sigma = float(values_B.std())
-    if not np.isfinite(sigma) or sigma < EPS_SKIP:
+    return bool(np.isfinite(sigma)) and sigma >= EPS_SKIP
+
+
+def standardise(values_B: Vector, branch: str) -> Vector | Collapsed:
+    """Phi: (values - mean) / (population sigma + EPS_NUM); Collapsed without signal."""
+    if not has_signal(values_B):
         return Collapsed(branch)
-    return (values_B - values_B.mean()) / (sigma + EPS_NUM)
+    return (values_B - values_B.mean()) / (values_B.std() + EPS_NUM)

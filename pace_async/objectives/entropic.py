@@ -1,13 +1,15 @@
 """TTT-Discover's entropic advantage: exponential weights, leave-one-out, with a temperature set by divergence.
 
 beta solves KL(q_beta || uniform) = GAMMA for q_beta(i) ~ exp(beta * R_i); the advantage is
-exp(beta (R_i - R_max)) / (Z_{-i} + eps) - 1. There is no root when more than half of the rewards tie at the top: then
-beta is BETA_MAX. The KL penalty of that paper's row is not part of the advantage.
+exp(beta (R_i - R_max)) / (Z_{-i} + eps) - 1. The divergence grows with beta towards ln(B / m), m the number of rewards
+that tie at the top: for m >= B / 2 there is no root, and beta is BETA_MAX. A root beyond BETA_MAX is cut there too, so
+that rewards closer than a thousandth are not driven apart without bound. The KL penalty of that paper's row is no part
+of the advantage: it is a term of the loss (`learner.kl_penalty`).
 """
 
 import numpy as np
 
-from pace_async.objectives.base import EPS_NUM, EPS_SKIP, Collapsed, Vector
+from pace_async.objectives.base import EPS_NUM, Collapsed, Vector, has_signal
 
 GAMMA = float(np.log(2.0))
 BETA_MAX = 1000.0
@@ -16,7 +18,7 @@ BETA_MAX = 1000.0
 def entropic(rewards_B: Vector) -> Vector | Collapsed:
     """Advantages, one for each reward."""
     size = rewards_B.size
-    if size < 2 or float(rewards_B.std()) < EPS_SKIP:
+    if not has_signal(rewards_B):
         return Collapsed("entropic")
     gaps_B = rewards_B - rewards_B.max()
     weights_B = np.exp(_beta(gaps_B) * gaps_B)
@@ -28,7 +30,7 @@ def _beta(gaps_B: Vector) -> float:
     if _divergence(BETA_MAX, gaps_B) <= GAMMA:
         return BETA_MAX
     low, high = 0.0, BETA_MAX
-    for _ in range(100):
+    for _ in range(200):  # as far as floats go
         middle = (low + high) / 2
         low, high = (middle, high) if _divergence(middle, gaps_B) < GAMMA else (low, middle)
     return (low + high) / 2

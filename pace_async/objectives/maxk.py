@@ -7,14 +7,22 @@ k-1 members lie below it, and the runner-up is the highest of those:
     w_i = 1/C(B,k) * sum_{j<i} C(j-1, k-2) * (g_i - g_j)
 
 The weights are raw, not standardised: the plain Max@k baseline uses them so. For k = 1 nothing remains when i is
-removed, the runner-up counts as 0 and w_i = g_i / B. Ties: among equal rewards the margin is 0 whichever wins.
+removed, the runner-up counts as 0 and w_i = g_i / B. Ties: among equal rewards the margin is 0 whichever wins. The
+skip rule holds for them too: an optimizer that divides by the gradient's size would make a step of full length out of
+weights that are rounding.
 """
 
 from math import comb
 
 import numpy as np
 
-from pace_async.objectives.base import Vector
+from pace_async.objectives.base import Collapsed, Vector, has_signal
+
+
+def maxk(rewards_B: Vector, k: int) -> Vector | Collapsed:
+    """The raw weights as advantages; Collapsed where they do not differ."""
+    weights_B = sloo(rewards_B, k)
+    return weights_B if has_signal(weights_B) else Collapsed("frontier")
 
 
 def sloo(rewards_B: Vector, k: int) -> Vector:

@@ -1,8 +1,8 @@
 """The paper's objective: group-relative credit early, frontier contribution late (section 3.3, eq. "hybrid").
 
 A = (1 - alpha) * Phi(R - mean R) + alpha * Phi(SLOO_{k-1}), and Phi(R - mean R) = Phi(R). Each branch is standardised
-on its own and the mixture is used as it is. If a branch of non-zero weight has collapsed, there is no update: noise is
-not normalised. No KL term.
+on its own and the mixture is used as it is (the authors' code standardises it once more: `restandardise`). If a branch
+of non-zero weight has collapsed, there is no update: noise is not normalised. No KL term.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from pace_async.objectives.base import Collapsed, Vector, standardise
 from pace_async.objectives.maxk import sloo
 
 
-def phase_adaptive(rewards_B: Vector, *, k: int, alpha: float) -> Vector | Collapsed:
+def phase_adaptive(rewards_B: Vector, *, k: int, alpha: float, restandardise: bool = False) -> Vector | Collapsed:
     """alpha in [0, 1]; at alpha = 0 it equals `grpo`."""
     if not 0.0 <= alpha <= 1.0:
         raise ValueError(f"alpha must lie in [0, 1], not {alpha}")
@@ -24,4 +24,4 @@ def phase_adaptive(rewards_B: Vector, *, k: int, alpha: float) -> Vector | Colla
         if isinstance(standard_B, Collapsed):
             return standard_B
         mixed_B += weight * standard_B
-    return mixed_B
+    return standardise(mixed_B, "mixture") if restandardise else mixed_B

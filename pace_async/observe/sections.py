@@ -4,7 +4,7 @@ Pure: a view, the present and a size in, lines out; the number of lines depends 
 changes its height.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from rich.text import Text
@@ -211,9 +211,31 @@ def learner(view: RunView, width: int, rows: int) -> Section:
         lines.append(labelled("policy", joined(policy)))
     else:
         lines += [labelled("policy", joined(policy[:2])), labelled("", joined(policy[2:]))]
+    ages = sorted(int(name.removeprefix("tokens_age_")) for name in metrics if name.startswith("tokens_age_"))
+    if ages and rows - len(lines) >= 2:
+        lines.append(labelled("by age", _by_age(metrics, ages, room)))
     lines += _rewards(view, width, rows - len(lines))
     doing = {"waiting": "waiting for a group", "learn": "training", "publish": "publishing"}[side.stage]
     return Section("learner", lines, (doing, f"objective {view.header.objective}"))
+
+
+def _by_age(metrics: Mapping[str, float], ages: Sequence[int], room: int) -> Text:
+    """Of the last step, for each age of tokens: effective sample size, share clipped, divergence; as many as fit."""
+    line = Text("")
+    for figures in (("ess", "clip", "k3"), ("ess", "clip"), ("ess",)):
+        parts: list[Text] = []
+        for age in ages:
+            shown = {
+                "ess": words.number(metrics.get(f"ess_age_{age}"), 2),
+                "clip": words.number(metrics.get(f"clip_fraction_age_{age}"), 2),
+                "k3": words.number(metrics.get(f"k3_age_{age}"), 2),
+            }
+            told = [item for name in figures for item in ((f" {name} ", QUIET), shown[name])]
+            parts.append(Text.assemble((f"{age}:", STRONG), *told))
+        line = joined(parts)
+        if line.cell_len <= room:
+            break
+    return line
 
 
 def _seconds(name: str, seconds: float | None) -> Text:

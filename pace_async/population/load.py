@@ -1,11 +1,13 @@
 """Reading a RunRecord. Everything is read in one transaction, so it is one moment of the run."""
 
 from difflib import get_close_matches
+from itertools import groupby
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from pace_async.errors import UsageError
 from pace_async.events import RunHeader
+from pace_async.objectives import Spreads
 from pace_async.population.models import (
     CandidateRow,
     GroupRow,
@@ -105,7 +107,20 @@ def load_record(connection: Connection, name: str | None) -> RunRecord:
         reserved=reserved_of(connection, run_id),
         reservations=reservations_of(connection, run_id),
         changes=changes_of(connection, run_id),
+        spreads=_spreads_of(connection, run_id),
     )
+
+
+def _spreads_of(connection: Connection, run_id: int) -> Spreads:
+    rows = connection.execute(
+        select(LeaseRow.group_number, LeaseRow.group_reward)
+        .where(LeaseRow.run_id == run_id, LeaseRow.group_number.is_not(None))
+        .order_by(LeaseRow.group_number, LeaseRow.lease)
+    )
+    spreads = Spreads()
+    for _, group in groupby(rows, key=lambda row: row.group_number):
+        spreads = spreads.after([row.group_reward for row in group])
+    return spreads
 
 
 def _member(connection: Connection, run_id: int, which: ColumnElement[bool]) -> Member | None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pace_async.events import Advised, Closing, Evaluated, GroupShipped, ImplementerReserved, RunHeader
+from pace_async.objectives import NO_SPREADS, Spreads
 from pace_async.search.state import Island, Member
 
 
@@ -35,7 +36,8 @@ class RunRecord:
     published; `shipped` are groups given to the learner whose end is not known; `groups` counts ended ones, skipped
     ones too; `candidates` the rollouts evaluated, the task's own program not counted; `best` the best program so far,
     that one included. `closings` has every way to close; `reserved` are the calls whose end is not known,
-    `reservations` the number of calls ever reserved, `changes` the settings that resumes changed, at their latest."""
+    `reservations` the number of calls ever reserved, `changes` the settings that resumes changed, at their latest; `spreads` those of the groups
+    shipped so far."""
 
     run_id: int
     header: RunHeader
@@ -59,6 +61,7 @@ class RunRecord:
     reserved: tuple[ImplementerReserved, ...] = ()
     reservations: int = 0
     changes: Mapping[str, object] = field(default_factory=dict[str, object])
+    spreads: Spreads = NO_SPREADS
 
     @property
     def finished(self) -> bool:

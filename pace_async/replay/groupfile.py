@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 
-__all__ = ["Group", "TrainedCall", "TrainedRollout", "group_digest", "read_group", "write_group"]
+__all__ = ["Group", "TrainedCall", "TrainedRollout", "forget_before", "group_digest", "read_group", "write_group"]
 
 FORMAT = 1
 
@@ -81,6 +81,14 @@ def read_group(path: Path) -> Group:
         return _unflatten(header, arrays)
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{path} is of another format: {error}") from None
+
+
+def forget_before(path: Path) -> None:
+    """Remove the group files beside `path` that have lower numbers, and what writers left that were killed."""
+    for file in path.parent.iterdir():
+        older = file.suffix == ".npz" and file.stem.isdigit() and int(file.stem) < int(path.stem)
+        if older or (file.name.startswith(".") and file.name.endswith(".tmp")):
+            file.unlink(missing_ok=True)
 
 
 def _flatten(group: Group) -> tuple[str, dict[str, npt.NDArray[Any]]]:

@@ -5,6 +5,7 @@ its own until the patience set is over; the same group given twice is trained on
 """
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 from pace_async.errors import GaveUp, InfrastructureFault, PaceBug
@@ -13,7 +14,7 @@ from pace_async.learn.base import Learner, Step
 from pace_async.objectives import Collapsed, advantages, alpha_at
 from pace_async.publish.base import Publisher
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
-from pace_async.replay.groupfile import write_group
+from pace_async.replay.groupfile import forget_before, write_group
 from pace_async.runtime.core import Core
 from pace_async.runtime.state import Rollout
 from pace_async.runtime.stopping import trains_leftovers
@@ -75,10 +76,13 @@ async def _consume(core: Core, learner: Learner, group: tuple[Rollout, ...]) -> 
     staleness = tuple(update - rollout.oldest_version for rollout in group)
     if max(staleness) > state.bound:
         raise PaceBug(f"a rollout {max(staleness)} versions old was chosen for update {update}, bound {state.bound}")
-    alpha = alpha_at(state.groups, core.horizon)
+    chosen = config.learner
+    alpha = alpha_at(chosen.alpha_schedule, state.groups, core.horizon, start=chosen.alpha_start, spreads=state.spreads)
     rewards = rewards_for_training(core, group)
-    result = advantages(config.learner.objective, rewards, k=config.learner.k, alpha=alpha)
+    restandardise = chosen.alpha_schedule == "code"
+    result = advantages(chosen.objective, rewards, k=chosen.k, alpha=alpha, restandardise=restandardise)
     number = state.ship(group)
+    state.spreads = state.spreads.after(rewards)
     leases = tuple(rollout.lease.lease for rollout in group)
     collapsed = isinstance(result, Collapsed)
     digest, path = "", group_path(core.groups_folder, number)
@@ -122,8 +126,10 @@ async def finish_group(
             await core.fault("learn", fault)
             await _wait_or_give_up(core, since, attempt, "The learner could not train", fault)
     if step.version == update:
-        await core.record(_skipped(core, number, update, leases, step.reason or "step discarded"))
+        discarded = _skipped(core, number, update, leases, step.reason or "step discarded")
+        await core.record(replace(discarded, metrics=step.metrics))
         core.state.end_group(update, None)
+        _forget(step)
         return False
     if step.version != update + 1 or step.weights is None:
         raise PaceBug(f"update {update} came back as version {step.version} with weights {step.weights}")
@@ -142,7 +148,14 @@ async def finish_group(
         )
     )
     core.state.end_group(step.version, str(step.weights))
+    _forget(step)
     return True
+
+
+def _forget(step: Step) -> None:
+    """Group files that no rebuilding will read again go, now that the step is recorded."""
+    if step.oldest_group is not None:
+        forget_before(step.oldest_group)
 
 
 def rewards_for_training(core: Core, group: tuple[Rollout, ...]) -> list[float]:

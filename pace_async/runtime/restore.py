@@ -42,6 +42,7 @@ def restore(record: RunRecord, config: Config) -> Restored:
         spend_usd=record.spend_usd,
         best=record.best,
         weights=record.weights,
+        spreads=record.spreads,
     )
     if len(record.shipped) > 1:
         raise PaceBug("more than one group is in training")

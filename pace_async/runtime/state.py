@@ -6,6 +6,7 @@ Invariant: admitted = closed + open, where open = running + parked + complete + 
 from dataclasses import dataclass, field
 
 from pace_async.events import AdvisorCall
+from pace_async.objectives import NO_SPREADS, Spreads
 from pace_async.search.state import Island, Member
 from pace_async.staleness.gate import Lease, choose_group, deadline_of, may_admit
 
@@ -59,6 +60,7 @@ class RunState:
     spend_usd: float = 0.0
     best: Member | None = None
     weights: str | None = None
+    spreads: Spreads = NO_SPREADS
     running: dict[int, Lease] = field(default_factory=dict[int, Lease])
     parked: dict[int, Lease] = field(default_factory=dict[int, Lease])
     complete: dict[int, Rollout] = field(default_factory=dict[int, Rollout])

@@ -1,0 +1,74 @@
+"""How far the search has come from exploration to refinement: alpha, the weight of the frontier branch.
+
+Three schedules, each a function of the recorded groups only, so that a run that resumes goes on with the same alpha:
+
+    linear        the paper's: from 0 to 1 over the horizon, in groups
+    code          the authors' code: from `start` to 0.8 over the horizon; the mixture is standardised once more
+    compression   the paper's reason instead of its clock: refinement begins as reward gaps compress. With s the spread
+                  of a group's rewards, alpha = clip(1 - recent s / early s, 0, 1)
+
+The spread of a group is the population sigma of its rewards, failures left out: a failure is -1 however far the search
+has come, so one of them would hide that the others have drawn together. A group with fewer than two others is not
+measured. Early and recent are the medians of the first and of the last WINDOW measured groups, so alpha is 0 until
+there are more than WINDOW, does not depend on the scale or offset of rewards, is 1 - delta where recent groups are
+early ones compressed by delta, and falls again where spread returns. Where the early groups had no spread, nothing can
+compress and alpha stays 0.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+import numpy as np
+
+from pace_async.objectives.base import EPS_SKIP
+
+Schedule = Literal["linear", "code", "compression"]
+
+CODE_END = 0.8
+WINDOW = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Spreads:
+    """The spreads of the first and of the last WINDOW measured groups: all that `compression` needs, of any run."""
+
+    early: tuple[float, ...] = ()
+    recent: tuple[float, ...] = ()
+
+    def after(self, rewards: Sequence[float]) -> "Spreads":
+        """With one more group."""
+        spread = spread_of(rewards)
+        if spread is None:
+            return self
+        early = self.early if len(self.early) == WINDOW else (*self.early, spread)
+        return Spreads(early, (*self.recent, spread)[-WINDOW:])
+
+    @property
+    def compression(self) -> float:
+        """0 where groups spread as much as the early ones did, 1 where they no longer spread at all."""
+        if not self.early or median(self.early) < EPS_SKIP:
+            return 0.0
+        return min(1.0, max(0.0, 1.0 - median(self.recent) / median(self.early)))
+
+
+NO_SPREADS = Spreads()
+
+
+def spread_of(rewards: Sequence[float]) -> float | None:
+    """Population sigma of the rewards that are no failure (those are never negative); None for fewer than two."""
+    scored = [reward for reward in rewards if reward >= 0]
+    return float(np.std(scored)) if len(scored) > 1 else None
+
+
+def alpha_at(schedule: Schedule, groups: int, horizon: int, *, start: float = 0.0, spreads: Spreads) -> float:
+    """alpha in [0, 1] after `groups` groups (skipped ones count). `start` is where `code` begins."""
+    passed = min(1.0, groups / horizon)
+    match schedule:
+        case "linear":
+            return passed
+        case "code":
+            return start + (CODE_END - start) * passed
+        case "compression":
+            return spreads.compression
