@@ -29,12 +29,20 @@ class OpenLease:
 
 
 @dataclass(frozen=True, slots=True)
+class LastLease:
+    """The newest lease of an island, open or closed."""
+
+    lease: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunRecord:
     """Where a run stands. `state` is the last one committed, or "created" before the first; `version` is the
     learner's, `weights` its directory (None for version 0: the advisor as given), `published` the last version
     published; `shipped` are groups given to the learner whose end is not known; `groups` counts ended ones, skipped
     ones too; `candidates` the rollouts evaluated, the task's own program not counted; `best` the best program so far,
-    that one included. `closings` has every way to close."""
+    that one included. `closings` has every way to close; `last_leases` goes by island."""
 
     run_id: int
     header: RunHeader
@@ -54,6 +62,7 @@ class RunRecord:
     next_lease: int
     admitted: int
     closings: Mapping[Closing, int]
+    last_leases: Mapping[int, LastLease]
     spend_usd: float
 
     @property

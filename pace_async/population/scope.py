@@ -6,18 +6,21 @@ from typing import Any
 
 from sqlalchemy import Connection, Update, func, insert, select
 
+from pace_async.config import Staleness
 from pace_async.errors import PaceBug
+from pace_async.events import RunHeader
 from pace_async.population.models import Base, LeaseRow
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """One run inside one open transaction. `direction` and `max_staleness` are the run's."""
+    """One run inside one open transaction. `direction` and `max_staleness` are the run's; the latter
+    is None where the policy does not bound what is trained."""
 
     connection: Connection
     run_id: int
     direction: str
-    max_staleness: int
+    max_staleness: int | None
 
     def add(self, table: type[Base], *rows: dict[str, Any]) -> None:
         """Insert rows; run_id is added to each."""
@@ -39,3 +42,9 @@ class Scope:
             select(LeaseRow.state, LeaseRow.stage).where(LeaseRow.run_id == self.run_id, LeaseRow.lease == lease)
         ).one_or_none()
         return "was never opened" if row is None else f"is {row.state}, {row.stage}"
+
+
+def scope_of(connection: Connection, run_id: int, header: RunHeader) -> Scope:
+    """The scope of a run. Only the policy `soft` trains what is older than the bound."""
+    soft = Staleness.model_validate(header.config.get("staleness") or {}).policy == "soft"
+    return Scope(connection, run_id, header.direction, None if soft else header.max_staleness)

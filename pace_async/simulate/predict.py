@@ -1,0 +1,263 @@
+"""What a run of a given shape would reach: the runtime itself, on simulated stages, under virtual time.
+
+Invariant: the same scenario gives the same prediction, on any machine. The runtime, its gate, its threads, its learning
+loop and its database are those of a real run; only what stands behind the seams is simulated, and never fails.
+"""
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+
+from pace_async.config import Config, resolve
+from pace_async.events import Evaluated, RunHeader
+from pace_async.observe.bus import Bus
+from pace_async.observe.model import RunView
+from pace_async.observe.roofline import Load, Roofline, roofline
+from pace_async.population.record import RunRecord
+from pace_async.runtime.core import Core, Stages
+from pace_async.runtime.restore import restore
+from pace_async.runtime.supervisor import drive
+from pace_async.simulate.codecs import Handles
+from pace_async.simulate.durations import Durations
+from pace_async.simulate.memory import MemoryPopulation
+from pace_async.simulate.stages import (
+    SimulatedEngine,
+    SimulatedEvaluator,
+    SimulatedImplementer,
+    SimulatedLearner,
+    SimulatedPublisher,
+    World,
+)
+from pace_async.simulate.virtual import VirtualClock, run_virtually
+from pace_async.staleness.policies import Policy
+from pace_async.task import Bounds, Task, TaskSpec, program_hash
+
+TASK = Task(
+    spec=TaskSpec(
+        name="simulated",
+        background="Nothing is solved here.",
+        coding_requirements="None.",
+        direction="maximize",
+        bounds=Bounds(lower=0.0, upper=1.0),
+        entry="solve",
+        timeout_s=1.0,
+        memory_mb=1,
+        deterministic=True,
+    ),
+    folder=Path(),
+    program="# EVOLVE-BLOCK-START\nstart = 0\n# EVOLVE-BLOCK-END\n",
+    digest="simulated",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A run's shape. `slots` limits evaluations at once; None: one for each thread."""
+
+    threads: int
+    group_size: int
+    bound: int
+    durations: Durations
+    candidates: int
+    policy: Policy = "pace"
+    slots: int | None = None
+    seed: int = 0
+
+    def synchronous(self) -> "Scenario":
+        """The same work behind a barrier, with as many threads as a group has rollouts."""
+        return replace(self, threads=self.group_size, bound=0, policy="pace")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One simulated run. `seconds` are virtual, from the start to the last candidate's score; `utilisation` is the share
+    of its threads' time that had a lease in hand, `evaluator` the share of its evaluation slots' time that evaluated;
+    `staleness` counts trained rollouts by age; `trained_evaluation` and `evaluation` are mean seconds of trained and of
+    all evaluations."""
+
+    scenario: Scenario
+    candidates: int
+    seconds: float
+    utilisation: float
+    evaluator: float
+    staleness: Mapping[int, int]
+    expired: int
+    trained_evaluation: float
+    evaluation: float
+    limits: Roofline
+
+    @property
+    def per_hour(self) -> float:
+        return 3600.0 * self.candidates / self.seconds
+
+
+def measure(scenario: Scenario) -> Measured:
+    """Run one scenario to its end. Raises PaceBug (`Deadlock` too) where the runtime is wrong."""
+    with tempfile.TemporaryDirectory(prefix="pace-simulate-", dir=_memory_folder()) as folder:
+        return run_virtually(lambda: _measured(scenario, Path(folder)))
+
+
+def _memory_folder() -> str | None:
+    """A folder in memory, where there is one: group files are synced to the disk, one by one."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+async def _measured(scenario: Scenario, folder: Path) -> Measured:
+    config = config_of(scenario)
+    population = MemoryPopulation(header_of(config, TASK))
+    await population.commit(seed_program(TASK))
+    record = population.load()
+    world = World(seed=scenario.seed, durations=scenario.durations)
+    world.serve(0, None)
+    world.slots = anyio.CapacityLimiter(scenario.slots) if scenario.slots is not None else None
+    core = core_of(config, TASK, record, population, world, folder, unfailing=True)
+    await drive(core)
+    measured = await _read(population, scenario)
+    population.close()
+    return measured
+
+
+def core_of(
+    config: Config,
+    task: Task,
+    record: RunRecord,
+    population: MemoryPopulation,
+    world: World,
+    folder: Path,
+    *,
+    unfailing: bool = False,
+) -> Core:
+    """A runtime on simulated stages."""
+    restored = restore(record, config)
+    trains = config.learner.objective != "none"
+    bounds = task.spec.bounds
+    engine = SimulatedEngine(world, unparsed_every=0, codec=Handles()) if unfailing else SimulatedEngine(world)
+    evaluator = SimulatedEvaluator(world, bounds.lower, bounds.upper)
+    stages = Stages(
+        engine=engine,
+        implementer=SimulatedImplementer(world),
+        evaluator=replace(evaluator, fails_every=0) if unfailing else evaluator,
+        population=population,
+        clock=VirtualClock(),
+        learner=SimulatedLearner(world, folder / "versions") if trains else None,
+        publisher=SimulatedPublisher(world) if trains else None,
+    )
+    return Core(
+        config=config,
+        task=task,
+        horizon=record.header.horizon,
+        state=restored.state,
+        stages=stages,
+        bus=Bus(RunView(header=record.header)),
+        groups_folder=folder / "groups",
+        shipped=restored.shipped,
+    )
+
+
+def config_of(scenario: Scenario) -> Config:
+    """The run's configuration."""
+    return resolve(
+        None,
+        {
+            "seed": scenario.seed,
+            "stop.candidates": scenario.candidates,
+            "search.threads": scenario.threads,
+            "search.members_kept": 8,
+            "learner.group_size": scenario.group_size,
+            "learner.k": min(4, scenario.group_size),
+            "staleness.max_staleness": scenario.bound,
+            "staleness.policy": scenario.policy,
+        },
+        environment={},
+    )
+
+
+def header_of(config: Config, task: Task) -> RunHeader:
+    """What a simulated run is, for its row."""
+    bounds = task.spec.bounds
+    return RunHeader(
+        name="simulated",
+        task=task.name,
+        task_digest=task.digest,
+        seed=config.seed,
+        objective=config.learner.objective,
+        advisor="simulated",
+        engine="simulated",
+        implementer="simulated",
+        sandbox="simulated",
+        threads=config.search.threads,
+        group_size=config.learner.group_size,
+        max_staleness=config.bound,
+        horizon=config.learner.horizon or 20,
+        lower=bounds.lower,
+        upper=bounds.upper,
+        direction=task.spec.direction,
+        config=config.model_dump(mode="json"),
+    )
+
+
+def seed_program(task: Task) -> Evaluated:
+    """Candidate 0, which scores the lower bound."""
+    return Evaluated(
+        lease=0,
+        island=0,
+        parent=None,
+        program=task.program,
+        program_hash=program_hash(task.program),
+        outcome="ok",
+        detail="",
+        score=task.spec.bounds.lower,
+        reward=0.0,
+        metrics={},
+        seconds=0.0,
+        memoised=False,
+        mechanism=None,
+        at=0.0,
+    )
+
+
+ROLLOUTS = """
+select c.at - l.opened_at as whole, c.seconds as evaluation, c.at, l.state, l.staleness
+from candidates c join leases l on l.run_id = c.run_id and l.lease = c.lease order by l.lease"""
+
+
+async def _read(population: MemoryPopulation, scenario: Scenario) -> Measured:
+    rows = await population.query(ROLLOUTS)
+    seconds = max(float(row["at"]) for row in rows)
+    whole = [float(row["whole"]) for row in rows]
+    evaluations = [float(row["evaluation"]) for row in rows]
+    trained = [row for row in rows if row["state"] == "trained"]
+    ages = [int(row["staleness"]) for row in trained]
+    durations, slots = scenario.durations, scenario.slots
+    found = roofline(
+        Load(
+            threads=scenario.threads,
+            group_size=scenario.group_size,
+            bound=scenario.bound,
+            rollouts=whole,
+            evaluation=_mean(evaluations),
+            learning=durations.learning,
+            push=durations.pause,
+            slots=slots,
+        )
+    )
+    assert found is not None
+    return Measured(
+        scenario=scenario,
+        candidates=len(rows),
+        seconds=seconds,
+        utilisation=sum(whole) / (scenario.threads * seconds),
+        evaluator=sum(evaluations) / ((slots or scenario.threads) * seconds),
+        staleness={age: ages.count(age) for age in sorted(set(ages))},
+        expired=sum(row["state"] == "expired" for row in rows),
+        trained_evaluation=_mean([float(row["evaluation"]) for row in trained]),
+        evaluation=_mean(evaluations),
+        limits=found,
+    )
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
