@@ -51,8 +51,8 @@ class Staleness(_Room):
     )
     policy: Literal["pace", "soft", "drop"] = Field(
         default="pace",
-        description="pace: hard bound, nothing thrown away. soft: trains in order of completion, so bounds the mean only. "
-        "drop: discards what is too old, so wastes finished evaluations and starves slow ones.",
+        description="pace: hard bound, nothing thrown away. soft: trains in order of completion, so bounds the mean "
+        "only. drop: discards what is too old, so wastes finished evaluations and starves slow ones.",
     )
 
 

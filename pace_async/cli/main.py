@@ -6,7 +6,17 @@ import sys
 import typer
 
 from pace_async import __version__
-from pace_async.cli import advantages, configuration, database, diagnose, evaluation, reading, running, tasks
+from pace_async.cli import (
+    advantages,
+    configuration,
+    database,
+    diagnose,
+    evaluation,
+    reading,
+    running,
+    simulation,
+    tasks,
+)
 from pace_async.errors import PaceError
 
 app = typer.Typer(
@@ -32,7 +42,7 @@ def pace(
     """Evolutionary program search with an advisor that learns what to try while it searches."""
 
 
-for room in (running, reading, evaluation, advantages, diagnose):
+for room in (running, reading, evaluation, advantages, simulation, diagnose):
     room.register(app)
 app.add_typer(tasks.app, name="task")
 app.add_typer(database.app, name="db")

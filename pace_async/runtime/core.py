@@ -1,8 +1,8 @@
 """The one place where a run's state changes: commit first, then change what is known, then show it.
 
 Search threads and the learning loop meet here and nowhere else. Waiting is on one broadcast: whoever changes the
-state wakes every waiter, and each looks again. Admission is first come, first served, where an island comes in the order
-of its last lease (`state.Turn`): so neither the speed of a stage nor a crash changes who gets which lease.
+state wakes every waiter, and each looks again. Admission is first come, first served, where an island comes in the
+order of its last lease (`state.Turn`): so neither the speed of a stage nor a crash changes who gets which lease.
 """
 
 from bisect import insort

@@ -101,7 +101,9 @@ async def _consume(core: Core, learner: Learner, group: tuple[Rollout, ...]) -> 
             TrainedRollout(rollout.lease.lease, advantage, value, tuple(TrainedCall.of(call) for call in rollout.calls))
             for rollout, advantage, value in zip(group, result, rewards, strict=True)
         )
-        digest = write_group(path, Group(number, update, config.learner.objective, alpha, max(state.bound, *staleness), rollouts))
+        digest = write_group(
+            path, Group(number, update, config.learner.objective, alpha, max(state.bound, *staleness), rollouts)
+        )
     shipped = GroupShipped(
         number=number,
         update=update,

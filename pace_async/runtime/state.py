@@ -1,6 +1,7 @@
 """What the event loop knows of a run: counts, leases, islands, the buffer. All of it follows from committed rows.
 
-Invariant: admitted = closed + open, where open = running + complete + training. `complete` is in the order of completion.
+Invariant: admitted = closed + open, where open = running + complete + training; `complete` is in the order of
+completion.
 """
 
 from dataclasses import dataclass, field

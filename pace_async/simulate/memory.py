@@ -7,7 +7,7 @@ runs that matter: what is committed lives as long as the object.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
 from pace_async.events import Fact, RunHeader

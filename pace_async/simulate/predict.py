@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -15,7 +16,7 @@ from pace_async.config import Config, resolve
 from pace_async.events import Evaluated, RunHeader
 from pace_async.observe.bus import Bus
 from pace_async.observe.model import RunView
-from pace_async.observe.roofline import Load, Roofline, roofline
+from pace_async.observe.roofline import Load, Roofline, advice, roofline
 from pace_async.population.record import RunRecord
 from pace_async.runtime.core import Core, Stages
 from pace_async.runtime.restore import restore
@@ -31,6 +32,7 @@ from pace_async.simulate.stages import (
     SimulatedPublisher,
     World,
 )
+from pace_async.simulate.synchronous import synchronous_seconds
 from pace_async.simulate.virtual import VirtualClock, run_virtually
 from pace_async.staleness.policies import Policy
 from pace_async.task import Bounds, Task, TaskSpec, program_hash
@@ -73,10 +75,10 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One simulated run. `seconds` are virtual, from the start to the last candidate's score; `utilisation` is the share
-    of its threads' time that had a lease in hand, `evaluator` the share of its evaluation slots' time that evaluated;
-    `staleness` counts trained rollouts by age; `trained_evaluation` and `evaluation` are mean seconds of trained and of
-    all evaluations."""
+    """One simulated run. `seconds` are virtual, from the start to the last candidate's score; `utilisation` is the
+    share of its threads' time that had a lease in hand, `evaluator` the share of its evaluation slots' time that
+    evaluated; `staleness` counts trained rollouts by age; `trained_evaluation` and `evaluation` are mean seconds of
+    trained and of all evaluations."""
 
     scenario: Scenario
     candidates: int
@@ -92,6 +94,33 @@ class Measured:
     @property
     def per_hour(self) -> float:
         return 3600.0 * self.candidates / self.seconds
+
+
+def predict(scenario: Scenario) -> dict[str, Any]:
+    """What `pace simulate` prints. `speedup` is over the synchronous loop on the same durations, as one whole: divide
+    by threads / group_size for the gain per thread. `roofline` and `terms` are candidates an hour."""
+    found = measure(scenario)
+    synchronous = synchronous_seconds(
+        scenario.durations, candidates=scenario.candidates, group_size=scenario.group_size, slots=scenario.slots
+    )
+    return {
+        "speedup": synchronous / found.seconds,
+        "slot_utilisation": found.utilisation,
+        "evaluator_utilisation": found.evaluator,
+        "max_staleness": max(found.staleness, default=0),
+        "staleness": {str(age): amount for age, amount in found.staleness.items()},
+        "expired": found.expired,
+        "candidates": found.candidates,
+        "candidates_per_hour": found.per_hour,
+        "sync_candidates_per_hour": 3600.0 * scenario.candidates / synchronous,
+        "roofline": 3600.0 * found.limits.limit,
+        "binding": found.limits.binding,
+        "terms": {name: 3600.0 * value for name, value in found.limits.terms.items()},
+        "advice": advice(found.limits, scenario.bound),
+        "trained_evaluation_seconds": found.trained_evaluation,
+        "evaluation_seconds": found.evaluation,
+        "virtual_seconds": found.seconds,
+    }
 
 
 def measure(scenario: Scenario) -> Measured:

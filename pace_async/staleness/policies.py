@@ -36,9 +36,7 @@ class Choice:
     expired: tuple[int, ...] = ()
 
 
-def admits(
-    policy: Policy, *, running: int, held: int, learner: int, served: int, bound: int, size: int
-) -> bool:
+def admits(policy: Policy, *, running: int, held: int, learner: int, served: int, bound: int, size: int) -> bool:
     """Whether one more lease may open. `held` counts buffered and in training."""
     counted = held if policy == "drop" else running + held
     return may_admit(counted, learner, served, bound=bound, size=size)
