@@ -163,8 +163,8 @@ class Model:
             self.oldest.pop(lease, None)
 
     def _crash(self, engine_too: bool) -> None:
-        """The runtime goes on from its rows: leases with their deadlines, tokens of those that were advised, the order of
-        completion, the group in training. An engine that died too comes back with the newest weights."""
+        """The runtime goes on from its rows: leases with their deadlines, tokens of those that were advised, the
+        order of completion, the group in training. An engine that died too comes back with the newest weights."""
         self.running = {lease: self.running[lease] for lease in sorted(self.running)}
         if engine_too:
             self.versions = [self.learner] * self.replicas

@@ -4,7 +4,7 @@ For simulations: no thread, no disk, so nothing is waited for and runs of ten th
 runs that matter: what is committed lives as long as the object.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import create_engine
@@ -54,11 +54,12 @@ class MemoryPopulation:
         """The run as the rows have it."""
         return load_record(self._connection, None)
 
-    def dump(self) -> Iterator[str]:
-        """Every row of every table, as text, tables by name and rows by key."""
+    def dump(self, without: Collection[str] = ()) -> Iterator[str]:
+        """Every row of every table as text, tables by name, rows by key; columns named in `without` are left out."""
         for table in sorted(Base.metadata.tables.values(), key=lambda table: table.name):
             keys = ", ".join(column.name for column in table.primary_key)
-            for row in self._connection.exec_driver_sql(f"SELECT * FROM {table.name} ORDER BY {keys}"):
+            columns = ", ".join(column.name for column in table.columns if column.name not in without)
+            for row in self._connection.exec_driver_sql(f"SELECT {columns} FROM {table.name} ORDER BY {keys}"):
                 yield f"{table.name}: {tuple(row)!r}"
 
     def close(self) -> None:

@@ -13,46 +13,17 @@ from typing import Any
 import anyio
 
 from pace_async.config import Config, resolve
-from pace_async.events import Evaluated, RunHeader
-from pace_async.observe.bus import Bus
-from pace_async.observe.model import RunView
+from pace_async.errors import PaceBug
 from pace_async.observe.roofline import Load, Roofline, advice, roofline
-from pace_async.population.record import RunRecord
-from pace_async.runtime.core import Core, Stages
-from pace_async.runtime.restore import restore
 from pace_async.runtime.supervisor import drive
 from pace_async.simulate.codecs import Handles
 from pace_async.simulate.durations import Durations
 from pace_async.simulate.memory import MemoryPopulation
-from pace_async.simulate.stages import (
-    SimulatedEngine,
-    SimulatedEvaluator,
-    SimulatedImplementer,
-    SimulatedLearner,
-    SimulatedPublisher,
-    World,
-)
+from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program
+from pace_async.simulate.stages import World
 from pace_async.simulate.synchronous import synchronous_seconds
 from pace_async.simulate.virtual import VirtualClock, run_virtually
 from pace_async.staleness.policies import Policy
-from pace_async.task import Bounds, Task, TaskSpec, program_hash
-
-TASK = Task(
-    spec=TaskSpec(
-        name="simulated",
-        background="Nothing is solved here.",
-        coding_requirements="None.",
-        direction="maximize",
-        bounds=Bounds(lower=0.0, upper=1.0),
-        entry="solve",
-        timeout_s=1.0,
-        memory_mb=1,
-        deterministic=True,
-    ),
-    folder=Path(),
-    program="# EVOLVE-BLOCK-START\nstart = 0\n# EVOLVE-BLOCK-END\n",
-    digest="simulated",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,54 +107,27 @@ def _memory_folder() -> str | None:
 
 async def _measured(scenario: Scenario, folder: Path) -> Measured:
     config = config_of(scenario)
-    population = MemoryPopulation(header_of(config, TASK))
-    await population.commit(seed_program(TASK))
-    record = population.load()
+    population = MemoryPopulation(header_of(config, TINY_TASK))
+    await population.commit(seed_program(TINY_TASK))
     world = World(seed=scenario.seed, durations=scenario.durations)
     world.serve(0, None)
     world.slots = anyio.CapacityLimiter(scenario.slots) if scenario.slots is not None else None
-    core = core_of(config, TASK, record, population, world, folder, unfailing=True)
-    await drive(core)
+    await drive(
+        core_of(
+            config,
+            TINY_TASK,
+            population.load(),
+            population,
+            VirtualClock(),
+            world,
+            folder,
+            habits=FAULTLESS,
+            codec=Handles(),
+        )
+    )
     measured = await _read(population, scenario)
     population.close()
     return measured
-
-
-def core_of(
-    config: Config,
-    task: Task,
-    record: RunRecord,
-    population: MemoryPopulation,
-    world: World,
-    folder: Path,
-    *,
-    unfailing: bool = False,
-) -> Core:
-    """A runtime on simulated stages."""
-    restored = restore(record, config)
-    trains = config.learner.objective != "none"
-    bounds = task.spec.bounds
-    engine = SimulatedEngine(world, unparsed_every=0, codec=Handles()) if unfailing else SimulatedEngine(world)
-    evaluator = SimulatedEvaluator(world, bounds.lower, bounds.upper)
-    stages = Stages(
-        engine=engine,
-        implementer=SimulatedImplementer(world),
-        evaluator=replace(evaluator, fails_every=0) if unfailing else evaluator,
-        population=population,
-        clock=VirtualClock(),
-        learner=SimulatedLearner(world, folder / "versions") if trains else None,
-        publisher=SimulatedPublisher(world) if trains else None,
-    )
-    return Core(
-        config=config,
-        task=task,
-        horizon=record.header.horizon,
-        state=restored.state,
-        stages=stages,
-        bus=Bus(RunView(header=record.header)),
-        groups_folder=folder / "groups",
-        shipped=restored.shipped,
-    )
 
 
 def config_of(scenario: Scenario) -> Config:
@@ -201,50 +145,6 @@ def config_of(scenario: Scenario) -> Config:
             "staleness.policy": scenario.policy,
         },
         environment={},
-    )
-
-
-def header_of(config: Config, task: Task) -> RunHeader:
-    """What a simulated run is, for its row."""
-    bounds = task.spec.bounds
-    return RunHeader(
-        name="simulated",
-        task=task.name,
-        task_digest=task.digest,
-        seed=config.seed,
-        objective=config.learner.objective,
-        advisor="simulated",
-        engine="simulated",
-        implementer="simulated",
-        sandbox="simulated",
-        threads=config.search.threads,
-        group_size=config.learner.group_size,
-        max_staleness=config.bound,
-        horizon=config.learner.horizon or 20,
-        lower=bounds.lower,
-        upper=bounds.upper,
-        direction=task.spec.direction,
-        config=config.model_dump(mode="json"),
-    )
-
-
-def seed_program(task: Task) -> Evaluated:
-    """Candidate 0, which scores the lower bound."""
-    return Evaluated(
-        lease=0,
-        island=0,
-        parent=None,
-        program=task.program,
-        program_hash=program_hash(task.program),
-        outcome="ok",
-        detail="",
-        score=task.spec.bounds.lower,
-        reward=0.0,
-        metrics={},
-        seconds=0.0,
-        memoised=False,
-        mechanism=None,
-        at=0.0,
     )
 
 
@@ -273,7 +173,8 @@ async def _read(population: MemoryPopulation, scenario: Scenario) -> Measured:
             slots=slots,
         )
     )
-    assert found is not None
+    if found is None:
+        raise PaceBug("a simulated run ended without a rollout")
     return Measured(
         scenario=scenario,
         candidates=len(rows),

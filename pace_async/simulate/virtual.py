@@ -9,13 +9,15 @@ hanging. Not for stages that wait on sockets or child processes of their own acc
 
 import asyncio
 import selectors
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import anyio
 
 from pace_async.errors import PaceBug
+from pace_async.events import Fact
+from pace_async.population.base import Population
 
 T = TypeVar("T")
 
@@ -77,6 +79,22 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             yield
         finally:
             self._virtual.outside -= 1
+
+
+class Outside:
+    """A population whose database works in threads, driven from a VirtualLoop: time stands still while it works."""
+
+    def __init__(self, population: Population, loop: VirtualLoop) -> None:
+        self._population = population
+        self._loop = loop
+
+    async def commit(self, *facts: Fact) -> None:
+        with self._loop.outside():
+            await self._population.commit(*facts)
+
+    async def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Mapping[str, Any]]:
+        with self._loop.outside():
+            return await self._population.query(sql, parameters)
 
 
 class VirtualClock:
