@@ -95,11 +95,10 @@ class Life:
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         return [tuple(row.values()) for row in run_virtually(lambda: self.population.query(sql))]
 
-    def dump(self, *, times: bool = True, leave_out: Sequence[str] = ()) -> list[str]:
-        """Every row of every table but those left out, with or without times."""
-        return [
-            line for line in self.population.dump(() if times else TIMES) if line.partition(":")[0] not in leave_out
-        ]
+    def dump(self, *, times: bool = True, tables: Sequence[str] = (), columns: Sequence[str] = ()) -> list[str]:
+        """Every row of every table, without these tables and columns, with or without times."""
+        lines = self.population.dump({*columns, *(() if times else TIMES)})
+        return [line for line in lines if line.partition(":")[0] not in tables]
 
 
 TROUBLES = {
@@ -121,7 +120,7 @@ def test_sync_is_bound_0_with_as_many_threads_as_a_group_is_a_straight_line_loop
     one = Life(tmp_path / "bound 0", bound_0, World(seed=seed, durations=durations(seed)), habits).live()
     two = Life(tmp_path / "sync", sync, World(seed=seed, durations=durations(seed)), habits).live()
     assert one.state == two.state == "done"
-    assert [x.replace("bound 0", "sync") for x in one.dump(leave_out=["runs"])] == two.dump(leave_out=["runs"])
+    assert [x.replace("bound 0", "sync") for x in one.dump(tables=["runs"])] == two.dump(tables=["runs"])
     expected = straight_line(sync, TINY_TASK, habits)
     assert two.rows(ROLLOUTS) == expected.rollouts
     assert two.rows(GROUPS) == expected.groups
@@ -166,34 +165,39 @@ def test_the_same_seed_gives_equal_populations_byte_for_byte(tmp_path: Path, pol
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_a_run_interrupted_after_any_commit_and_resumed_equals_the_uninterrupted_one(tmp_path: Path, mode: str) -> None:
     """Evaluations and steps that were begun go on while nobody waits for them, as those of other machines do; in sync,
-    where nothing depends on time, they are begun again."""
+    where nothing depends on time, they are begun again. Why an answer could not be parsed is told by the process that
+    read it and by no other."""
     shape: dict[str, Any] = {"staleness__mode": "sync"} if mode == "sync" else {"search__threads": 12}
     config = settings(seed=3, stop__candidates=40, **shape)
-    habits = Habits(discard_every=4, lost=frozenset({11, 12}))
+    habits = Habits(discard_every=4, lost=frozenset({11, 17}))
 
     def life() -> Life:
         world = World(seed=3, durations=durations(3, 3.0 if mode == "sync" else 0.0), reattaches=mode == "async")
         return Life(tmp_path, config, world, habits)
 
+    def dump(run: Life) -> list[str]:
+        return run.dump(times=mode == "async", tables=["run_states", "faults"], columns=["detail"])
+
     whole = life().live()
-    expected = whole.dump(times=mode == "async", leave_out=["run_states", "faults"])
-    for last in range(1, whole.commits, 1):
+    expected = dump(whole)
+    for last in range(1, whole.commits, 6):
         broken = life().live(last)
         assert broken.state == "interrupted"
         assert broken.live().state == "done"
-        assert broken.dump(times=mode == "async", leave_out=["run_states", "faults"]) == expected, f"after {last}"
+        assert dump(broken) == expected, f"after commit {last}"
 
 
-@pytest.mark.parametrize("every", [1, 3, 7, 20])
+@pytest.mark.parametrize("every", [1, 4, 19])
 def test_a_run_interrupted_again_and_again_keeps_the_bound_and_every_lease(tmp_path: Path, every: int) -> None:
     """Here what was in flight is lost each time, as that of a dead machine is."""
     config = settings(seed=5, search__threads=12, stop__candidates=40)
     run = Life(tmp_path, config, World(seed=5, durations=durations(5)), Habits(discard_every=4, lost=frozenset({9})))
-    for _ in range(600):
-        if run.live(every + 1).state == "done":
+    for _ in range(400):
+        run.live(every + 1)
+        if run.population.load().finished:
             break
-    assert run.state == "done"
     record = run.population.load()
+    assert record.finished
     assert record.candidates == 40
     assert record.admitted == sum(record.closings.values()) + len(record.leases)
     assert record.closings["expired"] == 0
