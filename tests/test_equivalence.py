@@ -168,7 +168,7 @@ def test_a_run_interrupted_after_any_commit_and_resumed_equals_the_uninterrupted
     where nothing depends on time, they are begun again. Why an answer could not be parsed is told by the process that
     read it and by no other."""
     shape: dict[str, Any] = {"staleness__mode": "sync"} if mode == "sync" else {"search__threads": 12}
-    config = settings(seed=3, stop__candidates=40, **shape)
+    config = settings(seed=3, stop__candidates=24, **shape)
     habits = Habits(discard_every=4, lost=frozenset({11, 17}))
 
     def life() -> Life:
@@ -180,7 +180,7 @@ def test_a_run_interrupted_after_any_commit_and_resumed_equals_the_uninterrupted
 
     whole = life().live()
     expected = dump(whole)
-    for last in range(1, whole.commits, 6):
+    for last in range(4, whole.commits, 7):
         broken = life().live(last)
         assert broken.state == "interrupted"
         assert broken.live().state == "done"
