@@ -69,13 +69,10 @@ def test_time_stands_still_while_a_thread_outside_works() -> None:
     assert run_virtually(main) == 0.0
 
 
-@pytest.mark.parametrize("slots", [None, 3])
-def test_the_synchronous_formula_is_what_the_runtime_takes(slots: int | None) -> None:
-    scenario = Scenario(threads=8, group_size=8, bound=2, durations=HOUR, candidates=44, slots=slots).synchronous()
+def test_the_synchronous_formula_is_what_the_runtime_takes() -> None:
+    scenario = Scenario(threads=8, group_size=8, bound=2, durations=HOUR, candidates=44).synchronous()
     measured = measure(scenario)
-    assert math.isclose(
-        measured.seconds, synchronous_seconds(HOUR, candidates=44, group_size=8, slots=slots), rel_tol=1e-9
-    )
+    assert math.isclose(measured.seconds, synchronous_seconds(HOUR, candidates=44, group_size=8), rel_tol=1e-9)
     assert set(measured.staleness) == {0}
 
 

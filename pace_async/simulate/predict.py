@@ -71,9 +71,12 @@ def predict(scenario: Scenario) -> dict[str, Any]:
     """What `pace simulate` prints. `speedup` is over the synchronous loop on the same durations, as one whole: divide
     by threads / group_size for the gain per thread. `roofline` and `terms` are candidates an hour."""
     found = measure(scenario)
-    synchronous = synchronous_seconds(
-        scenario.durations, candidates=scenario.candidates, group_size=scenario.group_size, slots=scenario.slots
-    )
+    if scenario.slots is None or scenario.slots >= scenario.group_size:
+        synchronous = synchronous_seconds(
+            scenario.durations, candidates=scenario.candidates, group_size=scenario.group_size
+        )
+    else:
+        synchronous = measure(scenario.synchronous()).seconds
     return {
         "speedup": synchronous / found.seconds,
         "slot_utilisation": found.utilisation,
