@@ -4,7 +4,7 @@ Each function writes one fact into an open transaction and raises PaceBug if it 
 order is held by the UPDATE's own condition, so that it is decided where the row is, not in this process's memory.
 """
 
-from sqlalchemy import Update, bindparam, func, select, update
+from sqlalchemy import Integer, Update, bindparam, func, select, update
 
 from pace_async.events import Advised, AdvisorCall, Evaluated, ImplementerCalled, LeaseAborted, LeaseOpened
 from pace_async.population.blobs import pack_ids, pack_logprobs, pack_spans
@@ -24,7 +24,7 @@ KNOWN_ISLAND = select(IslandRow.island).where(
     IslandRow.run_id == bindparam("of_run"), IslandRow.island == bindparam("of_island")
 )
 STANDING = (LeaseRow.run_id == bindparam("of_run"), LeaseRow.lease == bindparam("of_lease"), LeaseRow.state == "open")
-OLDEST = func.coalesce(bindparam("oldest"), LeaseRow.admitted_version)
+OLDEST = func.coalesce(bindparam("oldest", type_=Integer()), LeaseRow.admitted_version)
 ADVISE = update(LeaseRow).where(*STANDING, LeaseRow.stage == "admitted").values(stage="advised", oldest_version=OLDEST)
 COMPLETE = update(LeaseRow).where(*STANDING, LeaseRow.stage == "advised").values(stage="complete")
 
