@@ -52,8 +52,10 @@ class Staleness(_Room):
         ge=0,
         description="Updates between the oldest token of a rollout and the step that trains it, at most.",
     )
-    policy: Literal["pace"] = Field(
-        default="pace", description="How the bound is kept: pace is hard and throws nothing away."
+    policy: Literal["pace", "soft", "drop"] = Field(
+        default="pace",
+        description="pace: hard bound, nothing thrown away. soft: trains in order of completion, so bounds the mean "
+        "only. drop: discards what is too old, so wastes finished evaluations and starves slow ones.",
     )
 
 

@@ -10,23 +10,12 @@ import anyio.lowlevel
 
 from pace_async.config import Config, resolve
 from pace_async.errors import PaceError
-from pace_async.events import Evaluated, RunHeader
-from pace_async.observe.bus import Bus
-from pace_async.observe.model import RunView
 from pace_async.population.store import Store
-from pace_async.runtime.core import Core, Stages
-from pace_async.runtime.restore import restore
-from pace_async.simulate.stages import (
-    SimulatedEngine,
-    SimulatedEvaluator,
-    SimulatedImplementer,
-    SimulatedLearner,
-    SimulatedPublisher,
-    World,
-)
-from pace_async.task import Task, load_task, program_hash
-
-HORIZON = 20
+from pace_async.runtime.core import Core
+from pace_async.simulate.codecs import Bytes
+from pace_async.simulate.runs import Habits, core_of, header_of, seed_program
+from pace_async.simulate.stages import SimulatedLearner, World
+from pace_async.task import load_task
 
 
 class Impatient:
@@ -62,72 +51,23 @@ async def simulated(folder: Path, config: Config, world: World, discard_every: i
         try:
             record = await store.load("simulated")
         except PaceError:
-            await store.create_run(_header(config, task))
-            await store.commit(_seed(task))
+            await store.create_run(header_of(config, task))
+            await store.commit(seed_program(task))
             record = await store.load("simulated")
-        restored = restore(record, config)
-        world.served = restored.state.served
-        learner = SimulatedLearner(world, folder / "versions", discard_every=discard_every)
-        trains = config.learner.objective != "none"
-        stages = Stages(
-            engine=SimulatedEngine(world),
-            implementer=SimulatedImplementer(world),
-            evaluator=SimulatedEvaluator(world, task.spec.bounds.lower, task.spec.bounds.upper),
-            population=store,
-            clock=Impatient(),
-            learner=learner if trains else None,
-            publisher=SimulatedPublisher(world) if trains else None,
+        folder_served = folder / "versions" / f"{record.published:06d}" if record.published else None
+        world.serve(record.published, folder_served)
+        core = core_of(
+            config,
+            task,
+            record,
+            store,
+            Impatient(),
+            world,
+            folder,
+            habits=Habits(discard_every=discard_every),
+            codec=Bytes(),
         )
-        core = Core(
-            config=config,
-            task=task,
-            horizon=HORIZON,
-            state=restored.state,
-            stages=stages,
-            bus=Bus(RunView(header=record.header)),
-            groups_folder=folder / "groups",
-            shipped=restored.shipped,
-        )
+        learner = core.stages.learner
+        if not isinstance(learner, SimulatedLearner):
+            learner = SimulatedLearner(world, folder / "versions")
         yield Simulated(core, store, learner, world)
-
-
-def _header(config: Config, task: Task) -> RunHeader:
-    bounds = task.spec.bounds
-    return RunHeader(
-        name="simulated",
-        task=task.name,
-        task_digest=task.digest,
-        seed=config.seed,
-        objective=config.learner.objective,
-        advisor="simulated",
-        engine="simulated",
-        implementer="simulated",
-        sandbox="simulated",
-        threads=config.search.threads,
-        group_size=config.learner.group_size,
-        max_staleness=config.bound,
-        horizon=HORIZON,
-        lower=bounds.lower,
-        upper=bounds.upper,
-        direction=task.spec.direction,
-        config=config.model_dump(mode="json"),
-    )
-
-
-def _seed(task: Task) -> Evaluated:
-    return Evaluated(
-        lease=0,
-        island=0,
-        parent=None,
-        program=task.program,
-        program_hash=program_hash(task.program),
-        outcome="ok",
-        detail="",
-        score=task.spec.bounds.lower,
-        reward=0.0,
-        metrics={},
-        seconds=0.0,
-        memoised=False,
-        mechanism=None,
-        at=time.time(),
-    )

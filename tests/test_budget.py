@@ -30,8 +30,8 @@ def anyio_backend() -> str:
 
 
 class Paid:
-    """Each call costs a seeded part of WORST, and some answers are bad; keeps the most that was ever promised. The first
-    `gathered` calls wait for each other."""
+    """Each call costs a seeded part of WORST, and some answers are bad; keeps the most that was ever promised. The
+    first `gathered` calls wait for each other."""
 
     def __init__(self, run: Simulated, purse: Purse, gathered: int) -> None:
         self.run = run

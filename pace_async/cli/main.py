@@ -17,6 +17,7 @@ from pace_async.cli import (
     reading,
     reporting,
     running,
+    simulation,
     tasks,
 )
 from pace_async.errors import PaceError
@@ -44,7 +45,7 @@ def pace(
     """Evolutionary program search with an advisor that learns what to try while it searches."""
 
 
-for room in (running, reading, comparing, exporting, reporting, evaluation, advantages, diagnose):
+for room in (running, reading, comparing, exporting, reporting, evaluation, advantages, simulation, diagnose):
     room.register(app)
 app.add_typer(tasks.app, name="task")
 app.add_typer(database.app, name="db")

@@ -21,12 +21,13 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
 
     Example: pace status circle_packing-1 --json
     """
+    from pace_async.observe.ledger import ledger_of_rows
     from pace_async.population.reader import open_readonly
     from pace_async.runtime.places import find_places
 
     places = find_places(run)
     with open_readonly(places.database) as reader:
-        found = reader.status()
+        found = {**reader.status(), **ledger_of_rows(reader.query, reader.header())}
     if as_json:
         print_json(found)
         return
@@ -41,6 +42,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             "versions": f"{found['versions_published']} published",
             "staleness": f"at most {found['max_trained_staleness']} in what was trained",
             "leases": f"admitted {found['admitted']} = {leases}",
+            "limit": found["advice"],
             "spend": f"{found['spend_usd']:.4f} USD",
         }
     )

@@ -22,7 +22,13 @@ def run(
     task: str | None = typer.Argument(None, help="Task name or folder [default: circle_packing].", metavar="[TASK]"),
     mode: bool | None = typer.Option(None, "--async/--sync", help="Learn while searching, or behind a barrier."),
     max_staleness: int | None = typer.Option(None, "--max-staleness", help="Hard bound on training data's age."),
-    policy: str | None = typer.Option(None, "--staleness-policy", help="pace: hard bound, nothing thrown away."),
+    policy: str | None = typer.Option(
+        None,
+        "--staleness-policy",
+        help="pace: hard bound, nothing thrown away. soft: ships in order of completion, so bounds the mean age only. "
+        "drop: discards what is too old: wastes finished evaluations and starves slow ones.",
+        metavar="pace|soft|drop",
+    ),
     threads: int | None = typer.Option(None, "--threads", help="Search threads, each an island."),
     candidates: int | None = typer.Option(None, "--candidates", help="Stop after so many candidates [default: 240]."),
     updates: int | None = typer.Option(None, "--updates", help="Stop after so many groups."),

@@ -30,6 +30,7 @@ from pace_async.events import (
     VersionPublished,
 )
 from pace_async.observe import words
+from pace_async.observe.ledger import Ledger
 from pace_async.observe.model import (
     GROUPS_KEPT,
     NOTES_KEPT,
@@ -70,7 +71,8 @@ def fold(view: RunView, event: Fact | Sight) -> RunView:
         case RunStateChanged():
             return _state(view, event)
         case _:
-            return _fact(replace(view, last_at=max(view.last_at, event.at)), event)
+            ledger = view.ledger.after(event)
+            return _fact(replace(view, last_at=max(view.last_at, event.at), ledger=ledger), event)
 
 
 def _fact(view: RunView, event: Fact) -> RunView:
@@ -120,7 +122,7 @@ def _state(view: RunView, event: RunStateChanged) -> RunView:
         view, state=event.state, reason=words.reason(event.state, event.reason), last_at=max(view.last_at, event.at)
     )
     if event.state == "running":
-        view = replace(view, started_at=event.at, ended_at=None, finished_here=0, times=(), threads={})
+        view = replace(view, started_at=event.at, ended_at=None, finished_here=0, times=(), threads={}, ledger=Ledger())
     elif event.state not in ALIVE:
         view = replace(view, ended_at=event.at)
     return _note(view, event.at, "state", words.state(event))

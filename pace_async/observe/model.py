@@ -11,6 +11,7 @@ from typing import Literal
 
 from pace_async.config import Stop
 from pace_async.events import GroupShipped, RunHeader
+from pace_async.observe.ledger import Ledger
 
 RATE_WINDOW_S = 120.0
 TIMES_KEPT = 256
@@ -105,6 +106,7 @@ class RunView:
     experiments: Mapping[int, str] = field(default_factory=dict[int, str])
     threads: Mapping[int, Stage] = field(default_factory=dict[int, Stage])
     leases: Leases = Leases()
+    ledger: Ledger = field(default_factory=Ledger)
     staleness: Mapping[int, int] = field(default_factory=dict[int, int])
     shipped: GroupShipped | None = None
     learner: LearnerView = LearnerView()

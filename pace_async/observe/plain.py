@@ -86,6 +86,9 @@ def figures(view: RunView, now: float) -> str:
         best,
         f"{words.count(view.learner.trained, 'group')} trained" + _skipped(view),
         f"{view.leases.open} leases open",
+        words.ledger(
+            view.ledger.utilisation(view.header.threads, view.elapsed(now), now), view.ledger.limits(view.header)
+        ),
         words.count(view.faults, "fault") if view.faults else "",
         f"{words.usd(view.spend_usd)} spent" if view.spend_usd else "",
     )

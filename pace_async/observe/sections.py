@@ -156,6 +156,12 @@ def search(view: RunView, now: float, width: int) -> Section:
         figure(f"{view.implementer_calls:,}", "implementer call" + ("" if view.implementer_calls == 1 else "s")),
     ]
     done = figure(f"{view.candidates:,}", "candidates")
+    busy = view.ledger.utilisation(view.header.threads, view.elapsed(now), min(now, view.ended_at or now))
+    aside = (
+        words.count(view.header.threads, "thread"),
+        f"{words.count(view.leases.open, 'lease')} open",
+        words.ledger(busy, view.ledger.limits(view.header)).removeprefix("threads "),
+    )
     return Section(
         "search",
         [
@@ -165,7 +171,7 @@ def search(view: RunView, now: float, width: int) -> Section:
             labelled("leases", joined(leases)),
             labelled("services", joined(services)),
         ],
-        (words.count(view.header.threads, "thread"), f"{words.count(view.leases.open, 'lease')} open"),
+        tuple(part for part in aside if part),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pace_async.observe import words
 from pace_async.observe.model import RunView
+from pace_async.observe.roofline import advice
 from pace_async.observe.text import clean
 
 LEADERBOARD = "select * from leaderboard limit 5"
@@ -23,6 +24,7 @@ def closing_words(view: RunView, run_dir: Path, now: float) -> list[str]:
         ("experiment", view.best.experiment if view.best is not None else ""),
         ("candidates", _candidates(view, now)),
         ("learning", _learning(view)),
+        ("limit", _limit(view, now)),
         ("cost", _cost(view)),
         ("run", str(run_dir)),
     ]
@@ -60,6 +62,14 @@ def _learning(view: RunView) -> str:
     ages = f"; staleness mean {mean:.2f}, at most {max(view.staleness)} updates" if view.staleness else ""
     skipped = f", {side.skipped} skipped" if side.skipped else ""
     return f"{words.count(side.trained, 'group')} trained{skipped}; version {side.published} published{ages}"
+
+
+def _limit(view: RunView, now: float) -> str:
+    limits = view.ledger.limits(view.header)
+    busy = view.ledger.utilisation(view.header.threads, view.elapsed(now), min(now, view.ended_at or now))
+    if limits is None or busy is None:
+        return ""
+    return f"threads {100 * busy:.0f} % busy. {advice(limits, view.header.max_staleness)}"
 
 
 def _cost(view: RunView) -> str:

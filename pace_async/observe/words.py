@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 
 from pace_async.events import Evaluated, FaultSeen, GroupEnded, GroupShipped, RunStateChanged
+from pace_async.observe.roofline import Roofline
 from pace_async.observe.text import clean
 
 OUTCOMES: Mapping[str, str] = {
@@ -103,6 +104,13 @@ def staleness(values: tuple[int, ...]) -> str:
     """`0 to 2 (mean 0.9)`, in updates."""
     low, high = min(values), max(values)
     return f"{low}" if low == high else f"{low} to {high} (mean {sum(values) / len(values):.1f})"
+
+
+def ledger(busy: float | None, limits: Roofline | None) -> str:
+    """How busy the threads are and what binds the run; empty before anything was timed."""
+    if busy is None or limits is None:
+        return ""
+    return f"threads {100 * busy:.0f} % busy, limit: {limits.binding}"
 
 
 def fault(event: FaultSeen) -> str:

@@ -18,7 +18,7 @@ from pace_async.population.models import (
 )
 from pace_async.population.read_facts import advice_of, evaluations_of, groups_of
 from pace_async.population.read_spending import changes_of, reservations_of, reserved_of, spend_of
-from pace_async.population.record import OpenLease, RunRecord
+from pace_async.population.record import LastLease, OpenLease, RunRecord
 from pace_async.population.refold import islands_of
 from pace_async.population.write_run import HEADER_FIELDS
 from pace_async.search.state import Member
@@ -103,6 +103,7 @@ def load_record(connection: Connection, name: str | None) -> RunRecord:
         next_lease=connection.execute(last_lease).scalar_one() + 1,
         admitted=sum(counts.values()),
         closings={way: counts[way] for way in ("trained", "skipped", "aborted", "expired")},
+        last_leases=_last_leases(connection, run_id),
         spend_usd=spend_of(connection, run_id),
         reserved=reserved_of(connection, run_id),
         reservations=reservations_of(connection, run_id),
@@ -121,6 +122,15 @@ def _spreads_of(connection: Connection, run_id: int) -> Spreads:
     for _, group in groupby(rows, key=lambda row: row.group_number):
         spreads = spreads.after([row.group_reward for row in group])
     return spreads
+
+
+def _last_leases(connection: Connection, run_id: int) -> dict[int, LastLease]:
+    of_run = LeaseRow.run_id == run_id
+    newest = select(func.max(LeaseRow.lease)).where(of_run).group_by(LeaseRow.island)
+    rows = connection.execute(
+        select(LeaseRow.island, LeaseRow.lease, LeaseRow.state).where(of_run, LeaseRow.lease.in_(newest))
+    )
+    return {row.island: LastLease(row.lease, row.state) for row in rows}
 
 
 def _member(connection: Connection, run_id: int, which: ColumnElement[bool]) -> Member | None:

@@ -30,14 +30,22 @@ class OpenLease:
 
 
 @dataclass(frozen=True, slots=True)
+class LastLease:
+    """The newest lease of an island, open or closed."""
+
+    lease: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunRecord:
     """Where a run stands. `state` is the last one committed, or "created" before the first; `version` is the
     learner's, `weights` its directory (None for version 0: the advisor as given), `published` the last version
     published; `shipped` are groups given to the learner whose end is not known; `groups` counts ended ones, skipped
     ones too; `candidates` the rollouts evaluated, the task's own program not counted; `best` the best program so far,
-    that one included. `closings` has every way to close; `reserved` are the calls whose end is not known,
-    `reservations` the number of calls ever reserved, `changes` the settings that resumes changed, at their latest; `spreads` those of the groups
-    shipped so far."""
+    that one included. `closings` has every way to close; `last_leases` goes by island; `reserved` are the calls whose
+    end is not known, `reservations` the number of calls ever reserved, `changes` the settings that resumes changed, at
+    their latest; `spreads` those of the groups shipped so far."""
 
     run_id: int
     header: RunHeader
@@ -57,6 +65,7 @@ class RunRecord:
     next_lease: int
     admitted: int
     closings: Mapping[Closing, int]
+    last_leases: Mapping[int, LastLease]
     spend_usd: float
     reserved: tuple[ImplementerReserved, ...] = ()
     reservations: int = 0

@@ -24,7 +24,7 @@ from pace_async.population.load import header_of, load_record
 from pace_async.population.questions import rows_of
 from pace_async.population.record import RunRecord
 from pace_async.population.schema import refuse_unless_current, schema_state, upgrade
-from pace_async.population.scope import Scope
+from pace_async.population.scope import scope_of
 from pace_async.population.uncut import Uncut
 from pace_async.population.write_run import run_created
 from pace_async.population.writes import write
@@ -101,7 +101,7 @@ class Store:
         run_id, header = self._run
 
         def write_all(connection: Connection) -> None:
-            scope = Scope(connection, run_id, header.direction, header.max_staleness)
+            scope = scope_of(connection, run_id, header)
             for fact in facts:
                 write(scope, fact)
 

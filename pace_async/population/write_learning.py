@@ -167,5 +167,6 @@ def _check_shipment(scope: Scope, fact: GroupShipped) -> None:
                 f"{what}: lease {lease} sampled by version {row.oldest_version} is not {staleness} "
                 f"stale at update {fact.update}"
             )
-        if not 0 <= staleness <= scope.max_staleness:
-            raise PaceBug(f"{what}: lease {lease} is {staleness} stale; the run allows 0 to {scope.max_staleness}")
+        limit = scope.max_staleness if scope.max_staleness is not None else staleness
+        if not 0 <= staleness <= limit:
+            raise PaceBug(f"{what}: lease {lease} is {staleness} stale; the run allows 0 to {limit}")

@@ -4,7 +4,7 @@ Each function writes one fact into an open transaction and raises PaceBug if it 
 order is held by the UPDATE's own condition, so that it is decided where the row is, not in this process's memory.
 """
 
-from sqlalchemy import func, select, update
+from sqlalchemy import Integer, Update, bindparam, func, select, update
 
 from pace_async.events import Advised, AdvisorCall, Evaluated, LeaseAborted, LeaseOpened
 from pace_async.population.blobs import pack_ids, pack_logprobs, pack_spans
@@ -19,11 +19,19 @@ from pace_async.population.models import (
 )
 from pace_async.population.scope import Scope
 
+KNOWN_ISLAND = select(IslandRow.island).where(
+    IslandRow.run_id == bindparam("of_run"), IslandRow.island == bindparam("of_island")
+)
+STANDING = (LeaseRow.run_id == bindparam("of_run"), LeaseRow.lease == bindparam("of_lease"), LeaseRow.state == "open")
+OLDEST = func.coalesce(bindparam("oldest", type_=Integer()), LeaseRow.admitted_version)
+ADVISE = update(LeaseRow).where(*STANDING, LeaseRow.stage == "admitted").values(stage="advised", oldest_version=OLDEST)
+COMPLETE = update(LeaseRow).where(*STANDING, LeaseRow.stage == "advised").values(stage="complete")
+
 
 def lease_opened(scope: Scope, fact: LeaseOpened) -> None:
     """The island's row too, if this is its first lease."""
-    known = select(IslandRow.island).where(IslandRow.run_id == scope.run_id, IslandRow.island == fact.island)
-    if scope.connection.execute(known).first() is None:
+    of = {"of_run": scope.run_id, "of_island": fact.island}
+    if scope.connection.execute(KNOWN_ISLAND, of).first() is None:
         scope.add(IslandRow, {"island": fact.island})
     scope.add(
         LeaseRow,
@@ -42,7 +50,7 @@ def lease_opened(scope: Scope, fact: LeaseOpened) -> None:
 def advised(scope: Scope, fact: Advised) -> None:
     """Calls, new ideas, what was proposed, what was chosen. A lease without a token is as old as its admission."""
     versions = [span.version for call in fact.calls for span in call.spans]
-    _advance(scope, fact.lease, "admitted", "advised", oldest_version=min(versions, default=None))
+    _advance(scope, fact.lease, "advised", ADVISE, oldest=min(versions, default=None))
     scope.add(AdvisorCallRow, *(_call(fact.lease, n, call) for n, call in enumerate(fact.calls, start=1)))
     scope.add(
         IdeaRow,
@@ -83,7 +91,7 @@ def evaluated(scope: Scope, fact: Evaluated) -> None:
     """The candidate. Lease 0 is the task's own program, which needs no permission and belongs to no island."""
     own = fact.lease != 0
     if own:
-        _advance(scope, fact.lease, "advised", "complete")
+        _advance(scope, fact.lease, "complete", COMPLETE)
     scope.add(
         CandidateRow,
         {
@@ -122,20 +130,12 @@ def lease_aborted(scope: Scope, fact: LeaseAborted) -> None:
     scope.one(statement, lambda: f"lease {fact.lease} cannot be aborted: it {scope.lease_is(fact.lease)}")
 
 
-def _advance(scope: Scope, lease: int, before: str, after: str, oldest_version: int | None = None) -> None:
-    statement = (
-        update(LeaseRow)
-        .where(
-            LeaseRow.run_id == scope.run_id,
-            LeaseRow.lease == lease,
-            LeaseRow.state == "open",
-            LeaseRow.stage == before,
-        )
-        .values(stage=after)
+def _advance(scope: Scope, lease: int, after: str, statement: Update, **more: int | None) -> None:
+    scope.one(
+        statement,
+        lambda: f"lease {lease} cannot become {after}: it {scope.lease_is(lease)}",
+        {"of_run": scope.run_id, "of_lease": lease, **more},
     )
-    if after == "advised":
-        statement = statement.values(oldest_version=func.coalesce(oldest_version, LeaseRow.admitted_version))
-    scope.one(statement, lambda: f"lease {lease} cannot become {after}: it {scope.lease_is(lease)}")
 
 
 def _call(lease: int, ordinal: int, call: AdvisorCall) -> dict[str, object]:

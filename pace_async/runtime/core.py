@@ -1,10 +1,11 @@
 """The one place where a run's state changes: commit first, then change what is known, then show it.
 
 Search threads and the learning loop meet here and nowhere else. Waiting is on one broadcast: whoever changes the
-state wakes every waiter, and each looks again. Admission is first come, first served.
+state wakes every waiter, and each looks again. Admission is first come, first served, where an island comes in the
+order of its last lease (`state.Turn`): so neither the speed of a stage nor a crash changes who gets which lease.
 """
 
-from collections import deque
+from bisect import insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ from pace_async.observe.bus import Bus
 from pace_async.population.base import Population
 from pace_async.publish.base import Publisher
 from pace_async.runtime.clock import Clock
-from pace_async.runtime.state import RunState, Work
+from pace_async.runtime.state import RunState, Turn, Work
 from pace_async.runtime.stopping import Progress, Reason, reason_to_stop
 from pace_async.task import Task
 
@@ -56,8 +57,12 @@ class Core:
     stopping: Reason | None = None
     engine_up: bool = True
     _event: anyio.Event = field(default_factory=anyio.Event)
-    _queue: deque[int] = field(default_factory=deque[int])
-    _tickets: int = 0
+    _queue: list[Turn] = field(default_factory=list[Turn])
+
+    def __post_init__(self) -> None:
+        """Every island without work waits already, whether or not its thread has started."""
+        busy = {work.island for work in self.state.unfinished}
+        self._queue = sorted(self.state.turn_of(island) for island in self.state.islands if island not in busy)
 
     async def record(self, *facts: Fact) -> None:
         """Commit facts in one transaction, then show them."""
@@ -102,17 +107,17 @@ class Core:
         for place, work in enumerate(self.state.unfinished):
             if work.island == island:
                 return self.state.unfinished.pop(place)
-        self._tickets += 1
-        ticket = self._tickets
-        self._queue.append(ticket)
+        turn = self.state.turn_of(island)
+        if turn not in self._queue:
+            insort(self._queue, turn)
         try:
-            await self.wait_until(lambda: self.stopping is not None or (self._queue[0] == ticket and self._room()))
+            await self.wait_until(lambda: self.stopping is not None or (self._queue[0] == turn and self._room()))
             if self.stopping is not None:
                 return None
             served = self.state.served
-            lease = self.state.open_lease()
+            lease = self.state.open_lease(island)
         finally:
-            self._queue.remove(ticket)
+            self._queue.remove(turn)
             self.changed()
         await self.record(LeaseOpened(lease.lease, island, lease.deadline, served, self.stages.clock.now()))
         return Work(lease, island)

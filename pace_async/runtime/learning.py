@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pace_async.errors import GaveUp, InfrastructureFault, PaceBug
-from pace_async.events import GroupEnded, GroupShipped, LearnerStageChanged, VersionPublished
+from pace_async.events import GroupEnded, GroupShipped, LearnerStageChanged, LeaseReleased, VersionPublished
 from pace_async.learn.base import Learner, Step
 from pace_async.objectives import Collapsed, advantages, alpha_at
 from pace_async.publish.base import Publisher
@@ -19,6 +19,7 @@ from pace_async.runtime.core import Core
 from pace_async.runtime.state import Rollout
 from pace_async.runtime.stopping import trains_leftovers
 from pace_async.search.draws import derive
+from pace_async.staleness.policies import Choice
 
 
 async def learn_while_searching(core: Core, learner: Learner, publisher: Publisher) -> None:
@@ -33,13 +34,16 @@ async def learn_while_searching(core: Core, learner: Learner, publisher: Publish
     core.changed()
     while True:
         core.show(LearnerStageChanged("waiting"))
-        await core.wait_until(lambda: core.state.choose_group() is not None or _is_over(core))
+        await core.wait_until(lambda: core.state.choose() != Choice() or _is_over(core))
         if _ends_now(core):
             return
-        group = core.state.choose_group()
-        if group is None:
+        choice = core.state.choose()
+        if choice.expired:
+            await _expire(core, choice.expired)
+            continue
+        if not choice.group:
             return
-        trained = await _consume(core, learner, group)
+        trained = await _consume(core, learner, tuple(core.state.complete[lease] for lease in choice.group))
         core.changed()
         if trained:
             await push(core, publisher)
@@ -69,21 +73,31 @@ async def push(core: Core, publisher: Publisher) -> None:
     core.state.served = receipt.version
 
 
+async def _expire(core: Core, leases: tuple[int, ...]) -> None:
+    """Discard rollouts that have become too old. Only the policy `drop` has any."""
+    now = core.stages.clock.now()
+    await core.record(*(LeaseReleased(lease, "expired", now) for lease in leases))
+    for lease in leases:
+        core.state.release(lease)
+    core.changed()
+
+
 async def _consume(core: Core, learner: Learner, group: tuple[Rollout, ...]) -> bool:
     """Ship one group and see it to its end; whether it made a new version."""
     config, state, now = core.config, core.state, core.stages.clock.now()
     update = state.learner
     staleness = tuple(update - rollout.oldest_version for rollout in group)
-    if max(staleness) > state.bound:
+    hard = state.policy != "soft"
+    if hard and max(staleness) > state.bound:
         raise PaceBug(f"a rollout {max(staleness)} versions old was chosen for update {update}, bound {state.bound}")
     chosen = config.learner
     alpha = alpha_at(chosen.alpha_schedule, state.groups, core.horizon, start=chosen.alpha_start, spreads=state.spreads)
     rewards = rewards_for_training(core, group)
     restandardise = chosen.alpha_schedule == "code"
     result = advantages(chosen.objective, rewards, k=chosen.k, alpha=alpha, restandardise=restandardise)
-    number = state.ship(group)
     state.spreads = state.spreads.after(rewards)
     leases = tuple(rollout.lease.lease for rollout in group)
+    number = state.ship(leases)
     collapsed = isinstance(result, Collapsed)
     digest, path = "", group_path(core.groups_folder, number)
     if not collapsed:
@@ -91,7 +105,9 @@ async def _consume(core: Core, learner: Learner, group: tuple[Rollout, ...]) -> 
             TrainedRollout(rollout.lease.lease, advantage, value, tuple(TrainedCall.of(call) for call in rollout.calls))
             for rollout, advantage, value in zip(group, result, rewards, strict=True)
         )
-        digest = write_group(path, Group(number, update, config.learner.objective, alpha, state.bound, rollouts))
+        digest = write_group(
+            path, Group(number, update, config.learner.objective, alpha, max(state.bound, *staleness), rollouts)
+        )
     shipped = GroupShipped(
         number=number,
         update=update,

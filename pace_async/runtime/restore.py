@@ -10,7 +10,7 @@ from pace_async.config import Config
 from pace_async.errors import PaceBug
 from pace_async.events import Advised, GroupShipped
 from pace_async.population.record import OpenLease, RunRecord
-from pace_async.runtime.state import Decision, Rollout, RunState, Work
+from pace_async.runtime.state import Decision, Rollout, RunState, Turn, Work
 from pace_async.search.islands import first_island
 from pace_async.search.state import Island, Member
 from pace_async.staleness.gate import Lease
@@ -34,6 +34,7 @@ def restore(record: RunRecord, config: Config) -> Restored:
         size=config.learner.group_size,
         bound=config.bound,
         islands=islands,
+        policy=config.staleness.policy,
         learner=record.version,
         served=record.published,
         groups=record.next_group - 1,
@@ -43,11 +44,14 @@ def restore(record: RunRecord, config: Config) -> Restored:
         best=record.best,
         weights=record.weights,
         spreads=record.spreads,
+        turns={
+            island: Turn(last.state != "aborted", last.lease, island) for island, last in record.last_leases.items()
+        },
     )
     if len(record.shipped) > 1:
         raise PaceBug("more than one group is in training")
     in_training: list[Rollout] = []
-    for row in record.leases:
+    for row in sorted(record.leases, key=_completion):
         lease = Lease(row.deadline, row.lease)
         if row.evaluated is not None and row.advice is not None:
             rollout = Rollout(lease, row.advice.calls, row.evaluated.reward)
@@ -60,6 +64,10 @@ def restore(record: RunRecord, config: Config) -> Restored:
             state.unfinished.append(Work(lease, row.island, _decision(row, islands[row.island], record.seed_program)))
     state.training = tuple(sorted(in_training, key=lambda rollout: rollout.lease.lease))
     return Restored(state, record.shipped[0] if record.shipped else None)
+
+
+def _completion(row: OpenLease) -> tuple[float, int]:
+    return (row.evaluated.at if row.evaluated is not None else 0.0, row.lease)
 
 
 def _decision(row: OpenLease, island: Island, seed_program: Member) -> Decision | None:

@@ -1,6 +1,7 @@
 """What the event loop knows of a run: counts, leases, islands, the buffer. All of it follows from committed rows.
 
-Invariant: admitted = closed + open, where open = running + parked + complete + training.
+Invariant: admitted = closed + open, where open = running + parked + complete + training; `complete` is in the order of
+completion.
 """
 
 from dataclasses import dataclass, field
@@ -8,7 +9,8 @@ from dataclasses import dataclass, field
 from pace_async.events import AdvisorCall
 from pace_async.objectives import NO_SPREADS, Spreads
 from pace_async.search.state import Island, Member
-from pace_async.staleness.gate import Lease, choose_group, deadline_of, may_admit
+from pace_async.staleness.gate import Lease, deadline_of
+from pace_async.staleness.policies import Choice, Finished, Policy, admits, choose
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,16 @@ class Work:
     decision: Decision | None = None
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Turn:
+    """When an island is served among those that wait, the least first: one whose lease was aborted keeps its slot, then
+    the one whose last lease is the oldest. Neither depends on how fast anything was, and both can be read from rows."""
+
+    gave_back: bool
+    last_lease: int
+    island: int
+
+
 @dataclass(slots=True)
 class RunState:
     """Mutable, touched by the event loop only."""
@@ -52,6 +64,7 @@ class RunState:
     size: int
     bound: int
     islands: dict[int, Island]
+    policy: Policy = "pace"
     learner: int = 0
     served: int = 0
     groups: int = 0
@@ -66,6 +79,7 @@ class RunState:
     complete: dict[int, Rollout] = field(default_factory=dict[int, Rollout])
     training: tuple[Rollout, ...] = ()
     unfinished: list[Work] = field(default_factory=list[Work])
+    turns: dict[int, Turn] = field(default_factory=dict[int, Turn])
 
     @property
     def open(self) -> int:
@@ -74,44 +88,57 @@ class RunState:
 
     def may_admit(self) -> bool:
         """Whether the gate lets one more lease open."""
-        return may_admit(self.open, self.learner, self.served, bound=self.bound, size=self.size)
+        return admits(
+            self.policy,
+            running=len(self.running),
+            held=len(self.complete) + len(self.training),
+            learner=self.learner,
+            served=self.served,
+            bound=self.bound,
+            size=self.size,
+        )
 
-    def open_lease(self) -> Lease:
+    def open_lease(self, island: int) -> Lease:
         """Admit the next lease. Only after `may_admit`."""
         lease = Lease(deadline_of(self.served, self.bound), self.next_lease)
         self.next_lease += 1
         self.running[lease.lease] = lease
+        self.turns[island] = Turn(True, lease.lease, island)
         return lease
+
+    def turn_of(self, island: int) -> Turn:
+        """Where an island stands in the order of admission."""
+        return self.turns.get(island) or Turn(True, 0, island)
 
     def finish(self, rollout: Rollout) -> None:
         """A running lease is complete and waits in the buffer."""
         del self.running[rollout.lease.lease]
         self.complete[rollout.lease.lease] = rollout
 
-    def close(self, lease: int) -> None:
-        """A lease that will not be trained leaves."""
-        self.running.pop(lease, None)
-        self.complete.pop(lease, None)
+    def abort(self, lease: int, island: int) -> None:
+        """A running lease has died of the infrastructure; its island keeps the slot."""
+        del self.running[lease]
+        self.turns[island] = Turn(False, lease, island)
 
     def park(self, lease: int) -> None:
         """Leave a running lease open, for a resume to work on; it keeps its deadline."""
         self.parked[lease] = self.running.pop(lease)
 
-    def choose_group(self) -> tuple[Rollout, ...] | None:
-        """The next group to ship, or None to wait. Nothing ships while a group is in training."""
-        if self.training:
-            return None
-        complete = [rollout.lease for rollout in self.complete.values()]
-        chosen = choose_group(
-            complete, [*self.running.values(), *self.parked.values(), *complete], self.learner, self.size
-        )
-        return None if chosen is None else tuple(self.complete[lease.lease] for lease in chosen)
+    def release(self, lease: int) -> None:
+        """A complete lease that will not be trained leaves."""
+        del self.complete[lease]
 
-    def ship(self, group: tuple[Rollout, ...]) -> int:
+    def choose(self) -> Choice:
+        """What to expire and what to ship next. Nothing ships while a group is in training."""
+        if self.training:
+            return Choice()
+        finished = [Finished(rollout.lease, rollout.oldest_version) for rollout in self.complete.values()]
+        running = [*self.running.values(), *self.parked.values()]
+        return choose(self.policy, finished, running, learner=self.learner, bound=self.bound, size=self.size)
+
+    def ship(self, leases: tuple[int, ...]) -> int:
         """Take a group out of the buffer into training; its number."""
-        for rollout in group:
-            del self.complete[rollout.lease.lease]
-        self.training = group
+        self.training = tuple(self.complete.pop(lease) for lease in leases)
         self.groups += 1
         return self.groups
 

@@ -31,7 +31,7 @@ async def search_thread(core: Core, island: int) -> None:
             await _try_out(core, work, work.decision or await _decide(core, work))
         except InfrastructureFault as fault:
             await core.record(LeaseAborted(work.lease.lease, island, fault.kind, fault.detail, core.stages.clock.now()))
-            core.state.close(work.lease.lease)
+            core.state.abort(work.lease.lease, island)
         except BudgetReached:
             core.state.park(work.lease.lease)
             core.stop("budget")
@@ -179,7 +179,7 @@ async def _complete(
     )
     state.finish(Rollout(work.lease, decision.calls, value))
     if core.stages.learner is None:
-        state.close(lease)
+        state.release(lease)
 
 
 def _outcome(fault: CandidateFault) -> Outcome:

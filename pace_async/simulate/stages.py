@@ -1,7 +1,8 @@
 """Simulated stages: they stand behind the same seams as the real ones, do no work, and say so in their names.
 
-Each takes a seeded number of turns of the event loop instead of time, so that rollouts complete in every order. The
-simulated advisor writes well-formed answers; the simulated score is a seeded function of the program's text.
+What they answer is a seeded function of what they are asked and of the weights that serve, so that a run that trains
+another group, or the same group in another order, gives other candidates from there on. A stage takes virtual seconds
+(`durations`) or, without them, a seeded number of turns of the event loop, so that rollouts complete in every order.
 """
 
 import re
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import anyio
 import anyio.lowlevel
 
 from pace_async.advise.base import Completion
@@ -21,10 +23,15 @@ from pace_async.publish.base import PushFailed, Receipt
 from pace_async.replay.groupfile import group_digest, read_group
 from pace_async.search.draws import derive
 from pace_async.search.state import Member
+from pace_async.simulate.codecs import Bytes, Codec
+from pace_async.simulate.durations import Durations
 from pace_async.task import Task
 
 Fails = Callable[[str, int], bool]
 """Whether call number n (from 1) of a stage fails."""
+
+WEIGHTS = "policy"
+"""The file in a version's folder that holds the simulated weights: one number."""
 
 
 def never(stage: str, call: int) -> bool:
@@ -32,49 +39,80 @@ def never(stage: str, call: int) -> bool:
     return False
 
 
+def weights_of(folder: Path | None, seed: int) -> int:
+    """The simulated weights in a version's folder; without a folder, those of version 0."""
+    return derive(seed, "weights") if folder is None else int((folder / WEIGHTS).read_text())
+
+
 @dataclass(slots=True)
 class World:
-    """What simulated stages share: the version served, how many turns a stage takes, and which calls fail."""
+    """What lies outside the runtime and outlives it: the version served and its weights, how long a stage takes, which
+    calls fail. With `reattaches`, work that was begun for a runtime that died goes on, and is there for the next."""
 
     seed: int = 0
     turns: int = 6
     fails: Fails = never
     served: int = 0
+    weights: int | None = None
+    durations: Durations | None = None
+    reattaches: bool = False
+    slots: anyio.CapacityLimiter | None = None
+    paused_seconds: float = 0.0
     calls: dict[str, int] = field(default_factory=dict[str, int])
+    ends: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
 
-    async def stage(self, name: str) -> int:
-        """Pass a seeded number of turns; the number of this call. Raises InfrastructureFault where it is to fail."""
+    def serve(self, version: int, folder: Path | None) -> None:
+        """Serve the weights in `folder` from now on."""
+        self.served, self.weights = version, weights_of(folder, self.seed)
+
+    async def stage(self, name: str, key: int = 0) -> None:
+        """Let the stage's time pass. Raises InfrastructureFault where it is to fail."""
         number = self.calls[name] = self.calls.get(name, 0) + 1
-        for _ in range(derive(self.seed, name, number) % (self.turns + 1)):
-            await anyio.lowlevel.checkpoint()
+        if self.durations is None:
+            for _ in range(derive(self.seed, name, number) % (self.turns + 1)):
+                await anyio.lowlevel.checkpoint()
+        else:
+            await self._until(name, key, self.durations.of(name, key))
         if self.fails(name, number):
             raise InfrastructureFault("simulated", f"{name} call {number}")
-        return number
+
+    async def _until(self, name: str, key: int, seconds: float) -> None:
+        end = anyio.current_time() + seconds
+        if self.reattaches:
+            end = self.ends.setdefault((name, key), end)
+        await anyio.sleep(max(0.0, end - anyio.current_time()))
 
 
 @dataclass(slots=True)
 class SimulatedEngine:
-    """Answers every question in the right format; a token is a character. Some answers break the format."""
+    """Answers every question in the right format; some answers break it (none where `unparsed_every` is 0). A push
+    that falls into a generation holds it up."""
 
     world: World
     unparsed_every: int = 11
+    codec: Codec = field(default_factory=Bytes)
 
     async def encode(self, text: str) -> tuple[int, ...]:
-        return tuple(text.encode())
+        return self.codec.encode(text)
 
     async def decode(self, token_ids: tuple[int, ...]) -> str:
-        return bytes(token_ids).decode(errors="replace")
+        return self.codec.decode(token_ids)
 
     async def generate(
         self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int
     ) -> Completion:
-        before = self.world.served
-        await self.world.stage("advise")
+        prompt = self.codec.decode(prompt_ids)
+        before, weights, paused = self.world.served, self.world.weights, self.world.paused_seconds
+        await self.world.stage("advise", seed)
+        while self.world.durations is not None and (held := self.world.paused_seconds - paused) > 0:
+            paused = self.world.paused_seconds
+            await anyio.sleep(held)
         after = self.world.served
-        text = _answer(bytes(prompt_ids).decode(errors="replace"), seed)
-        if seed % self.unparsed_every == 0:
+        draw = derive(seed, str(weights))
+        text = _answer(prompt, draw)
+        if self.unparsed_every and draw % self.unparsed_every == 0:
             text = "no format at all"
-        ids = tuple(text.encode())[:max_tokens]
+        ids = self.codec.encode(text)[:max_tokens]
         half = len(ids) // 2 if after != before else 0
         spans = (TokenSpan(before, 0, half), TokenSpan(after, half, len(ids)))
         return Completion(ids, (-1.0,) * len(ids), tuple(span for span in spans if span.end > span.start), "stop")
@@ -103,24 +141,35 @@ class SimulatedImplementer:
 
 @dataclass(slots=True)
 class SimulatedEvaluator:
-    """A seeded score between the task's bounds; one program in `fails_every` times out."""
+    """A seeded score between the task's bounds; one program in `fails_every` times out (none where it is 0). The
+    machine is lost under the leases in `lost`."""
 
     world: World
     lower: float
     upper: float
     fails_every: int = 13
+    lost: frozenset[int] = frozenset()
 
     async def evaluate(self, program: str, seed: int) -> Evaluation:
-        await self.world.stage("evaluate")
+        lease = int(program.rpartition("added_")[2].partition(" ")[0])
+        if self.world.slots is None:
+            await self.world.stage("evaluate", lease)
+        else:
+            async with self.world.slots:
+                await self.world.stage("evaluate", lease)
+        seconds = 1.0 if self.world.durations is None else self.world.durations.evaluation(lease)
+        if lease in self.lost:
+            return Evaluation("infrastructure_error", None, seconds, "simulated loss of the machine")
         draw = derive(seed, program)
-        if draw % self.fails_every == 0:
-            return Evaluation("timeout", None, 1.0, "simulated timeout")
-        return Evaluation("ok", self.lower + (self.upper - self.lower) * (draw % 1000) / 1000, 1.0)
+        if self.fails_every and draw % self.fails_every == 0:
+            return Evaluation("timeout", None, seconds, "simulated timeout")
+        return Evaluation("ok", self.lower + (self.upper - self.lower) * (draw % 1000) / 1000, seconds)
 
 
 @dataclass(slots=True)
 class SimulatedLearner:
-    """Trains nothing: checks the group file and names the next version. The same digest gives the same version."""
+    """Checks the group file and makes the next version's weights: a number that depends on the weights before and on
+    everything in the group. The same digest gives the same version. Every `discard_every`-th group is discarded."""
 
     world: World
     folder: Path
@@ -129,18 +178,24 @@ class SimulatedLearner:
     trained: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
 
     async def train(self, group: Path) -> Step:
-        number = await self.world.stage("learn")
         content = read_group(group)
         digest = group_digest(content)
+        await self.world.stage("learn", content.number)
         if digest not in self.done:
-            discarded = self.discard_every > 0 and number % self.discard_every == 0
+            discarded = self.discard_every > 0 and content.number % self.discard_every == 0
             self.done[digest] = content.update + (0 if discarded else 1)
             if not discarded:
                 oldest = min(rollout.oldest_version for rollout in content.rollouts)
                 self.trained.append((content.number, content.update, oldest))
         version = self.done[digest]
-        weights = self.folder / f"{version:06d}" if version > content.update else None
-        return Step(content.update, version, digest, weights, "simulated discard", {"loss": 0.0}, 0.0)
+        seconds = self.world.durations.learning if self.world.durations is not None else 0.0
+        if version == content.update:
+            return Step(content.update, version, digest, None, "simulated discard", {}, seconds)
+        before = self.folder / f"{content.update:06d}" if content.update else None
+        weights = self.folder / f"{version:06d}"
+        weights.mkdir(parents=True, exist_ok=True)
+        (weights / WEIGHTS).write_text(str(derive(weights_of(before, self.world.seed), digest)))
+        return Step(content.update, version, digest, weights, "", {"loss": 0.0}, seconds)
 
 
 @dataclass(slots=True)
@@ -151,8 +206,10 @@ class SimulatedPublisher:
 
     async def publish(self, version: int, weights: Path) -> Receipt:
         try:
-            await self.world.stage("publish")
+            await self.world.stage("publish", version)
         except InfrastructureFault as fault:
             raise PushFailed(fault.kind, fault.detail, began=False) from None
-        self.world.served = version
-        return Receipt(version, {"simulated": "0"}, 0.0, 0.0)
+        self.world.serve(version, weights)
+        seconds = self.world.durations.pause if self.world.durations is not None else 0.0
+        self.world.paused_seconds += seconds
+        return Receipt(version, {"simulated": "0"}, seconds, seconds)

@@ -1,0 +1,131 @@
+"""The live account of where a run's time goes: how busy its threads are, what binds it, and what would help.
+
+Pure. The same figures come from the events of this process (`Ledger`, folded into the view) and from the rows of a run
+(`ledger_of_rows`); both are put to `roofline`. Not a forecast: what another shape would reach, `pace simulate` says.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pace_async.events import Evaluated, Fact, GroupEnded, LeaseAborted, LeaseOpened, RunHeader, VersionPublished
+from pace_async.observe.roofline import Load, Roofline, advice, roofline
+
+ROLLOUTS_KEPT = 256
+
+RUN = "select run_id from runs where name = :name"
+WHOLE = """
+select count(*) as candidates, sum(c.at - l.opened_at) as busy from candidates c
+join leases l on l.run_id = c.run_id and l.lease = c.lease where c.run_id = :run_id"""
+TIMES = """
+select c.at - l.opened_at as whole, c.seconds as evaluation from candidates c
+join leases l on l.run_id = c.run_id and l.lease = c.lease where c.run_id = :run_id
+order by c.candidate desc limit :kept"""
+STEPS = """
+select (select avg(seconds) from groups where run_id = :run_id and state = 'trained') as learning,
+       (select avg(seconds) from versions where run_id = :run_id and version > 0) as push,
+       (select max(at) from candidates where run_id = :run_id) as last"""
+STATES = "select state, at from run_states where run_id = :run_id order by number"
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Stage seconds of this process. `opened` are leases in flight; `rollouts` the last ROLLOUTS_KEPT from lease to
+    score; `busy` the thread seconds of all that have ended; `learning` and `push` those of the last step and push."""
+
+    opened: Mapping[int, float] = field(default_factory=dict[int, float])
+    rollouts: tuple[float, ...] = ()
+    evaluations: tuple[float, ...] = ()
+    busy: float = 0.0
+    learning: float = 0.0
+    push: float = 0.0
+
+    def after(self, event: Fact) -> "Ledger":
+        """With one more event."""
+        match event:
+            case LeaseOpened():
+                return replace(self, opened={**self.opened, event.lease: event.at})
+            case Evaluated() if event.lease in self.opened:
+                seconds = event.at - self.opened[event.lease]
+                return replace(
+                    self._closed(event.lease, seconds),
+                    rollouts=(*self.rollouts, seconds)[-ROLLOUTS_KEPT:],
+                    evaluations=(*self.evaluations, event.seconds)[-ROLLOUTS_KEPT:],
+                )
+            case LeaseAborted() if event.lease in self.opened:
+                return self._closed(event.lease, event.at - self.opened[event.lease])
+            case GroupEnded() if event.closing == "trained":
+                return replace(self, learning=event.seconds)
+            case VersionPublished():
+                return replace(self, push=event.seconds)
+            case _:
+                return self
+
+    def _closed(self, lease: int, seconds: float) -> "Ledger":
+        rest = {key: at for key, at in self.opened.items() if key != lease}
+        return replace(self, opened=rest, busy=self.busy + seconds)
+
+    def utilisation(self, threads: int, elapsed: float, now: float) -> float | None:
+        """The share of the threads' time that had a lease in hand; None before anything was timed."""
+        if elapsed <= 0 or not self.rollouts:
+            return None
+        busy = self.busy + sum(now - at for at in self.opened.values())
+        return min(1.0, max(0.0, busy / (threads * elapsed)))
+
+    def limits(self, header: RunHeader) -> Roofline | None:
+        """What binds, from what was timed."""
+        return _limits(header, self.rollouts, self.evaluations, self.learning, self.push)
+
+
+def ledger_of_rows(
+    query: Callable[[str, Mapping[str, object]], Sequence[Mapping[str, Any]]], header: RunHeader
+) -> dict[str, Any]:
+    """`slot_utilisation` (share of the threads' time), `candidates_per_hour`, `roofline` (the same unit), `binding` and
+    `advice` (one sentence); each None before the first candidate. Time in which no process drove the run does not
+    count."""
+    key: dict[str, object] = {"run_id": query(RUN, {"name": header.name})[0]["run_id"]}
+    whole, step = query(WHOLE, key)[0], query(STEPS, key)[0]
+    times = query(TIMES, {**key, "kept": ROLLOUTS_KEPT})
+    rollouts = [float(row["whole"]) for row in times]
+    evaluations = [float(row["evaluation"]) for row in times]
+    elapsed = _elapsed([(row["state"], row["at"]) for row in query(STATES, key)], step["last"])
+    found = _limits(header, rollouts, evaluations, step["learning"] or 0.0, step["push"] or 0.0)
+    timed = found is not None and elapsed > 0
+    return {
+        "slot_utilisation": min(1.0, whole["busy"] / (header.threads * elapsed)) if timed else None,
+        "candidates_per_hour": 3600.0 * whole["candidates"] / elapsed if timed else None,
+        "roofline": 3600.0 * found.limit if found is not None else None,
+        "binding": found.binding if found is not None else None,
+        "advice": advice(found, header.max_staleness) if found is not None else None,
+    }
+
+
+def _limits(
+    header: RunHeader, rollouts: Sequence[float], evaluations: Sequence[float], learning: float, push: float
+) -> Roofline | None:
+    slots = header.config.get("evaluation")
+    named: Any = slots.get("slots") if isinstance(slots, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return roofline(
+        Load(
+            threads=header.threads,
+            group_size=header.group_size,
+            bound=header.max_staleness,
+            rollouts=rollouts,
+            evaluation=sum(evaluations) / len(evaluations) if evaluations else 0.0,
+            learning=learning,
+            push=push,
+            slots=named if isinstance(named, int) else None,
+            trains=header.objective != "none",
+        )
+    )
+
+
+def _elapsed(states: Sequence[tuple[str, float]], last: float | None) -> float:
+    """Seconds in which a process drove the run. One that has not said how it ended counts up to the last candidate."""
+    total, since = 0.0, None
+    for state, at in states:
+        if state == "running":
+            since = at
+        elif state != "draining" and since is not None:
+            total, since = total + at - since, None
+    return total + (max(0.0, last - since) if since is not None and last is not None else 0.0)

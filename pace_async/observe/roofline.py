@@ -1,0 +1,87 @@
+"""What limits a run: candidates per second against each thing that could be the bottleneck.
+
+Pure: stage seconds in, limits out. With T a rollout's seconds from lease to score, L a learning step's, S a push's:
+
+    X_sync   = B / (E[max of B draws of T] + L + S)
+    X_async <= min(threads / E[T], slots / E[evaluation], B / (L + S), (eta + 1) * X_sync)
+
+The last term is what the staleness bound allows: at most eta + 1 groups are open while the slowest of one is awaited.
+The smallest term is the roofline, and binds. Not a prediction of what a run reaches: `pace simulate` is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Term = Literal["threads", "evaluation slots", "learner", "staleness"]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A run's shape and its seconds. `rollouts` is a sample of T, of any size; `slots` is None where evaluations are
+    not limited but by the threads. The learner's seconds are 0 where nothing is trained."""
+
+    threads: int
+    group_size: int
+    bound: int
+    rollouts: Sequence[float]
+    evaluation: float
+    learning: float = 0.0
+    push: float = 0.0
+    slots: int | None = None
+    trains: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """Candidates per second: the least of `terms`, and which it is."""
+
+    limit: float
+    binding: Term
+    terms: Mapping[Term, float]
+
+
+def expected_maximum(sample: Sequence[float], draws: int) -> float:
+    """The mean of the greatest of `draws` independent draws from the sample."""
+    ordered, size = sorted(sample), len(sample)
+    return sum(
+        value * ((rank / size) ** draws - ((rank - 1) / size) ** draws) for rank, value in enumerate(ordered, start=1)
+    )
+
+
+def roofline(load: Load) -> Roofline | None:
+    """The limits; None before the first rollout."""
+    if not load.rollouts:
+        return None
+    mean = sum(load.rollouts) / len(load.rollouts)
+    terms: dict[Term, float] = {}
+    if mean > 0:
+        terms["threads"] = load.threads / mean
+    if load.slots is not None and load.evaluation > 0:
+        terms["evaluation slots"] = load.slots / load.evaluation
+    if load.trains:
+        step = load.learning + load.push
+        if step > 0:
+            terms["learner"] = load.group_size / step
+        cycle = expected_maximum(load.rollouts, load.group_size) + step
+        if cycle > 0:
+            terms["staleness"] = (load.bound + 1) * load.group_size / cycle
+    if not terms:
+        return None
+    binding = min(terms, key=lambda term: terms[term])
+    return Roofline(terms[binding], binding, terms)
+
+
+def advice(found: Roofline, bound: int) -> str:
+    """What would help, in one sentence. Says how far it would, until the next limit."""
+    rest = [value for term, value in found.terms.items() if term != found.binding]
+    room = f", up to {100 * (min(rest) / found.limit - 1):.0f} % more" if rest else ""
+    match found.binding:
+        case "threads":
+            return f"More threads would help{room}."
+        case "staleness":
+            return f"A larger --max-staleness than {bound} would help{room}; more threads would not."
+        case "evaluation slots":
+            return f"More evaluation slots would help{room}; more threads would not."
+        case "learner":
+            return "The learner is the limit: neither more threads nor a larger --max-staleness would help."

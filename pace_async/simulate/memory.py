@@ -1,0 +1,68 @@
+"""A population in memory: the same tables, the same writes and the same reads as `population.store`, without a file.
+
+For simulations: no thread, no disk, so nothing is waited for and runs of ten thousand candidates take seconds. Not for
+runs that matter: what is committed lives as long as the object.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import create_engine
+from sqlalchemy.pool import StaticPool
+
+from pace_async.events import Fact, RunHeader
+from pace_async.population.load import load_record
+from pace_async.population.models import Base
+from pace_async.population.questions import rows_of
+from pace_async.population.record import RunRecord
+from pace_async.population.scope import scope_of
+from pace_async.population.write_run import run_created
+from pace_async.population.writes import write
+
+
+class MemoryPopulation:
+    """Implements `population.base.Population` for one run."""
+
+    def __init__(self, header: RunHeader, *, at: float = 0.0) -> None:
+        self._engine = create_engine(
+            "sqlite://", poolclass=StaticPool, connect_args={"isolation_level": None, "check_same_thread": False}
+        )
+        self._connection = self._engine.connect()
+        self._connection.exec_driver_sql("PRAGMA foreign_keys=ON")
+        Base.metadata.create_all(self._connection)
+        self._header = header
+        self._run_id = run_created(self._connection, header, at)
+        self._connection.commit()
+
+    async def commit(self, *facts: Fact) -> None:
+        """Write the facts in one transaction, all or none. Never waits. Raises PaceBug."""
+        self._connection.exec_driver_sql("BEGIN")
+        try:
+            scope = scope_of(self._connection, self._run_id, self._header)
+            for fact in facts:
+                write(scope, fact)
+        except BaseException:
+            self._connection.rollback()
+            raise
+        self._connection.commit()
+
+    async def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Mapping[str, Any]]:
+        """Rows of a statement."""
+        return rows_of(self._connection, sql, parameters)
+
+    def load(self) -> RunRecord:
+        """The run as the rows have it."""
+        return load_record(self._connection, None)
+
+    def dump(self, without: Collection[str] = ()) -> Iterator[str]:
+        """Every row of every table as text, tables by name, rows by key; columns named in `without` are left out."""
+        for table in sorted(Base.metadata.tables.values(), key=lambda table: table.name):
+            keys = ", ".join(column.name for column in table.primary_key)
+            columns = ", ".join(column.name for column in table.columns if column.name not in without)
+            for row in self._connection.exec_driver_sql(f"SELECT {columns} FROM {table.name} ORDER BY {keys}"):
+                yield f"{table.name}: {tuple(row)!r}"
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._connection.close()
+        self._engine.dispose()

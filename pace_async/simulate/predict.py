@@ -1,0 +1,196 @@
+"""What a run of a given shape would reach: the runtime itself, on simulated stages, under virtual time.
+
+Invariant: the same scenario gives the same prediction, on any machine. The runtime, its gate, its threads, its learning
+loop and its database are those of a real run; only what stands behind the seams is simulated, and never fails.
+"""
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from pace_async.config import Config, resolve
+from pace_async.errors import PaceBug
+from pace_async.observe.roofline import Load, Roofline, advice, roofline
+from pace_async.runtime.supervisor import drive
+from pace_async.simulate.codecs import Handles
+from pace_async.simulate.durations import Durations
+from pace_async.simulate.memory import MemoryPopulation
+from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program
+from pace_async.simulate.stages import World
+from pace_async.simulate.synchronous import synchronous_seconds
+from pace_async.simulate.virtual import VirtualClock, run_virtually
+from pace_async.staleness.policies import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A run's shape. `slots` limits evaluations at once; None: one for each thread."""
+
+    threads: int
+    group_size: int
+    bound: int
+    durations: Durations
+    candidates: int
+    policy: Policy = "pace"
+    slots: int | None = None
+    seed: int = 0
+
+    def synchronous(self) -> "Scenario":
+        """The same work behind a barrier, with as many threads as a group has rollouts."""
+        return replace(self, threads=self.group_size, bound=0, policy="pace")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One simulated run. `seconds` are virtual, from the start to the last candidate's score; `utilisation` is the
+    share of its threads' time that had a lease in hand, `evaluator` the share of its evaluation slots' time that
+    evaluated; `staleness` counts trained rollouts by age; `trained_evaluation` and `evaluation` are mean seconds of
+    trained and of all evaluations."""
+
+    scenario: Scenario
+    candidates: int
+    seconds: float
+    utilisation: float
+    evaluator: float
+    staleness: Mapping[int, int]
+    expired: int
+    trained_evaluation: float
+    evaluation: float
+    limits: Roofline
+
+    @property
+    def per_hour(self) -> float:
+        return 3600.0 * self.candidates / self.seconds
+
+
+def predict(scenario: Scenario) -> dict[str, Any]:
+    """What `pace simulate` prints. `speedup` is over the synchronous loop on the same durations, as one whole: divide
+    by threads / group_size for the gain per thread. `roofline` and `terms` are candidates an hour."""
+    found = measure(scenario)
+    if scenario.slots is None or scenario.slots >= scenario.group_size:
+        synchronous = synchronous_seconds(
+            scenario.durations, candidates=scenario.candidates, group_size=scenario.group_size
+        )
+    else:
+        synchronous = measure(scenario.synchronous()).seconds
+    return {
+        "speedup": synchronous / found.seconds,
+        "slot_utilisation": found.utilisation,
+        "evaluator_utilisation": found.evaluator,
+        "max_staleness": max(found.staleness, default=0),
+        "staleness": {str(age): amount for age, amount in found.staleness.items()},
+        "expired": found.expired,
+        "candidates": found.candidates,
+        "candidates_per_hour": found.per_hour,
+        "sync_candidates_per_hour": 3600.0 * scenario.candidates / synchronous,
+        "roofline": 3600.0 * found.limits.limit,
+        "binding": found.limits.binding,
+        "terms": {name: 3600.0 * value for name, value in found.limits.terms.items()},
+        "advice": advice(found.limits, scenario.bound),
+        "trained_evaluation_seconds": found.trained_evaluation,
+        "evaluation_seconds": found.evaluation,
+        "virtual_seconds": found.seconds,
+    }
+
+
+def measure(scenario: Scenario) -> Measured:
+    """Run one scenario to its end. Raises PaceBug (`Deadlock` too) where the runtime is wrong."""
+    with tempfile.TemporaryDirectory(prefix="pace-simulate-", dir=_memory_folder()) as folder:
+        return run_virtually(lambda: _measured(scenario, Path(folder)))
+
+
+def _memory_folder() -> str | None:
+    """A folder in memory, where there is one: group files are synced to the disk, one by one."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+async def _measured(scenario: Scenario, folder: Path) -> Measured:
+    config = config_of(scenario)
+    population = MemoryPopulation(header_of(config, TINY_TASK))
+    await population.commit(seed_program(TINY_TASK))
+    world = World(seed=scenario.seed, durations=scenario.durations)
+    world.serve(0, None)
+    world.slots = anyio.CapacityLimiter(scenario.slots) if scenario.slots is not None else None
+    await drive(
+        core_of(
+            config,
+            TINY_TASK,
+            population.load(),
+            population,
+            VirtualClock(),
+            world,
+            folder,
+            habits=FAULTLESS,
+            codec=Handles(),
+        )
+    )
+    measured = await _read(population, scenario)
+    population.close()
+    return measured
+
+
+def config_of(scenario: Scenario) -> Config:
+    """The run's configuration."""
+    return resolve(
+        None,
+        {
+            "seed": scenario.seed,
+            "stop.candidates": scenario.candidates,
+            "search.threads": scenario.threads,
+            "search.members_kept": 8,
+            "learner.group_size": scenario.group_size,
+            "learner.k": min(4, scenario.group_size),
+            "staleness.max_staleness": scenario.bound,
+            "staleness.policy": scenario.policy,
+        },
+        environment={},
+    )
+
+
+ROLLOUTS = """
+select c.at - l.opened_at as whole, c.seconds as evaluation, c.at, l.state, l.staleness
+from candidates c join leases l on l.run_id = c.run_id and l.lease = c.lease order by l.lease"""
+
+
+async def _read(population: MemoryPopulation, scenario: Scenario) -> Measured:
+    rows = await population.query(ROLLOUTS)
+    seconds = max(float(row["at"]) for row in rows)
+    whole = [float(row["whole"]) for row in rows]
+    evaluations = [float(row["evaluation"]) for row in rows]
+    trained = [row for row in rows if row["state"] == "trained"]
+    ages = [int(row["staleness"]) for row in trained]
+    durations, slots = scenario.durations, scenario.slots
+    found = roofline(
+        Load(
+            threads=scenario.threads,
+            group_size=scenario.group_size,
+            bound=scenario.bound,
+            rollouts=whole,
+            evaluation=_mean(evaluations),
+            learning=durations.learning,
+            push=durations.pause,
+            slots=slots,
+        )
+    )
+    if found is None:
+        raise PaceBug("a simulated run ended without a rollout")
+    return Measured(
+        scenario=scenario,
+        candidates=len(rows),
+        seconds=seconds,
+        utilisation=sum(whole) / (scenario.threads * seconds),
+        evaluator=sum(evaluations) / ((slots or scenario.threads) * seconds),
+        staleness={age: ages.count(age) for age in sorted(set(ages))},
+        expired=sum(row["state"] == "expired" for row in rows),
+        trained_evaluation=_mean([float(row["evaluation"]) for row in trained]),
+        evaluation=_mean(evaluations),
+        limits=found,
+    )
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

@@ -1,0 +1,142 @@
+"""A run on simulated stages: the real runtime, put together over a population, a world and a clock that are given.
+
+Not a test double of the runtime: `Core`, threads, learning loop and gate are the ones that a real run has.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pace_async.config import Config
+from pace_async.events import Evaluated, RunHeader
+from pace_async.observe.bus import Bus
+from pace_async.observe.model import RunView
+from pace_async.population.base import Population
+from pace_async.population.record import RunRecord
+from pace_async.runtime.clock import Clock
+from pace_async.runtime.core import Core, Stages
+from pace_async.runtime.restore import restore
+from pace_async.simulate.codecs import Codec
+from pace_async.simulate.stages import (
+    SimulatedEngine,
+    SimulatedEvaluator,
+    SimulatedImplementer,
+    SimulatedLearner,
+    SimulatedPublisher,
+    World,
+)
+from pace_async.task import Bounds, Task, TaskSpec, program_hash
+
+HORIZON = 20
+
+TINY_TASK = Task(
+    spec=TaskSpec(
+        name="simulated",
+        background="Nothing is solved here.",
+        coding_requirements="None.",
+        direction="maximize",
+        bounds=Bounds(lower=0.0, upper=1.0),
+        entry="solve",
+        timeout_s=1.0,
+        memory_mb=1,
+        deterministic=True,
+    ),
+    folder=Path(),
+    program="# EVOLVE-BLOCK-START\nstart = 0\n# EVOLVE-BLOCK-END\n",
+    digest="simulated",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What simulated stages get wrong, all of it seeded: one answer in `unparsed_every` breaks the format, one program
+    in `fails_every` times out, every `discard_every`-th step is discarded (0: none), and the machine is lost under the
+    evaluations of the leases in `lost`."""
+
+    unparsed_every: int = 11
+    fails_every: int = 13
+    discard_every: int = 0
+    lost: frozenset[int] = frozenset()
+
+
+FAULTLESS = Habits(unparsed_every=0, fails_every=0)
+
+
+def core_of(
+    config: Config,
+    task: Task,
+    record: RunRecord,
+    population: Population,
+    clock: Clock,
+    world: World,
+    folder: Path,
+    *,
+    habits: Habits,
+    codec: Codec,
+) -> Core:
+    """A runtime on simulated stages that goes on from `record`. Files go below `folder`."""
+    restored = restore(record, config)
+    trains = config.learner.objective != "none"
+    bounds = task.spec.bounds
+    stages = Stages(
+        engine=SimulatedEngine(world, habits.unparsed_every, codec),
+        implementer=SimulatedImplementer(world),
+        evaluator=SimulatedEvaluator(world, bounds.lower, bounds.upper, habits.fails_every, habits.lost),
+        population=population,
+        clock=clock,
+        learner=SimulatedLearner(world, folder / "versions", discard_every=habits.discard_every) if trains else None,
+        publisher=SimulatedPublisher(world) if trains else None,
+    )
+    return Core(
+        config=config,
+        task=task,
+        horizon=record.header.horizon,
+        state=restored.state,
+        stages=stages,
+        bus=Bus(RunView(header=record.header)),
+        groups_folder=folder / "groups",
+        shipped=restored.shipped,
+    )
+
+
+def header_of(config: Config, task: Task) -> RunHeader:
+    """What a simulated run is, for its row."""
+    bounds = task.spec.bounds
+    return RunHeader(
+        name="simulated",
+        task=task.name,
+        task_digest=task.digest,
+        seed=config.seed,
+        objective=config.learner.objective,
+        advisor="simulated",
+        engine="simulated",
+        implementer="simulated",
+        sandbox="simulated",
+        threads=config.search.threads,
+        group_size=config.learner.group_size,
+        max_staleness=config.bound,
+        horizon=config.learner.horizon or HORIZON,
+        lower=bounds.lower,
+        upper=bounds.upper,
+        direction=task.spec.direction,
+        config=config.model_dump(mode="json"),
+    )
+
+
+def seed_program(task: Task) -> Evaluated:
+    """Candidate 0, which scores the lower bound."""
+    return Evaluated(
+        lease=0,
+        island=0,
+        parent=None,
+        program=task.program,
+        program_hash=program_hash(task.program),
+        outcome="ok",
+        detail="",
+        score=task.spec.bounds.lower,
+        reward=0.0,
+        metrics={},
+        seconds=0.0,
+        memoised=False,
+        mechanism=None,
+        at=0.0,
+    )

@@ -1,0 +1,18 @@
+"""How long the synchronous loop takes over the same work: arithmetic, no runtime.
+
+Each group waits for the slowest of its B rollouts, then for the learner and for the push. Invariant: equal, to
+rounding, to what the runtime itself takes for the same scenario with `--sync`; a test holds it to that. Only where
+every thread has an evaluation slot: otherwise it matters who waits in line for whom, and the runtime is asked.
+"""
+
+from pace_async.simulate.durations import Durations
+
+
+def synchronous_seconds(durations: Durations, *, candidates: int, group_size: int) -> float:
+    """Virtual seconds from the start to the last of `candidates` scores."""
+    begun = ended = 0.0
+    for first in range(1, candidates + 1, group_size):
+        group = range(first, min(first + group_size, candidates + 1))
+        ended = begun + durations.generation + max(durations.evaluation(lease) for lease in group)
+        begun = ended + durations.learning + durations.pause
+    return ended

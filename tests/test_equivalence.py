@@ -1,0 +1,206 @@
+"""Synchronous is bound 0 is a straight-line loop; the same seed is the same population; a crash changes nothing.
+
+All of it by number for number, over the whole runtime with its database, on simulated stages under virtual time.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from pace_async.config import Config
+from pace_async.events import Fact
+from pace_async.runtime.supervisor import drive
+from pace_async.simulate.codecs import Bytes
+from pace_async.simulate.durations import Durations
+from pace_async.simulate.memory import MemoryPopulation
+from pace_async.simulate.runs import TINY_TASK, Habits, core_of, header_of, seed_program
+from pace_async.simulate.stages import World
+from pace_async.simulate.virtual import VirtualClock, run_virtually
+from tests.simulated import settings
+from tests.straight_line import straight_line
+
+TIMES = {"at", "opened_at", "closed_at", "shipped_at", "ended_at", "written_at", "published_at", "seconds"}
+ROLLOUTS = """
+select c.candidate, c.island, l.oldest_version, c.parent, e.description, c.program_hash, c.outcome, c.score, c.reward
+from candidates c join leases l on l.lease = c.lease join experiments e on e.lease = c.lease order by c.candidate"""
+GROUPS = "select group_number, update_number, state, alpha, digest from groups order by group_number"
+
+
+def durations(seed: int, generation: float = 3.0) -> Durations:
+    return Durations(seed, 60.0, 0.6, None, generation, 2.0, 0.2)
+
+
+class Interrupting:
+    """A population that cancels the run after its `last`-th commit."""
+
+    def __init__(self, population: MemoryPopulation, scope: anyio.CancelScope, last: int) -> None:
+        self._population, self._scope, self._last = population, scope, last
+        self.commits = 0
+
+    async def commit(self, *facts: Fact) -> None:
+        await self._population.commit(*facts)
+        self.commits += 1
+        if self.commits == self._last:
+            self._scope.cancel()
+            await anyio.lowlevel.checkpoint()
+
+    async def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Mapping[str, Any]]:
+        return await self._population.query(sql, parameters)
+
+
+class Life:
+    """A run and the world around it; `live` is one process of it."""
+
+    def __init__(self, folder: Path, config: Config, world: World, habits: Habits | None = None) -> None:
+        self.folder, self.config, self.world = folder, config, world
+        self.habits = habits or Habits()
+        self.population = MemoryPopulation(header_of(config, TINY_TASK))
+        self.time = 0.0
+        self.commits = 0
+        self.state = "created"
+        world.serve(0, None)
+        run_virtually(lambda: self.population.commit(seed_program(TINY_TASK)))
+
+    def live(self, last: int = 0) -> "Life":
+        """Drive it to its end, or up to its `last`-th commit from here."""
+
+        async def process() -> None:
+            with anyio.CancelScope() as scope:
+                population = Interrupting(self.population, scope, last)
+                record = self.population.load()
+                core = core_of(
+                    self.config,
+                    TINY_TASK,
+                    record,
+                    population,
+                    VirtualClock(),
+                    self.world,
+                    self.folder,
+                    habits=self.habits,
+                    codec=Bytes(),
+                )
+                self.state = "interrupted"
+                try:
+                    self.state = await drive(core)
+                finally:
+                    self.time = anyio.current_time()
+                    self.commits = population.commits
+
+        run_virtually(process, start=self.time)
+        return self
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return [tuple(row.values()) for row in run_virtually(lambda: self.population.query(sql))]
+
+    def dump(self, *, times: bool = True, tables: Sequence[str] = (), columns: Sequence[str] = ()) -> list[str]:
+        """Every row of every table, without these tables and columns, with or without times."""
+        lines = self.population.dump({*columns, *(() if times else TIMES)})
+        return [line for line in lines if line.partition(":")[0] not in tables]
+
+
+TROUBLES = {
+    "none": Habits(unparsed_every=0, fails_every=0),
+    "candidates fail": Habits(),
+    "steps are discarded": Habits(discard_every=3),
+    "machines are lost": Habits(lost=frozenset({3, 9, 10, 14, 33})),
+}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_sync_is_bound_0_with_as_many_threads_as_a_group_is_a_straight_line_loop(
+    tmp_path: Path, trouble: str, seed: int
+) -> None:
+    habits = TROUBLES[trouble]
+    bound_0 = settings(seed=seed, staleness__max_staleness=0, stop__candidates=60)
+    sync = settings(seed=seed, staleness__mode="sync", stop__candidates=60)
+    one = Life(tmp_path / "bound 0", bound_0, World(seed=seed, durations=durations(seed)), habits).live()
+    two = Life(tmp_path / "sync", sync, World(seed=seed, durations=durations(seed)), habits).live()
+    assert one.state == two.state == "done"
+    assert [x.replace("bound 0", "sync") for x in one.dump(tables=["runs"])] == two.dump(tables=["runs"])
+    expected = straight_line(sync, TINY_TASK, habits)
+    assert two.rows(ROLLOUTS) == expected.rollouts
+    assert two.rows(GROUPS) == expected.groups
+    assert len(expected.rollouts) == 60
+    assert len(expected.groups) == 7
+
+
+def test_in_sync_nothing_depends_on_how_long_anything_takes(tmp_path: Path) -> None:
+    config = settings(seed=4, staleness__mode="sync", stop__candidates=48)
+    dumps = [
+        Life(tmp_path, config, World(seed=4, durations=durations(seed))).live().dump(times=False) for seed in (1, 2)
+    ]
+    assert dumps[0] == dumps[1]
+
+
+def test_the_simulated_weights_make_the_candidates(tmp_path: Path) -> None:
+    """So that the equalities here would notice a group trained in another order, or other weights served."""
+    found: list[list[tuple[Any, ...]]] = []
+    for objective in ("grpo", "maxk"):
+        config = settings(seed=4, learner__objective=objective, stop__candidates=40)
+        run = Life(tmp_path, config, World(seed=4, durations=durations(1))).live()
+        found.append(run.rows("select candidate, program_hash from candidates order by candidate"))
+    assert found[0][:9] == found[1][:9]
+    assert found[0][24:] != found[1][24:]
+
+
+@pytest.mark.parametrize("policy", ["pace", "soft", "drop"])
+def test_the_same_seed_gives_equal_populations_byte_for_byte(tmp_path: Path, policy: str) -> None:
+    config = settings(seed=7, search__threads=12, staleness__policy=policy, stop__candidates=120)
+
+    def populate() -> Life:
+        draws = World(seed=7, durations=durations(7), fails=lambda stage, call: stage == "publish" and call % 3 == 0)
+        return Life(tmp_path, config, draws, Habits(discard_every=5, lost=frozenset({20, 41}))).live()
+
+    first, second = populate(), populate()
+    assert first.state == "done"
+    assert first.dump() == second.dump()
+    other = Life(tmp_path, config.model_copy(update={"seed": 8}), World(seed=8, durations=durations(8))).live()
+    assert first.dump(times=False) != other.dump(times=False)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_run_interrupted_after_any_commit_and_resumed_equals_the_uninterrupted_one(tmp_path: Path, mode: str) -> None:
+    """Evaluations and steps that were begun go on while nobody waits for them, as those of other machines do; in sync,
+    where nothing depends on time, they are begun again. Why an answer could not be parsed is told by the process that
+    read it and by no other."""
+    shape: dict[str, Any] = {"staleness__mode": "sync"} if mode == "sync" else {"search__threads": 12}
+    config = settings(seed=3, stop__candidates=24, **shape)
+    habits = Habits(discard_every=4, lost=frozenset({11, 17}))
+
+    def life() -> Life:
+        world = World(seed=3, durations=durations(3, 3.0 if mode == "sync" else 0.0), reattaches=mode == "async")
+        return Life(tmp_path, config, world, habits)
+
+    def dump(run: Life) -> list[str]:
+        return run.dump(times=mode == "async", tables=["run_states", "faults"], columns=["detail"])
+
+    whole = life().live()
+    expected = dump(whole)
+    for last in range(4, whole.commits, 7):
+        broken = life().live(last)
+        assert broken.state == "interrupted"
+        assert broken.live().state == "done"
+        assert dump(broken) == expected, f"after commit {last}"
+
+
+@pytest.mark.parametrize("every", [1, 4, 19])
+def test_a_run_interrupted_again_and_again_keeps_the_bound_and_every_lease(tmp_path: Path, every: int) -> None:
+    """Here what was in flight is lost each time, as that of a dead machine is."""
+    config = settings(seed=5, search__threads=12, stop__candidates=40)
+    run = Life(tmp_path, config, World(seed=5, durations=durations(5)), Habits(discard_every=4, lost=frozenset({9})))
+    for _ in range(400):
+        run.live(every + 1)
+        if run.population.load().finished:
+            break
+    record = run.population.load()
+    assert record.finished
+    assert record.candidates == 40
+    assert record.admitted == sum(record.closings.values()) + len(record.leases)
+    assert record.closings["expired"] == 0
+    assert run.rows("select max(staleness) from leases where state = 'trained'")[0][0] <= 2
+    trained = run.rows("select lease from leases where state = 'trained'")
+    assert len(trained) == len(set(trained)) == record.closings["trained"] > 0

@@ -1,0 +1,175 @@
+"""Virtual time, predictions, the roofline, and the ledger of a run."""
+
+import asyncio
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+from typer.testing import CliRunner
+
+from pace_async.cli.main import app
+from pace_async.observe.ledger import Ledger, ledger_of_rows
+from pace_async.observe.roofline import Load, advice, expected_maximum, roofline
+from pace_async.population.reader import open_readonly
+from pace_async.population.store import Store
+from pace_async.runtime.supervisor import drive
+from pace_async.simulate.codecs import Handles
+from pace_async.simulate.durations import Durations
+from pace_async.simulate.predict import Scenario, measure
+from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program
+from pace_async.simulate.stages import World
+from pace_async.simulate.synchronous import synchronous_seconds
+from pace_async.simulate.virtual import Deadlock, Outside, VirtualClock, VirtualLoop, run_virtually
+from pace_async.staleness.policies import Policy
+from tests.simulated import settings
+
+POLICIES: tuple[Policy, ...] = ("pace", "soft", "drop")
+HOUR = Durations(
+    seed=0, evaluation_mean=600, evaluation_cv=0.6, evaluation_cap=1200, generation=30, learning=20, pause=2
+)
+
+
+def test_virtual_time_passes_only_when_nothing_can_run() -> None:
+    seen: list[tuple[str, float]] = []
+
+    async def nap(name: str, seconds: float) -> None:
+        await anyio.sleep(seconds)
+        seen.append((name, anyio.current_time()))
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            for name, seconds in (("slow", 1e6), ("quick", 0.25), ("middle", 3600.0)):
+                group.start_soon(nap, name, seconds)
+
+    run_virtually(main, start=10.0)
+    assert seen == [("quick", 10.25), ("middle", 3610.0), ("slow", 1000010.0)]
+
+
+def test_a_loop_in_which_nothing_can_ever_happen_says_so() -> None:
+    async def main() -> None:
+        await anyio.Event().wait()
+
+    with pytest.raises(Deadlock, match="nothing can wake one"):
+        run_virtually(main)
+
+
+def test_time_stands_still_while_a_thread_outside_works() -> None:
+    async def main() -> float:
+        virtual = asyncio.get_running_loop()
+        assert isinstance(virtual, VirtualLoop)
+        async with anyio.create_task_group() as group:
+            group.start_soon(anyio.sleep, 5.0)
+            with virtual.outside():
+                await anyio.to_thread.run_sync(lambda: sum(range(200_000)))
+            return anyio.current_time()
+
+    assert run_virtually(main) == 0.0
+
+
+def test_the_synchronous_formula_is_what_the_runtime_takes() -> None:
+    scenario = Scenario(threads=8, group_size=8, bound=2, durations=HOUR, candidates=44).synchronous()
+    measured = measure(scenario)
+    assert math.isclose(measured.seconds, synchronous_seconds(HOUR, candidates=44, group_size=8), rel_tol=1e-9)
+    assert set(measured.staleness) == {0}
+
+
+def test_each_policy_keeps_its_promise_and_drop_is_biased_towards_quick_evaluations() -> None:
+    shape = Scenario(threads=24, group_size=8, bound=1, durations=HOUR, candidates=240)
+    pace, soft, drop = (measure(replace(shape, policy=policy)) for policy in POLICIES)
+    assert max(pace.staleness) <= 1
+    assert pace.expired == soft.expired == 0
+    assert pace.trained_evaluation == pytest.approx(pace.evaluation, rel=0.03)
+    assert max(soft.staleness) > 1
+    assert max(drop.staleness) <= 1
+    assert drop.expired > 0
+    assert drop.trained_evaluation < 0.97 * drop.evaluation
+
+
+def test_simulate_prints_what_programs_rely_on_and_the_same_twice() -> None:
+    arguments = "simulate --threads 12 --group-size 8 --max-staleness 2 --eval-mean 600 --eval-cv 0.6 --candidates 80"
+    first, second = (CliRunner().invoke(app, [*arguments.split(), "--json"]) for _ in range(2))
+    assert first.exit_code == 0
+    assert first.output == second.output
+    found = json.loads(first.output)
+    promised = ["speedup", "slot_utilisation", "max_staleness", "expired", "candidates_per_hour", "roofline", "binding"]
+    assert set(promised) <= set(found)
+    assert found["binding"] in found["terms"]
+    assert found["max_staleness"] <= 2
+    assert found["expired"] == 0
+    assert 1.5 < found["speedup"] < 3.2
+    assert found["candidates_per_hour"] < found["roofline"]
+
+
+def test_expected_maximum_of_draws_from_a_sample() -> None:
+    assert expected_maximum([3.0], 8) == 3.0
+    assert expected_maximum([0.0, 1.0], 2) == pytest.approx(0.75)
+    assert expected_maximum([1.0, 2.0, 3.0], 1) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("load", "binding", "says"),
+    [
+        (Load(4, 8, 2, [10.0], 9.0), "threads", "More threads would help, up to"),
+        (Load(64, 8, 2, [10.0], 9.0), "staleness", "A larger --max-staleness than 2 would help"),
+        (Load(64, 8, 9, [10.0], 9.0, slots=2), "evaluation slots", "More evaluation slots would help"),
+        (Load(256, 8, 99, [10.0], 9.0, learning=100.0), "learner", "The learner is the limit"),
+    ],
+)
+def test_the_smallest_limit_binds_and_the_advice_follows_it(load: Load, binding: str, says: str) -> None:
+    found = roofline(load)
+    assert found is not None
+    assert found.binding == binding
+    assert found.limit == min(found.terms.values())
+    assert advice(found, load.bound).startswith(says)
+
+
+def test_without_a_rollout_there_is_no_limit() -> None:
+    assert roofline(Load(8, 8, 2, [], 0.0)) is None
+    assert Ledger().utilisation(8, 100.0, 100.0) is None
+
+
+def test_a_run_over_a_database_file_keeps_a_ledger_in_events_and_rows(tmp_path: Path) -> None:
+    """The file database works in threads; virtual time waits for them."""
+    config = settings(search__threads=12, evaluation__slots=12, stop__candidates=32)
+    header = header_of(config, TINY_TASK)
+
+    async def main() -> Ledger:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        with loop.outside():
+            opened = Store.open(tmp_path / "population.db")
+            store = await opened.__aenter__()
+            await store.create_run(header)
+            await store.commit(seed_program(TINY_TASK))
+            record = await store.load()
+        world = World(durations=HOUR)
+        world.serve(0, None)
+        core = core_of(
+            config,
+            TINY_TASK,
+            record,
+            Outside(store, loop),
+            VirtualClock(),
+            world,
+            tmp_path,
+            habits=FAULTLESS,
+            codec=Handles(),
+        )
+        assert await drive(core) == "done"
+        with loop.outside():
+            await opened.__aexit__(None, None, None)
+        return core.bus.view.ledger
+
+    ledger = run_virtually(main)
+    limits = ledger.limits(header)
+    assert limits is not None
+    with open_readonly(tmp_path / "population.db") as reader:
+        rows = ledger_of_rows(reader.query, header)
+    assert rows["binding"] == limits.binding
+    assert rows["roofline"] == pytest.approx(3600.0 * limits.limit)
+    assert 0.5 < rows["slot_utilisation"] <= 1.0
+    assert rows["candidates_per_hour"] <= rows["roofline"]
+    assert rows["advice"]
