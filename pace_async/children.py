@@ -16,7 +16,18 @@ from pathlib import Path
 import anyio
 from anyio.abc import Process
 
-KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "HF_HOME", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
+KEPT = (
+    "PATH",
+    "PYTHONPATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "HF_HOME",
+    "CUDA_VISIBLE_DEVICES",
+    "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV",
+)
 
 
 def clean_environment(**extra: str) -> dict[str, str]:

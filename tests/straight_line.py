@@ -146,7 +146,7 @@ def _train(
     version: int,
     result: Result,
 ) -> int:
-    alpha = alpha_at(number - 1, HORIZON)
+    alpha = alpha_at("linear", number - 1, HORIZON)
     rewards = [earned for _, _, earned in group]
     found = advantages(config.learner.objective, rewards, k=config.learner.k, alpha=alpha)
     digest, state = "", "skipped"

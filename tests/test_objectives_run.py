@@ -7,8 +7,9 @@ import pytest
 
 from pace_async.objectives import NO_SPREADS, alpha_at
 from pace_async.runtime.supervisor import drive
+from pace_async.simulate.runs import HORIZON
 from pace_async.simulate.stages import World
-from tests.simulated import HORIZON, settings, simulated
+from tests.simulated import settings, simulated
 
 pytestmark = pytest.mark.anyio
 
