@@ -12,7 +12,7 @@ from pace_async.advise.advisor import Advice, Sampling, advise
 from pace_async.config import Config
 from pace_async.evaluate.base import Evaluation
 from pace_async.implement.base import Experiment
-from pace_async.objectives import Collapsed, advantages, alpha_at
+from pace_async.objectives import NO_SPREADS, Collapsed, advantages, alpha_at
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from pace_async.replay.groupfile import group_digest
 from pace_async.reward import reward
@@ -146,7 +146,7 @@ def _train(
     version: int,
     result: Result,
 ) -> int:
-    alpha = alpha_at("linear", number - 1, HORIZON)
+    alpha = alpha_at("linear", number - 1, HORIZON, spreads=NO_SPREADS)
     rewards = [earned for _, _, earned in group]
     found = advantages(config.learner.objective, rewards, k=config.learner.k, alpha=alpha)
     digest, state = "", "skipped"
