@@ -7,7 +7,9 @@ from typing import Any
 import anyio
 import pytest
 
-from pace_async.errors import GaveUp
+from pace_async.errors import GaveUp, UsageError
+from pace_async.events import SettingChanged
+from pace_async.runtime.launch import resumed_config
 from pace_async.runtime.supervisor import drive
 from pace_async.simulate.stages import World
 from tests.simulated import Simulated, settings, simulated
@@ -158,3 +160,30 @@ async def test_a_learner_that_stays_down_ends_the_run_and_says_so(tmp_path: Path
             await drive(run.core)
         rows = await run.store.query("select state from run_states order by number desc limit 1")
         assert rows[0]["state"] == "gave_up"
+
+
+async def test_a_resume_may_raise_the_bound_and_nothing_else_of_it(tmp_path: Path) -> None:
+    async with simulated(tmp_path, settings(stop__candidates=16), World()) as run:
+        with anyio.fail_after(60):
+            await drive(run.core)
+        before = await run.store.load()
+        raised = resumed_config(before, {"staleness.max_staleness": 4})
+        assert raised.bound == 4
+        await run.store.commit(SettingChanged("staleness.max_staleness", "2", "4", 1.0))
+        after = await run.store.load()
+        assert after.header.max_staleness == 4
+        assert resumed_config(after, {}).bound == 4
+        with pytest.raises(UsageError, match="may not be lowered to 2"):
+            resumed_config(after, {"staleness.max_staleness": 2})
+        with pytest.raises(UsageError, match="sync or async"):
+            resumed_config(after, {"staleness.mode": "sync", "staleness.max_staleness": 4})
+    longer = settings(stop__candidates=160, staleness__max_staleness=4, search__threads=40)
+    async with simulated(tmp_path, longer, World()) as run:
+        with anyio.fail_after(60):
+            assert await drive(run.core) == "done"
+        deadlines = await run.store.query(
+            "select deadline - admitted_version b, count(*) n from leases group by 1 order by 1"
+        )
+        assert [row["b"] for row in deadlines] == [2, 4]
+        stale = await run.store.query("select max(staleness) s from leases")
+        assert 2 < stale[0]["s"] <= 4

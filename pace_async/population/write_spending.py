@@ -10,6 +10,7 @@ from pace_async.population.models import (
     ImplementerCallRow,
     ImplementerCheckRow,
     ReservationRow,
+    Run,
     SettingChangeRow,
 )
 from pace_async.population.scope import Scope
@@ -81,7 +82,10 @@ def implementer_checked(scope: Scope, fact: ImplementerChecked) -> None:
 
 
 def setting_changed(scope: Scope, fact: SettingChanged) -> None:
-    """One more change."""
+    """One more change. A bound that was raised is the run's from here on: later leases have later deadlines."""
     row = SettingChangeRow
     number = scope.count_after(row.number, row.run_id == scope.run_id)
     scope.add(row, {"number": number, "key": fact.key, "before": fact.before, "after": fact.after, "at": fact.at})
+    if fact.key == "staleness.max_staleness":
+        raised = update(Run).where(Run.run_id == scope.run_id).values(max_staleness=int(fact.after))
+        scope.one(raised, lambda: "there is no such run")

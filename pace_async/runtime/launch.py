@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import anyio
 
@@ -95,13 +96,16 @@ async def _go_on(places: Places, changes: Mapping[str, object], display: Display
 def resumed_config(record: RunRecord, changes: Mapping[str, object]) -> Config:
     """The run's configuration with the changes that a resume allows. Raises UsageError if the bound would fall."""
     config = resolve(None, {**_flatten(dict(record.header.config)), **record.changes, **changes}, environment={})
+    before = record.header.config.get("staleness")
+    if isinstance(before, Mapping) and cast("Mapping[str, object]", before).get("mode") != config.staleness.mode:
+        raise UsageError("A run goes on as it began, sync or async: leave staleness.mode out, or start a new run.")
     if config.bound < record.header.max_staleness:
         raise UsageError(
             f"--max-staleness was {record.header.max_staleness} and may not be lowered to {config.bound} on resume: "
             "open rollouts were admitted under the older bound."
         )
-    if config.bound > record.header.max_staleness:
-        raise UsageError("--max-staleness cannot be changed on resume yet; leave it out.")
+    if config.staleness.mode == "sync" and "staleness.max_staleness" in changes:
+        raise UsageError("A synchronous run has no bound to raise: leave --max-staleness out.")
     return config
 
 

@@ -212,7 +212,7 @@ def example(state: State, rng: random.Random) -> Example:
     if draw < 0.3:
         return propose_example(state, rng)
     if draw < 0.65:
-        return assess_example(state, random_proposals(state, rng, 0.25))
+        return assess_example(state, random_proposals(state, rng, 0.08))
     return select_example(state, random_proposals(state, rng, 0.15))
 
 

@@ -28,7 +28,7 @@ from tiny_advisor.worlds import World
 
 PROBED = 2
 """The probe reads what this many layers have made."""
-PROBE_WEIGHT = 0.2
+PROBE_WEIGHT = 0.5
 _CLASSES = {told: k for k, told in enumerate((corpus.SAME, corpus.OTHER, *range(corpus.IDEAS_KEPT + 1)))}
 
 
