@@ -4,11 +4,13 @@ The learner of the simulated stages measures nothing, so plausible measures are 
 for it, hostile text is put where a model or a program could have put it.
 """
 
+import atexit
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import anyio
@@ -44,10 +46,12 @@ _made: list[Path] = []
 
 
 def make_run(folder: Path) -> Path:
-    """A run of circle_packing that ended as it should, in `folder`; searched once in a process, then copied."""
+    """A run of circle_packing that ended as it should, in `folder`; searched once in a process, then copied. The first
+    one is kept apart, because a test's own folder goes when the test has passed."""
     if not _made:
-        _made.append(_search(folder, 40))
-        return folder
+        kept = Path(tempfile.mkdtemp(prefix="pace-tests-"))
+        atexit.register(shutil.rmtree, kept, ignore_errors=True)
+        _made.append(_search(kept / "run", 40))
     return Path(shutil.copytree(_made[0], folder))
 
 

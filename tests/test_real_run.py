@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 PACE = str(Path(sys.executable).with_name("pace"))
-CANDIDATES = 32
+CANDIDATES = 72
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -159,13 +159,11 @@ async def test_a_family_shares_one_memory_limit(tier: Tier) -> None:
     program = """
     import os, time
     def f(x):
-        children = []
         for _ in range(8):
-            if (child := os.fork()) == 0:
+            if os.fork() == 0:
                 held = bytearray(100 << 20)
                 time.sleep(60)
-            children.append(child)
-        if any(os.waitpid(child, 0)[1] for child in children[:1]) or os.wait()[1]:
+        if os.wait()[1]:  # whichever was killed first
             raise RuntimeError("a child was killed")
         return "all fitted"
     """
