@@ -208,3 +208,14 @@ async def test_the_store_is_the_one_that_counts(tmp_path: Path) -> None:
         spent = run.core.state.spend_usd
     async with Store.open(tmp_path / "population.db", create=False) as store:
         assert (await store.load()).spend_usd == pytest.approx(spent, abs=1e-9)
+
+
+async def test_a_lease_left_for_a_resume_still_takes_its_place_in_the_gate(tmp_path: Path) -> None:
+    config = settings(search__threads=4, learner__group_size=4, learner__k=2, staleness__max_staleness=0)
+    async with simulated(tmp_path, config, World()) as run:
+        state = run.core.state
+        leases = [state.open_lease(island) for island in (1, 2, 3, 4)]
+        assert not state.may_admit()
+        state.park(leases[0].lease)
+        assert state.open == 4
+        assert not state.may_admit()

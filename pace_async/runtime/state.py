@@ -90,7 +90,7 @@ class RunState:
         """Whether the gate lets one more lease open."""
         return admits(
             self.policy,
-            running=len(self.running),
+            running=len(self.running) + len(self.parked),
             held=len(self.complete) + len(self.training),
             learner=self.learner,
             served=self.served,
