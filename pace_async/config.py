@@ -39,6 +39,12 @@ class Search(_Room):
     members_kept: int = Field(default=100, ge=1, description="Programs an island keeps as possible parents.")
     tournament_size: int = Field(default=2, ge=1, description="Programs drawn for a parent tournament.")
     tournament_pool: int = Field(default=4, ge=1, description="The tournament draws among this many of the best.")
+    migration: float = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="Probability that the parent is the best program of another island, if it is better than the own.",
+    )
 
 
 class Staleness(_Room):

@@ -67,13 +67,15 @@ class IdeaNote:
 
 @dataclass(frozen=True, slots=True)
 class LeaseOpened:
-    """Permission to make one rollout: it may be trained by update `deadline` at the latest."""
+    """Permission to make one rollout: it may be trained by update `deadline` at the latest. `migrant` is the candidate
+    of another island that is to be its parent; None: the island chooses among its own."""
 
     lease: int
     island: int
     deadline: int
     version: int
     at: float
+    migrant: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

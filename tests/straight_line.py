@@ -18,7 +18,7 @@ from pace_async.replay.groupfile import group_digest
 from pace_async.reward import reward
 from pace_async.search.draws import derive, generator
 from pace_async.search.islands import after_advice, after_evaluation, context_of, first_island
-from pace_async.search.parents import choose_parent
+from pace_async.search.parents import choose_migrant, choose_parent, fitter
 from pace_async.search.state import Island, Member, Trial
 from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.runs import HORIZON, Habits
@@ -53,17 +53,26 @@ def straight_line(config: Config, task: Task, habits: Habits) -> Result:
         n: first_island(n, Member(0, task.program, task.spec.bounds.lower)) for n in range(1, config.search.threads + 1)
     }
     result, order = Result(), list(islands)
+    elites: dict[int, Member] = {}
     lease = evaluated = version = groups = 0
     limit = config.stop.candidates or 0
     while evaluated < limit:
-        turns, group = order[: limit - evaluated], list[tuple[int, Advice, float]]()
+        turns, group, found = order[: limit - evaluated], list[tuple[int, Advice, float]](), dict[int, list[Member]]()
         while turns:
             island, lease = turns.pop(0), lease + 1
-            done = _rollout(config, task, habits, world, islands, island, lease, version, result)
+            guest = choose_migrant(
+                elites,
+                islands[island],
+                task.spec.direction,
+                generator(config.seed, lease, "migrant"),
+                probability=config.search.migration,
+            )
+            done = _rollout(config, task, habits, world, islands, island, guest, lease, version, result)
             if done is None:
                 turns.append(island)
             else:
                 group.append((lease, *done))
+                found[island] = [member for member in islands[island].members if member.candidate == lease]
             order.remove(island)
             order.append(island)
         evaluated += len(group)
@@ -71,6 +80,9 @@ def straight_line(config: Config, task: Task, habits: Habits) -> Result:
             break
         groups += 1
         version = _train(config, habits, world, sorted(group, key=lambda rollout: rollout[0]), groups, version, result)
+        for island, members in found.items():
+            for member in members:
+                elites[island] = fitter(task.spec.direction, elites.get(island), member)
     return result
 
 
@@ -81,13 +93,14 @@ def _rollout(
     world: World,
     islands: dict[int, Island],
     island: int,
+    guest: Member | None,
     lease: int,
     version: int,
     result: Result,
 ) -> tuple[Advice, float] | None:
     spec, search = task.spec, config.search
     draw = generator(config.seed, lease, "parent")
-    parent = choose_parent(
+    parent = guest or choose_parent(
         islands[island].members, spec.direction, draw, size=search.tournament_size, pool=search.tournament_pool
     )
     advice = now(

@@ -115,8 +115,8 @@ def test_sync_is_bound_0_with_as_many_threads_as_a_group_is_a_straight_line_loop
     tmp_path: Path, trouble: str, seed: int
 ) -> None:
     habits = TROUBLES[trouble]
-    bound_0 = settings(seed=seed, staleness__max_staleness=0, stop__candidates=60)
-    sync = settings(seed=seed, staleness__mode="sync", stop__candidates=60)
+    bound_0 = settings(search__migration=0.5, seed=seed, staleness__max_staleness=0, stop__candidates=60)
+    sync = settings(search__migration=0.5, seed=seed, staleness__mode="sync", stop__candidates=60)
     one = Life(tmp_path / "bound 0", bound_0, World(seed=seed, durations=durations(seed)), habits).live()
     two = Life(tmp_path / "sync", sync, World(seed=seed, durations=durations(seed)), habits).live()
     assert one.state == two.state == "done"
@@ -124,12 +124,13 @@ def test_sync_is_bound_0_with_as_many_threads_as_a_group_is_a_straight_line_loop
     expected = straight_line(sync, TINY_TASK, habits)
     assert two.rows(ROLLOUTS) == expected.rollouts
     assert two.rows(GROUPS) == expected.groups
+    assert two.rows("select count(*) from leases where migrant is not null")[0][0] > 3
     assert len(expected.rollouts) == 60
     assert len(expected.groups) == 7
 
 
 def test_in_sync_nothing_depends_on_how_long_anything_takes(tmp_path: Path) -> None:
-    config = settings(seed=4, staleness__mode="sync", stop__candidates=48)
+    config = settings(search__migration=0.5, seed=4, staleness__mode="sync", stop__candidates=48)
     dumps = [
         Life(tmp_path, config, World(seed=4, durations=durations(seed))).live().dump(times=False) for seed in (1, 2)
     ]
@@ -140,7 +141,7 @@ def test_the_simulated_weights_make_the_candidates(tmp_path: Path) -> None:
     """So that the equalities here would notice a group trained in another order, or other weights served."""
     found: list[list[tuple[Any, ...]]] = []
     for objective in ("grpo", "maxk"):
-        config = settings(seed=4, learner__objective=objective, stop__candidates=40)
+        config = settings(search__migration=0.5, seed=4, learner__objective=objective, stop__candidates=40)
         run = Life(tmp_path, config, World(seed=4, durations=durations(1))).live()
         found.append(run.rows("select candidate, program_hash from candidates order by candidate"))
     assert found[0][:9] == found[1][:9]
@@ -149,7 +150,7 @@ def test_the_simulated_weights_make_the_candidates(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("policy", ["pace", "soft", "drop"])
 def test_the_same_seed_gives_equal_populations_byte_for_byte(tmp_path: Path, policy: str) -> None:
-    config = settings(seed=7, search__threads=12, staleness__policy=policy, stop__candidates=120)
+    config = settings(search__migration=0.5, seed=7, search__threads=12, staleness__policy=policy, stop__candidates=120)
 
     def populate() -> Life:
         draws = World(seed=7, durations=durations(7), fails=lambda stage, call: stage == "publish" and call % 3 == 0)
@@ -168,7 +169,7 @@ def test_a_run_interrupted_after_any_commit_and_resumed_equals_the_uninterrupted
     where nothing depends on time, they are begun again. Why an answer could not be parsed is told by the process that
     read it and by no other."""
     shape: dict[str, Any] = {"staleness__mode": "sync"} if mode == "sync" else {"search__threads": 12}
-    config = settings(seed=3, stop__candidates=24, **shape)
+    config = settings(search__migration=0.5, seed=3, stop__candidates=24, **shape)
     habits = Habits(discard_every=4, lost=frozenset({11, 17}))
 
     def life() -> Life:
@@ -190,7 +191,7 @@ def test_a_run_interrupted_after_any_commit_and_resumed_equals_the_uninterrupted
 @pytest.mark.parametrize("every", [1, 4, 19])
 def test_a_run_interrupted_again_and_again_keeps_the_bound_and_every_lease(tmp_path: Path, every: int) -> None:
     """Here what was in flight is lost each time, as that of a dead machine is."""
-    config = settings(seed=5, search__threads=12, stop__candidates=40)
+    config = settings(search__migration=0.5, seed=5, search__threads=12, stop__candidates=40)
     run = Life(tmp_path, config, World(seed=5, durations=durations(5)), Habits(discard_every=4, lost=frozenset({9})))
     for _ in range(400):
         run.live(every + 1)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from pace_async.search.draws import derive
 from pace_async.search.ideas import admit, record_trial
 from pace_async.search.islands import after_evaluation, context_of, first_island
-from pace_async.search.parents import choose_parent, keep_best
-from pace_async.search.state import Idea, Member, Trial
+from pace_async.search.parents import choose_migrant, choose_parent, keep_best
+from pace_async.search.state import Idea, Island, Member, Trial
+from pace_async.task import better
 
 scores = st.lists(st.floats(-5, 5), min_size=1, max_size=12)
 
@@ -24,6 +25,37 @@ def test_a_parent_is_among_the_best_in_either_direction(values: list[float], see
     parent = choose_parent(members(values), direction, Random(seed), size=2, pool=4)
     best = sorted(values, reverse=direction == "maximize")[:4]
     assert parent.score in best
+
+
+@given(
+    own=scores,
+    others=st.dictionaries(st.integers(1, 6), st.floats(-5, 5)),
+    seed=st.integers(),
+    direction=st.sampled_from(["maximize", "minimize"]),
+)
+def test_a_migrant_is_the_best_of_another_island_and_better_than_the_own(
+    own: list[float], others: dict[int, float], seed: int, direction: str
+) -> None:
+    island = Island(number=3, members=tuple(members(own)))
+    elites = {number: Member(100 + number, f"e{number}", score) for number, score in others.items()}
+    migrant = choose_migrant(elites, island, direction, Random(seed), probability=1.0)
+    best = keep_best(island.members, direction, 1)[0]
+    if migrant is None:
+        rivals = [member for number, member in elites.items() if number != 3]
+        assert not all(better(direction, member.score, best.score) for member in rivals) or not rivals
+    else:
+        assert migrant.candidate != 103
+        assert migrant in elites.values()
+        assert better(direction, migrant.score, best.score)
+        assert context_of(island, migrant, direction).best == migrant
+    assert choose_migrant(elites, island, direction, Random(seed), probability=0.0) is None
+
+
+def test_migrants_come_as_often_as_asked_for() -> None:
+    island = Island(number=1, members=tuple(members([0.0])))
+    elites = {2: Member(7, "better", 1.0)}
+    came = [choose_migrant(elites, island, "maximize", Random(seed), probability=0.1) for seed in range(2000)]
+    assert 140 < sum(guest is not None for guest in came) < 260
 
 
 @given(values=scores, kept=st.integers(1, 5))

@@ -91,6 +91,7 @@ def load_record(connection: Connection, name: str | None) -> RunRecord:
         islands=islands_of(connection, run_id, header, seed_program),
         seed_program=seed_program,
         best=_member(connection, run_id, CandidateRow.merit.is_not(None)),
+        elites=_elites(connection, run_id),
         version=newest.version,
         weights=newest.weights,
         published=connection.execute(published).scalar_one(),
@@ -133,6 +134,21 @@ def _last_leases(connection: Connection, run_id: int) -> dict[int, LastLease]:
     return {row.island: LastLease(row.lease, row.state) for row in rows}
 
 
+def _elites(connection: Connection, run_id: int) -> dict[int, Member]:
+    closed = (LeaseRow.run_id == CandidateRow.run_id) & (LeaseRow.lease == CandidateRow.lease)
+    rows = connection.execute(
+        select(CandidateRow.island, CandidateRow.candidate, CandidateRow.program, CandidateRow.score)
+        .join(LeaseRow, closed)
+        .where(
+            CandidateRow.run_id == run_id,
+            CandidateRow.merit.is_not(None),
+            LeaseRow.state.in_(("trained", "skipped")),
+        )
+        .order_by(CandidateRow.merit, CandidateRow.candidate.desc())
+    )
+    return {row.island: Member(row.candidate, row.program, row.score) for row in rows}
+
+
 def _member(connection: Connection, run_id: int, which: ColumnElement[bool]) -> Member | None:
     row = connection.execute(
         select(CandidateRow.candidate, CandidateRow.program, CandidateRow.score)
@@ -160,6 +176,7 @@ def _open_leases(connection: Connection, run_id: int) -> tuple[OpenLease, ...]:
             oldest_version=row.oldest_version,
             opened_at=row.opened_at,
             group=row.group_number,
+            migrant=_member(connection, run_id, CandidateRow.candidate == row.migrant) if row.migrant else None,
             advice=advice.get(row.lease),
             evaluated=evaluations.get(row.lease),
         )

@@ -129,7 +129,8 @@ class IslandRow(Base):
 class LeaseRow(Base):
     """A rollout from admission to closing. `oldest_version` is the oldest weight version among its tokens, `staleness`
     the group's update minus it, `trained_by` that update if it trained. `group_reward` is the reward that entered the
-    group's advantages: another than the candidate's where rewards are shuffled for control."""
+    group's advantages: another than the candidate's where rewards are shuffled for control; `migrant` the candidate of
+    another island that was to be its parent."""
 
     __tablename__ = "leases"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -148,6 +149,7 @@ class LeaseRow(Base):
     reason: Mapped[str | None]
     opened_at: Mapped[float]
     closed_at: Mapped[float | None]
+    migrant: Mapped[int | None]
     __table_args__ = (
         _refers(("island",), "islands", ("island",)),
         _refers(("group_number",), "groups", ("group_number",)),

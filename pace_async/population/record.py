@@ -14,8 +14,9 @@ from pace_async.search.state import Island, Member
 
 @dataclass(frozen=True, slots=True)
 class OpenLease:
-    """A lease that has not closed. `advice` is there from stage advised on, `evaluated` from stage complete on; a
-    shipped one is also in its group. `oldest_version` is None while admitted."""
+    """A lease that has not closed. `migrant` is the parent from another island, if any; `advice` is there from stage
+    advised on, `evaluated` from stage complete on; a shipped one is also in its group. `oldest_version` is None while
+    admitted."""
 
     lease: int
     island: int
@@ -25,6 +26,7 @@ class OpenLease:
     oldest_version: int | None
     opened_at: float
     group: int | None
+    migrant: Member | None
     advice: Advised | None
     evaluated: Evaluated | None
 
@@ -43,9 +45,10 @@ class RunRecord:
     learner's, `weights` its directory (None for version 0: the advisor as given), `published` the last version
     published; `shipped` are groups given to the learner whose end is not known; `groups` counts ended ones, skipped
     ones too; `candidates` the rollouts evaluated, the task's own program not counted; `best` the best program so far,
-    that one included. `closings` has every way to close; `last_leases` goes by island; `reserved` are the calls whose
-    end is not known, `reservations` the number of calls ever reserved, `changes` the settings that resumes changed, at
-    their latest; `spreads` those of the groups shipped so far."""
+    that one included; `elites` the best program of each island among the rollouts that are trained or skipped, islands
+    without one left out. `closings` has every way to close; `last_leases` goes by island; `reserved` are the calls
+    whose end is not known, `reservations` the number of calls ever reserved, `changes` the settings that resumes
+    changed, at their latest; `spreads` those of the groups shipped so far."""
 
     run_id: int
     header: RunHeader
@@ -55,6 +58,7 @@ class RunRecord:
     islands: Mapping[int, Island]
     seed_program: Member | None
     best: Member | None
+    elites: Mapping[int, Member]
     version: int
     weights: str | None
     published: int

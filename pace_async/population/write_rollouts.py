@@ -43,6 +43,7 @@ def lease_opened(scope: Scope, fact: LeaseOpened) -> None:
             "admitted_version": fact.version,
             "deadline": fact.deadline,
             "opened_at": fact.at,
+            "migrant": fact.migrant,
         },
     )
 

@@ -25,6 +25,8 @@ from pace_async.publish.base import Publisher
 from pace_async.runtime.clock import Clock
 from pace_async.runtime.state import RunState, Turn, Work
 from pace_async.runtime.stopping import Progress, Reason, reason_to_stop
+from pace_async.search.draws import generator
+from pace_async.search.parents import choose_migrant
 from pace_async.task import Task
 
 
@@ -119,8 +121,17 @@ class Core:
         finally:
             self._queue.remove(turn)
             self.changed()
-        await self.record(LeaseOpened(lease.lease, island, lease.deadline, served, self.stages.clock.now()))
-        return Work(lease, island)
+        migrant = choose_migrant(
+            self.state.elites,
+            self.state.islands[island],
+            self.task.spec.direction,
+            generator(self.config.seed, lease.lease, "migrant"),
+            probability=self.config.search.migration,
+        )
+        now = self.stages.clock.now()
+        arrived = migrant.candidate if migrant is not None else None
+        await self.record(LeaseOpened(lease.lease, island, lease.deadline, served, now, arrived))
+        return Work(lease, island, migrant)
 
     def _room(self) -> bool:
         limit = self.config.stop.candidates

@@ -120,6 +120,7 @@ async def _consume(core: Core, learner: Learner, group: tuple[Rollout, ...]) -> 
         at=now,
     )
     if collapsed:
+        state.reveal(*group)
         await core.record(shipped, _skipped(core, number, update, leases, f"{result.branch} branch collapsed"))
         state.end_group(update, None)
         return False
@@ -143,12 +144,14 @@ async def finish_group(
             await _wait_or_give_up(core, since, attempt, "The learner could not train", fault)
     if step.version == update:
         discarded = _skipped(core, number, update, leases, step.reason or "step discarded")
+        core.state.reveal(*core.state.training)
         await core.record(replace(discarded, metrics=step.metrics))
         core.state.end_group(update, None)
         _forget(step)
         return False
     if step.version != update + 1 or step.weights is None:
         raise PaceBug(f"update {update} came back as version {step.version} with weights {step.weights}")
+    core.state.reveal(*core.state.training)
     await core.record(
         GroupEnded(
             number=number,

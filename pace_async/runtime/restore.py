@@ -10,7 +10,7 @@ from pace_async.config import Config
 from pace_async.errors import PaceBug
 from pace_async.events import Advised, GroupShipped
 from pace_async.population.record import OpenLease, RunRecord
-from pace_async.runtime.state import Decision, Rollout, RunState, Turn, Work
+from pace_async.runtime.state import Decision, Rollout, RunState, Turn, Work, member_of
 from pace_async.search.islands import first_island
 from pace_async.search.state import Island, Member
 from pace_async.staleness.gate import Lease
@@ -33,7 +33,9 @@ def restore(record: RunRecord, config: Config) -> Restored:
     state = RunState(
         size=config.learner.group_size,
         bound=config.bound,
+        direction=record.header.direction,
         islands=islands,
+        elites=dict(record.elites),
         policy=config.staleness.policy,
         learner=record.version,
         served=record.published,
@@ -54,14 +56,15 @@ def restore(record: RunRecord, config: Config) -> Restored:
     for row in sorted(record.leases, key=_completion):
         lease = Lease(row.deadline, row.lease)
         if row.evaluated is not None and row.advice is not None:
-            rollout = Rollout(lease, row.advice.calls, row.evaluated.reward)
+            rollout = Rollout(lease, row.advice.calls, row.evaluated.reward, row.island, member_of(row.evaluated))
             if row.stage == "shipped":
                 in_training.append(rollout)
             else:
                 state.complete[row.lease] = rollout
         else:
             state.running[row.lease] = lease
-            state.unfinished.append(Work(lease, row.island, _decision(row, islands[row.island], record.seed_program)))
+            decision = _decision(row, islands[row.island], record.seed_program)
+            state.unfinished.append(Work(lease, row.island, row.migrant, decision))
     state.training = tuple(sorted(in_training, key=lambda rollout: rollout.lease.lease))
     return Restored(state, record.shipped[0] if record.shipped else None)
 
@@ -74,10 +77,11 @@ def _decision(row: OpenLease, island: Island, seed_program: Member) -> Decision 
     if row.advice is None:
         return None
     advice: Advised = row.advice
-    known = {member.candidate: member for member in (*island.members, seed_program)}
+    guests = () if row.migrant is None else (row.migrant,)
+    known = {member.candidate: member for member in (*island.members, *guests, seed_program)}
     parent = known.get(advice.parent)
     if parent is None:
-        raise PaceBug(f"candidate {advice.parent}, parent of lease {row.lease}, is no member of island {row.island}")
+        raise PaceBug(f"candidate {advice.parent}, parent of lease {row.lease}, is not known to island {row.island}")
     return Decision(
         parent=parent,
         calls=advice.calls,

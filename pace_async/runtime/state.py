@@ -6,8 +6,9 @@ completion.
 
 from dataclasses import dataclass, field
 
-from pace_async.events import AdvisorCall
+from pace_async.events import AdvisorCall, Evaluated
 from pace_async.objectives import NO_SPREADS, Spreads
+from pace_async.search.parents import fitter
 from pace_async.search.state import Island, Member
 from pace_async.staleness.gate import Lease, deadline_of
 from pace_async.staleness.policies import Choice, Finished, Policy, admits, choose
@@ -25,6 +26,13 @@ class Decision:
     detail: str = ""
 
 
+def member_of(ended: Evaluated) -> Member | None:
+    """The candidate as a possible parent; None where it has no score."""
+    if ended.program is None or ended.score is None:
+        return None
+    return Member(candidate=ended.lease, program=ended.program, score=ended.score)
+
+
 @dataclass(frozen=True, slots=True)
 class Rollout:
     """A complete rollout in the replay buffer."""
@@ -32,6 +40,8 @@ class Rollout:
     lease: Lease
     calls: tuple[AdvisorCall, ...]
     reward: float
+    island: int
+    member: Member | None
 
     @property
     def oldest_version(self) -> int:
@@ -40,10 +50,12 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A lease to work on; with `decision` where an earlier process had got so far."""
+    """A lease to work on; with the parent that came from another island, if any, and with `decision` where an earlier
+    process had got so far."""
 
     lease: Lease
     island: int
+    migrant: Member | None = None
     decision: Decision | None = None
 
 
@@ -59,11 +71,14 @@ class Turn:
 
 @dataclass(slots=True)
 class RunState:
-    """Mutable, touched by the event loop only."""
+    """Mutable, touched by the event loop only. `elites` is what islands see of one another: the best program of each
+    among the rollouts whose lease is closed, so under `--sync` as of the last group."""
 
     size: int
     bound: int
+    direction: str
     islands: dict[int, Island]
+    elites: dict[int, Member] = field(default_factory=dict[int, Member])
     policy: Policy = "pace"
     learner: int = 0
     served: int = 0
@@ -127,6 +142,14 @@ class RunState:
     def release(self, lease: int) -> None:
         """A complete lease that will not be trained leaves."""
         del self.complete[lease]
+
+    def reveal(self, *rollouts: Rollout) -> None:
+        """Let the other islands see what these rollouts found. Called just before their closing is committed, so that
+        whatever is decided with it is committed later than it."""
+        for rollout in rollouts:
+            if rollout.member is not None:
+                known = self.elites.get(rollout.island)
+                self.elites[rollout.island] = fitter(self.direction, known, rollout.member)
 
     def choose(self) -> Choice:
         """What to expire and what to ship next. Nothing ships while a group is in training."""

@@ -12,11 +12,11 @@ from pace_async.events import Advised, Evaluated, LeaseAborted, LeaseReleased, O
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.reward import reward
 from pace_async.runtime.core import Core
-from pace_async.runtime.state import Decision, Rollout, Work
+from pace_async.runtime.state import Decision, Rollout, Work, member_of
 from pace_async.search.draws import generator
 from pace_async.search.islands import after_advice, after_evaluation, context_of
 from pace_async.search.parents import choose_parent
-from pace_async.search.state import Member, SearchContext, Trial
+from pace_async.search.state import SearchContext, Trial
 from pace_async.task import better, program_hash
 
 
@@ -44,7 +44,7 @@ async def _decide(core: Core, work: Work) -> Decision:
     search, spec = core.config.search, core.task.spec
     core.show(StageChanged(work.island, lease, "advise"))
     draw = generator(core.config.seed, lease, "parent")
-    parent = choose_parent(
+    parent = work.migrant or choose_parent(
         island.members, spec.direction, draw, size=search.tournament_size, pool=search.tournament_pool
     )
     advice = await _ask(core, lease, context_of(island, parent, spec.direction), island.next_idea)
@@ -158,14 +158,15 @@ async def _complete(
         mechanism=implemented.mechanism if implemented else None,
         at=now,
     )
+    member = member_of(ended)
+    rollout = Rollout(work.lease, decision.calls, value, work.island, member)
     untrained = () if core.stages.learner else (LeaseReleased(lease, "skipped", now),)
+    if untrained:
+        state.reveal(rollout)
     await core.record(ended, *untrained)
     state.evaluated += 1
-    member = None
-    if program is not None and evaluation.score is not None:
-        member = Member(candidate=lease, program=program, score=evaluation.score)
-        if state.best is None or better(direction, member.score, state.best.score):
-            state.best = member
+    if member is not None and (state.best is None or better(direction, member.score, state.best.score)):
+        state.best = member
     trial = None
     if decision.experiment is not None:
         trial = Trial(lease, decision.experiment, evaluation.outcome, evaluation.score)
@@ -177,7 +178,7 @@ async def _complete(
         direction=direction,
         kept=config.search.members_kept,
     )
-    state.finish(Rollout(work.lease, decision.calls, value))
+    state.finish(rollout)
     if core.stages.learner is None:
         state.release(lease)
 

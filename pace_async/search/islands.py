@@ -13,8 +13,8 @@ def first_island(number: int, seed_program: Member) -> Island:
 
 
 def context_of(island: Island, parent: Member, direction: str) -> SearchContext:
-    """What the advisor is shown for one rollout."""
-    return SearchContext(parent=parent, best=ranked(island.members, direction)[0], ideas=island.ideas)
+    """What the advisor is shown for one rollout. The parent may be a better one of another island."""
+    return SearchContext(parent=parent, best=ranked((*island.members, parent), direction)[0], ideas=island.ideas)
 
 
 def after_advice(island: Island, ideas: tuple[Idea, ...], next_idea: int) -> Island:

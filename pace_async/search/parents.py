@@ -1,13 +1,15 @@
 """Which program is changed next, and which programs an island keeps.
 
 Parent choice is PACEvolve's tournament: draw `size` of the `pool` best members, take the best of them. Elitist: only
-the best matter. Equal scores go to the older candidate.
+the best matter. Equal scores go to the older candidate. Now and then a parent comes from another island, so that one
+that is stuck goes on from where the others are.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pace_async.search.state import Member
+from pace_async.search.state import Island, Member
+from pace_async.task import better
 
 
 def ranked(members: Sequence[Member], direction: str) -> list[Member]:
@@ -21,6 +23,25 @@ def choose_parent(members: Sequence[Member], direction: str, draw: random.Random
     best = ranked(members, direction)[:pool]
     places = [draw.randrange(len(best)) for _ in range(size)]
     return best[min(places)]
+
+
+def choose_migrant(
+    elites: Mapping[int, Member], island: Island, direction: str, draw: random.Random, *, probability: float
+) -> Member | None:
+    """With `probability`, the best program of one other island, all alike, if it is strictly better than the best of
+    `island`; else None. `elites` has the best of each island that has any, as the others may see it."""
+    if draw.random() >= probability:
+        return None
+    others = [elites[number] for number in sorted(elites) if number != island.number]
+    if not others:
+        return None
+    guest = draw.choice(others)
+    return guest if better(direction, guest.score, ranked(island.members, direction)[0].score) else None
+
+
+def fitter(direction: str, a: Member | None, b: Member) -> Member:
+    """The better of two; equal scores go to the older candidate."""
+    return b if a is None else ranked((a, b), direction)[0]
 
 
 def keep_best(members: Sequence[Member], direction: str, kept: int) -> tuple[Member, ...]:
