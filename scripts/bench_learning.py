@@ -11,18 +11,15 @@ alone, so only differences count.
 
 import argparse
 import math
-import os
-import sqlite3
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench_runs import Wanted, connect, finished, run_all, spread
 from scipy import stats
 
 ARMS: dict[str, list[str]] = {
@@ -70,12 +67,9 @@ def main() -> int:
     first, _, last = chosen.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
     arms = chosen.arms.split(",")
-    wanted = [(arm, seed) for seed in seeds for arm in arms]
     if not chosen.report_only:
         chosen.folder.mkdir(parents=True, exist_ok=True)
-        with ThreadPoolExecutor(chosen.jobs) as pool:
-            runs = [pool.submit(run, chosen, arm, seed) for arm, seed in wanted]
-            failed = [name for name in (done.result() for done in runs) if name]
+        failed = run_all([wanted(chosen, arm, seed) for seed in seeds for arm in arms], chosen.jobs)
         if failed:
             sys.stderr.write(f"failed: {', '.join(failed)}\n")
             return 1
@@ -92,37 +86,12 @@ def folder_of(chosen: argparse.Namespace, arm: str, seed: int) -> Path:
     return chosen.folder / f"{chosen.task}-{arm}-{seed}"
 
 
-def run(chosen: argparse.Namespace, arm: str, seed: int) -> str | None:
-    """Run or resume one arm at one seed unless it has finished; its name if it failed."""
-    folder = folder_of(chosen, arm, seed)
-    if finished(folder):
-        return None
-    pace = str(Path(sys.executable).with_name("pace"))
-    if (folder / "population.db").exists():
-        command = [pace, "resume", str(folder), "--display", "none"]
-    else:
-        command = [pace, "run", chosen.task, *ARMS[arm], "--seed", str(seed), "--candidates", str(chosen.candidates)]
-        command += ["--run-dir", str(folder), "--display", "none"]
-        command += ["--set", f"evaluation.memo={chosen.folder / 'memo.db'}"]
-        for item in chosen.sets:
-            command += ["--set", item]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    sys.stderr.write(f"{folder.name}: exit {done.returncode}\n{done.stderr[-500:] if done.returncode else ''}")
-    return None if done.returncode == 0 else folder.name
-
-
-def connect(folder: Path) -> sqlite3.Connection:
-    """The run's population, read-only."""
-    return sqlite3.connect(f"file:{folder / 'population.db'}?mode=ro", uri=True)
-
-
-def finished(folder: Path) -> bool:
-    """Whether the run has ended by its own rule."""
-    if not (folder / "population.db").exists():
-        return False
-    row = connect(folder).execute("select state from run_states order by number desc limit 1").fetchone()
-    return row is not None and row[0] == "done"
+def wanted(chosen: argparse.Namespace, arm: str, seed: int) -> Wanted:
+    """One arm at one seed."""
+    arguments = [chosen.task, *ARMS[arm], "--seed", str(seed), "--candidates", str(chosen.candidates)]
+    for item in (f"evaluation.memo={chosen.folder / 'memo.db'}", *chosen.sets):
+        arguments += ["--set", item]
+    return Wanted(folder_of(chosen, arm, seed), arguments)
 
 
 def figures_of(folder: Path) -> Figures:
@@ -171,11 +140,6 @@ def report(figures: dict[str, list[Figures]]) -> str:
             lines.append(f"| pace − {other} | " + " | ".join(cells) + " |")
     lines += ["", *mechanism_table(figures)]
     return "\n".join(lines) + "\n"
-
-
-def spread(values: Sequence[float]) -> str:
-    """Mean ± standard deviation."""
-    return f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else f"{np.mean(values):.3f}"
 
 
 def difference(ours: Sequence[float], theirs: Sequence[float]) -> str:

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -263,8 +264,12 @@ def main() -> None:
     parser.add_argument("--task", default="circle_packing")
     parser.add_argument("--fault-rate", type=float, default=0.0, help="Share of calls that go wrong, 0 to 1.")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--delay", type=float, default=0.0, help="Seconds before each answer.")
+    parser.add_argument("--append", action="store_true", help="Append a line, whatever the experiment says.")
     arguments = parser.parse_args()
-    provider = LocalProvider(load_task(arguments.task), seeded_faults(arguments.fault_rate, arguments.seed))
+    plan = seeded_faults(arguments.fault_rate, arguments.seed)
+    provider = LocalProvider(load_task(arguments.task), (lambda _n, _q: "append") if arguments.append else plan)
+    provider.gate = lambda: anyio.sleep(arguments.delay)
     with serving(provider, arguments.port) as url:
         print(f"serving {url} (any key will do); Ctrl-C ends it", flush=True)
         try:

@@ -19,11 +19,13 @@ from pace_async.runtime.supervisor import drive
 from pace_async.simulate.codecs import Handles
 from pace_async.simulate.durations import Durations
 from pace_async.simulate.predict import Scenario, measure
+from pace_async.simulate.recorded import recorded_durations
 from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program
 from pace_async.simulate.stages import World
 from pace_async.simulate.synchronous import synchronous_seconds
 from pace_async.simulate.virtual import Deadlock, Outside, VirtualClock, VirtualLoop, run_virtually
 from pace_async.staleness.policies import Policy
+from tests.finished_runs import make_run, pace
 from tests.simulated import settings
 
 POLICIES: tuple[Policy, ...] = ("pace", "soft", "drop")
@@ -103,6 +105,16 @@ def test_simulate_prints_what_programs_rely_on_and_the_same_twice() -> None:
     assert found["candidates_per_hour"] < found["roofline"]
 
 
+def test_durations_of_a_run_that_was_made_stand_for_the_drawn_ones(tmp_path: Path) -> None:
+    run = str(make_run(tmp_path / "run"))
+    found = CliRunner().invoke(app, ["simulate", "--like", run, "--candidates", "24", "--json"])
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.output)["candidates"] == 24
+    both = pace("simulate", "--like", run, "--eval-mean", "3", cwd=tmp_path)
+    assert both.returncode == 2
+    assert "leave --eval-mean and --eval-cap out" in both.stderr
+
+
 def test_expected_maximum_of_draws_from_a_sample() -> None:
     assert expected_maximum([3.0], 8) == 3.0
     assert expected_maximum([0.0, 1.0], 2) == pytest.approx(0.75)
@@ -173,3 +185,8 @@ def test_a_run_over_a_database_file_keeps_a_ledger_in_events_and_rows(tmp_path: 
     assert 0.5 < rows["slot_utilisation"] <= 1.0
     assert rows["candidates_per_hour"] <= rows["roofline"]
     assert rows["advice"]
+    with open_readonly(tmp_path / "population.db") as reader:
+        like = recorded_durations(reader.query, seed=0)
+        [last] = reader.query("select max(at) as at from candidates")
+    again = measure(Scenario(threads=12, group_size=8, bound=2, durations=like, candidates=32))
+    assert again.seconds == pytest.approx(last["at"], rel=0.01)  # a push that held an answer up counts twice

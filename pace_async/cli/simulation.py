@@ -1,10 +1,16 @@
 """pace simulate: what a run of a given shape would reach, before anything is spent on it."""
 
-from typing import Any, Literal
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from pace_async.cli.output import JSON_OPTION, print_fields, print_json
+
+if TYPE_CHECKING:
+    from pace_async.events import RunHeader
+    from pace_async.simulate.durations import Durations
 
 Policy = Literal["pace", "soft", "drop"]
 
@@ -15,10 +21,17 @@ def register(app: typer.Typer) -> None:
 
 
 def simulate(
-    threads: int = typer.Option(8, "--threads", min=1, help="Search threads."),
-    group_size: int = typer.Option(8, "--group-size", min=2, help="Rollouts in a group."),
-    max_staleness: int = typer.Option(2, "--max-staleness", min=0, help="Hard bound on training data's age."),
-    eval_mean: float = typer.Option(60.0, "--eval-mean", help="Mean seconds of an evaluation."),
+    like: str | None = typer.Option(
+        None, "--like", metavar="RUN", help="Take the durations, and what is not given here, from a run that was made."
+    ),
+    threads: int | None = typer.Option(None, "--threads", min=1, help="Search threads [default: 8]."),
+    group_size: int | None = typer.Option(None, "--group-size", min=2, help="Rollouts in a group [default: 8]."),
+    max_staleness: int | None = typer.Option(
+        None, "--max-staleness", min=0, help="Hard bound on training data's age [default: 2]."
+    ),
+    eval_mean: float | None = typer.Option(
+        None, "--eval-mean", help="Mean seconds of an evaluation [default: 60]."
+    ),
     eval_cv: float = typer.Option(0.6, "--eval-cv", help="Their standard deviation over their mean (lognormal)."),
     eval_cap: float | None = typer.Option(None, "--eval-cap", help="No evaluation takes longer, in seconds."),
     generation: float | None = typer.Option(
@@ -38,39 +51,42 @@ def simulate(
 
     Example: pace simulate --threads 12 --group-size 8 --max-staleness 2 --eval-mean 600 --eval-cv 0.6
     """
-    import math
+    from dataclasses import replace
 
     from pace_async.errors import UsageError
-    from pace_async.simulate.durations import Durations
     from pace_async.simulate.predict import Scenario, predict
 
-    given = {
-        "--eval-mean": eval_mean,
-        "--eval-cv": eval_cv,
-        "--eval-cap": eval_cap,
-        "--generation": generation,
-        "--learn": learn,
-        "--pause": pause,
-    }
-    for name, value in given.items():
-        if value is not None and not (math.isfinite(value) and value >= 0):
-            raise UsageError(f"{name} must be a number of at least 0, not {value}.")
-    if not eval_mean or eval_cap == 0:
-        raise UsageError("--eval-mean and --eval-cap must be above 0: the prediction is relative to the evaluations.")
-    durations = Durations(
-        seed=seed,
-        evaluation_mean=eval_mean,
-        evaluation_cv=eval_cv,
-        evaluation_cap=eval_cap,
-        generation=0.05 * eval_mean if generation is None else generation,
-        learning=0.03 * eval_mean if learn is None else learn,
-        pause=0.003 * eval_mean if pause is None else pause,
+    _refuse_unless_seconds(
+        {
+            "--eval-mean": eval_mean,
+            "--eval-cv": eval_cv,
+            "--eval-cap": eval_cap,
+            "--generation": generation,
+            "--learn": learn,
+            "--pause": pause,
+        }
     )
+    if eval_mean == 0 or eval_cap == 0:
+        raise UsageError("--eval-mean and --eval-cap must be above 0: the prediction is relative to the evaluations.")
+    header: RunHeader | None = None
+    if like is None:
+        durations = _drawn(60.0 if eval_mean is None else eval_mean, eval_cv, eval_cap, seed)
+    elif eval_mean is not None or eval_cap is not None:
+        raise UsageError("--like takes the evaluations from the run: leave --eval-mean and --eval-cap out.")
+    else:
+        header, durations = _recorded(like, seed)
+    durations = replace(
+        durations,
+        generation=durations.generation if generation is None else generation,
+        learning=durations.learning if learn is None else learn,
+        pause=durations.pause if pause is None else pause,
+    )
+    bound = max_staleness if max_staleness is not None else header.max_staleness if header else 2
     found = predict(
         Scenario(
-            threads=threads,
-            group_size=group_size,
-            bound=max_staleness,
+            threads=threads or (header.threads if header else 8),
+            group_size=group_size or (header.group_size if header else 8),
+            bound=bound,
             durations=durations,
             candidates=candidates,
             policy=policy,
@@ -81,7 +97,38 @@ def simulate(
     if as_json:
         print_json(found)
         return
-    print_fields(_in_words(found, max_staleness))
+    print_fields(_in_words(found, bound))
+
+
+def _refuse_unless_seconds(given: Mapping[str, float | None]) -> None:
+    from pace_async.errors import UsageError
+
+    for name, value in given.items():
+        if value is not None and not (math.isfinite(value) and value >= 0):
+            raise UsageError(f"{name} must be a number of at least 0, not {value}.")
+
+
+def _drawn(mean: float, cv: float, cap: float | None, seed: int) -> "Durations":
+    from pace_async.simulate.durations import Durations
+
+    return Durations(
+        seed=seed,
+        evaluation_mean=mean,
+        evaluation_cv=cv,
+        evaluation_cap=cap,
+        generation=0.05 * mean,
+        learning=0.03 * mean,
+        pause=0.003 * mean,
+    )
+
+
+def _recorded(run: str, seed: int) -> "tuple[RunHeader, Durations]":
+    from pace_async.population.reader import open_readonly
+    from pace_async.runtime.places import find_places
+    from pace_async.simulate.recorded import recorded_durations
+
+    with open_readonly(find_places(run).database) as reader:
+        return reader.header(), recorded_durations(reader.query, seed)
 
 
 def _in_words(found: dict[str, Any], bound: int) -> dict[str, object]:

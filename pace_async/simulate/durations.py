@@ -1,8 +1,8 @@
 """How long simulated stages take, in virtual seconds: a pure function of the seed, the stage and what is worked on.
 
-Evaluations are lognormal with the given mean and coefficient of variation, cut off at `evaluation_cap`; the others take
-the same time each. Invariant: the n-th lease's evaluation takes the same time whatever the order and whatever else
-happens, so that runs of different shape can be compared on the same work.
+Evaluations are lognormal with the given mean and coefficient of variation, cut off at `evaluation_cap`, or a given
+list; the others take the same time each. Invariant: the n-th lease's evaluation takes the same time whatever the order
+and whatever else happens, so that runs of different shape can be compared on the same work.
 """
 
 import math
@@ -17,7 +17,9 @@ CALLS = 3
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """Seconds. `generation` is a whole rollout's, all its calls; `pause` is how long a push holds the engine."""
+    """Seconds. `generation` is a whole rollout's, all its calls; `pause` is how long a push holds the engine.
+    `evaluations`, where given, are those of leases 1, 2, ... (and again from the first when they run out) and are drawn
+    from nothing."""
 
     seed: int
     evaluation_mean: float
@@ -26,6 +28,7 @@ class Durations:
     generation: float
     learning: float
     pause: float
+    evaluations: tuple[float, ...] = ()
 
     def of(self, stage: str, key: int) -> float:
         """How long a stage takes on `key`."""
@@ -43,6 +46,8 @@ class Durations:
 
     def evaluation(self, lease: int) -> float:
         """How long the program of a lease takes to evaluate."""
+        if self.evaluations:
+            return self.evaluations[(lease - 1) % len(self.evaluations)]
         if self.evaluation_cv <= 0:
             drawn = self.evaluation_mean
         else:

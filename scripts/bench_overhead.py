@@ -1,0 +1,193 @@
+"""What the runtime costs: wall clock against the list schedule of the same durations, processor time a candidate.
+
+    python scripts/bench_overhead.py                                     # 96 candidates, 16 threads
+    python scripts/bench_overhead.py --candidates 1024 --threads 128 --limit 1.10
+
+The runtime is that of a run, with its database on disk, litellm and real HTTP to a local server that takes a second to
+answer. The advisor answers at once and the evaluator sleeps (both simulated): lognormal, the n-th lease's time the same
+whatever happens. Nothing learns. The list schedule gives each lease, in order, to the worker that is free first, with
+nothing in between; its last stragglers are in it, so what lies above it is overhead. Exit code 1 above a limit.
+"""
+
+import argparse
+import heapq
+import os
+import re
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from pace_async.config import Config, resolve
+from pace_async.evaluate.base import Evaluation
+from pace_async.implement.assemble import models_of, open_implementer
+from pace_async.implement.preflight import check_models
+from pace_async.observe.bus import Bus
+from pace_async.observe.model import RunView
+from pace_async.population.store import Store
+from pace_async.runtime.clock import RealClock
+from pace_async.runtime.core import Core, Stages
+from pace_async.runtime.purse import Purse
+from pace_async.runtime.restore import restore
+from pace_async.runtime.supervisor import drive
+from pace_async.simulate.durations import Durations
+from pace_async.simulate.runs import header_of, seed_program
+from pace_async.simulate.stages import SimulatedEngine, World
+from pace_async.task import load_task
+
+SERVER = Path(__file__).with_name("local_implementer_server.py")
+ANSWER_S = 1.0
+
+
+@dataclass(slots=True)
+class SleepingEvaluator:
+    """Simulated: sleeps for the time of the lease that it is called for, in order of the calls, and scores 0.5."""
+
+    durations: Durations
+    calls: int = 0
+
+    async def evaluate(self, program: str, seed: int) -> Evaluation:
+        self.calls += 1
+        seconds = self.durations.evaluation(self.calls)
+        await anyio.sleep(seconds)
+        return Evaluation("ok", 0.5, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Seconds from the first lease to the last score; those of the list schedule; processor seconds of the runtime's
+    process in between."""
+
+    seconds: float
+    scheduled: float
+    processor: float
+    candidates: int
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--candidates", type=int, default=96)
+    parser.add_argument("--threads", type=int, default=16)
+    parser.add_argument("--seeds", type=int, default=3, help="runs, with seeds 0, 1, ...")
+    parser.add_argument("--mean", type=float, default=1.0, help="mean seconds of an evaluation")
+    parser.add_argument("--cv", type=float, default=0.6)
+    parser.add_argument("--limit", type=float, default=1.05, help="wall clock over list schedule")
+    parser.add_argument("--processor-ms", type=float, default=10.0, help="limit on processor time of a candidate")
+    chosen = parser.parse_args()
+    os.environ["OPENAI_API_KEY"] = "any key will do"
+    missed = False
+    with serving() as url:
+        for seed in range(chosen.seeds):
+            durations = Durations(seed, chosen.mean, chosen.cv, None, 0.0, 0.0, 0.0)
+            found = anyio.run(measure, config_of(chosen, url, seed), durations)
+            ratio, each = found.seconds / found.scheduled, 1000.0 * found.processor / found.candidates
+            print(
+                f"seed {seed}: {found.candidates} candidates, {chosen.threads} threads: {found.seconds:.2f} s, list "
+                f"schedule {found.scheduled:.2f} s, ratio {ratio:.3f}; {each:.1f} ms of processor time a candidate",
+                flush=True,
+            )
+            missed = missed or ratio > chosen.limit or each > chosen.processor_ms
+    return int(missed)
+
+
+@contextmanager
+def serving() -> Generator[str]:
+    """The local server in a process of its own; its base URL."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, str(SERVER), "--port", str(port), "--delay", str(ANSWER_S), "--append"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        said = re.search(r"http://\S+", server.stdout.readline())
+        try:
+            if said is None:
+                raise SystemExit("the local server did not start")
+            yield said[0]
+        finally:
+            server.terminate()
+
+
+def config_of(chosen: argparse.Namespace, url: str, seed: int) -> Config:
+    """The run's configuration."""
+    settings = {
+        "seed": seed,
+        "stop.candidates": chosen.candidates,
+        "search.threads": chosen.threads,
+        "learner.objective": "none",
+        "implementer.model": "openai/local",
+        "implementer.api_base": url,
+        "implementer.price_per_million_in": 2.0,
+        "implementer.price_per_million_out": 8.0,
+    }
+    return resolve(None, settings, environment={})
+
+
+async def measure(config: Config, durations: Durations) -> Found:
+    """Drive one run."""
+    task = load_task("circle_packing")
+    await check_models(models_of(config.implementer.model), config.implementer)  # as `pace run` does; loads litellm
+    with tempfile.TemporaryDirectory(prefix="pace-overhead-") as name:
+        folder = Path(name)
+        async with Store.open(folder / "population.db") as store:
+            await store.create_run(header_of(config, task))
+            await store.commit(seed_program(task))
+            record = await store.load()
+            restored = restore(record, config)
+            bus = Bus(RunView(header=record.header))
+            world = World(seed=config.seed, turns=0)
+            world.serve(0, None)
+            purse = Purse(store, bus, RealClock(), restored.state, None)
+            async with open_implementer(config, task, purse) as implementer:
+                stages = Stages(
+                    engine=SimulatedEngine(world, unparsed_every=0),
+                    implementer=implementer,
+                    evaluator=SleepingEvaluator(durations),
+                    population=store,
+                    clock=RealClock(),
+                    learner=None,
+                    publisher=None,
+                )
+                core = Core(
+                    config=config,
+                    task=task,
+                    horizon=record.header.horizon,
+                    state=restored.state,
+                    stages=stages,
+                    bus=bus,
+                    groups_folder=folder / "groups",
+                    shipped=restored.shipped,
+                )
+                began, processor = time.monotonic(), _processor()
+                await drive(core)
+                seconds, processor = time.monotonic() - began, _processor() - processor
+            rows = await store.query("select outcome, seconds from candidates where lease is not null order by lease")
+    whole = [ANSWER_S + float(row["seconds"]) for row in rows]
+    if [row["outcome"] for row in rows] != ["ok"] * len(rows):
+        raise SystemExit("not every candidate was evaluated")
+    return Found(seconds, list_schedule(whole, config.search.threads), processor, len(rows))
+
+
+def list_schedule(durations: Sequence[float], workers: int) -> float:
+    """When the last of the durations ends, each given in order to the worker that is free first."""
+    free = [0.0] * workers
+    for seconds in durations:
+        heapq.heapreplace(free, free[0] + seconds)
+    return max(free)
+
+
+def _processor() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    sys.exit(main())
