@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pace_async.observe.learning_sections import learner
 from pace_async.observe.model import LearnerView, RunView
-from pace_async.observe.sections import learner
 from tests.population_facts import HEADER, fresh, rollout, shipped, skipped, trained
 
 pytestmark = pytest.mark.anyio

@@ -12,6 +12,7 @@ from pace_async.events import (
     Evaluated,
     FaultSeen,
     ImplementerCalled,
+    ImplementerReserved,
     LeaseAborted,
     LeaseOpened,
     LeaseReleased,
@@ -22,6 +23,7 @@ from pace_async.events import (
 from pace_async.observe.fold import fold, fold_all
 from pace_async.observe.model import IMPROVEMENTS_KEPT, NOTES_KEPT, TIMES_KEPT, RunView
 from pace_async.observe.progress import progress
+from pace_async.observe.sections import search
 from tests.observe_facts import BEGIN, life, scored
 from tests.population_facts import HEADER, advised, opened, rollout, seed_program, shipped, skipped, trained
 
@@ -125,6 +127,32 @@ def test_spend_faults_and_the_published_version_are_kept() -> None:
     )
     assert (view.spend_usd, view.implementer_calls, view.faults, view.learner.published) == (0.75, 2, 1, 3)
     assert [note.text for note in view.notes] == ["fault in engine: died: signal 9"]
+
+
+def test_reserved_money_is_shown_until_its_call_ends() -> None:
+    calls = [ImplementerReserved(1, 1, "m", 0.04, BEGIN), ImplementerReserved(2, 2, "m", 0.03, BEGIN)]
+    view = fold_all(EMPTY, calls)
+    assert "$0.07 reserved" in screen_text(view)
+    view = fold(view, ImplementerCalled(1, "m", "ok", 1, 1, 0.01, 1.0, BEGIN, reservation=1))
+    assert view.reserved == {2: 0.03}
+    assert "$0.01 + $0.03 reserved" in screen_text(view)
+    assert fold(view, RunStateChanged("running", "", BEGIN)).reserved == {}
+
+
+def test_models_that_do_not_answer_are_named_until_they_do() -> None:
+    view = fold(EMPTY, FaultSeen("implement", "provider_down", "a: overloaded", None, BEGIN))
+    assert "1 model down" in screen_text(view)
+    view = fold(view, FaultSeen("implement", "all_providers_down", "the run pauses (b: overloaded)", None, BEGIN))
+    assert "no model answers: paused" in screen_text(view)
+    view = fold(view, FaultSeen("implement", "provider_back", "b answers again", None, BEGIN))
+    assert "1 model down" in screen_text(view)
+    view = fold(view, FaultSeen("implement", "provider_back", "a answers again", None, BEGIN))
+    assert "model down" not in screen_text(view)
+
+
+def screen_text(view: RunView) -> str:
+    """What the section of the search says."""
+    return "\n".join(line.plain for line in search(view, BEGIN + 1, 120).lines)
 
 
 def test_candidates_a_minute_are_those_of_the_last_two_minutes() -> None:

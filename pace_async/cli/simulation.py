@@ -29,9 +29,7 @@ def simulate(
     max_staleness: int | None = typer.Option(
         None, "--max-staleness", min=0, help="Hard bound on training data's age [default: 2]."
     ),
-    eval_mean: float | None = typer.Option(
-        None, "--eval-mean", help="Mean seconds of an evaluation [default: 60]."
-    ),
+    eval_mean: float | None = typer.Option(None, "--eval-mean", help="Mean seconds of an evaluation [default: 60]."),
     eval_cv: float = typer.Option(0.6, "--eval-cv", help="Their standard deviation over their mean (lognormal)."),
     eval_cap: float | None = typer.Option(None, "--eval-cap", help="No evaluation takes longer, in seconds."),
     generation: float | None = typer.Option(

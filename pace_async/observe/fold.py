@@ -86,11 +86,16 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return _thread(view, event.island, "implement")
         case ImplementerCalled():
             return replace(
-                view, spend_usd=view.spend_usd + event.cost_usd, implementer_calls=view.implementer_calls + 1
+                view,
+                spend_usd=view.spend_usd + event.cost_usd,
+                implementer_calls=view.implementer_calls + 1,
+                reserved={number: usd for number, usd in view.reserved.items() if number != event.reservation},
             )
         case ImplementerChecked():
             return replace(view, spend_usd=view.spend_usd + event.cost_usd)
-        case ImplementerReserved() | SettingChanged():
+        case ImplementerReserved():
+            return replace(view, reserved={**view.reserved, event.number: event.cost_usd})
+        case SettingChanged():
             return view
         case Evaluated():
             return _evaluated(view, event)
@@ -110,11 +115,23 @@ def _fact(view: RunView, event: Fact) -> RunView:
             learner = replace(view.learner, published=event.version, paused_seconds=event.paused_seconds)
             return replace(view, learner=learner)
         case FaultSeen():
-            return _note(replace(view, faults=view.faults + 1), event.at, "fault", words.fault(event))
+            return _note(replace(_models(view, event), faults=view.faults + 1), event.at, "fault", words.fault(event))
         case RunStateChanged():
             return _state(view, event)
         case _:
             assert_never(event)
+
+
+def _models(view: RunView, event: FaultSeen) -> RunView:
+    match event.kind:
+        case "provider_down":
+            return replace(view, models_down=view.models_down + 1)
+        case "all_providers_down":
+            return replace(view, models_down=view.models_down + 1, paused=True)
+        case "provider_back":
+            return replace(view, models_down=max(0, view.models_down - 1), paused=False)
+        case _:
+            return view
 
 
 def _state(view: RunView, event: RunStateChanged) -> RunView:
@@ -123,6 +140,7 @@ def _state(view: RunView, event: RunStateChanged) -> RunView:
     )
     if event.state == "running":
         view = replace(view, started_at=event.at, ended_at=None, finished_here=0, times=(), threads={}, ledger=Ledger())
+        view = replace(view, reserved={}, models_down=0, paused=False)  # what an earlier process knew of them is over
     elif event.state not in ALIVE:
         view = replace(view, ended_at=event.at)
     return _note(view, event.at, "state", words.state(event))

@@ -7,6 +7,7 @@ rows) plain short lines.
 
 from rich.text import Text
 
+from pace_async.observe import learning_sections as learning
 from pace_async.observe import sections, words
 from pace_async.observe.chart import spark
 from pace_async.observe.lines import GUTTER, QUIET, STRONG, Section, beside, fit
@@ -43,8 +44,8 @@ def _two_columns(view: RunView, now: float, width: int, room: int) -> list[Text]
     upper = min(10, max(5, spare - 6))
     left = (width - GUTTER) // 2
     right = width - GUTTER - left
-    best, learner = sections.best(view, now, left, upper), sections.learner(view, right, upper)
-    search, staleness = sections.search(view, now, left), sections.staleness(view, right, 5)
+    best, learner = sections.best(view, now, left, upper), learning.learner(view, right, upper)
+    search, staleness = sections.search(view, now, left), learning.staleness(view, right, 5)
     return [
         *_header(view, now, width, full=True),
         *blank,
@@ -63,7 +64,7 @@ def _one_column(view: RunView, now: float, width: int, room: int) -> list[Text]:
     blank = [Text("")] if airy else []
     upper = 7 if airy else 4
     shown = min(MOST_EVENTS, room - (2 + 1 + upper + 5 + 6 + 1 + 1 + 5 * airy))
-    search, learner = sections.search(view, now, width), sections.learner(view, width, 4)
+    search, learner = sections.search(view, now, width), learning.learner(view, width, 4)
     return [
         *_header(view, now, width, full=False),
         *blank,
@@ -71,7 +72,7 @@ def _one_column(view: RunView, now: float, width: int, room: int) -> list[Text]:
         *blank,
         *Section(search.title, search.lines[:4], search.aside).draw(width),
         *blank,
-        *Section(learner.title, [*learner.lines, sections.staleness_line(view)], learner.aside).draw(width),
+        *Section(learner.title, [*learner.lines, learning.staleness_line(view)], learner.aside).draw(width),
         *blank,
         *sections.events(view, shown).draw(width),
         *_footer(view, blank),

@@ -5,9 +5,12 @@ Pure. Text that came from outside is cleaned before it gets here and is put into
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from rich.cells import cell_len
 from rich.text import Text
+
+from pace_async.observe.chart import area
 
 QUIET = "dim"
 STRONG = "bold"
@@ -85,3 +88,21 @@ def beside(left: Sequence[Text], right: Sequence[Text], left_width: int, right_w
         )
         for row in range(height)
     ]
+
+
+def axed(values: tuple[float, ...], width: int, rows: int, style: str, axis: int, digits: int) -> list[Text]:
+    """An area chart with its highest and lowest value at its left; the surface stands out from what is below it."""
+    if not values:
+        return [Text("") for _ in range(rows)]
+    low, high = min(values), max(values)
+    labels = [""] * rows
+    labels[0], labels[-1] = (f"{high:.{digits}f}" if high > low else ""), f"{low:.{digits}f}"
+    lines: list[Text] = []
+    above = " " * width
+    for label, blocks in zip(labels, area(values, width - axis - 1, rows), strict=True):
+        line = Text.assemble((label[:axis].rjust(axis), QUIET), " ")
+        for surface, run in groupby(zip(above, blocks, strict=False), key=lambda pair: pair[0] == " "):
+            line.append("".join(block for _, block in run), style=style if surface else f"{style} {QUIET}")
+        lines.append(line)
+        above = blocks
+    return lines

@@ -86,7 +86,8 @@ class LearnerView:
 @dataclass(frozen=True, slots=True)
 class RunView:
     """A run as of its last folded event. Times are seconds since the epoch. `latest` is the note that the last event
-    made, None if it made none."""
+    made, None if it made none. `reserved` is what each call in flight may cost, in USD, by reservation; `models_down`
+    counts implementers that do not answer, `paused` says that none does."""
 
     header: RunHeader
     stop: Stop = field(default_factory=Stop)
@@ -112,6 +113,9 @@ class RunView:
     learner: LearnerView = LearnerView()
     spend_usd: float = 0.0
     implementer_calls: int = 0
+    reserved: Mapping[int, float] = field(default_factory=dict[int, float])
+    models_down: int = 0
+    paused: bool = False
     faults: int = 0
     notes: tuple[Note, ...] = ()
     latest: Note | None = None

@@ -1,0 +1,127 @@
+"""What the screen says of learning: groups, versions, the last step, and how stale the trained rollouts were.
+
+Pure, as `sections` is: a view and a size in, lines out.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from rich.text import Text
+
+from pace_async.observe import words
+from pace_async.observe.chart import bar, spark
+from pace_async.observe.lines import ACCENT, LABEL, QUIET, STRONG, Section, axed, figure, joined, labelled
+from pace_async.observe.model import RunView
+
+
+def learner(view: RunView, width: int, rows: int) -> Section:
+    """Groups, versions, the last step's figures, and the mean reward of each group; `rows` ≥ 4 lines, the reward a
+    chart where it has three of them."""
+    if view.header.objective == "none":
+        nothing = Text("nothing is trained: the advisor stays as it was given", style=QUIET)
+        return Section("learner", [nothing, *[Text("")] * (rows - 1)], ("objective none",))
+    side, metrics = view.learner, view.learner.metrics
+    groups = [
+        figure(side.trained, "trained"),
+        figure(side.skipped, "skipped"),
+        Text.assemble(("next ", QUIET), f"{view.leases.buffered}", (f" of {view.header.group_size}", QUIET)),
+    ]
+    versions = [figure(side.version, "learner"), figure(side.published, "published")]
+    steps = [_seconds("step", side.step_seconds), _seconds("pause", side.paused_seconds)]
+    policy = [
+        _metric("alpha", side.alpha, 2),
+        _metric("entropy", metrics.get("entropy"), unit=" nats"),
+        _metric("loss", metrics.get("loss")),
+        _metric("gradient", metrics.get("grad_norm")),
+    ]
+    room = width - LABEL
+    timed = joined([*versions, *steps])
+    lines = [labelled("groups", joined(groups))]
+    lines.append(labelled("version", timed if timed.cell_len <= room else joined(versions)))
+    if rows < 5 or joined(policy).cell_len <= room:
+        lines.append(labelled("policy", joined(policy)))
+    else:
+        lines += [labelled("policy", joined(policy[:2])), labelled("", joined(policy[2:]))]
+    ages = sorted(int(name.removeprefix("tokens_age_")) for name in metrics if name.startswith("tokens_age_"))
+    if ages and rows - len(lines) >= 2:
+        lines.append(labelled("by age", _by_age(metrics, ages, room)))
+    lines += _rewards(view, width, rows - len(lines))
+    doing = {"waiting": "waiting for a group", "learn": "training", "publish": "publishing"}[side.stage]
+    return Section("learner", lines, (doing, f"objective {view.header.objective}"))
+
+
+def _by_age(metrics: Mapping[str, float], ages: Sequence[int], room: int) -> Text:
+    """Of the last step, for each age of tokens: effective sample size, share clipped, divergence; as many as fit."""
+    line = Text("")
+    for figures in (("ess", "clip", "k3"), ("ess", "clip"), ("ess",)):
+        parts: list[Text] = []
+        for age in ages:
+            shown = {
+                "ess": words.number(metrics.get(f"ess_age_{age}"), 2),
+                "clip": words.number(metrics.get(f"clip_fraction_age_{age}"), 2),
+                "k3": words.number(metrics.get(f"k3_age_{age}"), 2),
+            }
+            told = [item for name in figures for item in ((f" {name} ", QUIET), shown[name])]
+            parts.append(Text.assemble((f"{age}:", STRONG), *told))
+        line = joined(parts)
+        if line.cell_len <= room:
+            break
+    return line
+
+
+def _seconds(name: str, seconds: float | None) -> Text:
+    return Text("") if seconds is None else _metric(name, seconds, 2, " s")
+
+
+def _metric(name: str, value: float | None, digits: int = 3, unit: str = "") -> Text:
+    return Text.assemble((f"{name} ", QUIET), words.number(value, digits), (unit if value is not None else "", QUIET))
+
+
+def _rewards(view: RunView, width: int, rows: int) -> list[Text]:
+    rewards = view.learner.rewards
+    last = figure(f"{rewards[-1]:.2f}", "mean of the last group") if rewards else Text("–")
+    if rows < 4:
+        curve = Text(spark(rewards[-24:], min(24, len(rewards))), style=ACCENT)
+        line = labelled("reward", Text.assemble(curve, " " if rewards else "", last))
+        return [line, *[Text("")] * (rows - 1)]
+    return [labelled("reward", last), *axed(rewards, width, rows - 1, ACCENT, LABEL - 1, 2)]
+
+
+def _limit(view: RunView) -> str:
+    """What the bound limits: under `soft` not the age itself."""
+    staleness = view.header.config.get("staleness")
+    soft = isinstance(staleness, Mapping) and cast("Mapping[str, object]", staleness).get("policy") == "soft"
+    return f"updates, {'mean at most' if soft else 'at most'} {view.header.max_staleness}"
+
+
+def staleness(view: RunView, width: int, rows: int) -> Section:
+    """How stale the trained rollouts were, one bar for each age in updates; `rows` lines, older ages share the last."""
+    bound = view.header.max_staleness
+    oldest = max([bound, *view.staleness])
+    ages = range(min(rows, oldest + 1))
+    counts = [view.staleness.get(age, 0) for age in ages]
+    counts[-1] += sum(amount for age, amount in view.staleness.items() if age > ages[-1])
+    total = sum(counts)
+    room = max(4, width - 19)
+    lines: list[Text] = []
+    for age, amount in zip(ages, counts, strict=True):
+        more = age == ages[-1] and oldest > age
+        share = amount / total if total else 0.0
+        lines.append(
+            Text.assemble(
+                (f"{'≥ ' if more else ''}{age}".rjust(4), STRONG),
+                " ",
+                (bar(share, room), ACCENT),
+                f" {amount:>6,}",
+                (f" {100 * share:>4.0f} %" if total else "", QUIET),
+            )
+        )
+    lines += [Text("")] * (rows - len(lines))
+    return Section("staleness when trained", lines, (_limit(view),))
+
+
+def staleness_line(view: RunView) -> Text:
+    """The same in one line."""
+    ages = sorted(view.staleness.items())
+    shown = joined([Text.assemble((f"{age}: ", QUIET), f"{amount:,}") for age, amount in ages]) if ages else Text("–")
+    return labelled("staleness", Text.assemble(shown, (f"  ({_limit(view)})", QUIET)))
