@@ -13,14 +13,11 @@ import argparse
 import math
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from bench_runs import Wanted, connect, finished, run_all, spread
-from scipy import stats
+from bench_runs import Wanted, connect, difference, finished, run_all, spread
 
 ARMS: dict[str, list[str]] = {
     "pace": ["--objective", "pace"],
@@ -140,13 +137,6 @@ def report(figures: dict[str, list[Figures]]) -> str:
             lines.append(f"| pace − {other} | " + " | ".join(cells) + " |")
     lines += ["", *mechanism_table(figures)]
     return "\n".join(lines) + "\n"
-
-
-def difference(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """Mean difference with Welch's 95 % interval."""
-    test: Any = stats
-    interval = test.ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
-    return f"{np.mean(ours) - np.mean(theirs):+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
 
 
 def mechanism_table(figures: dict[str, list[Figures]]) -> list[str]:

@@ -1,0 +1,156 @@
+"""What each objective is worth: `pace grpo entropic maxk none`, behind a barrier and asynchronous, on equal budgets.
+
+    python scripts/bench_objectives.py --seeds 0-9 --jobs 2         # resumable: finished runs are not run again
+    python scripts/bench_objectives.py --seeds 0-9 --shard 1/3      # a third of the runs, for one of three machines
+    python scripts/bench_objectives.py --seeds 0-9 --report-only
+
+Shards are joined by putting their folders together. Of each run: the best score; the area under best-so-far (the mean,
+over candidates, of the best score's place between the task's bounds); the candidates until 95 % of the way from the
+seed program to the best score of any run here (the budget where it never got there, so a lower bound).
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bench_runs import Wanted, connect, difference, finished, run_all, spread
+
+OBJECTIVES = ("pace", "grpo", "entropic", "maxk", "none")
+MODES = {"sync": ["--sync"], "async": ["--async", "--max-staleness", "2"]}
+NEAR = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One row of the table."""
+
+    task: str
+    objective: str
+    mode: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One run: best so far after each candidate (in the sense of higher is better), the seed program's score, seconds
+    from the first lease to the last score."""
+
+    best: np.ndarray[Any, np.dtype[np.float64]]
+    area: float
+    seed_score: float
+    seconds: float
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", default="circle_packing,eplb")
+    parser.add_argument("--objectives", default=",".join(OBJECTIVES))
+    parser.add_argument("--modes", default="sync,async")
+    parser.add_argument("--seeds", default="0-9", help="first-last")
+    parser.add_argument("--candidates", type=int, default=240)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--shard", default="1/1", help="i/n: the i-th of n parts of the runs")
+    parser.add_argument("--folder", type=Path, default=Path("runs/bench_objectives"))
+    parser.add_argument("--report-only", action="store_true")
+    chosen = parser.parse_args()
+    first, _, last = chosen.seeds.partition("-")
+    seeds = range(int(first), int(last or first) + 1)
+    arms = [
+        Arm(*names) for names in product(chosen.tasks.split(","), chosen.objectives.split(","), chosen.modes.split(","))
+    ]
+    if not chosen.report_only:
+        chosen.folder.mkdir(parents=True, exist_ok=True)
+        part, _, parts = chosen.shard.partition("/")
+        every = [wanted(chosen, arm, seed) for seed in seeds for arm in arms]
+        failed = run_all(every[int(part) - 1 :: int(parts)], chosen.jobs)
+        if failed:
+            sys.stderr.write(f"failed: {', '.join(failed)}\n")
+            return 1
+    traces = {arm: [read(folder) for seed in seeds if finished(folder := folder_of(chosen, arm, seed))] for arm in arms}
+    for task in dict.fromkeys(arm.task for arm in arms):
+        print(report(task, {arm: runs for arm, runs in traces.items() if arm.task == task and runs}))
+    return 0
+
+
+def folder_of(chosen: argparse.Namespace, arm: Arm, seed: int) -> Path:
+    """Where one run lives."""
+    return chosen.folder / f"{arm.task}-{arm.objective}-{arm.mode}-{seed}"
+
+
+def wanted(chosen: argparse.Namespace, arm: Arm, seed: int) -> Wanted:
+    """One arm at one seed."""
+    arguments = [arm.task, "--objective", arm.objective, *MODES[arm.mode], "--seed", str(seed)]
+    arguments += ["--candidates", str(chosen.candidates), "--set", f"evaluation.memo={chosen.folder / 'memo.db'}"]
+    return Wanted(folder_of(chosen, arm, seed), arguments)
+
+
+def read(folder: Path) -> Trace:
+    """One finished run."""
+    database = connect(folder)
+    [direction, lower, upper] = database.execute("select direction, lower, upper from runs").fetchone()
+    sign = 1.0 if direction == "maximize" else -1.0
+    [seed_score] = database.execute("select score from candidates where candidate = 0").fetchone()
+    scores = database.execute("select score from candidates where lease is not null order by at, candidate").fetchall()
+    found = np.array([-np.inf if score is None else sign * score for [score] in scores])
+    best: Any = np.maximum(np.maximum.accumulate(found), sign * seed_score)
+    low, high = sorted((sign * lower, sign * upper))
+    [seconds] = database.execute(
+        "select max(c.at) - min(l.opened_at) from candidates c join leases l on l.lease = c.lease"
+    ).fetchone()
+    places: Any = np.clip((best - low) / (high - low), 0.0, 1.0)
+    return Trace(
+        best=best,
+        area=float(places.mean()),
+        seed_score=sign * seed_score,
+        seconds=seconds,
+    )
+
+
+def report(task: str, runs: Mapping[Arm, Sequence[Trace]]) -> str:
+    """The table of one task, and what differs from `none` and from sync, in Markdown."""
+    mark = max(trace.best[-1] for traces in runs.values() for trace in traces)
+    lines = [
+        f"### {task}",
+        "",
+        f"Seeds: {', '.join(sorted({str(len(traces)) for traces in runs.values()}))} an arm.",
+        "",
+    ]
+    lines += [
+        "| objective | mode | best | area under best-so-far | candidates to 95 % | seconds |",
+        "|---|---|---|---|---|---|",
+    ]
+    figures = {
+        arm: (
+            [float(trace.best[-1]) for trace in traces],
+            [trace.area for trace in traces],
+            [float(until(trace, mark)) for trace in traces],
+            [trace.seconds for trace in traces],
+        )
+        for arm, traces in runs.items()
+    }
+    for arm, columns in figures.items():
+        lines.append(f"| {arm.objective} | {arm.mode} | " + " | ".join(spread(column) for column in columns) + " |")
+    lines += ["", "| difference (95 % interval, Welch) | best | area | candidates to 95 % |", "|---|---|---|---|"]
+    for arm, columns in figures.items():
+        for other in (Arm(task, "none", arm.mode), Arm(task, arm.objective, "sync")):
+            if other == arm or other not in figures or len(columns[0]) < 2 or len(figures[other][0]) < 2:
+                continue
+            if other.objective == "none" and arm.objective == "none":
+                continue
+            cells = [difference(ours, theirs) for ours, theirs in zip(columns[:3], figures[other][:3], strict=True)]
+            lines.append(f"| {arm.objective} {arm.mode} − {other.objective} {other.mode} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def until(trace: Trace, best: float) -> int:
+    """Candidates until NEAR of the way from the seed program to `best`; all where it was never reached."""
+    reached = np.nonzero(trace.best >= trace.seed_score + NEAR * (best - trace.seed_score))[0]
+    return int(reached[0]) + 1 if len(reached) else len(trace.best)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
