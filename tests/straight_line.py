@@ -60,14 +60,14 @@ def straight_line(config: Config, task: Task, habits: Habits) -> Result:
         turns, group, found = order[: limit - evaluated], list[tuple[int, Advice, float]](), dict[int, list[Member]]()
         while turns:
             island, lease = turns.pop(0), lease + 1
-            guest = choose_migrant(
+            migrant = choose_migrant(
                 elites,
                 islands[island],
                 task.spec.direction,
                 generator(config.seed, lease, "migrant"),
                 probability=config.search.migration,
             )
-            done = _rollout(config, task, habits, world, islands, island, guest, lease, version, result)
+            done = _rollout(config, task, habits, world, islands, island, migrant, lease, version, result)
             if done is None:
                 turns.append(island)
             else:
@@ -93,14 +93,14 @@ def _rollout(
     world: World,
     islands: dict[int, Island],
     island: int,
-    guest: Member | None,
+    migrant: Member | None,
     lease: int,
     version: int,
     result: Result,
 ) -> tuple[Advice, float] | None:
     spec, search = task.spec, config.search
     draw = generator(config.seed, lease, "parent")
-    parent = guest or choose_parent(
+    parent = migrant or choose_parent(
         islands[island].members, spec.direction, draw, size=search.tournament_size, pool=search.tournament_pool
     )
     advice = now(

@@ -55,7 +55,7 @@ def test_migrants_come_as_often_as_asked_for() -> None:
     island = Island(number=1, members=tuple(members([0.0])))
     elites = {2: Member(7, "better", 1.0)}
     came = [choose_migrant(elites, island, "maximize", Random(seed), probability=0.1) for seed in range(2000)]
-    assert 140 < sum(guest is not None for guest in came) < 260
+    assert 140 < sum(migrant is not None for migrant in came) < 260
 
 
 @given(values=scores, kept=st.integers(1, 5))

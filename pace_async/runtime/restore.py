@@ -77,8 +77,8 @@ def _decision(row: OpenLease, island: Island, seed_program: Member) -> Decision 
     if row.advice is None:
         return None
     advice: Advised = row.advice
-    guests = () if row.migrant is None else (row.migrant,)
-    known = {member.candidate: member for member in (*island.members, *guests, seed_program)}
+    arrived = () if row.migrant is None else (row.migrant,)
+    known = {member.candidate: member for member in (*island.members, *arrived, seed_program)}
     parent = known.get(advice.parent)
     if parent is None:
         raise PaceBug(f"candidate {advice.parent}, parent of lease {row.lease}, is not known to island {row.island}")

@@ -35,8 +35,8 @@ def choose_migrant(
     others = [elites[number] for number in sorted(elites) if number != island.number]
     if not others:
         return None
-    guest = draw.choice(others)
-    return guest if better(direction, guest.score, ranked(island.members, direction)[0].score) else None
+    migrant = draw.choice(others)
+    return migrant if better(direction, migrant.score, ranked(island.members, direction)[0].score) else None
 
 
 def fitter(direction: str, a: Member | None, b: Member) -> Member:
