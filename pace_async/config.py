@@ -35,7 +35,7 @@ class Search(_Room):
 
     threads: int = Field(default=8, ge=1, description="Search threads; each is one island.")
     ideas_kept: int = Field(default=5, ge=1, description="Ideas in an island's pool; the stalest is dropped.")
-    trials_shown: int = Field(default=2, ge=0, description="Latest experiments shown under each idea.")
+    trials_shown: int = Field(default=2, ge=0, le=50, description="Latest experiments shown under each idea.")
     members_kept: int = Field(default=100, ge=1, description="Programs an island keeps as possible parents.")
     tournament_size: int = Field(default=2, ge=1, description="Programs drawn for a parent tournament.")
     tournament_pool: int = Field(default=4, ge=1, description="The tournament draws among this many of the best.")

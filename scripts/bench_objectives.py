@@ -6,7 +6,9 @@
 
 Shards are joined by putting their folders together. Of each run: the best score; the area under best-so-far (the mean,
 over candidates, of the best score's place between the task's bounds); the candidates until 95 % of the way from the
-seed program to the best score of any run here (the budget where it never got there, so a lower bound).
+seed program to the best score of any run here (the budget where it never got there, so a lower bound); the mean reward
+of valid candidates in the last quarter. For each task the curves of best-so-far, entropy and gradient norm are drawn
+into TASK.svg in the folder of --plots.
 """
 
 import argparse
@@ -19,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from bench_runs import Wanted, connect, difference, finished, run_all, spread
+from objectives_plot import Curve, draw
 
 OBJECTIVES = ("pace", "grpo", "entropic", "maxk", "none")
 MODES = {"sync": ["--sync"], "async": ["--async", "--max-staleness", "2"]}
@@ -36,13 +39,17 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One run: best so far after each candidate (in the sense of higher is better), the seed program's score, seconds
-    from the first lease to the last score."""
+    """One run. Best so far after each candidate, in the sense of higher is better, and its mean place between the
+    bounds; the mean reward of valid candidates in the last quarter; the seed program's score; seconds from the first
+    lease to the last score. Of each update that trained: nats a token, the norm of the gradient before clipping."""
 
-    best: np.ndarray[Any, np.dtype[np.float64]]
+    best: Curve
     area: float
+    valid_reward: float
     seed_score: float
     seconds: float
+    entropy: Curve
+    grad_norm: Curve
 
 
 def main() -> int:
@@ -55,6 +62,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--shard", default="1/1", help="i/n: the i-th of n parts of the runs")
     parser.add_argument("--folder", type=Path, default=Path("runs/bench_objectives"))
+    parser.add_argument("--plots", type=Path, help="folder of the plots; default: that of the runs")
     parser.add_argument("--report-only", action="store_true")
     chosen = parser.parse_args()
     first, _, last = chosen.seeds.partition("-")
@@ -72,7 +80,10 @@ def main() -> int:
             return 1
     traces = {arm: [read(folder) for seed in seeds if finished(folder := folder_of(chosen, arm, seed))] for arm in arms}
     for task in dict.fromkeys(arm.task for arm in arms):
-        print(report(task, {arm: runs for arm, runs in traces.items() if arm.task == task and runs}))
+        runs = {arm: runs for arm, runs in traces.items() if arm.task == task and runs}
+        if runs:
+            print(report(task, runs))
+            plot(task, runs, (chosen.plots or chosen.folder) / f"{task}.svg")
     return 0
 
 
@@ -94,19 +105,28 @@ def read(folder: Path) -> Trace:
     [direction, lower, upper] = database.execute("select direction, lower, upper from runs").fetchone()
     sign = 1.0 if direction == "maximize" else -1.0
     [seed_score] = database.execute("select score from candidates where candidate = 0").fetchone()
-    scores = database.execute("select score from candidates where lease is not null order by at, candidate").fetchall()
-    found = np.array([-np.inf if score is None else sign * score for [score] in scores])
+    rows = database.execute(
+        "select score, reward from candidates where lease is not null order by at, candidate"
+    ).fetchall()
+    found = np.array([-np.inf if score is None else sign * score for score, _ in rows])
+    valid = [reward for score, reward in rows[-(len(rows) // 4) :] if score is not None]
     best: Any = np.maximum(np.maximum.accumulate(found), sign * seed_score)
     low, high = sorted((sign * lower, sign * upper))
     [seconds] = database.execute(
         "select max(c.at) - min(l.opened_at) from candidates c join leases l on l.lease = c.lease"
     ).fetchone()
     places: Any = np.clip((best - low) / (high - low), 0.0, 1.0)
+    updates = database.execute(
+        "select entropy, grad_norm from groups where state = 'trained' order by group_number"
+    ).fetchall()
     return Trace(
         best=best,
         area=float(places.mean()),
+        valid_reward=float(np.mean(valid)) if valid else float("nan"),
         seed_score=sign * seed_score,
         seconds=seconds,
+        entropy=np.array([entropy for entropy, _ in updates], dtype=np.float64),
+        grad_norm=np.array([norm for _, norm in updates], dtype=np.float64),
     )
 
 
@@ -120,30 +140,48 @@ def report(task: str, runs: Mapping[Arm, Sequence[Trace]]) -> str:
         "",
     ]
     lines += [
-        "| objective | mode | best | area under best-so-far | candidates to 95 % | seconds |",
-        "|---|---|---|---|---|---|",
+        "| objective | mode | best | area under best-so-far | candidates to 95 % | late reward of valid | seconds |",
+        "|---|---|---|---|---|---|---|",
     ]
     figures = {
         arm: (
             [float(trace.best[-1]) for trace in traces],
             [trace.area for trace in traces],
             [float(until(trace, mark)) for trace in traces],
+            [trace.valid_reward for trace in traces],
             [trace.seconds for trace in traces],
         )
         for arm, traces in runs.items()
     }
     for arm, columns in figures.items():
         lines.append(f"| {arm.objective} | {arm.mode} | " + " | ".join(spread(column) for column in columns) + " |")
-    lines += ["", "| difference (95 % interval, Welch) | best | area | candidates to 95 % |", "|---|---|---|---|"]
+    lines += ["", "| difference (95 % interval, Welch) | best | area | candidates to 95 % | late reward of valid |"]
+    lines += ["|---|---|---|---|---|"]
     for arm, columns in figures.items():
         for other in (Arm(task, "none", arm.mode), Arm(task, arm.objective, "sync")):
             if other == arm or other not in figures or len(columns[0]) < 2 or len(figures[other][0]) < 2:
                 continue
             if other.objective == "none" and arm.objective == "none":
                 continue
-            cells = [difference(ours, theirs) for ours, theirs in zip(columns[:3], figures[other][:3], strict=True)]
+            cells = [difference(ours, theirs) for ours, theirs in zip(columns[:4], figures[other][:4], strict=True)]
             lines.append(f"| {arm.objective} {arm.mode} − {other.objective} {other.mode} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def plot(task: str, runs: Mapping[Arm, Sequence[Trace]], path: Path) -> None:
+    """Draw the three panels. Runs that train nothing stand in the first one only."""
+    learning = {arm: traces for arm, traces in runs.items() if any(len(trace.entropy) for trace in traces)}
+    panels = {
+        "best score so far": {_curve(arm): [trace.best for trace in traces] for arm, traces in runs.items()},
+        "entropy, nats a token": {_curve(arm): [trace.entropy for trace in traces] for arm, traces in learning.items()},
+        "gradient norm": {_curve(arm): [trace.grad_norm for trace in traces] for arm, traces in learning.items()},
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draw(path, task, panels)
+
+
+def _curve(arm: Arm) -> tuple[str, str]:
+    return arm.objective, arm.mode
 
 
 def until(trace: Trace, best: float) -> int:

@@ -17,6 +17,7 @@ import anyio
 
 from pace_async.config import dump
 from pace_async.runtime.supervisor import drive
+from pace_async.simulate.runs import Habits
 from pace_async.simulate.stages import World
 from pace_async.task import load_task
 from tests.simulated import settings, simulated
@@ -59,7 +60,7 @@ def _search(folder: Path, candidates: int) -> Path:
     config = settings(stop__candidates=candidates, search__threads=4, learner__group_size=4, learner__k=2)
 
     async def search() -> None:
-        async with simulated(folder, config, World(), discard_every=5) as run:
+        async with simulated(folder, config, World(), Habits(discard_every=5)) as run:
             await drive(run.core, None, signals=False)
 
     folder.mkdir(parents=True)

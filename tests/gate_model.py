@@ -12,15 +12,16 @@ from pace_async.staleness.gate import Lease, choose_group, deadline_of
 from pace_async.staleness.policies import Choice, Finished, Policy, admits, choose
 
 FAIR = frozenset({"admit", "advise", "complete", "expire", "ship", "train", "push"})
-FAULTS = frozenset({"abort", "skip", "push fails", "threads", "crash"})
+FAULTS = frozenset({"abort", "skip", "return", "push fails", "threads", "crash"})
 
-SELDOM = {"push": 2, "push fails": 1, "skip": 1, "complete": 4}
+SELDOM = {"push": 2, "push fails": 1, "skip": 1, "return": 1, "complete": 4}
 
 
 @dataclass
 class Model:
     """`oldest` has the oldest version among a lease's tokens once it is advised; `complete` is in the order of
-    completion. A replica whose push failed takes no requests until it has been pushed to."""
+    completion. A replica whose push failed takes no requests until it has been pushed to. A shipped group may return
+    whole, as complete as it was."""
 
     size: int
     threads: int
@@ -94,7 +95,7 @@ class Model:
         elif choice.group:
             moves += ["ship"] * 2
         if self.training:
-            moves += ["train", "train", "skip"]
+            moves += ["train", "train", "skip", "return"]
         if self.behind():
             moves += ["push", "push", "push fails"]
         return moves
@@ -132,6 +133,9 @@ class Model:
                 self.gave_up.clear()
             case "skip":
                 self._close("skipped", list(self.training), self.training)
+            case "return":
+                self.complete.update(self.training)
+                self.training.clear()
             case "push":
                 replica = draw.choice(self.behind())
                 self.versions[replica] = self.learner
@@ -146,7 +150,7 @@ class Model:
             case "threads":
                 self.threads = draw.randint(1, 12)
             case "crash":
-                self._crash(draw.random() < 0.5)
+                self._crash(draw)
             case _:
                 raise AssertionError(move)
 
@@ -162,11 +166,15 @@ class Model:
             place.pop(lease)
             self.oldest.pop(lease, None)
 
-    def _crash(self, engine_too: bool) -> None:
-        """The runtime goes on from its rows: leases with their deadlines, tokens of those that were advised, the
-        order of completion, the group in training. An engine that died too comes back with the newest weights."""
+    def _crash(self, draw: Random) -> None:
+        """The runtime goes on from its rows: leases with their deadlines, tokens of those that were advised, the order
+        of completion, the group in training. What had no row yet is lost: tokens of some that run, which are asked
+        again. An engine that died too comes back with the newest weights."""
         self.running = {lease: self.running[lease] for lease in sorted(self.running)}
-        if engine_too:
+        for lease in self.running:
+            if draw.random() < 0.25:
+                self.oldest.pop(lease, None)
+        if draw.random() < 0.5:
             self.versions = [self.learner] * self.replicas
             self.lagging.clear()
             self._serve()

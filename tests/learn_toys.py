@@ -1,37 +1,8 @@
-"""Small models and groups for the tests of learning: real ones, only little."""
-
-from pathlib import Path
+"""Groups for the tests of learning: ragged, of random tokens."""
 
 import numpy as np
-import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
-
-
-def write_llama(folder: Path, *, vocab: int, width: int, layers: int, seed: int = 0, tied: bool = True) -> Path:
-    """A Llama with random weights and a tokenizer of `vocab` words (w0 is padding, w1 ends an answer)."""
-    torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=vocab,
-        hidden_size=width,
-        intermediate_size=4 * width,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        max_position_embeddings=2048,
-        tie_word_embeddings=tied,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=1,
-    )
-    model = LlamaForCausalLM(config)
-    model.save_pretrained(folder)
-    words = Tokenizer(models.WordLevel({f"w{index}": index for index in range(vocab)}, unk_token="w0"))
-    words.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(tokenizer_object=words, pad_token="w0", eos_token="w1").save_pretrained(folder)
-    return folder
 
 
 def random_group(

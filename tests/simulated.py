@@ -44,7 +44,9 @@ def settings(**overrides: object) -> Config:
 
 
 @asynccontextmanager
-async def simulated(folder: Path, config: Config, world: World, discard_every: int = 0) -> AsyncGenerator[Simulated]:
+async def simulated(
+    folder: Path, config: Config, world: World, habits: Habits | None = None
+) -> AsyncGenerator[Simulated]:
     """Open a run in `folder`, new or to be resumed."""
     task = load_task("circle_packing")
     async with Store.open(folder / "population.db") as store:
@@ -64,7 +66,7 @@ async def simulated(folder: Path, config: Config, world: World, discard_every: i
             Impatient(),
             world,
             folder,
-            habits=Habits(discard_every=discard_every),
+            habits=habits or Habits(),
             codec=Bytes(),
         )
         learner = core.stages.learner

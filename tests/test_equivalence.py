@@ -34,13 +34,18 @@ def durations(seed: int, generation: float = 3.0) -> Durations:
 
 
 class Interrupting:
-    """A population that cancels the run after its `last`-th commit."""
+    """A population that cancels the run after its `last`-th commit, or just before it: then the stage has ended, its
+    files are written, and no row says so. Nothing is committed afterwards."""
 
-    def __init__(self, population: MemoryPopulation, scope: anyio.CancelScope, last: int) -> None:
-        self._population, self._scope, self._last = population, scope, last
+    def __init__(self, population: MemoryPopulation, scope: anyio.CancelScope, last: int, *, before: bool) -> None:
+        self._population, self._scope, self._last, self._before = population, scope, last, before
         self.commits = 0
 
     async def commit(self, *facts: Fact) -> None:
+        if self._before and self.commits + 1 == self._last:
+            self._scope.cancel()
+        if self._scope.cancel_called:
+            await anyio.lowlevel.checkpoint()
         await self._population.commit(*facts)
         self.commits += 1
         if self.commits == self._last:
@@ -64,12 +69,12 @@ class Life:
         world.serve(0, None)
         run_virtually(lambda: self.population.commit(seed_program(TINY_TASK)))
 
-    def live(self, last: int = 0) -> "Life":
-        """Drive it to its end, or up to its `last`-th commit from here."""
+    def live(self, last: int = 0, *, before: bool = False) -> "Life":
+        """Drive it to its end, or up to its `last`-th commit from here, or until just before that."""
 
         async def process() -> None:
             with anyio.CancelScope() as scope:
-                population = Interrupting(self.population, scope, last)
+                population = Interrupting(self.population, scope, last, before=before)
                 record = self.population.load()
                 core = core_of(
                     self.config,
@@ -163,29 +168,34 @@ def test_the_same_seed_gives_equal_populations_byte_for_byte(tmp_path: Path, pol
     assert first.dump(times=False) != other.dump(times=False)
 
 
-@pytest.mark.parametrize("mode", ["sync", "async"])
-def test_a_run_interrupted_after_any_commit_and_resumed_equals_the_uninterrupted_one(tmp_path: Path, mode: str) -> None:
+@pytest.mark.parametrize("before", [False, True], ids=["after", "just before"])
+@pytest.mark.parametrize("mode", ["sync", "pace", "soft", "drop"])
+def test_a_run_interrupted_at_any_commit_and_resumed_equals_the_uninterrupted_one(
+    tmp_path: Path, mode: str, before: bool
+) -> None:
     """Evaluations and steps that were begun go on while nobody waits for them, as those of other machines do; in sync,
     where nothing depends on time, they are begun again. Why an answer could not be parsed is told by the process that
     read it and by no other."""
-    shape: dict[str, Any] = {"staleness__mode": "sync"} if mode == "sync" else {"search__threads": 12}
+    shape: dict[str, Any] = {"staleness__mode": "sync"}
+    if mode != "sync":
+        shape = {"search__threads": 12, "staleness__policy": mode}
     config = settings(search__migration=0.5, seed=3, stop__candidates=24, **shape)
     habits = Habits(discard_every=4, lost=frozenset({11, 17}))
 
     def life() -> Life:
-        world = World(seed=3, durations=durations(3, 3.0 if mode == "sync" else 0.0), reattaches=mode == "async")
+        world = World(seed=3, durations=durations(3, 3.0 if mode == "sync" else 0.0), reattaches=mode != "sync")
         return Life(tmp_path, config, world, habits)
 
     def dump(run: Life) -> list[str]:
-        return run.dump(times=mode == "async", tables=["run_states", "faults"], columns=["detail"])
+        return run.dump(times=mode != "sync", tables=["run_states", "faults"], columns=["detail"])
 
     whole = life().live()
     expected = dump(whole)
-    for last in range(4, whole.commits, 7):
-        broken = life().live(last)
+    for last in range(2 if before else 1, whole.commits, 3):
+        broken = life().live(last, before=before)
         assert broken.state == "interrupted"
         assert broken.live().state == "done"
-        assert dump(broken) == expected, f"after commit {last}"
+        assert dump(broken) == expected, f"commit {last}"
 
 
 @pytest.mark.parametrize("every", [1, 4, 19])

@@ -9,6 +9,7 @@ import pytest
 from pace_async.config import Evaluation as Settings
 from pace_async.errors import UsageError
 from pace_async.evaluate.base import Evaluation, Evaluator
+from pace_async.evaluate.memo import Key, ScoreMemo
 from pace_async.evaluate.process import ProcessEvaluator, evaluate_file
 from pace_async.evaluate.selfcheck import pick_tier
 from pace_async.evaluate.tiers import Bubblewrap, Tier
@@ -138,6 +139,17 @@ async def test_a_memo_file_is_shared_between_runs_and_forgets_when_the_task_chan
     assert (await evaluate(task, DOUBLE, tier, settings)).memoised
     changed = make_task(tmp_path / "sum", memory_mb=300)
     assert not (await evaluate(changed, DOUBLE, tier, settings)).memoised
+
+
+async def test_in_memory_the_scores_asked_for_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pace_async.evaluate.memo.IN_MEMORY", 2)
+    memo = ScoreMemo(None)
+    first, second, third = (Key("digest", seed, "hash", "here") for seed in range(3))
+    await memo.put(first, Evaluation("ok", 1.0, 9.0))
+    await memo.put(second, Evaluation("ok", 2.0, 9.0))
+    assert await memo.get(first) == Evaluation("ok", 1.0, 0.0, memoised=True)
+    await memo.put(third, Evaluation("ok", 3.0, 9.0))
+    assert [await memo.get(key) is not None for key in (first, second, third)] == [True, False, True]
 
 
 @pytest.mark.parametrize("body", ["while True: pass", "return len(bytearray(2 << 30))"], ids=["timeout", "memory"])

@@ -33,8 +33,8 @@ shapes = st.fixed_dictionaries(
 def test_any_order_of_events_keeps_the_bound_and_conserves_leases_and_never_deadlocks(
     shape: dict[str, int], seed: int
 ) -> None:
-    """Completion, failure, skipped and discarded steps, failed and delayed pushes, lagging replicas, another number of
-    threads, crash and resume: 120,000 events."""
+    """Completion, failure, skipped and discarded steps, a shipped group that returns, failed and delayed pushes,
+    lagging replicas, another number of threads, crash and resume: 120,000 events."""
     model, draw = Model(**shape), Random(seed)
     for _ in range(600):
         moves = model.moves()

@@ -15,7 +15,8 @@ from pace_async.learn.correction import Correction, weigh
 from pace_async.learn.settings import Settings
 from pace_async.learn.trainer import load_trainer
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
-from tests.learn_toys import random_group, write_llama
+from scripts.toys import write_llama
+from tests.learn_toys import random_group
 
 VOCAB = 40
 KINDS = ("behaviour", "decoupled")

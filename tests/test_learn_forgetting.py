@@ -12,7 +12,8 @@ from pace_async.learn.lineage import Lineage
 from pace_async.learn.settings import Settings
 from pace_async.replay.groupfile import forget_before, write_group
 from pace_async.weights import checkpoint_digests
-from tests.learn_toys import random_group, write_llama
+from scripts.toys import write_llama
+from tests.learn_toys import random_group
 
 VOCAB = 40
 SETTINGS = Settings(learning_rate=1e-3, checkpoint_every=2)

@@ -14,7 +14,8 @@ from pace_async.learn.settings import Settings
 from pace_async.learn.store import optimizer_state
 from pace_async.replay.groupfile import write_group
 from pace_async.weights import checkpoint_digests, is_complete
-from tests.learn_toys import random_group, write_llama
+from scripts.toys import write_llama
+from tests.learn_toys import random_group
 
 VOCAB = 40
 SETTINGS = Settings(learning_rate=1e-3, micro_tokens=200)

@@ -12,7 +12,8 @@ from pace_async.learn.correction import Correction
 from pace_async.learn.settings import Settings
 from pace_async.learn.trainer import GroupTrainer, TooLong, load_trainer
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
-from tests.learn_toys import random_group, write_llama
+from scripts.toys import write_llama
+from tests.learn_toys import random_group
 
 VOCAB = 40
 SETTINGS = Settings(learning_rate=1e-3, micro_tokens=120, correction=Correction(cap=None))

@@ -18,7 +18,8 @@ from pace_async.objectives.maxk import sloo
 ALL = ("pace", "grpo", "entropic", "maxk")
 
 reward = st.floats(-1, 5, allow_nan=False)
-groups = st.lists(reward, min_size=2, max_size=8)
+ties = st.sampled_from([-1.0, 0.0, 1.0, 2.5, 5.0])
+groups = st.one_of(st.lists(reward, min_size=2, max_size=8), st.lists(ties, min_size=2, max_size=8))
 
 
 def slow_sloo(rewards: list[float], k: int) -> list[float]:
@@ -35,6 +36,18 @@ def slow_sloo(rewards: list[float], k: int) -> list[float]:
 def test_frontier_weights_equal_the_subset_sum(rewards: list[float], data: st.DataObject) -> None:
     k = data.draw(st.integers(1, len(rewards)))
     assert sloo(np.array(rewards), k) == pytest.approx(slow_sloo(rewards, k), abs=1e-9)
+
+
+@given(rewards=groups, data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_maxk_is_the_subset_sum_as_it_is_or_a_skip(rewards: list[float], data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, len(rewards)))
+    wanted = np.array(slow_sloo(rewards, k))
+    result = advantages("maxk", rewards, k=k, alpha=0.5)
+    if isinstance(result, Collapsed):
+        assert wanted.std() < 1e-6 + 1e-9
+        return
+    assert result == pytest.approx(wanted, abs=1e-9)
 
 
 @given(rewards=groups, alpha=st.floats(0, 1), data=st.data())

@@ -7,7 +7,7 @@ import pytest
 
 from pace_async.objectives import NO_SPREADS, alpha_at
 from pace_async.runtime.supervisor import drive
-from pace_async.simulate.runs import HORIZON
+from pace_async.simulate.runs import HORIZON, Habits
 from pace_async.simulate.stages import World
 from tests.simulated import settings, simulated
 
@@ -44,3 +44,20 @@ async def test_alpha_follows_from_the_groups_recorded_before_it_also_after_a_res
     assert len(groups) == 12
     if schedule == "compression":
         assert any(row["alpha"] > 0 for row in groups)
+
+
+async def test_groups_whose_candidates_all_failed_are_skipped_counted_and_never_reach_the_learner(
+    tmp_path: Path,
+) -> None:
+    config = settings(stop__candidates=None, stop__updates=3)
+    async with simulated(tmp_path, config, World(seed=1), Habits(fails_every=1)) as run:
+        with anyio.fail_after(60):
+            assert await drive(run.core) == "done"
+        groups = await run.store.query("select state, reason, update_number, digest from groups order by group_number")
+        [served] = await run.store.query("select max(version) as newest from versions")
+        closed = await run.store.query("select advantage, trained_by from leases where state = 'skipped'")
+    assert [(row["state"], row["update_number"]) for row in groups] == [("skipped", 0)] * 3
+    assert {row["reason"] for row in groups} == {"group branch collapsed"}
+    assert {row["digest"] for row in groups} == {""}
+    assert (served["newest"], run.learner.trained) == (0, [])
+    assert [(row["advantage"], row["trained_by"]) for row in closed] == [(None, None)] * 24

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.search.draws import derive
-from pace_async.search.ideas import admit, record_trial
+from pace_async.search.ideas import TRIALS_KEPT, admit, record_trial
 from pace_async.search.islands import after_evaluation, context_of, first_island
 from pace_async.search.parents import choose_migrant, choose_parent, keep_best
 from pace_async.search.state import Idea, Island, Member, Trial
@@ -74,6 +74,13 @@ def test_proposals_enter_the_pool_and_the_stalest_idea_leaves() -> None:
 def test_a_verdict_that_names_no_idea_is_refused() -> None:
     with pytest.raises(ValueError, match="no idea 9"):
         admit((), ["a"], [9], 1, cap=5)
+
+
+def test_of_an_idea_s_experiments_the_latest_stay() -> None:
+    pool = (Idea(1, "x"),)
+    for candidate in range(1, TRIALS_KEPT + 4):
+        pool = record_trial(pool, 1, Trial(candidate, "do x", "ok", 1.0))
+    assert [trial.candidate for trial in pool[0].trials] == list(range(4, TRIALS_KEPT + 4))
 
 
 def test_a_tried_idea_moves_to_the_end_and_a_dropped_one_is_ignored() -> None:

@@ -13,11 +13,15 @@ from typer.testing import CliRunner
 from pace_async.cli.main import app
 from pace_async.observe.ledger import Ledger, ledger_of_rows
 from pace_async.observe.roofline import Load, advice, expected_maximum, roofline
+from pace_async.population.base import Population
 from pace_async.population.reader import open_readonly
+from pace_async.population.record import RunRecord
 from pace_async.population.store import Store
+from pace_async.runtime.core import Core
 from pace_async.runtime.supervisor import drive
 from pace_async.simulate.codecs import Handles
 from pace_async.simulate.durations import Durations
+from pace_async.simulate.memory import MemoryPopulation, rows_as_text
 from pace_async.simulate.predict import Scenario, measure
 from pace_async.simulate.recorded import recorded_durations
 from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program
@@ -28,6 +32,8 @@ from pace_async.staleness.policies import Policy
 from tests.finished_runs import make_run, pace
 from tests.simulated import settings
 
+UNLIKE = {"created_at", "written_at"}
+"""Columns that tell the machine's time."""
 POLICIES: tuple[Policy, ...] = ("pace", "soft", "drop")
 HOUR = Durations(
     seed=0, evaluation_mean=600, evaluation_cv=0.6, evaluation_cap=1200, generation=30, learning=20, pause=2
@@ -110,6 +116,10 @@ def test_durations_of_a_run_that_was_made_stand_for_the_drawn_ones(tmp_path: Pat
     found = CliRunner().invoke(app, ["simulate", "--like", run, "--candidates", "24", "--json"])
     assert found.exit_code == 0, found.output
     assert json.loads(found.output)["candidates"] == 24
+    wider = CliRunner().invoke(app, ["simulate", "--like", run, "--candidates", "24", "--slots", "4", "--json"])
+    for output, slots in ((found.output, 2), (wider.output, 4)):  # the run's own slots, and those given here
+        said = json.loads(output)
+        assert said["terms"]["evaluation slots"] == pytest.approx(3600 * slots / said["evaluation_seconds"])
     both = pace("simulate", "--like", run, "--eval-mean", "3", cwd=tmp_path)
     assert both.returncode == 2
     assert "leave --eval-mean and --eval-cap out" in both.stderr
@@ -143,12 +153,27 @@ def test_without_a_rollout_there_is_no_limit() -> None:
     assert Ledger().utilisation(8, 100.0, 100.0) is None
 
 
-def test_a_run_over_a_database_file_keeps_a_ledger_in_events_and_rows(tmp_path: Path) -> None:
+def test_a_run_over_a_database_file_keeps_a_ledger_and_the_rows_of_one_in_memory(tmp_path: Path) -> None:
     """The file database works in threads; virtual time waits for them."""
     config = settings(search__threads=12, evaluation__slots=12, stop__candidates=32)
     header = header_of(config, TINY_TASK)
 
-    async def main() -> Ledger:
+    def core_over(population: Population, record: RunRecord) -> Core:
+        world = World(durations=HOUR)
+        world.serve(0, None)
+        return core_of(
+            config,
+            TINY_TASK,
+            record,
+            population,
+            VirtualClock(),
+            world,
+            tmp_path,
+            habits=FAULTLESS,
+            codec=Handles(),
+        )
+
+    async def on_disk() -> tuple[Ledger, list[str]]:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         with loop.outside():
@@ -157,25 +182,21 @@ def test_a_run_over_a_database_file_keeps_a_ledger_in_events_and_rows(tmp_path: 
             await store.create_run(header)
             await store.commit(seed_program(TINY_TASK))
             record = await store.load()
-        world = World(durations=HOUR)
-        world.serve(0, None)
-        core = core_of(
-            config,
-            TINY_TASK,
-            record,
-            Outside(store, loop),
-            VirtualClock(),
-            world,
-            tmp_path,
-            habits=FAULTLESS,
-            codec=Handles(),
-        )
+        core = core_over(Outside(store, loop), record)
         assert await drive(core) == "done"
         with loop.outside():
+            rows = await store.read(lambda connection: list(rows_as_text(connection, UNLIKE)))
             await opened.__aexit__(None, None, None)
-        return core.bus.view.ledger
+        return core.bus.view.ledger, rows
 
-    ledger = run_virtually(main)
+    async def in_memory() -> list[str]:
+        population = MemoryPopulation(header)
+        await population.commit(seed_program(TINY_TASK))
+        assert await drive(core_over(population, population.load())) == "done"
+        return list(population.dump(UNLIKE))
+
+    ledger, written = run_virtually(on_disk)
+    assert written == run_virtually(in_memory)
     limits = ledger.limits(header)
     assert limits is not None
     with open_readonly(tmp_path / "population.db") as reader:

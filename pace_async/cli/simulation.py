@@ -38,7 +38,9 @@ def simulate(
     learn: float | None = typer.Option(None, "--learn", help="Seconds of a step [default: 3 % of the mean]."),
     pause: float | None = typer.Option(None, "--pause", help="Seconds of a push [default: 0.3 % of the mean]."),
     candidates: int = typer.Option(2000, "--candidates", min=1, help="Candidates simulated."),
-    policy: Policy = typer.Option("pace", "--policy", help="How data is kept fresh; see `pace run --help`."),
+    policy: Policy | None = typer.Option(
+        None, "--policy", help="How data is kept fresh; see `pace run --help` [default: pace]."
+    ),
     seed: int = typer.Option(0, "--seed", min=0, help="Every draw derives from it."),
     slots: int | None = typer.Option(
         None, "--slots", min=1, help="Evaluations that run at once [default: one for each thread]."
@@ -51,6 +53,7 @@ def simulate(
     """
     from dataclasses import replace
 
+    from pace_async.config import Config
     from pace_async.errors import UsageError
     from pace_async.simulate.predict import Scenario, predict
 
@@ -80,6 +83,7 @@ def simulate(
         pause=durations.pause if pause is None else pause,
     )
     bound = max_staleness if max_staleness is not None else header.max_staleness if header else 2
+    made = Config.model_validate(dict(header.config)) if header else None
     found = predict(
         Scenario(
             threads=threads or (header.threads if header else 8),
@@ -87,8 +91,8 @@ def simulate(
             bound=bound,
             durations=durations,
             candidates=candidates,
-            policy=policy,
-            slots=slots,
+            policy=policy or (made.staleness.policy if made else "pace"),
+            slots=slots or (made.evaluation.slots if made else None),
             seed=seed,
         )
     )

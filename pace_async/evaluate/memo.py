@@ -6,6 +6,7 @@ both hang on how busy the machine was, and a second try may go well. Nor is a fa
 
 import json
 import sqlite3
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from pace_async.evaluate.base import Evaluation
 KEPT = ("ok", "candidate_error", "invalid_score", "output_overflow")
 WAL_IS_SAFE = (3, 51, 3)  # before it, several writers could corrupt a database whose log is being reset
 BUSY_S = 10.0
+IN_MEMORY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,11 @@ class Key:
 
 
 class ScoreMemo:
-    """In memory, and in a SQLite file shared between runs where a path is given."""
+    """In memory the IN_MEMORY entries asked for last; where a path is given, all in a SQLite file that runs share."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._known: dict[Key, Evaluation] = {}
+        self._known: OrderedDict[Key, Evaluation] = OrderedDict()
         self._connection: sqlite3.Connection | None = None
         self._lock = anyio.Lock()
 
@@ -60,18 +62,25 @@ class ScoreMemo:
             async with self._lock:
                 found = await anyio.to_thread.run_sync(_select, self._connection, key)
             if found is not None:
-                self._known[key] = found
+                self._keep(key, found)
         known = self._known.get(key)
+        if known is not None:
+            self._known.move_to_end(key)
         return None if known is None else replace(known, memoised=True, seconds=0.0)
 
     async def put(self, key: Key, evaluation: Evaluation) -> None:
         """Keep it if it would come out the same again; the first entry of a key stays."""
         if evaluation.outcome not in KEPT or key in self._known:
             return
-        self._known[key] = evaluation
+        self._keep(key, evaluation)
         if self._connection is not None:
             async with self._lock:
                 await anyio.to_thread.run_sync(_insert, self._connection, key, evaluation)
+
+    def _keep(self, key: Key, evaluation: Evaluation) -> None:
+        self._known[key] = evaluation
+        if len(self._known) > IN_MEMORY:
+            self._known.popitem(last=False)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -98,6 +98,8 @@ class GroupTrainer(GRPOTrainer):
             reason = "the gradient is not finite"
         elif metrics["masked_fraction"] == 1.0:
             reason = "no token is left after the correction"
+        elif norm == 0.0:
+            reason = "the gradient is 0"  # weight decay and momentum alone would move the weights
         else:
             cast("Any", self.adamw).step()
         self.policy.zero_grad()

@@ -6,6 +6,7 @@ Pure: stage seconds in, limits out. With T a rollout's seconds from lease to sco
     X_async <= min(threads / E[T], slots / E[evaluation], B / (L + S), (eta + 1) * X_sync)
 
 The last term is what the staleness bound allows: at most eta + 1 groups are open while the slowest of one is awaited.
+How many calls an implementer's provider allows at once is not known here: waiting for it is part of T.
 The smallest term is the roofline, and binds. Not a prediction of what a run reaches: `pace simulate` is.
 """
 

@@ -5,7 +5,7 @@ stays, leases closed as skipped). Invariant: no lease is trained beyond the run'
 only grow, one at a time.
 """
 
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import BindParameter, bindparam, func, select, update
 
 from pace_async.errors import PaceBug
 from pace_async.events import GroupEnded, GroupShipped, LeaseReleased, VersionPublished
@@ -13,6 +13,42 @@ from pace_async.population.models import GroupRow, LeaseRow, VersionRow
 from pace_async.population.scope import Scope
 
 NAMED_METRICS = ("loss", "entropy", "grad_norm", "clip_fraction", "ess", "k3", "mean_ratio")
+
+OF_RUN: BindParameter[int] = bindparam("of_run")
+TAKEN = select(LeaseRow.lease, LeaseRow.state, LeaseRow.stage, LeaseRow.oldest_version).where(
+    LeaseRow.run_id == OF_RUN, LeaseRow.lease.in_(bindparam("of_leases", expanding=True))
+)
+SHIP = (
+    update(LeaseRow)
+    .where(LeaseRow.run_id == OF_RUN, LeaseRow.lease == bindparam("of_lease"))
+    .values(
+        stage="shipped",
+        group_number=bindparam("number"),
+        staleness=bindparam("age"),
+        group_reward=bindparam("earned"),
+        advantage=bindparam("weight"),
+    )
+)
+END = update(GroupRow).where(
+    GroupRow.run_id == OF_RUN,
+    GroupRow.group_number == bindparam("of_group"),
+    GroupRow.update_number == bindparam("of_update"),
+    GroupRow.state == "shipped",
+)
+CLOSE = (
+    update(LeaseRow)
+    .where(
+        LeaseRow.run_id == OF_RUN,
+        LeaseRow.group_number == bindparam("of_group"),
+        LeaseRow.lease.in_(bindparam("of_leases", expanding=True)),
+        LeaseRow.state == "open",
+    )
+    .values(
+        state=bindparam("closing"), trained_by=bindparam("update"), reason=bindparam("why"), closed_at=bindparam("now")
+    )
+)
+SHIPPED = select(func.count()).where(LeaseRow.run_id == OF_RUN, LeaseRow.group_number == bindparam("of_group"))
+NEWEST = select(func.max(VersionRow.version)).where(VersionRow.run_id == OF_RUN)
 
 
 def group_shipped(scope: Scope, fact: GroupShipped) -> None:
@@ -34,16 +70,18 @@ def group_shipped(scope: Scope, fact: GroupShipped) -> None:
     advantages = fact.advantages if fact.advantages is not None else (None,) * len(fact.leases)
     rows = zip(fact.leases, fact.staleness, fact.rewards, advantages, strict=True)
     scope.connection.execute(
-        update(LeaseRow)
-        .where(LeaseRow.run_id == scope.run_id, LeaseRow.lease == bindparam("of"))
-        .values(
-            stage="shipped",
-            group_number=fact.number,
-            staleness=bindparam("old"),
-            group_reward=bindparam("reward"),
-            advantage=bindparam("weight"),
-        ),
-        [{"of": lease, "old": old, "reward": reward, "weight": weight} for lease, old, reward, weight in rows],
+        SHIP,
+        [
+            {
+                "of_run": scope.run_id,
+                "of_lease": lease,
+                "number": fact.number,
+                "age": age,
+                "earned": earned,
+                "weight": weight,
+            }
+            for lease, age, earned, weight in rows
+        ],
     )
 
 
@@ -58,15 +96,9 @@ def group_ended(scope: Scope, fact: GroupEnded) -> None:
             f"{what} {fact.closing} at update {fact.update} must leave version {expected}, not {fact.version}"
         )
     named = {name: fact.metrics.get(name) for name in NAMED_METRICS}
+    of = {"of_run": scope.run_id, "of_group": fact.number}
     scope.one(
-        update(GroupRow)
-        .where(
-            GroupRow.run_id == scope.run_id,
-            GroupRow.group_number == fact.number,
-            GroupRow.update_number == fact.update,
-            GroupRow.state == "shipped",
-        )
-        .values(
+        END.values(
             state=fact.closing,
             reason=fact.reason,
             seconds=fact.seconds,
@@ -77,24 +109,21 @@ def group_ended(scope: Scope, fact: GroupEnded) -> None:
         lambda: (
             f"{what} at update {fact.update} cannot end as {fact.closing}: it was not shipped so, or has ended already"
         ),
+        {**of, "of_update": fact.update},
     )
     closed = scope.connection.execute(
-        update(LeaseRow)
-        .where(
-            LeaseRow.run_id == scope.run_id,
-            LeaseRow.group_number == fact.number,
-            LeaseRow.lease.in_(fact.leases),
-            LeaseRow.state == "open",
-        )
-        .values(
-            state=fact.closing,
-            trained_by=fact.update if fact.closing == "trained" else None,
-            reason=fact.reason or None,
-            closed_at=fact.at,
-        )
+        CLOSE,
+        {
+            **of,
+            "of_leases": fact.leases,
+            "closing": fact.closing,
+            "update": fact.update if fact.closing == "trained" else None,
+            "why": fact.reason or None,
+            "now": fact.at,
+        },
     ).rowcount
-    shipped = select(func.count()).where(LeaseRow.run_id == scope.run_id, LeaseRow.group_number == fact.number)
-    if not closed == len(fact.leases) == scope.connection.execute(shipped).scalar_one():
+    shipped = scope.connection.execute(SHIPPED, of).scalar_one()
+    if not closed == len(fact.leases) == shipped:
         raise PaceBug(f"{what} must close exactly the leases it was shipped with, not {list(fact.leases)}")
     if fact.closing == "trained":
         _version_written(scope, fact)
@@ -134,8 +163,7 @@ def version_published(scope: Scope, fact: VersionPublished) -> None:
 
 
 def _version_written(scope: Scope, fact: GroupEnded) -> None:
-    newest = select(func.max(VersionRow.version)).where(VersionRow.run_id == scope.run_id)
-    if scope.connection.execute(newest).scalar_one() != fact.update:
+    if scope.connection.execute(NEWEST, {"of_run": scope.run_id}).scalar_one() != fact.update:
         raise PaceBug(f"group {fact.number} trained version {fact.update}, which is not the newest")
     scope.add(
         VersionRow,
@@ -153,10 +181,7 @@ def _check_shipment(scope: Scope, fact: GroupShipped) -> None:
     what = f"group {fact.number}"
     if not fact.leases or len(set(fact.leases)) != len(fact.leases):
         raise PaceBug(f"{what} needs distinct leases, not {list(fact.leases)}")
-    columns = (LeaseRow.lease, LeaseRow.state, LeaseRow.stage, LeaseRow.oldest_version)
-    found = scope.connection.execute(
-        select(*columns).where(LeaseRow.run_id == scope.run_id, LeaseRow.lease.in_(fact.leases))
-    )
+    found = scope.connection.execute(TAKEN, {"of_run": scope.run_id, "of_leases": fact.leases})
     rows = {row.lease: row for row in found}
     for lease, staleness in zip(fact.leases, fact.staleness, strict=True):
         row = rows.get(lease)

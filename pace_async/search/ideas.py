@@ -12,6 +12,9 @@ from pace_async.search.state import Idea, Trial
 
 Pool = tuple[Idea, ...]
 
+TRIALS_KEPT = 50
+"""As many as a prompt may show (`search.trials_shown`)."""
+
 
 def admit(
     pool: Pool, proposals: Sequence[str], verdicts: Sequence[int | None], next_number: int, cap: int
@@ -35,9 +38,10 @@ def admit(
 
 
 def record_trial(pool: Pool, number: int, trial: Trial) -> Pool:
-    """The pool with one more experiment under idea `number`, which moves to the end; unchanged if it was dropped."""
+    """The pool with one more experiment under idea `number`, which moves to the end; unchanged if it was dropped. Of
+    its experiments the last TRIALS_KEPT stay."""
     found = [idea for idea in pool if idea.number == number]
     if not found:
         return pool
-    tried = replace(found[0], trials=(*found[0].trials, trial))
+    tried = replace(found[0], trials=(*found[0].trials, trial)[-TRIALS_KEPT:])
     return (*(idea for idea in pool if idea.number != number), tried)

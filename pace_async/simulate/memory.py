@@ -7,7 +7,7 @@ runs that matter: what is committed lives as long as the object.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import create_engine
+from sqlalchemy import Connection, create_engine
 from sqlalchemy.pool import StaticPool
 
 from pace_async.events import Fact, RunHeader
@@ -55,14 +55,19 @@ class MemoryPopulation:
         return load_record(self._connection, None)
 
     def dump(self, without: Collection[str] = ()) -> Iterator[str]:
-        """Every row of every table as text, tables by name, rows by key; columns named in `without` are left out."""
-        for table in sorted(Base.metadata.tables.values(), key=lambda table: table.name):
-            keys = ", ".join(column.name for column in table.primary_key)
-            columns = ", ".join(column.name for column in table.columns if column.name not in without)
-            for row in self._connection.exec_driver_sql(f"SELECT {columns} FROM {table.name} ORDER BY {keys}"):
-                yield f"{table.name}: {tuple(row)!r}"
+        """`rows_as_text` of it."""
+        return rows_as_text(self._connection, without)
 
     def close(self) -> None:
         """Let go of it."""
         self._connection.close()
         self._engine.dispose()
+
+
+def rows_as_text(connection: Connection, without: Collection[str] = ()) -> Iterator[str]:
+    """Every row of every table of a population, tables by name, rows by key; columns in `without` are left out."""
+    for table in sorted(Base.metadata.tables.values(), key=lambda table: table.name):
+        keys = ", ".join(column.name for column in table.primary_key)
+        columns = ", ".join(column.name for column in table.columns if column.name not in without)
+        for row in connection.exec_driver_sql(f"SELECT {columns} FROM {table.name} ORDER BY {keys}"):
+            yield f"{table.name}: {tuple(row)!r}"

@@ -30,6 +30,8 @@ from pace_async.task import Task
 Fails = Callable[[str, int], bool]
 """Whether call number n (from 1) of a stage fails."""
 
+ADDED = 20
+
 WEIGHTS = "policy"
 """The file in a version's folder that holds the simulated weights: one number."""
 
@@ -129,14 +131,16 @@ def _answer(prompt: str, seed: int) -> str:
 
 @dataclass(slots=True)
 class SimulatedImplementer:
-    """Appends the number that the experiment names to the parent program."""
+    """Appends the number that the experiment names to the parent program, of whose own numbers the last ADDED stay."""
 
     world: World
 
     async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
         await self.world.stage("implement")
         number = experiment.description.split()[-1]
-        return Implemented(f"{parent.program}\nadded_{experiment.lease} = {number}\n", mechanism="add")
+        task_text, *added = parent.program.split("\nadded_")
+        latest = [*added, f"{experiment.lease} = {number}\n"][-ADDED:]
+        return Implemented("\nadded_".join((task_text, *latest)), mechanism="add")
 
 
 @dataclass(slots=True)
