@@ -25,7 +25,7 @@ MARKS = {
     "mechanisms that occur": (1.0, 1.0),
     "share of the commonest mechanism": (0.0, 0.5),
     "experiments right in both": (0.9, 1.0),
-    "edits that change nothing": (0.0, 0.05),
+    "edits that change nothing": (0.0, 0.1),
 }
 
 
