@@ -100,7 +100,7 @@ def write_task(chosen: argparse.Namespace) -> Path:
     folder = chosen.folder / "sleeping"
     if folder.exists():
         return folder
-    subprocess.run([PACE, "task", "init", str(folder)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([PACE, "task", "init", folder.name], check=True, stdout=subprocess.DEVNULL, cwd=chosen.folder)
     program = folder / "initial.py"
     text = program.read_text()
     sleep = SLEEP.format(mean=chosen.mean, cv=chosen.cv, cap=chosen.cap)
