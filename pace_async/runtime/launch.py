@@ -77,8 +77,8 @@ async def _go_on(places: Places, changes: Mapping[str, object], display: Display
             task = load_task(config.task)
             if task.digest != record.header.task_digest:
                 raise UsageError(
-                    f"Task {task.name!r} has changed since the run began: scores would not compare. Put it back, or "
-                    "start a new run."
+                    f"Task {task.name!r} has changed since the run began, some file in {task.folder}: scores would not "
+                    "compare. Put it back, or start a new run."
                 )
             if record.finished and not _wants_more(config, record):
                 await say([f"{places.folder} is finished: nothing to do. `--candidates N` asks for more."])
