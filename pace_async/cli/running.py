@@ -30,7 +30,9 @@ def run(
         metavar="pace|soft|drop",
     ),
     threads: int | None = typer.Option(None, "--threads", help="Search threads, each an island."),
-    candidates: int | None = typer.Option(None, "--candidates", help="Stop after so many candidates [default: 240]."),
+    candidates: int | None = typer.Option(
+        None, "--candidates", help="Stop after so many candidates [default: 240, or none with --updates or --minutes]."
+    ),
     updates: int | None = typer.Option(None, "--updates", help="Stop after so many groups."),
     minutes: float | None = typer.Option(None, "--minutes", help="Stop after so many minutes."),
     budget: float | None = typer.Option(None, "--budget", help="Stop at so many USD.", metavar="USD"),
@@ -77,11 +79,7 @@ def run(
         "seed": seed,
         "evaluation.unsafe_no_sandbox": unsafe,
     }
-    if candidates is None and any(rule is not None for rule in (updates, minutes)):
-        flags["stop.candidates"] = _NO_LIMIT
-    overrides = overrides_of(sets, flags)
-    overrides = {key: None if value is _NO_LIMIT else value for key, value in overrides.items()}
-    resolved = resolve(config, overrides)
+    resolved = resolve(config, overrides_of(sets, flags))
     if dry_run:
         from pace_async.cli.plan import plan
 
@@ -129,6 +127,3 @@ def resume(
         if not key.startswith("implementer."):
             raise UsageError(f"--set {key} cannot be changed on resume: only settings of the implementer can.")
     raise typer.Exit(go_on(run, given, display))
-
-
-_NO_LIMIT = object()

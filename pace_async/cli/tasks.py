@@ -74,8 +74,10 @@ def check(
     """
     import anyio
 
+    from pace_async.config import resolve
     from pace_async.runtime.soundness import Check, examine
 
+    instances = resolve(None, {"evaluation.seed": seed}, environment={}).evaluation.seed
     found: list[Check] = []
 
     def say(one: Check) -> None:
@@ -85,7 +87,7 @@ def check(
             if one.remedy:
                 typer.echo(f"      {shown(one.remedy)}")
 
-    anyio.run(examine, task, seed, say)
+    anyio.run(examine, task, instances, say)
     failed = sum(not one.ok for one in found)
     if as_json:
         checks = [{"check": one.name, "ok": one.ok, "found": one.found, "remedy": one.remedy} for one in found]
