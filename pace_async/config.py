@@ -331,6 +331,17 @@ def known_keys(model: type[BaseModel] = Config, prefix: str = "") -> list[str]:
     return keys
 
 
+def flat(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """A configuration by dotted key; a setting that is a mapping itself stays whole."""
+    settings, found = known_keys(), dict[str, object]()
+    for name, value in tree.items():
+        if isinstance(value, Mapping) and prefix + name not in settings:
+            found |= flat(cast("Mapping[str, object]", value), f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value
+    return found
+
+
 def dump(config: Config) -> str:
     """The configuration as YAML that `resolve` reads back."""
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

@@ -100,17 +100,21 @@ def resume(
     ),
     target: float | None = typer.Option(None, "--target", help="New target score."),
     implementer: str | None = typer.Option(None, "--implementer", help="What writes the code from now on."),
-    sets: list[str] | None = typer.Option(None, "--set", help="A setting of the implementer.", metavar="KEY=VALUE"),
+    sets: list[str] | None = typer.Option(None, "--set", help="A setting that may change.", metavar="KEY=VALUE"),
     max_staleness: int | None = typer.Option(None, "--max-staleness", help="May be raised, never lowered."),
     display: Display = _DISPLAY,
 ) -> None:
     """Go on exactly where the committed rows say.
 
-    With --candidates a finished run goes on, too.
+    A finished run has nothing to do, unless the limit that ended it is raised. Minutes are counted from now: a run that
+    --minutes ended goes on for as many again. What --set changes is recorded and holds for later resumes. It takes
+    settings that leave alone what the recorded groups train and what scores compare: those of stop, faults and
+    implementer, and learner.max_length, learner.checkpoint_every, learner.step_timeout_s, evaluation.slots,
+    evaluation.memo, evaluation.retries, advisor.engine, advisor.max_tokens, advisor.timeout_s, advisor.engine_start_s,
+    search.trials_shown, search.tournament_size, search.tournament_pool and search.migration.
 
     Example: pace resume circle_packing-1
     """
-    from pace_async.errors import UsageError
     from pace_async.runtime.launch import go_on
 
     changes: dict[str, object] = {
@@ -122,8 +126,4 @@ def resume(
         "implementer.model": implementer,
         "staleness.max_staleness": max_staleness,
     }
-    given = overrides_of(sets, changes)
-    for key in overrides_of(sets):
-        if not key.startswith("implementer."):
-            raise UsageError(f"--set {key} cannot be changed on resume: only settings of the implementer can.")
-    raise typer.Exit(go_on(run, given, display))
+    raise typer.Exit(go_on(run, overrides_of(sets, changes), display))
