@@ -6,7 +6,7 @@ from typing import Literal
 import typer
 
 from pace_async.cli.options import overrides_of
-from pace_async.cli.output import RUN_ARGUMENT
+from pace_async.cli.output import RUN_ARGUMENT, print_json
 
 Display = Literal["auto", "rich", "plain", "none"]
 _DISPLAY = typer.Option("auto", "--display", help="How progress is shown.")
@@ -52,6 +52,7 @@ def run(
     ),
     display: Display = _DISPLAY,
     dry_run: bool = typer.Option(False, "--dry-run", help="Print what would run; write and call nothing."),
+    as_json: bool = typer.Option(False, "--json", help="With --dry-run: print JSON for programs."),
 ) -> None:
     """Search, and learn while searching.
 
@@ -81,10 +82,18 @@ def run(
     }
     resolved = resolve(config, overrides_of(sets, flags))
     if dry_run:
-        from pace_async.cli.plan import plan
+        from pace_async.cli.plan import plan, plan_text
 
-        typer.echo(plan(resolved, run_dir), nl=False)
+        lines = plan(resolved, run_dir)
+        if as_json:
+            print_json({"plan": lines, "config": resolved.model_dump(mode="json")})
+        else:
+            typer.echo(plan_text(resolved, lines), nl=False)
         return
+    if as_json:
+        from pace_async.errors import UsageError
+
+        raise UsageError("--json goes with --dry-run: `pace status RUN --json` reads a run, also while it goes on.")
     from pace_async.runtime.launch import start
 
     raise typer.Exit(start(resolved, run_dir, display))

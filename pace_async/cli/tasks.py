@@ -45,6 +45,7 @@ def list_tasks(as_json: bool = JSON_OPTION) -> None:
 def init(
     name: str = typer.Argument(..., help="Name of the new task.", metavar="NAME"),
     folder: Path | None = typer.Option(None, "--folder", help="Folder to make [default: ./NAME].", metavar="DIR"),
+    as_json: bool = JSON_OPTION,
 ) -> None:
     """Make a small working task to be edited: evaluator, seed program, description, catalogue.
 
@@ -54,6 +55,9 @@ def init(
 
     target = folder or Path(name)
     make_task(name, target)
+    if as_json:
+        print_json({"task": name, "folder": str(target), "files": sorted(file.name for file in target.iterdir())})
+        return
     where = f"./{target}" if not target.is_absolute() else str(target)
     typer.echo(f"{target} holds a working task; read {target}/README.md, then:")
     for line in (f"pace task check {where}", f"pace run {where} --candidates 16"):
