@@ -37,8 +37,9 @@ def clean_environment(**extra: str) -> dict[str, str]:
 
 
 def python_module(module: str, *arguments: str) -> list[str]:
-    """Command line that runs a module of this package in a child interpreter."""
-    return [sys.executable, "-m", module, *arguments]
+    """Command line that runs a module of this package in a child interpreter. What lies in the working folder cannot
+    stand in for a package there (-P), as it cannot here."""
+    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def kill_group(pid: int) -> None:

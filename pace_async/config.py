@@ -1,6 +1,7 @@
 """Every setting of a run, one model per room, each with a sentence. Resolved in this order: flag, `--set`, environment
 (`PACE_ROOM__KEY`), file, default. Unknown keys are refused with the nearest known one."""
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -15,19 +16,30 @@ from pace_async.errors import UsageError
 
 
 class _Room(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Stop(_Room):
     """When a run ends: whichever comes first."""
 
-    candidates: int | None = Field(default=240, ge=1, description="Candidates evaluated.")
+    candidates: int | None = Field(
+        default=240, ge=1, description="Candidates evaluated; the default gives way where updates or minutes are set."
+    )
     updates: int | None = Field(default=None, ge=1, description="Groups consumed, skipped ones too.")
     minutes: float | None = Field(default=None, gt=0, description="Wall-clock minutes of this process.")
     budget: float | None = Field(
         default=None, gt=0, description="USD spent on implementer calls, what calls in flight may cost included."
     )
     target: float | None = Field(default=None, description="A score at least this good.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_gives_way(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or "candidates" in given:
+            return cast("Any", given)
+        limits = cast("dict[str, Any]", given)
+        other = any(limits.get(name) is not None for name in ("updates", "minutes"))
+        return {**limits, "candidates": None} if other else limits
 
 
 class Search(_Room):
@@ -107,6 +119,10 @@ class ImplementerConfig(_Room):
                 raise ValueError(f"{name} may be a secret and would be stored: put the key into the environment")
             if name in ("model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "timeout"):
                 raise ValueError(f"{name} cannot be set here")
+        try:
+            json.dumps(options, allow_nan=False)
+        except (TypeError, ValueError):
+            raise ValueError("only texts, finite numbers, true, false, null, lists and mappings can be sent") from None
         return options
 
     @field_validator("api_base")
@@ -281,7 +297,8 @@ def resolve(
     tree: dict[str, Any] = _read(file) if file is not None else {}
     for name, text in sorted((environment if environment is not None else os.environ).items()):
         if name.startswith("PACE_") and "__" in name:
-            _put(tree, name.removeprefix("PACE_").lower().replace("__", "."), yaml.safe_load(text), f"variable {name}")
+            dotted = name.removeprefix("PACE_").lower().replace("__", ".")
+            _put(tree, dotted, value_of(text, f"variable {name}"), f"variable {name}")
     for key, value in (overrides or {}).items():
         _put(tree, key, value, f"setting {key!r}")
     try:
@@ -312,6 +329,17 @@ def known_keys(model: type[BaseModel] = Config, prefix: str = "") -> list[str]:
         else:
             keys.append(prefix + name)
     return keys
+
+
+def flat(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """A configuration by dotted key; a setting that is a mapping itself stays whole."""
+    settings, found = known_keys(), dict[str, object]()
+    for name, value in tree.items():
+        if isinstance(value, Mapping) and prefix + name not in settings:
+            found |= flat(cast("Mapping[str, object]", value), f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value
+    return found
 
 
 def dump(config: Config) -> str:
@@ -352,6 +380,14 @@ def _read(file: Path) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise UsageError(f"{file} must be a mapping of settings.")
     return cast("dict[str, Any]", raw)
+
+
+def value_of(text: str, what: str) -> object:
+    """A setting's value, written as YAML by a person; `what` names the setting. Raises UsageError."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise UsageError(f"{what}: {text!r} is not a YAML value.") from None
 
 
 def _put(tree: dict[str, Any], dotted: str, value: object, what: str) -> None:

@@ -17,7 +17,7 @@ an instance only after its output for the previous one has been taken.
 import ast
 import hashlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -38,7 +38,7 @@ CHECKOUT = Path(__file__).parent.parent
 class Bounds(BaseModel):
     """The scores between which progress is measured; outside them it is clamped."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     lower: float = Field(description="Score at which progress is 0 when maximising.")
     upper: float = Field(description="Score at which progress is 1 when maximising.")
 
@@ -52,7 +52,7 @@ class Bounds(BaseModel):
 class TaskSpec(BaseModel):
     """The fields of task.yaml."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="The task's name, as in `pace run NAME`.")
     background: str = Field(description="What the problem is, for the advisor and the implementer.")
     coding_requirements: str = Field(description="What a program must respect.")
@@ -170,21 +170,66 @@ def load_task(name: str) -> Task:
         file = cast("str | None", getattr(spec, field_name))
         if file is not None and not (folder / file).is_file():
             raise UsageError(f"{path}: {field_name} names {file!r}, which is not in {folder}.")
-    program = (folder / spec.program).read_text()
+    program = _text(folder / spec.program)
     try:
         split_block(program)
     except ValueError as error:
         raise UsageError(f"{folder / spec.program}: {error}.") from None
+    return Task(spec=spec, folder=folder, program=program, digest=_digest(folder, spec))
+
+
+def _digest(folder: Path, spec: TaskSpec) -> str:
+    """32 hex digits over the names and contents of every file of a task's folder, because an evaluator may read any of
+    them. Links are followed. Left out is what comes and goes by itself: names that begin with a dot, compiled Python,
+    and the folders of runs. Raises UsageError for a file that cannot be read."""
+    named = {spec.program, spec.evaluator, *([spec.catalogue] if spec.catalogue else [])}
+    there = {path.relative_to(folder).as_posix() for path in _files(folder, frozenset())}
     digest = hashlib.sha256()
-    for part in (path, folder / spec.program, folder / spec.evaluator):
-        digest.update(part.read_bytes())
-    return Task(spec=spec, folder=folder, program=program, digest=digest.hexdigest()[:32])
+    for name in sorted(named | there):
+        try:
+            with (folder / name).open("rb") as stream:
+                content = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise _unreadable(folder / name, error) from None
+        digest.update(f"{name}\0{content}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()[:32]
+
+
+def _files(folder: Path, above: frozenset[Path]) -> Iterator[Path]:
+    """What may be read of a folder; `above` are the real folders on the way to it, against loops."""
+    here = folder.resolve()
+    if here in above or (folder / "population.db").exists():
+        return
+    try:
+        found = list(folder.iterdir())
+    except OSError as error:
+        raise _unreadable(folder, error) from None
+    for path in found:
+        if path.name.startswith(".") or path.name == "__pycache__" or path.suffix == ".pyc":
+            continue
+        if path.is_dir():
+            yield from _files(path, above | {here})
+        elif path.is_file():
+            yield path
+
+
+def _unreadable(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"Cannot read {path}: {error.strerror}; every file of a task's folder counts.")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not UTF-8 text.") from None
 
 
 def _load_spec(path: Path) -> TaskSpec:
     try:
-        raw: Any = yaml.safe_load(path.read_text())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raw: Any = yaml.safe_load(_text(path))
+    except yaml.YAMLError as error:
         raise UsageError(f"{path} is not valid YAML: {str(error).splitlines()[0]}.") from None
     if not isinstance(raw, dict):
         raise UsageError(f"{path} must hold the fields of a task; it is empty or not a mapping.")

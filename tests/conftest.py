@@ -1,6 +1,53 @@
-"""For every test: how long one example takes says nothing on a machine that is shared."""
+"""For every test: how long one example takes says nothing on a machine that is shared, and no test leaves it."""
 
+import ipaddress
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _only_loopback() -> Iterator[None]:
+    """Refuse whatever this process would connect or send to beyond the machine, and every name that must be asked for
+    there. Children are not watched: sandboxed ones have no network, and ours only ever get addresses from here."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("connect", "connect_ex", "sendto"):
+            patch.setattr(socket.socket, name, _guarded(getattr(socket.socket, name)))
+        patch.setattr(socket, "getaddrinfo", _named(socket.getaddrinfo))
+        yield
+
+
+def _guarded(call: Callable[..., Any]) -> Callable[..., Any]:
+    def guarded(self: socket.socket, *arguments: Any) -> Any:
+        address = arguments[-1]  # sendto may have flags before it
+        if self.family in (socket.AF_INET, socket.AF_INET6):
+            _refuse_unless_here(address[0])
+        return call(self, *arguments)
+
+    return guarded
+
+
+def _named(call: Callable[..., Any]) -> Callable[..., Any]:
+    def named(host: Any, *arguments: Any, **more: Any) -> Any:
+        _refuse_unless_here(host)
+        return call(host, *arguments, **more)
+
+    return named
+
+
+def _refuse_unless_here(host: object) -> None:
+    name = host.decode() if isinstance(host, bytes) else host
+    if name in (None, "", "localhost"):
+        return
+    try:
+        here = ipaddress.ip_address(str(name).partition("%")[0])
+    except ValueError:
+        here = None
+    if here is None or not (here.is_loopback or here.is_unspecified):
+        pytest.fail(f"a test wants to reach {name!r}: tests stay on this machine")  # no `except Exception` hides it

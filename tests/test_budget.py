@@ -12,8 +12,8 @@ from pace_async.errors import BudgetReached, CandidateFault
 from pace_async.events import ImplementerCalled, ImplementerReserved, LeaseOpened, SettingChanged
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.population.store import Store
-from pace_async.runtime.launch import cut_off, resumed_config
 from pace_async.runtime.purse import Purse
+from pace_async.runtime.resuming import cut_off, resumed_config
 from pace_async.runtime.supervisor import drive
 from pace_async.search.state import Member
 from pace_async.simulate.stages import World

@@ -86,6 +86,21 @@ def test_check_names_what_was_broken_by_hand(shell: Shell, statement: str, check
     assert shell.pace("db", "check", "circle_packing-1").code == 1
 
 
+def test_a_run_of_the_policy_soft_is_sound_beyond_the_bound_and_its_sums_are_still_checked(shell: Shell) -> None:
+    stale = (
+        "update leases set oldest_version = 0, staleness = trained_by where state = 'trained'",
+        "update runs set max_staleness = 1",
+    )
+    change(database(shell), *stale)
+    assert shell.pace("db", "check", "circle_packing-1").code == 1
+    change(database(shell), "update runs set config = json_set(config, '$.staleness.policy', 'soft')")
+    said = shell.pace("db", "check", "circle_packing-1")
+    assert (said.code, said.err) == (0, "")
+    assert "no bound under the policy soft, 1 in the mean" in said.out
+    change(database(shell), "update leases set staleness = staleness + 1 where lease = 30")
+    assert "lease 30 trained update" in shell.pace("db", "check", "circle_packing-1").out
+
+
 def test_a_damaged_page_is_found_before_anything_else_is_asked(shell: Shell) -> None:
     path = database(shell)
     scribble(path)

@@ -7,7 +7,7 @@ import anyio
 import httpx
 import pytest
 
-from pace_async.advise.base import Completion
+from pace_async.advise.base import Completion, PromptTooLong
 from pace_async.advise.client import HttpEngine, special_token_ids
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.errors import InfrastructureFault
@@ -105,9 +105,15 @@ async def test_an_answer_ends_with_the_end_token_or_at_max_tokens(engine: HttpEn
 
 
 async def test_an_answer_stops_where_the_models_positions_end(engine: HttpEngine) -> None:
-    answer = await engine.generate(prompt(2046), max_tokens=30, temperature=1.0, seed=0)
+    answer = await engine.generate(prompt(2046), max_tokens=2, temperature=1.0, seed=0)
     assert len(answer.token_ids) <= 2
+    with pytest.raises(PromptTooLong) as cut:
+        await engine.generate(prompt(2046), max_tokens=30, temperature=1.0, seed=0)
+    assert (cut.value.tokens, cut.value.context) == (2046, 2048)
     with pytest.raises(InfrastructureFault, match=r"engine_refused.*at most 2047"):
+        await engine.generate(prompt(2048), max_tokens=1, temperature=1.0, seed=0)
+    await engine.encode("now it is known how long the context is")
+    with pytest.raises(PromptTooLong, match="2048 tokens in a context of 2048"):
         await engine.generate(prompt(2048), max_tokens=1, temperature=1.0, seed=0)
 
 

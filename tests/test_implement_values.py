@@ -112,3 +112,38 @@ def test_ordinary_words_are_kept_on_one_short_line() -> None:
     assert len(redact("x" * 1000, {})) == LONGEST
     assert holds_secret(f"x = {CANARY!r}", {"SOME_SECRET": CANARY})
     assert not holds_secret("x = 1", {"SOME_SECRET": CANARY, "EMPTY_KEY": ""})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MAX_THINKING_TOKENS", "100000"),
+        ("MAX_TOKENS", "1_000_000"),
+        ("TOKEN_RATE", "0.000015"),
+        ("GIT_AUTHOR_NAME", "circle packing"),
+        ("XAUTHORITY", "/root/.Xauthority"),
+        ("TOKENIZERS_PARALLELISM", "enabled"),
+        ("KEYBOARD_LAYOUT", "layout"),
+    ],
+)
+def test_what_is_no_secret_costs_no_answer(name: str, value: str) -> None:
+    assert not holds_secret(f"x = {value!r}", {name: value})
+    assert redact(f"it says {value}", {name: value}) == f"it says {value}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HTTP_AUTHORIZATION", "Digest abcdef"),
+        ("PROXY_AUTH", "me:12345"),
+        ("DB_PASSWORD", "100000"),
+        ("CLIENT_SECRET", "123456"),
+        ("GITHUBTOKEN", "abcdef12"),
+        ("API_TOKENS", "abcdef,fedcba"),
+        ("APIKEY", "1234567890123"),
+        ("SSH_PASSPHRASE", "open it"),
+    ],
+)
+def test_a_secret_never_passes(name: str, value: str) -> None:
+    assert holds_secret(f"x = {value!r}", {name: value})
+    assert value not in redact(f"it says {value}", {name: value})

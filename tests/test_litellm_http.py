@@ -12,10 +12,12 @@ import pytest
 from pace_async.errors import CandidateFault, GaveUp, InfrastructureFault
 from pace_async.implement.base import Experiment
 from pace_async.implement.failures import CallFailed
+from pace_async.implement.shares import draw, parse_shares
 from pace_async.search.state import Member
 from pace_async.task import split_block
 from scripts.local_implementer_server import LocalProvider, serving
 from tests.implementing import CANARY, PARENT, TASK, configured, implement, implementing
+from tests.simulated import settings
 
 pytestmark = pytest.mark.anyio
 
@@ -85,7 +87,6 @@ async def test_an_answer_becomes_a_program_and_its_cost_is_the_server_s_bill(
         ("syntax_error", "syntax_error"),
         ("markers", "markers_in_block"),
         ("huge", "answer_too_long"),
-        ("echo_key_in_answer", "secret_in_answer"),
     ],
 )
 async def test_a_bad_answer_is_the_candidate_s_fault_is_paid_for_and_is_not_tried_again(
@@ -103,6 +104,23 @@ async def test_a_bad_answer_is_the_candidate_s_fault_is_paid_for_and_is_not_trie
     assert provider.calls == 1
     assert ledger.calls[0].cost_usd == pytest.approx(provider.charged_usd, abs=1e-12)
     assert ledger.calls[0].prompt_tokens > 0
+    assert CANARY not in f"{caught.value} {ledger}"
+
+
+async def test_an_answer_that_holds_a_key_is_paid_for_and_kept_nowhere_and_is_no_candidates_fault(
+    provider: LocalProvider, nothing_left: None
+) -> None:
+    provider.plan = by_turns("echo_key_in_answer", "append")
+    with serving(provider) as url:
+        async with implementing(configured(url)) as (implementer, ledger):
+            with pytest.raises(InfrastructureFault) as caught:
+                await implement(implementer, 1)
+            await implement(implementer, 2)
+    assert caught.value.kind == "secret_in_answer"
+    assert not isinstance(caught.value, CallFailed)
+    assert ledger.outcomes == ["secret_in_answer", "ok"]
+    assert ledger.faults == []
+    assert sum(call.cost_usd for call in ledger.calls) == pytest.approx(provider.charged_usd, abs=1e-12)
     assert CANARY not in f"{caught.value} {ledger}"
 
 
@@ -221,6 +239,32 @@ async def test_of_two_models_the_one_that_is_up_takes_over(provider: LocalProvid
     answered = [call.model for call in ledger.calls if call.outcome == "ok"]
     assert answered == ["openai/good"] * 10
     assert "provider_down" in [kind for kind, _ in ledger.faults]
+
+
+async def test_a_model_that_never_comes_back_does_not_hide_the_one_that_does(
+    provider: LocalProvider, nothing_left: None
+) -> None:
+    """Lease 1 is drawn to `gone`, and no other lease is there to be drawn to `back`."""
+    config = settings(implementer__model="openai/gone=9,openai/back=1")
+    drawn = draw(parse_shares(config.implementer.model), config.seed, 1)
+    assert drawn is not None
+    assert drawn.model == "openai/gone"
+    fails = iter(range(3))
+
+    def plan(number: int, _question: str) -> str:
+        gone = provider.bodies[number - 1]["model"] == "gone"
+        return "503" if gone or next(fails, None) is not None else "append"
+
+    provider.plan = plan
+    with serving(provider) as url:
+        config = configured(url, implementer__model=config.implementer.model, implementer__deadline_s=0.1)
+        async with implementing(config) as (implementer, ledger):
+            with anyio.fail_after(30):
+                await implement(implementer, 1)
+    asked = [call.model for call in ledger.calls]
+    assert ledger.outcomes[-1] == "ok"
+    assert asked[-1] == "openai/back"
+    assert asked.count("openai/gone") <= asked.count("openai/back") + 2, "they take turns"
 
 
 @pytest.mark.parametrize(

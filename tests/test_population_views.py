@@ -80,6 +80,11 @@ def test_one_select_says_which_idea_gave_the_best_program_how_stale_its_policy_w
     assert second == (3, 2.4, "more restarts", 'Change layout to "hex".', 0, 1, 0.75)
 
 
+def test_the_leaderboard_says_which_implementer_wrote_a_program(person: sqlite3.Connection) -> None:
+    rows = person.execute("SELECT candidate, implementer FROM leaderboard WHERE run = 'demo' ORDER BY candidate")
+    assert dict(rows.fetchall()) == {0: None, 1: None, 2: None, 3: "gemini", 4: None, 6: "claude"}
+
+
 def test_the_leaderboard_ranks_what_has_a_score_within_each_run(person: sqlite3.Connection) -> None:
     rows = person.execute("SELECT run, rank, candidate, island, parent, mechanism, created FROM leaderboard").fetchall()
     assert [row[:4] for row in rows if row[0] == "demo"] == [

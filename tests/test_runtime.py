@@ -10,7 +10,7 @@ import pytest
 
 from pace_async.errors import GaveUp, UsageError
 from pace_async.events import SettingChanged
-from pace_async.runtime.launch import resumed_config
+from pace_async.runtime.resuming import resumed_config
 from pace_async.runtime.supervisor import drive
 from pace_async.simulate.runs import Habits
 from pace_async.simulate.stages import World

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from pace_async.errors import InfrastructureFault
 from pace_async.events import TokenSpan
 
 
@@ -15,6 +16,16 @@ class Completion:
     logprobs: tuple[float, ...]
     spans: tuple[TokenSpan, ...]
     finish: Literal["stop", "length"]
+
+
+class PromptTooLong(InfrastructureFault):
+    """A prompt of `tokens` tokens, and a context of `context` that leaves no room for the answer: the same prompt will
+    never be answered."""
+
+    def __init__(self, tokens: int, context: int) -> None:
+        super().__init__("prompt_too_long", f"{tokens} tokens in a context of {context}")
+        self.tokens = tokens
+        self.context = context
 
 
 class Engine(Protocol):
@@ -31,5 +42,5 @@ class Engine(Protocol):
     async def generate(
         self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int
     ) -> Completion:
-        """Sample one answer."""
+        """Sample one answer. Raises PromptTooLong where the context ends before `max_tokens` and before the answer."""
         ...

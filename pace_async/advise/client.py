@@ -7,6 +7,8 @@ tokens. Every call has one deadline, and whatever fails is an InfrastructureFaul
     engine_refused        the engine said the request is wrong    engine_error      the engine said it failed
     bad_answer            not of the shape that was asked for     bad_logprobs      not finite, above 0, or not as many
     bad_spans             spans that do not cover the tokens, or a version that is no number
+    prompt_too_long       the engine's context has no room for the answer: `base.PromptTooLong`, found before asking
+                          where the prompt alone fills it, and afterwards where an answer was cut by it
 
 Not a retrier: the search thread decides that.
 """
@@ -22,7 +24,7 @@ import anyio
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from pace_async.advise.base import Completion
+from pace_async.advise.base import Completion, PromptTooLong
 from pace_async.advise.engines import wire
 from pace_async.errors import InfrastructureFault
 from pace_async.events import TokenSpan
@@ -56,6 +58,7 @@ class HttpEngine:
     ) -> None:
         self._special = frozenset(special_ids)
         self._timeout_s = timeout_s
+        self._context: int | None = None
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._http = httpx.AsyncClient(
             base_url=base_url, timeout=None, limits=limits, trust_env=False, transport=transport
@@ -63,7 +66,9 @@ class HttpEngine:
 
     async def encode(self, text: str) -> tuple[int, ...]:
         asked = wire.TokenizeRequest(prompt=text)
-        return tuple((await self._ask("POST", "/tokenize", wire.TokenizeAnswer, asked)).tokens)
+        answer = await self._ask("POST", "/tokenize", wire.TokenizeAnswer, asked)
+        self._context = answer.max_model_len
+        return tuple(answer.tokens)
 
     async def decode(self, token_ids: tuple[int, ...]) -> str:
         asked = wire.DetokenizeRequest(tokens=[token for token in token_ids if token not in self._special])
@@ -72,10 +77,15 @@ class HttpEngine:
     async def generate(
         self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int
     ) -> Completion:
+        if self._context is not None and len(prompt_ids) >= self._context:
+            raise PromptTooLong(len(prompt_ids), self._context)
         parameters = wire.SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed)
         asked = wire.GenerateRequest(token_ids=list(prompt_ids), sampling_params=parameters)
         answer = await self._ask("POST", "/inference/v1/generate", wire.GenerateAnswer, asked)
-        return _completion(answer, max_tokens)
+        completion = _completion(answer, max_tokens)
+        if completion.finish == "length" and len(completion.token_ids) < max_tokens:
+            raise PromptTooLong(len(prompt_ids), len(prompt_ids) + len(completion.token_ids))
+        return completion
 
     async def served_version(self) -> int | None:
         """The version that is served; None where the engine's weights are unknown or have no number."""

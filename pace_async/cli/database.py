@@ -119,7 +119,7 @@ def backup(
 
 
 @app.command("upgrade")
-def upgrade_schema(run: str = _RUN) -> None:
+def upgrade_schema(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
     """Bring an older population to this version's schema.
 
     Example: pace db upgrade circle_packing-1
@@ -132,4 +132,7 @@ def upgrade_schema(run: str = _RUN) -> None:
     with RunLock(places.folder):
         before = schema_state(places.database)
         upgrade(places.database)
-    typer.echo("already current" if before == "current" else f"upgraded from {before}")
+    if as_json:
+        print_json({"path": str(places.database), "upgraded": before != "current", "before": before})
+    else:
+        typer.echo("already current" if before == "current" else f"upgraded from {before}")

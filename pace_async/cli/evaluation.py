@@ -34,7 +34,7 @@ def evaluate(
 
     loaded = load_task(task)
     try:
-        program = file.read_text()
+        program = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"Cannot read {file}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}.") from None
     chosen = {f"evaluation.settings.{name}": value for name, value in overrides_of(sets).items()}

@@ -5,7 +5,7 @@ from typing import Literal
 
 import typer
 
-from pace_async.cli.output import RUN_ARGUMENT
+from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json
 
 What = Literal["candidates", "rollouts", "ideas", "updates", "programs"]
 Format = Literal["csv", "jsonl"]
@@ -30,8 +30,11 @@ def export(
         metavar="FILE",
     ),
     force: bool = typer.Option(False, "--force", help="Write over what is there already."),
+    as_json: bool = JSON_OPTION,
 ) -> None:
     """Write a run's rows as CSV or JSON lines, or its programs as files.
+
+    With --json and no file, the rows are one JSON list; with a file, what was written there is told as JSON.
 
     Example: pace export circle_packing-1 --what updates
 
@@ -51,8 +54,11 @@ def export(
                 raise UsageError("Programs are files: name their folder, as in `-o programs`.")
             number = rows.write_programs(reader.programs(), output, force=force)
         elif output is None:
-            rows.print_rows(reader.stream(what), form)
+            rows.print_rows(reader.stream(what), "json" if as_json else form)
             return
         else:
             number = rows.write_rows(reader.stream(what), form, output, force=force)
-    typer.echo(f"{number} {what} in {output}", err=True)
+    if as_json:
+        print_json({"what": what, "rows": number, "path": str(output)})
+    else:
+        typer.echo(f"{number} {what} in {output}", err=True)

@@ -4,19 +4,20 @@ Invariant: nothing is written, started or called; what a run would refuse before
 seed program that fails, because it would have to be run.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pace_async.config import Config, Stop, dump
 
 
-def plan(config: Config, run_dir: Path | None) -> str:
-    """The text. Raises UsageError."""
+def plan(config: Config, run_dir: Path | None) -> dict[str, str]:
+    """What would run, a line for each part. Raises UsageError."""
     from pace_async.runtime.launch import prepare
 
     task, places = prepare(config, run_dir)
     staleness = "behind a barrier (sync)" if config.bound == 0 else f"at most {config.bound} updates behind"
     learns = config.learner.objective != "none"
-    lines = {
+    return {
         "task": f"{task.name}, from {task.folder}",
         "writes": f"{places.folder}/ (population, configuration, weights, groups, logs)",
         "search": f"{config.search.threads} threads, {config.evaluation.slots} evaluations at once, "
@@ -32,6 +33,10 @@ def plan(config: Config, run_dir: Path | None) -> str:
         else "the strongest that proves itself at the start; see `pace doctor`",
         "first": "the seed program is scored; if that fails, nothing is written (exit code 5)",
     }
+
+
+def plan_text(config: Config, lines: Mapping[str, str]) -> str:
+    """The plan as comments over the configuration."""
     width = max(len(name) for name in lines)
     head = "".join(f"# {name:<{width}}  {said}\n" for name, said in lines.items())
     return f"# A dry run: nothing was written, started or called.\n{head}{dump(config)}"

@@ -6,7 +6,7 @@ from typing import Literal
 import typer
 
 from pace_async.cli.options import overrides_of
-from pace_async.cli.output import RUN_ARGUMENT
+from pace_async.cli.output import RUN_ARGUMENT, print_json
 
 Display = Literal["auto", "rich", "plain", "none"]
 _DISPLAY = typer.Option("auto", "--display", help="How progress is shown.")
@@ -30,7 +30,9 @@ def run(
         metavar="pace|soft|drop",
     ),
     threads: int | None = typer.Option(None, "--threads", help="Search threads, each an island."),
-    candidates: int | None = typer.Option(None, "--candidates", help="Stop after so many candidates [default: 240]."),
+    candidates: int | None = typer.Option(
+        None, "--candidates", help="Stop after so many candidates [default: 240, or none with --updates or --minutes]."
+    ),
     updates: int | None = typer.Option(None, "--updates", help="Stop after so many groups."),
     minutes: float | None = typer.Option(None, "--minutes", help="Stop after so many minutes."),
     budget: float | None = typer.Option(None, "--budget", help="Stop at so many USD.", metavar="USD"),
@@ -50,6 +52,7 @@ def run(
     ),
     display: Display = _DISPLAY,
     dry_run: bool = typer.Option(False, "--dry-run", help="Print what would run; write and call nothing."),
+    as_json: bool = typer.Option(False, "--json", help="With --dry-run: print JSON for programs."),
 ) -> None:
     """Search, and learn while searching.
 
@@ -77,16 +80,20 @@ def run(
         "seed": seed,
         "evaluation.unsafe_no_sandbox": unsafe,
     }
-    if candidates is None and any(rule is not None for rule in (updates, minutes)):
-        flags["stop.candidates"] = _NO_LIMIT
-    overrides = overrides_of(sets, flags)
-    overrides = {key: None if value is _NO_LIMIT else value for key, value in overrides.items()}
-    resolved = resolve(config, overrides)
+    resolved = resolve(config, overrides_of(sets, flags))
     if dry_run:
-        from pace_async.cli.plan import plan
+        from pace_async.cli.plan import plan, plan_text
 
-        typer.echo(plan(resolved, run_dir), nl=False)
+        lines = plan(resolved, run_dir)
+        if as_json:
+            print_json({"plan": lines, "config": resolved.model_dump(mode="json")})
+        else:
+            typer.echo(plan_text(resolved, lines), nl=False)
         return
+    if as_json:
+        from pace_async.errors import UsageError
+
+        raise UsageError("--json goes with --dry-run: `pace status RUN --json` reads a run, also while it goes on.")
     from pace_async.runtime.launch import start
 
     raise typer.Exit(start(resolved, run_dir, display))
@@ -102,17 +109,21 @@ def resume(
     ),
     target: float | None = typer.Option(None, "--target", help="New target score."),
     implementer: str | None = typer.Option(None, "--implementer", help="What writes the code from now on."),
-    sets: list[str] | None = typer.Option(None, "--set", help="A setting of the implementer.", metavar="KEY=VALUE"),
+    sets: list[str] | None = typer.Option(None, "--set", help="A setting that may change.", metavar="KEY=VALUE"),
     max_staleness: int | None = typer.Option(None, "--max-staleness", help="May be raised, never lowered."),
     display: Display = _DISPLAY,
 ) -> None:
     """Go on exactly where the committed rows say.
 
-    With --candidates a finished run goes on, too.
+    A finished run has nothing to do, unless the limit that ended it is raised. Minutes are counted from now: a run that
+    --minutes ended goes on for as many again. What --set changes is recorded and holds for later resumes. It takes
+    settings that leave alone what the recorded groups train and what scores compare: those of stop, faults and
+    implementer, and learner.max_length, learner.checkpoint_every, learner.step_timeout_s, evaluation.slots,
+    evaluation.memo, evaluation.retries, advisor.engine, advisor.max_tokens, advisor.timeout_s, advisor.engine_start_s,
+    search.trials_shown, search.tournament_size, search.tournament_pool and search.migration.
 
     Example: pace resume circle_packing-1
     """
-    from pace_async.errors import UsageError
     from pace_async.runtime.launch import go_on
 
     changes: dict[str, object] = {
@@ -124,11 +135,4 @@ def resume(
         "implementer.model": implementer,
         "staleness.max_staleness": max_staleness,
     }
-    given = overrides_of(sets, changes)
-    for key in overrides_of(sets):
-        if not key.startswith("implementer."):
-            raise UsageError(f"--set {key} cannot be changed on resume: only settings of the implementer can.")
-    raise typer.Exit(go_on(run, given, display))
-
-
-_NO_LIMIT = object()
+    raise typer.Exit(go_on(run, overrides_of(sets, changes), display))

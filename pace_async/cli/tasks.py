@@ -45,6 +45,7 @@ def list_tasks(as_json: bool = JSON_OPTION) -> None:
 def init(
     name: str = typer.Argument(..., help="Name of the new task.", metavar="NAME"),
     folder: Path | None = typer.Option(None, "--folder", help="Folder to make [default: ./NAME].", metavar="DIR"),
+    as_json: bool = JSON_OPTION,
 ) -> None:
     """Make a small working task to be edited: evaluator, seed program, description, catalogue.
 
@@ -54,6 +55,9 @@ def init(
 
     target = folder or Path(name)
     make_task(name, target)
+    if as_json:
+        print_json({"task": name, "folder": str(target), "files": sorted(file.name for file in target.iterdir())})
+        return
     where = f"./{target}" if not target.is_absolute() else str(target)
     typer.echo(f"{target} holds a working task; read {target}/README.md, then:")
     for line in (f"pace task check {where}", f"pace run {where} --candidates 16"):
@@ -74,8 +78,10 @@ def check(
     """
     import anyio
 
+    from pace_async.config import resolve
     from pace_async.runtime.soundness import Check, examine
 
+    instances = resolve(None, {"evaluation.seed": seed}, environment={}).evaluation.seed
     found: list[Check] = []
 
     def say(one: Check) -> None:
@@ -85,7 +91,7 @@ def check(
             if one.remedy:
                 typer.echo(f"      {shown(one.remedy)}")
 
-    anyio.run(examine, task, seed, say)
+    anyio.run(examine, task, instances, say)
     failed = sum(not one.ok for one in found)
     if as_json:
         checks = [{"check": one.name, "ok": one.ok, "found": one.found, "remedy": one.remedy} for one in found]

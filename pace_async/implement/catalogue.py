@@ -59,7 +59,7 @@ class Edit:
 def load_catalogue(path: Path) -> Catalogue:
     """Raises UsageError, in one sentence that names the file and the place."""
     try:
-        raw: Any = yaml.safe_load(path.read_text())
+        raw: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
         return Catalogue.model_validate(raw)
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read as YAML: {str(error).splitlines()[0]}.") from None

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import anyio
 
-from pace_async.errors import CandidateFault
+from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import ImplementerCalled
 from pace_async.implement.base import Experiment, Implemented, Ledger
 from pace_async.implement.catalog import CatalogImplementer
@@ -28,7 +28,7 @@ class Maker(Protocol):
     """Tries once."""
 
     async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
-        """Raises CandidateFault, CallFailed, BudgetReached."""
+        """Raises CandidateFault, CallFailed, BudgetReached, InfrastructureFault for an answer that cannot be kept."""
         ...
 
 
@@ -77,7 +77,7 @@ class ModelMaker:
         except CallFailed as failure:
             outcome, charged = failure.kind, failure.charged
             raise
-        except CandidateFault as fault:
+        except (CandidateFault, InfrastructureFault) as fault:
             outcome, charged = fault.kind, False
             raise
         finally:
@@ -103,7 +103,8 @@ class ModelMaker:
 
 
 def program_in(answer: Answer, parent: Member) -> str:
-    """The program that an answer makes of its parent. Raises CandidateFault."""
+    """The program that an answer makes of its parent. Raises CandidateFault; InfrastructureFault where the answer holds
+    a secret of this machine, which no idea can have put there: the service echoed it, and it is not kept."""
     if answer.refused:
         raise CandidateFault("refusal", "the model refused")
     if answer.finish == "length":
@@ -111,5 +112,5 @@ def program_in(answer: Answer, parent: Member) -> str:
     if not answer.text.strip():
         raise CandidateFault("empty_answer", "the model wrote nothing")
     if holds_secret(answer.text):
-        raise CandidateFault("secret_in_answer", "the answer holds the value of a secret variable")
+        raise InfrastructureFault("secret_in_answer", "the answer holds the value of a secret variable")
     return program_of(answer.text, parent.program)

@@ -6,7 +6,8 @@
     a model is down       it answered nobody meanwhile, or a person must act: leases drawn to it go to another one, and
                           it is asked again from time to time
     all models are down   the run pauses: one call at a time goes out, after growing waits, and the rest wait for it;
-                          beyond the patience set, GaveUp
+                          it asks the model whose turn to be asked again comes first, whichever was drawn, so that one
+                          that never comes back hides no other; beyond the patience set, GaveUp
 
 Invariant: what is the candidate's fault is never retried, and what is the service's is never the candidate's fault.
 """
@@ -132,10 +133,9 @@ class Pool:
     async def _pause(self, job: _Job) -> Implemented | None:
         """Wait for a turn, wait a little longer than last time, and ask once; None to look again."""
         async with self._probing:
-            model = self._choose_any(job.experiment.lease)
-            health = self._health[model]
             if not all(each.down for each in self._health.values()):
                 return None
+            model, health = min(self._health.items(), key=lambda known: known[1].ask_again_at)
             left = self._patience_left()
             if left <= 0:
                 raise GaveUp(
@@ -149,10 +149,6 @@ class Pool:
                 self._postpone(model)
                 return None
 
-    def _choose_any(self, lease: int) -> str:
-        share = draw(self._shares, self._seed, lease)
-        return share.model if share is not None else self._shares[0].model
-
     async def _once(self, model: str, job: _Job, timeout_s: float) -> Implemented:
         """One call. Whatever comes back as an answer, a bad one too, shows that the model is up."""
         health = self._health[model]
@@ -165,7 +161,7 @@ class Pool:
                 health.failing_since = anyio.current_time()
             await self._ledger.fault(failure.kind, f"{model}: {failure.detail}", job.experiment.lease)
             raise
-        except CandidateFault:
+        except (CandidateFault, InfrastructureFault):
             await self._is_up(model)
             raise
         await self._is_up(model)

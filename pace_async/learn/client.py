@@ -31,7 +31,7 @@ class ProcessLearner:
 
     `model` is version 0's directory; versions and checkpoints go under `out`, the child's words to `log`. `history`
     are the files of the groups that made versions 1…L of this run, in order; the first ones may be gone. Deadlines in
-    seconds: `start_s` for the child to load, `step_s` for each step, those replayed too."""
+    seconds: `start_s` for the child to load, `step_s` for each step, those replayed too, with the writing after it."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class ProcessLearner:
             await self._spawn()
         if self._weights is None:
             request = {"start": [str(path) for path in self._history], "after": self._after}
-            answer = await self._ask(request, self._start_s)
+            answer = await self._ask(request, self._start_s, self._step_s)
             if "refused" in answer:
                 _blame_setting(answer)
                 raise GaveUp(f"The learner cannot rebuild version {self.version}: {answer['refused']}.")
@@ -135,9 +135,9 @@ class ProcessLearner:
         self._lines = BufferedByteReceiveStream(self._process.stdout)
         self._weights = None
 
-    async def _ask(self, request: dict[str, Any], deadline_s: float) -> dict[str, Any]:
-        """One request and its answer. Each line of the child's, a step replayed too, renews the deadline. The child
-        does not outlive an exchange that was broken off."""
+    async def _ask(self, request: dict[str, Any], deadline_s: float, renewed_s: float = 0.0) -> dict[str, Any]:
+        """One request and its answer, within `deadline_s`; each version that the child reaches on its way gives it
+        `renewed_s` from there. The child does not outlive an exchange that was broken off."""
         assert self._process is not None and self._process.stdin is not None and self._lines is not None
         self._requests += 1
         line = json.dumps({"id": self._requests, **request}) + "\n"
@@ -148,8 +148,9 @@ class ProcessLearner:
                 with anyio.fail_after(deadline_s):
                     raw = await self._lines.receive_until(b"\n", _LONGEST_LINE)
                 answer = cast("dict[str, Any]", json.loads(raw))
-                if "replayed" not in answer:
+                if "reached" not in answer:
                     break
+                deadline_s = renewed_s
             if answer["id"] != self._requests:
                 raise PaceBug(f"the learner answered request {answer['id']} instead of {self._requests}")
             return answer
@@ -184,7 +185,7 @@ class ProcessLearner:
 
 def _blame_setting(answer: dict[str, Any]) -> None:
     if answer["setting"]:
-        raise UsageError(f"{answer['refused']}; then `pace resume`.")
+        raise UsageError(f"{answer['refused']}.")
 
 
 def _absolute(path: Path) -> Path:

@@ -53,19 +53,25 @@ class Lineage:
         self._trainer: GroupTrainer | None = None
 
     def start(
-        self, groups: Sequence[Path], replayed: Callable[[int], None] = lambda version: None, *, after: int = 0
+        self,
+        groups: Sequence[Path],
+        replayed: Callable[[int], None] = lambda version: None,
+        *,
+        after: int = 0,
+        loaded: Callable[[int], None] = lambda version: None,
     ) -> Path:
         """Become the version that the groups made, `groups[i]` making version `after` + i + 1: load the newest
-        checkpoint among them and train the groups after it again, calling `replayed` after each. The groups that made
-        versions 1…`after` are gone. Returns the directory of the version's weights. A checkpoint one step ahead of the
-        record stays, for the group that made it may be delivered again; what lies further ahead is removed. Raises
-        Refused if a group file that is needed cannot be used."""
+        checkpoint among them, call `loaded` with its version, and train the groups after it again, calling `replayed`
+        after each. The groups that made versions 1…`after` are gone. Returns the directory of the version's weights. A
+        checkpoint one step ahead of the record stays, for the group that made it may be delivered again; what lies
+        further ahead is removed. Raises Refused if a group file that is needed cannot be used."""
         wanted = after + len(groups)
         self._store.discard_damaged()
         made = next((made for made in reversed(self._store.checkpoints()) if _belongs(made, groups, after)), None)
         if made is None and after > 0:
             raise Refused(f"no checkpoint of version {after} or later is left, and the groups before it are gone")
         self._load(made.version if made is not None else 0)
+        loaded(self.version)
         while self.version < wanted:
             group = self._read(groups[self.version - after])
             began = time.perf_counter()

@@ -4,7 +4,7 @@ One JSON object a line on standard input, one on standard output for each, with 
 
     {"id": 1, "start": [GROUP FILE, …], "after": a}   the groups that made versions a + 1, a + 2, …; answered
                                           {"version", "weights"} once the learner is at the last; before it,
-                                          {"replayed": v} for each step that had to be taken again
+                                          {"reached": v} for the checkpoint loaded and for each step taken again
     {"id": 2, "train": GROUP FILE}        answered with the fields of `lineage.Outcome`
 
 Where nothing was changed the answer is {"refused": why, "setting": whether a setting is to blame}.
@@ -74,10 +74,10 @@ def _answer(lineage: Any, request: dict[str, Any], reply: Callable[[dict[str, An
     if "start" in request:
         groups = [Path(path) for path in request["start"]]
 
-        def replayed(version: int) -> None:
-            reply({"replayed": version})
+        def reached(version: int) -> None:
+            reply({"reached": version})
 
-        weights = lineage.start(groups, replayed, after=request["after"])
+        weights = lineage.start(groups, reached, after=request["after"], loaded=reached)
         return {"version": lineage.version, "weights": str(weights)}
     return asdict(lineage.train(Path(request["train"])))
 

@@ -120,19 +120,24 @@ class GroupTrainer(GRPOTrainer):
         return metrics
 
     def _refuse_too_long(self, group: Group) -> None:
+        lengths = {
+            rollout.lease: max(len(call.prompt_ids) + len(call.completion_ids) for call in rollout.calls)
+            for rollout in group.rollouts
+        }
+        lease = max(lengths, key=lambda lease: lengths[lease])
         context = cast("int | None", getattr(self.policy.config, "max_position_embeddings", None))
-        limits = [limit for limit in (self.settings.max_length, context) if limit is not None]
-        for rollout in group.rollouts:
-            for call in rollout.calls:
-                length = len(call.prompt_ids) + len(call.completion_ids)
-                if limits and length > min(limits):
-                    remedy = (
-                        "raise it" if self.settings.max_length == min(limits) else "the model's context is no longer"
-                    )
-                    raise TooLong(
-                        f"Lease {rollout.lease} has a call of {length} tokens and learner.max_length is {min(limits)}: "
-                        f"{remedy}, or lower advisor.max_tokens or search.trials_shown"
-                    )
+        has = f"Lease {lease} has a call of {lengths[lease]} tokens"
+        if context is not None and lengths[lease] > context:
+            raise TooLong(
+                f"{has} and the model's context is no longer than {context}: start a new run with a "
+                "lower advisor.max_tokens or search.trials_shown, or with an advisor of a longer context"
+            )
+        limit = self.settings.max_length
+        if limit is not None and lengths[lease] > limit:
+            raise TooLong(
+                f"{has} and learner.max_length is {limit}: raise it, with `pace resume RUN --set "
+                f"learner.max_length={lengths[lease]}` or more"
+            )
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, torch.Tensor]:
         """One micro-batch as `_compute_loss` takes it: (B, P) prompts, (B, T) what follows, masks, advantages."""

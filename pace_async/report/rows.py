@@ -1,4 +1,4 @@
-"""Rows as CSV or JSON lines, and programs as files, one at a time however long the run.
+"""Rows as CSV, as JSON lines or as one JSON list, and programs as files, one at a time however long the run.
 
 Invariant: nothing is overwritten unless asked for, and a file appears under its name only when it is whole. A text cell
 is written as it is; only a terminal gets it made visible. CSV: a header line, NULL as an empty cell, quoted as RFC 4180
@@ -16,7 +16,7 @@ from typing import Any, Literal, TextIO
 from pace_async.errors import UsageError
 from pace_async.report.visible import visible
 
-Format = Literal["csv", "jsonl"]
+Format = Literal["csv", "jsonl", "json"]
 Rows = Iterable[Mapping[str, Any]]
 
 
@@ -64,7 +64,10 @@ def _write(rows: Rows, form: Format, stream: TextIO, *, safe: bool = False) -> i
     number = 0
     writer = csv.writer(stream, lineterminator="\n")
     for row in rows:
-        if form == "jsonl":
+        if form == "json":
+            stream.write(",\n" if number else "[")
+            stream.write(json.dumps(_plain(row), ensure_ascii=safe, allow_nan=False))
+        elif form == "jsonl":
             stream.write(json.dumps(_plain(row), ensure_ascii=safe, allow_nan=False) + "\n")
         else:
             if number == 0:
@@ -72,6 +75,8 @@ def _write(rows: Rows, form: Format, stream: TextIO, *, safe: bool = False) -> i
             cells = [_cell(value) for value in row.values()]
             writer.writerow([visible(cell) for cell in cells] if safe else cells)
         number += 1
+    if form == "json":
+        stream.write("]\n" if number else "[]\n")
     return number
 
 

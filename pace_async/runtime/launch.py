@@ -4,31 +4,29 @@ Everything that can be refused is refused before anything is written: the task, 
 sandbox, and a seed program that fails its own evaluator.
 """
 
-import json
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
 
 import anyio
 
-from pace_async.config import Config, dump, resolve
+from pace_async.config import Config, dump
 from pace_async.errors import SeedProgramFails, UsageError
 from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.selfcheck import pick_tier
 from pace_async.evaluate.tiers import Tier
-from pace_async.events import Evaluated, FaultSeen, ImplementerCalled, ImplementerChecked, RunHeader, SettingChanged
+from pace_async.events import Evaluated, ImplementerChecked, RunHeader
 from pace_async.implement.assemble import models_of, refuse_unless_possible
 from pace_async.implement.preflight import check_models, refuse_unless_ready
 from pace_async.observe.base import DisplayKind
 from pace_async.population.lock import RunLock
-from pace_async.population.record import RunRecord
 from pace_async.population.store import Store
 from pace_async.reward import reward
 from pace_async.runtime.assemble import Resources, conduct, say
 from pace_async.runtime.models import advisor_folder
 from pace_async.runtime.places import Places, find_places, new_places
+from pace_async.runtime.resuming import cut_off, nothing_left, resumed_config, setting_changes
 from pace_async.runtime.stopping import default_horizon
 from pace_async.task import Task, load_task, program_hash
 
@@ -77,36 +75,20 @@ async def _go_on(places: Places, changes: Mapping[str, object], display: Display
             task = load_task(config.task)
             if task.digest != record.header.task_digest:
                 raise UsageError(
-                    f"Task {task.name!r} has changed since the run began: scores would not compare. Put it back, or "
-                    "start a new run."
+                    f"Task {task.name!r} has changed since the run began, some file in {task.folder}: scores would not "
+                    "compare. Put it back, or start a new run."
                 )
-            if record.finished and not _wants_more(config, record):
-                await say([f"{places.folder} is finished: nothing to do. `--candidates N` asks for more."])
+            if (finished := nothing_left(record, config)) is not None:
+                await say([f"{places.folder} is finished: {finished}"])
                 return 0
             _refuse_unknown_stages(config, task)
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
             checks = await _check_implementers(config)
-            await store.commit(*checks, *_changes(record, config), *cut_off(record))
+            await store.commit(*checks, *setting_changes(record, config), *cut_off(record))
             record = await store.load()
             places.config.write_text(dump(config))
             state = await conduct(Resources(config, task, places, tier, store, record), display)
     return EXIT_CODES[state]
-
-
-def resumed_config(record: RunRecord, changes: Mapping[str, object]) -> Config:
-    """The run's configuration with the changes that a resume allows. Raises UsageError if the bound would fall."""
-    config = resolve(None, {**_flatten(dict(record.header.config)), **record.changes, **changes}, environment={})
-    before = record.header.config.get("staleness")
-    if isinstance(before, Mapping) and cast("Mapping[str, object]", before).get("mode") != config.staleness.mode:
-        raise UsageError("A run goes on as it began, sync or async: leave staleness.mode out, or start a new run.")
-    if config.bound < record.header.max_staleness:
-        raise UsageError(
-            f"--max-staleness was {record.header.max_staleness} and may not be lowered to {config.bound} on resume: "
-            "open rollouts were admitted under the older bound."
-        )
-    if config.staleness.mode == "sync" and "staleness.max_staleness" in changes:
-        raise UsageError("A synchronous run has no bound to raise: leave --max-staleness out.")
-    return config
 
 
 async def _check_implementers(config: Config) -> tuple[ImplementerChecked, ...]:
@@ -114,31 +96,6 @@ async def _check_implementers(config: Config) -> tuple[ImplementerChecked, ...]:
     found = await check_models(models_of(config.implementer.model), config.implementer)
     refuse_unless_ready(found, config.stop)
     return tuple(checked.fact for checked in found if checked.fact is not None)
-
-
-def _changes(record: RunRecord, config: Config) -> tuple[SettingChanged, ...]:
-    """The settings in which a resumed run differs from what it was."""
-    before = {**_flatten(dict(record.header.config)), **record.changes}
-    after = _flatten(config.model_dump(mode="json"))
-    return tuple(
-        SettingChanged(key, json.dumps(before.get(key)), json.dumps(after.get(key)), time.time())
-        for key in after
-        if json.dumps(before.get(key)) != json.dumps(after.get(key))
-    )
-
-
-def cut_off(record: RunRecord) -> tuple[ImplementerCalled | FaultSeen, ...]:
-    """Calls that were in flight when an earlier process died: whether the provider charged for them nobody knows, so
-    they count with all that was reserved."""
-    facts: list[ImplementerCalled | FaultSeen] = []
-    for open_one in record.reserved:
-        lease, usd, now = open_one.lease, open_one.cost_usd, time.time()
-        facts.append(ImplementerCalled(lease, open_one.model, "unknown", 0, 0, usd, 0.0, now, open_one.number))
-        detail = (
-            f"a call of {open_one.model} was in flight when the run ended: counted as {usd:.6f} USD, all it may cost"
-        )
-        facts.append(FaultSeen("implement", "unknown_outcome", detail, lease, now))
-    return tuple(facts)
 
 
 async def score_seed_program(config: Config, task: Task, tier: Tier) -> Evaluated:
@@ -207,18 +164,3 @@ def _refuse_unknown_stages(config: Config, task: Task) -> None:
         raise UsageError(f"--engine {config.advisor.engine}: only the embedded engine is there; leave the flag out.")
     refuse_unless_possible(config.implementer.model, task)
     advisor_folder(config.advisor.model)
-
-
-def _wants_more(config: Config, record: RunRecord) -> bool:
-    limit = config.stop.candidates
-    return limit is None or limit > record.candidates
-
-
-def _flatten(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    flat: dict[str, object] = {}
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            flat.update(_flatten(value, f"{prefix}{key}."))  # pyright: ignore[reportUnknownArgumentType]
-        else:
-            flat[prefix + key] = value
-    return flat

@@ -67,10 +67,18 @@ def find_places(run: str | None) -> Places:
         found = [path.parent for path in RUNS.glob("*/population.db")]
         if not found:
             raise UsageError("There is no run under ./runs yet: `pace run` makes one.")
-        return Places(max(found, key=lambda folder: (folder / "population.db").stat().st_mtime))
+        return Places(max(found, key=lambda folder: _written_at(Places(folder).database)))
     for folder in (Path(run), RUNS / run, Path(run).parent if run.endswith("population.db") else Path(run)):
         if (folder / "population.db").is_file():
             return Places(folder)
     there = sorted(path.parent.name for path in RUNS.glob("*/population.db"))
     hint = f"there are {', '.join(there[:5])}" if there else "there is none under ./runs"
     raise UsageError(f"There is no run {run!r}: {hint}.")
+
+
+def _written_at(database: Path) -> float:
+    """When a row was last committed, as far as files tell: what is new stands in the log beside the database until it
+    is moved there. A reader may make an empty log, so one says nothing."""
+    log = database.with_name(f"{database.name}-wal")
+    times = [file.stat() for file in (database, log) if file.exists()]
+    return max((found.st_mtime for found in times if found.st_size), default=0.0)

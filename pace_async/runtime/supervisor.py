@@ -22,6 +22,7 @@ async def drive(core: Core, engine: EngineProcess | None = None, *, signals: boo
     """Run until it ends; the state it ended in. Raises GaveUp, or an ExceptionGroup for our own mistakes."""
     core.started = core.stages.clock.now()
     await core.record(RunStateChanged("running", "", core.started))
+    core.changed()  # a stop rule that is met already opens no lease
     try:
         with anyio.CancelScope() as scope:
             await _search_and_learn(core, engine, scope, signals)

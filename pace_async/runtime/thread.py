@@ -6,7 +6,8 @@ would not fit into the budget stays open for a resume.
 """
 
 from pace_async.advise.advisor import Advice, Sampling, advise
-from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault
+from pace_async.advise.base import PromptTooLong
+from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault, UsageError
 from pace_async.evaluate.base import Evaluation
 from pace_async.events import Advised, Evaluated, LeaseAborted, LeaseReleased, Outcome, StageChanged
 from pace_async.implement.base import Experiment, Implemented
@@ -72,7 +73,8 @@ async def _decide(core: Core, work: Work) -> Decision:
 
 
 async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -> Advice:
-    """The advisor's answer; asked again while the engine fails, at most as often as the configuration says."""
+    """The advisor's answer; asked again while the engine fails, at most as often as the configuration says. Raises
+    UsageError for a prompt that the advisor cannot take: the same island would ask the same again."""
     config = core.config
     sampling = Sampling(
         seed=config.seed,
@@ -93,12 +95,23 @@ async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -
             if oldest < served:
                 raise InfrastructureFault("old_weights", f"version {oldest} answered after {served} was published")
             return advice
+        except PromptTooLong as fault:
+            await core.fault("advise", fault, lease)
+            raise UsageError(_no_room(lease, fault)) from None
         except InfrastructureFault as fault:
             attempt += 1
             await core.fault("advise", fault, lease)
             if attempt > config.faults.retries:
                 raise
             await core.stages.clock.sleep(core.backoff(attempt))
+
+
+def _no_room(lease: int, fault: PromptTooLong) -> str:
+    return (
+        f"The advisor's prompt of lease {lease} has {fault.tokens} tokens, and its context of {fault.context} leaves "
+        "no room for the answer: `pace resume RUN --set search.trials_shown=0` shortens it; else start a new run with "
+        "a shorter program or background, a lower search.ideas_kept, or an advisor with a longer context."
+    )
 
 
 async def _try_out(core: Core, work: Work, decision: Decision) -> None:

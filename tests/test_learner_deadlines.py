@@ -1,0 +1,71 @@
+"""How long the runtime waits for each word of the learner, with a child that is a stream of lines; nothing is waited
+for, the deadline in force is asked for."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from pace_async.errors import InfrastructureFault
+from pace_async.learn.client import ProcessLearner
+from pace_async.learn.settings import Settings
+
+pytestmark = pytest.mark.anyio
+START_S, STEP_S = 300.0, 4000.0
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Child:
+    """Standard input and output of a learner that says these lines, then nothing for ever."""
+
+    def __init__(self, *lines: dict[str, Any]) -> None:
+        self.returncode = None
+        self.pid = -1
+        self.stdin = self
+        self.lines = list(lines)
+        self.given_s: list[float] = []
+
+    async def send(self, _data: bytes) -> None:
+        await anyio.lowlevel.checkpoint()
+
+    async def receive_until(self, _delimiter: bytes, _most: int) -> bytes:
+        self.given_s.append(round(anyio.current_effective_deadline() - anyio.current_time(), -1))
+        await anyio.lowlevel.checkpoint()
+        if not self.lines:
+            raise anyio.EndOfStream
+        return json.dumps({"id": 1, **self.lines.pop(0)}).encode()
+
+
+def learner_of(child: Child, folder: Path, history: list[Path], monkeypatch: pytest.MonkeyPatch) -> ProcessLearner:
+    learner = ProcessLearner(folder, folder / "out", Settings(), history, step_s=STEP_S, start_s=START_S)
+    monkeypatch.setattr(learner, "_process", child)
+    monkeypatch.setattr(learner, "_lines", child)
+    monkeypatch.setattr("pace_async.learn.client.kill_group", lambda _pid: None)
+    return learner
+
+
+async def test_a_step_taken_again_has_as_long_as_a_step_and_loading_has_its_own_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = [tmp_path / f"{number:06d}.npz" for number in (1, 2)]
+    for path in history:
+        path.touch()
+    child = Child({"reached": 0}, {"reached": 1}, {"reached": 2}, {"version": 2, "weights": str(tmp_path)})
+    assert await learner_of(child, tmp_path, history, monkeypatch).ready() == tmp_path
+    assert child.given_s == [START_S, STEP_S, STEP_S, STEP_S]
+
+
+async def test_a_learner_that_dies_in_a_step_taken_again_is_a_fault_of_the_infrastructure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "000001.npz").touch()
+    child = Child({"reached": 0})
+    with pytest.raises(InfrastructureFault, match="learner_died"):
+        await learner_of(child, tmp_path, [tmp_path / "000001.npz"], monkeypatch).ready()
+    assert child.given_s == [START_S, STEP_S]
