@@ -95,7 +95,7 @@ def short_advice(found: Roofline) -> tuple[str, ...]:
             said = (f"threads: more of them would help{room}", f"threads: more would help{least}")
         case "staleness":
             raised = f"staleness: raise --max-staleness{room}"
-            said = (f"{raised}; {not_threads}", raised, f"staleness: raise the bound{least}")
+            said = (f"{raised}; {not_threads}", raised, f"staleness: raise bound{least}")
         case "evaluation slots":
             more = f"evaluation slots: more would help{room}"
             said = (f"{more}; {not_threads}", more, f"evaluation slots: more{least}")
