@@ -105,11 +105,11 @@ class LocalProvider:
                 await self.gate()
             behaviour = self.plan(self.calls, question)
             self.given[behaviour] += 1
-            return await self._behave(behaviour, request, question, key)
+            return await self._behave(behaviour, request, question, key, _limit(body))
         finally:
             self.in_flight -= 1
 
-    async def _behave(self, behaviour: str, request: Request, question: str, key: str) -> Response:
+    async def _behave(self, behaviour: str, request: Request, question: str, key: str, limit: int) -> Response:
         match behaviour:
             case "429" | "429_wait":
                 headers = {"Retry-After": "0.05"} if behaviour == "429_wait" else {}
@@ -133,12 +133,12 @@ class LocalProvider:
                 self.unknown += 1
                 return JSONResponse(_completion(None, "stop", 1, 1) | {"choices": []})
             case _:
-                return self._answer(behaviour, question, key)
+                return self._answer(behaviour, question, key, limit)
 
-    def _answer(self, behaviour: str, question: str, key: str) -> Response:
+    def _answer(self, behaviour: str, question: str, key: str, limit: int) -> Response:
         text = "ready" if BLOCK_START not in question else self._words(behaviour, question, key)
         finish = "length" if behaviour == "length" else "stop"
-        prompt_tokens, completion_tokens = len(question) // 4 + 1, len(text or "") // 4 + 1
+        prompt_tokens, completion_tokens = len(question) // 4 + 1, min(len(text or "") // 4 + 1, limit)
         self.charged_usd += (prompt_tokens * USD_PER_MILLION_IN + completion_tokens * USD_PER_MILLION_OUT) / 1e6
         completion = _completion(text, finish, prompt_tokens, completion_tokens)
         if behaviour == "refusal":
@@ -206,6 +206,11 @@ def _program_in(question: str) -> str:
     return next(text for _, text in fenced if BLOCK_START in text and "def " in text)
 
 
+def _limit(body: Mapping[str, Any]) -> int:
+    """The longest answer asked for, in tokens: no provider bills more, however long what it sends."""
+    return int(body.get("max_completion_tokens") or body.get("max_tokens") or 8192)
+
+
 def _edit(old: str, new: str) -> str:
     return f"<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE"
 
@@ -257,6 +262,15 @@ def _server(provider: LocalProvider) -> uvicorn.Server:
     )
 
 
+@contextmanager
+def _at(provider: LocalProvider, port: int) -> Generator[str]:
+    try:
+        with serving(provider, port) as url:
+            yield url
+    except OSError as error:
+        raise SystemExit(f"port {port} cannot be had ({error.strerror}): name another with --port.") from None
+
+
 def main() -> None:
     """Serve until interrupted."""
     parser = argparse.ArgumentParser(description="A local OpenAI-compatible server that answers with catalogue edits.")
@@ -270,7 +284,7 @@ def main() -> None:
     plan = seeded_faults(arguments.fault_rate, arguments.seed)
     provider = LocalProvider(load_task(arguments.task), (lambda _n, _q: "append") if arguments.append else plan)
     provider.gate = lambda: anyio.sleep(arguments.delay)
-    with serving(provider, arguments.port) as url:
+    with _at(provider, arguments.port) as url:
         print(f"serving {url} (any key will do); Ctrl-C ends it", flush=True)
         try:
             threading.Event().wait()

@@ -233,6 +233,17 @@ def test_the_closing_words_say_what_was_found_where_it_is_and_what_to_do_next() 
     assert "pace resume 'runs/my run' --candidates 48" in words
 
 
+@pytest.mark.parametrize("columns", [20, 60])
+def test_the_closing_words_are_broken_between_words_and_commands_not_at_all(columns: int) -> None:
+    facts: list[Fact] = [RunStateChanged("running", "", 2900.0), seed_program(), *rollout(1), *rollout(2, 2, None)]
+    view = fold_all(EMPTY, [*facts, RunStateChanged("done", "candidates", 3500.0)])
+    whole, broken = (closing_words(view, Path("runs/a"), 9999.0, width) for width in (None, columns))
+    assert " ".join("\n".join(broken).split()) == " ".join("\n".join(whole).split())
+    at = broken.index("Next:")
+    assert max(len(line) for line in broken[:at]) <= columns < max(len(line) for line in whole)
+    assert broken[at:] == whole[whole.index("Next:") :]
+
+
 def test_a_run_that_found_nothing_says_so() -> None:
     interrupted = RunStateChanged("interrupted", "interrupted", 5.0)
     nothing = closing_words(fold_all(EMPTY, [RunStateChanged("running", "", 0.0), interrupted]), Path("runs/a"), 5.0)

@@ -152,6 +152,17 @@ def test_models_that_do_not_answer_are_named_until_they_do() -> None:
     assert "model down" not in screen_text(view)
 
 
+def test_calls_that_fail_in_a_row_are_told_before_the_model_is_given_up() -> None:
+    failed = ImplementerCalled(1, "m", "refused_connection", 0, 0, 0.0, 1.0, BEGIN)
+    view = fold_all(EMPTY, [RUNNING, *[failed] * 3])
+    assert "failed" not in screen_text(view)
+    view = fold(view, failed)
+    assert "running, last 4 calls failed" in screen_text(view)
+    assert "running, 1 model down" in screen_text(replace(view, models_down=1))
+    for answer in (replace(failed, outcome="ok"), replace(failed, outcome="refusal", completion_tokens=9)):
+        assert "failed" not in screen_text(fold(view, answer))
+
+
 def screen_text(view: RunView) -> str:
     """What the title and the section of the search say."""
     return "\n".join(line.plain for line in (title(view, BEGIN + 1, 120), *search(view, BEGIN + 1, 120).lines))

@@ -113,7 +113,7 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
         Text.assemble(
             ("faults ", QUIET),
             str(view.faults),
-            (f" {words.count(view.models_down, 'model')} down" if view.models_down else "", WARN),
+            (_silent(view), WARN),
         ),
         Text.assemble(
             ("groups ", QUIET),
@@ -133,13 +133,19 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
 
 
 def _money(view: RunView) -> Text:
-    """Spent, of how much, and what is reserved, in that order: the end may be cut off."""
+    """Spent, of how much, and what is reserved, in that order and in cents: the end may be cut off."""
     reserved, budget = sum(view.reserved.values()), view.stop.budget
     return Text.assemble(
-        words.usd(view.spend_usd),
-        f"/{words.usd(budget)}" if budget is not None else "",
-        (f" +{words.usd(reserved)}" if reserved else "", QUIET),
+        f"${view.spend_usd:,.2f}",
+        f"/${budget:,.2f}" if budget is not None else "",
+        (f" +${reserved:,.2f}" if reserved else "", QUIET),
     )
+
+
+def _silent(view: RunView) -> str:
+    if view.models_down:
+        return f" {words.count(view.models_down, 'model')} down"
+    return f" last {view.unanswered}" if view.unanswered >= sections.MANY_UNANSWERED else ""
 
 
 def _origin(view: RunView) -> tuple[str, str]:

@@ -57,7 +57,7 @@ def money(view: RunView, told: bool = True) -> Text:
 def limit(limits: Roofline | None, room: int) -> Text:
     """What binds the run, and what would help, in as many words as there is room for."""
     if limits is None:
-        return Text("nothing timed yet", style=QUIET)
+        return Text("nothing timed yet" if room >= 20 else "–", style=QUIET)
     forms = [Text(form) for form in short_advice(limits)]
     return next((form for form in forms if form.cell_len <= room), forms[-1])
 

@@ -16,6 +16,7 @@ from pace_async.observe.progress import progress
 from pace_async.observe.text import clean
 
 AXIS = 8
+MANY_UNANSWERED = 4
 NOTE_MARKS: dict[NoteKind, tuple[str, str]] = {
     "seed": ("▶", ""),
     "best": ("★", GOOD),
@@ -43,8 +44,10 @@ def title(view: RunView, now: float, width: int) -> Text:
 def standing(view: RunView) -> tuple[str, str]:
     """Where the run stands and its style; models that do not answer are part of it."""
     said = clean(view.state).replace("_", " ")
-    if view.ended_at is not None or not view.models_down:
+    if view.ended_at is not None or not (view.models_down or view.unanswered >= MANY_UNANSWERED):
         return said, STATE_STYLES.get(view.state, WARN)
+    if not view.models_down:
+        return f"{said}, last {view.unanswered} calls failed", WARN
     if not view.paused:
         return f"{said}, {words.count(view.models_down, 'model')} down", WARN
     return "paused: no model answers" if view.state == "running" else f"{said}, no model answers", WARN
