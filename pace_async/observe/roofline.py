@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Term = Literal["threads", "evaluation slots", "learner", "staleness"]
+ALIKE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ def roofline(load: Load) -> Roofline | None:
 def advice(found: Roofline, bound: int) -> str:
     """What would help, in one sentence. Says how far it would, until the next limit."""
     room = _until_next(found, ", up to {} more")
+    if alike := _alike(found):
+        return f"{alike.capitalize()} limit it alike: only more of each would help."
     match found.binding:
         case "threads":
             return f"More threads would help{room}."
@@ -90,6 +93,8 @@ def short_advice(found: Roofline) -> tuple[str, ...]:
     """What binds, then what would help, in fewer and fewer words; the last is what binds and no more."""
     room, least = _until_next(found, ", up to +{}"), _until_next(found, ", +{}")
     not_threads = "more threads would not help"
+    if alike := _alike(found):
+        return (f"{alike} alike: only more of each would help", f"{alike} alike", found.binding)
     match found.binding:
         case "threads":
             said = (f"threads: more of them would help{room}", f"threads: more would help{least}")
@@ -102,6 +107,12 @@ def short_advice(found: Roofline) -> tuple[str, ...]:
         case "learner":
             said = (f"learner: {not_threads}, nor would a larger --max-staleness", f"learner: {not_threads}")
     return (*said, found.binding)
+
+
+def _alike(found: Roofline) -> str:
+    """The terms within ALIKE of the least, if they are several."""
+    near = [term for term, value in found.terms.items() if value <= (1 + ALIKE) * found.limit]
+    return " and ".join(near) if len(near) > 1 else ""
 
 
 def _until_next(found: Roofline, words: str) -> str:
