@@ -75,6 +75,8 @@ class LocalProvider:
     bodies: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     gate: Callable[[], Any] | None = None
     """Awaited before each answer, for tests that hold calls in flight."""
+    retry_after_s: float = 0.05
+    """What a `429_wait` asks for."""
 
     def app(self) -> Starlette:
         """The routes."""
@@ -112,7 +114,7 @@ class LocalProvider:
     async def _behave(self, behaviour: str, request: Request, question: str, key: str, limit: int) -> Response:
         match behaviour:
             case "429" | "429_wait":
-                headers = {"Retry-After": "0.05"} if behaviour == "429_wait" else {}
+                headers = {"Retry-After": f"{self.retry_after_s:g}"} if behaviour == "429_wait" else {}
                 return _error(429, "slow down", "rate_limit_exceeded", headers)
             case "500" | "503" | "404" | "403" | "400":
                 return _error(int(behaviour), "the server says no", "error")
