@@ -36,6 +36,8 @@ from pace_async.task import BLOCK_START, load_task
 
 CANARY = "sk-canary-0123456789abcdef"
 AWAY = "hosted_vllm/away"
+TIMEOUT_S = 30
+"""Long enough that no answer comes later on a busy machine: one that does is charged for, and its caller cannot know."""
 ALSO_MADE = ("no_code_block", "unchanged")
 """Outcomes that the server's own answers have too, where an experiment names no edit or the one that is there."""
 
@@ -119,8 +121,8 @@ def _command(folder: Path, candidates: int) -> list[str]:
     settings = {
         "implementer.price_per_million_in": USD_PER_MILLION_IN,
         "implementer.price_per_million_out": USD_PER_MILLION_OUT,
-        "implementer.timeout_s": 5,
-        "implementer.deadline_s": 12,
+        "implementer.timeout_s": TIMEOUT_S,
+        "implementer.deadline_s": TIMEOUT_S + 10,
         "faults.backoff_s": 0.05,
     }
     sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]

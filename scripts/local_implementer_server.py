@@ -285,8 +285,11 @@ def serving(provider: LocalProvider, port: int = 0) -> Generator[str]:
 
 
 def _server(provider: LocalProvider) -> uvicorn.Server:
+    """Idle connections stay open: one that closes just as a question comes in would be a fault that nobody planned."""
     return uvicorn.Server(
-        uvicorn.Config(provider.app(), log_config=None, log_level="critical", ws="none", lifespan="off")
+        uvicorn.Config(
+            provider.app(), log_config=None, log_level="critical", ws="none", lifespan="off", timeout_keep_alive=3600
+        )
     )
 
 
