@@ -37,7 +37,7 @@ from pace_async.task import BLOCK_START, load_task
 CANARY = "sk-canary-0123456789abcdef"
 AWAY = "hosted_vllm/away"
 TIMEOUT_S = 30
-"""Long enough that no answer comes later on a busy machine: one that does is charged for, and its caller cannot know."""
+"""Long enough that no answer comes later on a busy machine: one that does is charged for, and nobody here knows."""
 ALSO_MADE = ("no_code_block", "unchanged")
 """Outcomes that the server's own answers have too, where an experiment names no edit or the one that is there."""
 

@@ -1,6 +1,5 @@
 """A whole run against a provider that misbehaves: the ledger is the bill, and the key is nowhere."""
 
-import sys
 from pathlib import Path
 
 import pytest
