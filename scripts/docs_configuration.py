@@ -82,8 +82,12 @@ def _values(schema: dict[str, Any]) -> str:
         "string": "text",
         "boolean": "true or false",
         "null": "none",
+        "array": "list",
+        "object": "mapping",
     }
-    kind = "file" if schema.get("format") == "path" else words.get(schema.get("type", ""), "list")
+    kind = "file" if schema.get("format") == "path" else words[schema["type"]]
+    if "minItems" in schema and schema["minItems"] == schema.get("maxItems"):
+        kind = f"{kind} of {schema['minItems']} {_values(schema['prefixItems'][0])}s"
     limits = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     said = " and ".join(f"{sign} {schema[name]:g}" for name, sign in limits.items() if name in schema)
     return f"{kind} {said}".strip()

@@ -29,25 +29,42 @@ from starlette.routing import Route
 
 from pace_async.errors import CandidateFault
 from pace_async.implement.catalogue import apply_edit, find_edit, load_catalogue
+from pace_async.implement.prices import Price
 from pace_async.task import BLOCK_START, Task, load_task, split_block
 
 USD_PER_MILLION_IN, USD_PER_MILLION_OUT = 2.0, 8.0
-SERVICE_FAULTS = ("429", "429_wait", "500", "503", "echo_key", "hang", "cut", "garbage", "no_choice")
-ANSWER_FAULTS = (
-    "empty",
-    "refusal",
-    "length",
-    "no_code",
-    "two_blocks",
-    "wrong_language",
-    "search_nowhere",
-    "mixed",
-    "outside",
-    "unchanged",
-    "syntax_error",
-    "markers",
-    "huge",
-)
+SERVICE_FAULTS: Mapping[str, str] = {
+    "401": "bad_key",
+    "429": "rate_limit",
+    "429_wait": "rate_limit",
+    "500": "server_error",
+    "503": "server_error",
+    "echo_key": "server_error",
+    "hang": "timeout",
+    "cut": "cut_stream",
+    "garbage": "invalid_answer",
+    "no_choice": "no_choice",
+}
+ANSWER_FAULTS: Mapping[str, str] = {
+    "empty": "empty_answer",
+    "refusal": "refusal",
+    "length": "length",
+    "no_code": "no_code_block",
+    "two_blocks": "several_code_blocks",
+    "wrong_language": "wrong_language",
+    "search_nowhere": "search_not_found",
+    "mixed": "mixed_answer",
+    "outside": "edit_leaves_block",
+    "unchanged": "unchanged",
+    "syntax_error": "syntax_error",
+    "markers": "markers_in_block",
+    "huge": "answer_too_long",
+    "echo_key_in_answer": "secret_in_answer",
+}
+"""What goes wrong, and the outcome that the caller must make of it."""
+UNSEEN = ("hang", "cut", "garbage", "no_choice")
+"""Those after which the caller cannot know whether it was charged."""
+PRICE = Price.per_million(USD_PER_MILLION_IN, USD_PER_MILLION_OUT)
 Plan = Callable[[int, str], str]
 """What call n (from 1) with this question shall get: a fault's name, or ok."""
 
@@ -61,7 +78,8 @@ def seeded_faults(rate: float, seed: int) -> Plan:
 
 @dataclass(slots=True)
 class LocalProvider:
-    """The server's state. `charged_usd` is its bill; `unknown` counts calls whose end the caller could not see."""
+    """The server's state. `charged_usd` is its bill; `unknown` counts calls whose end the caller could not see, and
+    `unknown_usd` is what these could have cost at most."""
 
     task: Task
     plan: Plan = lambda _number, _question: "ok"
@@ -71,10 +89,13 @@ class LocalProvider:
     most_in_flight: int = 0
     charged_usd: float = 0.0
     unknown: int = 0
+    unknown_usd: float = 0.0
     given: Counter[str] = field(default_factory=Counter[str])
     bodies: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     gate: Callable[[], Any] | None = None
     """Awaited before each answer, for tests that hold calls in flight."""
+    retry_after_s: float = 0.05
+    """What a `429_wait` asks for."""
 
     def app(self) -> Starlette:
         """The routes."""
@@ -87,7 +108,13 @@ class LocalProvider:
 
     async def _bill(self, _request: Request) -> Response:
         return JSONResponse(
-            {"calls": self.calls, "usd": self.charged_usd, "unknown": self.unknown, "given": dict(self.given)}
+            {
+                "calls": self.calls,
+                "usd": self.charged_usd,
+                "unknown": self.unknown,
+                "unknown_usd": self.unknown_usd,
+                "given": dict(self.given),
+            }
         )
 
     async def _chat(self, request: Request) -> Response:
@@ -105,41 +132,42 @@ class LocalProvider:
                 await self.gate()
             behaviour = self.plan(self.calls, question)
             self.given[behaviour] += 1
-            return await self._behave(behaviour, request, question, key)
+            if behaviour in UNSEEN:
+                self.unknown += 1
+                self.unknown_usd += PRICE.worst_case(body["messages"], _limit(body))
+            return await self._behave(behaviour, request, question, key, _limit(body))
         finally:
             self.in_flight -= 1
 
-    async def _behave(self, behaviour: str, request: Request, question: str, key: str) -> Response:
+    async def _behave(self, behaviour: str, request: Request, question: str, key: str, limit: int) -> Response:
         match behaviour:
             case "429" | "429_wait":
-                headers = {"Retry-After": "0.05"} if behaviour == "429_wait" else {}
+                headers = {"Retry-After": f"{self.retry_after_s:g}"} if behaviour == "429_wait" else {}
                 return _error(429, "slow down", "rate_limit_exceeded", headers)
+            case "401":
+                return _error(401, f"Incorrect API key provided: {key}", "invalid_api_key")
             case "500" | "503" | "404" | "403" | "400":
                 return _error(int(behaviour), "the server says no", "error")
             case "echo_key":
                 return _error(500, f"failed with Authorization: Bearer {key} and key={key}", "error")
             case "hang":
-                self.unknown += 1
                 while (await request.receive())["type"] != "http.disconnect":
                     pass
                 return Response()
             case "cut":
-                self.unknown += 1
                 return StreamingResponse(_cut(), headers={"content-length": "4096"}, media_type="application/json")
             case "garbage":
-                self.unknown += 1
                 return Response("<html>busy</html>", media_type="text/html")
             case "no_choice":
-                self.unknown += 1
                 return JSONResponse(_completion(None, "stop", 1, 1) | {"choices": []})
             case _:
-                return self._answer(behaviour, question, key)
+                return self._answer(behaviour, question, key, limit)
 
-    def _answer(self, behaviour: str, question: str, key: str) -> Response:
+    def _answer(self, behaviour: str, question: str, key: str, limit: int) -> Response:
         text = "ready" if BLOCK_START not in question else self._words(behaviour, question, key)
         finish = "length" if behaviour == "length" else "stop"
-        prompt_tokens, completion_tokens = len(question) // 4 + 1, len(text or "") // 4 + 1
-        self.charged_usd += (prompt_tokens * USD_PER_MILLION_IN + completion_tokens * USD_PER_MILLION_OUT) / 1e6
+        prompt_tokens, completion_tokens = len(question) // 4 + 1, min(len(text or "") // 4 + 1, limit)
+        self.charged_usd += PRICE.cost(prompt_tokens, completion_tokens)
         completion = _completion(text, finish, prompt_tokens, completion_tokens)
         if behaviour == "refusal":
             completion["choices"][0]["message"] |= {"content": None, "refusal": "I cannot help with that."}
@@ -206,6 +234,11 @@ def _program_in(question: str) -> str:
     return next(text for _, text in fenced if BLOCK_START in text and "def " in text)
 
 
+def _limit(body: Mapping[str, Any]) -> int:
+    """The longest answer asked for, in tokens: no provider bills more, however long what it sends."""
+    return int(body.get("max_completion_tokens") or body.get("max_tokens") or 8192)
+
+
 def _edit(old: str, new: str) -> str:
     return f"<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE"
 
@@ -252,9 +285,21 @@ def serving(provider: LocalProvider, port: int = 0) -> Generator[str]:
 
 
 def _server(provider: LocalProvider) -> uvicorn.Server:
+    """Idle connections stay open: one that closes just as a question comes in would be a fault that nobody planned."""
     return uvicorn.Server(
-        uvicorn.Config(provider.app(), log_config=None, log_level="critical", ws="none", lifespan="off")
+        uvicorn.Config(
+            provider.app(), log_config=None, log_level="critical", ws="none", lifespan="off", timeout_keep_alive=3600
+        )
     )
+
+
+@contextmanager
+def _at(provider: LocalProvider, port: int) -> Generator[str]:
+    try:
+        with serving(provider, port) as url:
+            yield url
+    except OSError as error:
+        raise SystemExit(f"port {port} cannot be had ({error.strerror}): name another with --port.") from None
 
 
 def main() -> None:
@@ -270,7 +315,7 @@ def main() -> None:
     plan = seeded_faults(arguments.fault_rate, arguments.seed)
     provider = LocalProvider(load_task(arguments.task), (lambda _n, _q: "append") if arguments.append else plan)
     provider.gate = lambda: anyio.sleep(arguments.delay)
-    with serving(provider, arguments.port) as url:
+    with _at(provider, arguments.port) as url:
         print(f"serving {url} (any key will do); Ctrl-C ends it", flush=True)
         try:
             threading.Event().wait()

@@ -54,8 +54,9 @@ async def test_figures_by_age_and_skips_by_reason_can_be_selected(tmp_path: Path
 @pytest.mark.parametrize(
     ("width", "line"),
     [
-        (90, "0: ess 1.0 clip 0 k3 0.0010 · 12: ess 0.50 clip 0.25 k3 –"),
-        (60, "0: ess 1.0 clip 0 · 12: ess 0.50 clip 0.25"),
+        (110, "0: ess 1.0 ratio 1.00 clip 0 k3 0.0010 · 12: ess 0.50 ratio 1.50 clip 0.25 k3 –"),
+        (80, "0: ess 1.0 ratio 1.00 clip 0 · 12: ess 0.50 ratio 1.50 clip 0.25"),
+        (60, "0: ess 1.0 ratio 1.00 · 12: ess 0.50 ratio 1.50"),
         (30, "0: ess 1.0 · 12: ess 0.50"),
     ],
 )

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 
@@ -154,10 +155,8 @@ async def test_a_service_that_fails_twice_and_recovers_is_only_a_delay(
     assert CANARY not in str(ledger)
 
 
-async def test_the_provider_s_own_retry_after_is_respected_and_one_beyond_the_deadline_is_not_waited_for(
-    provider: LocalProvider, nothing_left: None
-) -> None:
-    provider.plan = by_turns("429_wait", "ok", "429_wait")
+async def test_the_provider_s_own_retry_after_is_respected(provider: LocalProvider, nothing_left: None) -> None:
+    provider.plan = by_turns("429_wait", "ok")
     with serving(provider) as url:
         # without Retry-After the first wait would be at least 50 s, which is beyond the deadline
         config = configured(url, faults__backoff_s=100.0, implementer__timeout_s=10.0, implementer__deadline_s=40.0)
@@ -165,6 +164,36 @@ async def test_the_provider_s_own_retry_after_is_respected_and_one_beyond_the_de
             with anyio.fail_after(30):
                 await implement(implementer)
     assert ledger.outcomes == ["rate_limit", "ok"]
+
+
+async def test_a_retry_after_beyond_the_deadline_is_not_waited_for_and_the_lease_is_given_up(
+    provider: LocalProvider, nothing_left: None
+) -> None:
+    provider.plan = lambda _number, question: "429_wait" if "poison" in question else "append"
+    provider.retry_after_s = 3600.0  # without it the next try would come at once
+    asked, answered, loop = anyio.Event(), threading.Event(), asyncio.get_running_loop()
+
+    async def gate() -> None:
+        if provider.calls == 1:
+            loop.call_soon_threadsafe(asked.set)
+            await anyio.to_thread.run_sync(answered.wait, 20.0)
+
+    provider.gate = gate
+    with serving(provider) as url:
+        config = configured(url, implementer__timeout_s=20.0, implementer__deadline_s=40.0)
+        async with implementing(config) as (implementer, ledger), anyio.create_task_group() as group:
+
+            async def another() -> None:
+                await asked.wait()
+                await implement(implementer, 2)
+                answered.set()
+
+            group.start_soon(another)
+            with anyio.fail_after(30), pytest.raises(InfrastructureFault) as caught:
+                await implement(implementer, 1, "poison")
+    assert caught.value.kind == "rate_limit"
+    assert ledger.outcomes == ["ok", "rate_limit"]
+    assert provider.given == {"append": 1, "429_wait": 1}
 
 
 async def test_when_all_are_down_the_run_waits_and_goes_on_when_one_is_back(

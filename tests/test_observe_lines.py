@@ -11,7 +11,16 @@ import anyio
 import pytest
 
 from pace_async.config import Stop
-from pace_async.events import Advised, Evaluated, Fact, GroupEnded, RunStateChanged, StageChanged, VersionPublished
+from pace_async.events import (
+    Advised,
+    Evaluated,
+    Fact,
+    GroupEnded,
+    ImplementerCalled,
+    RunStateChanged,
+    StageChanged,
+    VersionPublished,
+)
 from pace_async.observe.bus import Bus, observing
 from pace_async.observe.fold import fold_all
 from pace_async.observe.history import view_of
@@ -23,7 +32,17 @@ from pace_async.observe.plain import PlainDisplay
 from pace_async.observe.summary import closing_words
 from pace_async.population.store import Store
 from tests.observe_facts import BEGIN, life, scored
-from tests.population_facts import HEADER, advised, call, empty_population, rollout, seed_program, shipped, trained
+from tests.population_facts import (
+    HEADER,
+    advised,
+    call,
+    empty_population,
+    opened,
+    rollout,
+    seed_program,
+    shipped,
+    trained,
+)
 
 pytestmark = pytest.mark.anyio
 STOP = Stop(candidates=24)
@@ -85,6 +104,24 @@ async def test_every_few_candidates_a_line_says_where_the_run_stands() -> None:
         "0:03  3 of 24 candidates · 60.0 a minute · no score yet · 0 groups trained · 0 leases open",
         "0:06  6 of 24 candidates · 60.0 a minute · no score yet · 0 groups trained · 0 leases open",
     ]
+
+
+async def test_what_would_help_is_said_when_the_limit_is_another_than_before() -> None:
+    paid = replace(EMPTY, stop=Stop(budget=2.0))
+    facts: list[Fact] = [RunStateChanged("running", "", BEGIN), ImplementerCalled(1, "m", "ok", 1, 1, 0.5, 1.0, BEGIN)]
+    for lease in range(1, 7):
+        facts += [replace(opened(lease), at=BEGIN + lease), scored(lease, None, BEGIN + lease + 0.5)]
+    slow = replace(trained(1, (1, 2)), seconds=60.0, at=BEGIN + 7)
+    facts += [replace(shipped(1, (1, 2)), at=BEGIN + 7), slow]
+    for lease in range(7, 9):
+        facts += [replace(opened(lease), at=BEGIN + lease), scored(lease, None, BEGIN + lease + 0.5)]
+    lines = [line.strip() for line in await plain_lines(facts, paid, every=2)]
+    advised = [line for line in lines if "would help" in line]
+    assert advised == [
+        "More threads would help, up to 200 % more.",
+        "The learner is the limit: neither more threads nor a larger --max-staleness would help.",
+    ]
+    assert all("$0.50 of $2.00 spent" in line for line in lines if " candidates · " in line)
 
 
 async def test_a_run_that_goes_on_says_from_where() -> None:
@@ -194,6 +231,17 @@ def test_the_closing_words_say_what_was_found_where_it_is_and_what_to_do_next() 
     assert "pace best 'runs/my run'" in words and "pace show 'runs/my run' 1" in words
     assert "pace db sql 'runs/my run' \"select * from leaderboard limit 5\"" in words
     assert "pace resume 'runs/my run' --candidates 48" in words
+
+
+@pytest.mark.parametrize("columns", [20, 60])
+def test_the_closing_words_are_broken_between_words_and_commands_not_at_all(columns: int) -> None:
+    facts: list[Fact] = [RunStateChanged("running", "", 2900.0), seed_program(), *rollout(1), *rollout(2, 2, None)]
+    view = fold_all(EMPTY, [*facts, RunStateChanged("done", "candidates", 3500.0)])
+    whole, broken = (closing_words(view, Path("runs/a"), 9999.0, width) for width in (None, columns))
+    assert " ".join("\n".join(broken).split()) == " ".join("\n".join(whole).split())
+    at = broken.index("Next:")
+    assert max(len(line) for line in broken[:at]) <= columns < max(len(line) for line in whole)
+    assert broken[at:] == whole[whole.index("Next:") :]
 
 
 def test_a_run_that_found_nothing_says_so() -> None:

@@ -23,7 +23,8 @@ from pace_async.events import (
 from pace_async.observe.fold import fold, fold_all
 from pace_async.observe.model import IMPROVEMENTS_KEPT, NOTES_KEPT, TIMES_KEPT, RunView
 from pace_async.observe.progress import progress
-from pace_async.observe.sections import search
+from pace_async.observe.search_sections import search
+from pace_async.observe.sections import title
 from tests.observe_facts import BEGIN, life, scored
 from tests.population_facts import HEADER, advised, opened, rollout, seed_program, shipped, skipped, trained
 
@@ -143,16 +144,28 @@ def test_models_that_do_not_answer_are_named_until_they_do() -> None:
     view = fold(EMPTY, FaultSeen("implement", "provider_down", "a: overloaded", None, BEGIN))
     assert "1 model down" in screen_text(view)
     view = fold(view, FaultSeen("implement", "all_providers_down", "the run pauses (b: overloaded)", None, BEGIN))
-    assert "no model answers: paused" in screen_text(view)
+    assert "no model answers" in screen_text(view)
+    assert "paused: no model answers" in screen_text(replace(view, state="running"))
     view = fold(view, FaultSeen("implement", "provider_back", "b answers again", None, BEGIN))
     assert "1 model down" in screen_text(view)
     view = fold(view, FaultSeen("implement", "provider_back", "a answers again", None, BEGIN))
     assert "model down" not in screen_text(view)
 
 
+def test_calls_that_fail_in_a_row_are_told_before_the_model_is_given_up() -> None:
+    failed = ImplementerCalled(1, "m", "refused_connection", 0, 0, 0.0, 1.0, BEGIN)
+    view = fold_all(EMPTY, [RUNNING, *[failed] * 3])
+    assert "failed" not in screen_text(view)
+    view = fold(view, failed)
+    assert "running, last 4 calls failed" in screen_text(view)
+    assert "running, 1 model down" in screen_text(replace(view, models_down=1))
+    for answer in (replace(failed, outcome="ok"), replace(failed, outcome="refusal", completion_tokens=9)):
+        assert "failed" not in screen_text(fold(view, answer))
+
+
 def screen_text(view: RunView) -> str:
-    """What the section of the search says."""
-    return "\n".join(line.plain for line in search(view, BEGIN + 1, 120).lines)
+    """What the title and the section of the search say."""
+    return "\n".join(line.plain for line in (title(view, BEGIN + 1, 120), *search(view, BEGIN + 1, 120).lines))
 
 
 def test_candidates_a_minute_are_those_of_the_last_two_minutes() -> None:

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from pace_async.config import Stop
-from pace_async.events import RunStateChanged
+from pace_async.events import FaultSeen, ImplementerCalled, ImplementerReserved, RunStateChanged
 from pace_async.observe.chart import area, bar, spark
 from pace_async.observe.choose import NoDisplay, choose
 from pace_async.observe.fold import fold, fold_all
 from pace_async.observe.layout import frame
+from pace_async.observe.ledger import Ledger
 from pace_async.observe.model import Note, RunView
 from pace_async.observe.output import PENDING_BYTES, Output
 from pace_async.observe.plain import PlainDisplay
@@ -114,14 +115,49 @@ def test_a_frame_fits_its_terminal_and_keeps_its_height_whatever_the_run_says(
         assert "\n" not in line.plain and "\x1b" not in line.plain and "\u202e" not in line.plain
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(120, 40), (100, 24), (80, 24), (60, 24), (40, 12), (20, 14)])
+SHAPES = pytest.mark.parametrize(
+    ("columns", "rows"), [(120, 40), (100, 24), (80, 40), (80, 24), (60, 24), (40, 12), (20, 14)]
+)
+
+
+def screen_text(view: RunView, columns: int, rows: int) -> str:
+    return "\n".join(line.plain for line in frame(view, view.last_at, columns, rows))
+
+
+@SHAPES
 def test_every_size_shows_the_best_score_the_stop_rule_and_the_staleness(columns: int, rows: int) -> None:
     view = fold_all(RunView(HEADER, Stop(candidates=40)), life(4))
-    shown = "\n".join(line.plain for line in frame(view, view.last_at, columns, rows))
+    shown = screen_text(view, columns, rows)
     assert view.best is not None
     assert f"{view.best.score:.4f}" in shown
     assert re.search(rf"{view.candidates}( of |/)40", shown)
     assert "stale" in shown
+
+
+@SHAPES
+def test_every_size_shows_spend_budget_faults_the_limit_and_a_pause(columns: int, rows: int) -> None:
+    paused = FaultSeen("implement", "all_providers_down", "the run pauses (b: overloaded)", None, BEGIN)
+    calls = [ImplementerCalled(1, "m", "ok", 1, 1, 1.25, 1.0, BEGIN), ImplementerReserved(2, 2, "m", 0.03, BEGIN)]
+    facts = [*life(4), *calls, *[FaultSeen("engine", "died", "", None, BEGIN)] * 30]
+    view = fold_all(RunView(HEADER, Stop(candidates=40, budget=80.0)), facts)
+    shown = screen_text(view, columns, rows)
+    spent = f"${view.spend_usd:.2f}"
+    assert view.spend_usd > 1 and re.search(rf"{re.escape(spent)}( \+ \$0\.03)?( reserved)?( of |/)\$80\.00", shown)
+    assert columns < 30 or "$0.03" in shown
+    assert re.search(rf"{view.faults} faults|faults {view.faults}", shown)
+    assert re.search(r"limit +threads", shown)
+    assert "paused" not in shown
+    assert "paused" in screen_text(fold(view, paused), columns, rows)
+
+
+@SHAPES
+def test_what_would_help_is_said_in_as_many_words_as_fit(columns: int, rows: int) -> None:
+    slow = Ledger(rollouts=(1.0, 1.0, 9.0), evaluations=(1.0,), busy=9.0, learning=0.2)
+    view = fold_all(RunView(replace(HEADER, threads=12)), [RunStateChanged("running", "", BEGIN)])
+    shown = screen_text(replace(view, ledger=slow), columns, rows)
+    (line,) = re.findall(r"(?m)limit +(staleness\S*(?: \S+)*)", shown)
+    assert columns < 40 or "raise" in line
+    assert "…" not in line
 
 
 def test_eighty_by_twenty_four_has_room_for_three_events() -> None:

@@ -135,6 +135,7 @@ def test_expected_maximum_of_draws_from_a_sample() -> None:
     ("load", "binding", "says"),
     [
         (Load(4, 8, 2, [10.0], 9.0), "threads", "More threads would help, up to"),
+        (Load(24, 8, 2, [10.0], 9.0), "threads", "Threads and staleness limit it alike: only more of each"),
         (Load(64, 8, 2, [10.0], 9.0), "staleness", "A larger --max-staleness than 2 would help"),
         (Load(64, 8, 9, [10.0], 9.0, slots=2), "evaluation slots", "More evaluation slots would help"),
         (Load(256, 8, 99, [10.0], 9.0, learning=100.0), "learner", "The learner is the limit"),

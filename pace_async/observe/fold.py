@@ -89,6 +89,7 @@ def _fact(view: RunView, event: Fact) -> RunView:
                 view,
                 spend_usd=view.spend_usd + event.cost_usd,
                 implementer_calls=view.implementer_calls + 1,
+                unanswered=0 if event.outcome == "ok" or event.completion_tokens else view.unanswered + 1,
                 reserved={number: usd for number, usd in view.reserved.items() if number != event.reservation},
             )
         case ImplementerChecked():
@@ -140,7 +141,8 @@ def _state(view: RunView, event: RunStateChanged) -> RunView:
     )
     if event.state == "running":
         view = replace(view, started_at=event.at, ended_at=None, finished_here=0, times=(), threads={}, ledger=Ledger())
-        view = replace(view, reserved={}, models_down=0, paused=False)  # what an earlier process knew of them is over
+        # what an earlier process knew of services is over
+        view = replace(view, reserved={}, unanswered=0, models_down=0, paused=False)
     elif event.state not in ALIVE:
         view = replace(view, ended_at=event.at)
     return _note(view, event.at, "state", words.state(event))

@@ -8,11 +8,11 @@ rows) plain short lines.
 from rich.text import Text
 
 from pace_async.observe import learning_sections as learning
+from pace_async.observe import search_sections as searching
 from pace_async.observe import sections, words
 from pace_async.observe.chart import spark
-from pace_async.observe.lines import GUTTER, QUIET, STRONG, Section, beside, fit
+from pace_async.observe.lines import GUTTER, QUIET, STRONG, WARN, Section, beside, fit
 from pace_async.observe.model import RunView
-from pace_async.observe.sections import STATE_STYLES
 from pace_async.observe.text import clean
 
 WIDE, MIDDLE, WIDEST = 100, 60, 180
@@ -37,15 +37,15 @@ def frame(view: RunView, now: float, columns: int, rows: int) -> list[Text]:
 
 
 def _two_columns(view: RunView, now: float, width: int, room: int) -> list[Text]:
-    """Header 3, upper sections 1 + upper, lower sections 1 + 5, events 1 + shown, footer 1, and blank lines."""
+    """Header 3, upper sections 1 + upper, lower sections 1 + 6, events 1 + shown, footer 1, and blank lines."""
     airy = room >= 30
     blank = [Text("")] if airy else []
-    spare = room - (3 + 1 + 6 + 1 + 1 + 4 * airy)
+    spare = room - (3 + 1 + 7 + 1 + 1 + 4 * airy)
     upper = min(10, max(5, spare - 6))
     left = (width - GUTTER) // 2
     right = width - GUTTER - left
     best, learner = sections.best(view, now, left, upper), learning.learner(view, right, upper)
-    search, staleness = sections.search(view, now, left), learning.staleness(view, right, 5)
+    search, staleness = searching.search(view, now, left), learning.staleness(view, right, searching.ALL_ROWS)
     return [
         *_header(view, now, width, full=True),
         *blank,
@@ -59,18 +59,19 @@ def _two_columns(view: RunView, now: float, width: int, room: int) -> list[Text]
 
 
 def _one_column(view: RunView, now: float, width: int, room: int) -> list[Text]:
-    """Header 2, best 1 + upper, search 1 + 4, learner 1 + 5, events 1 + shown, footer 1, and blank lines."""
+    """Header 2, best 1 + upper, search 1 + lines, learner 1 + 5, events 1 + shown, footer 1, and blank lines."""
     airy = room >= 34
     blank = [Text("")] if airy else []
     upper = 7 if airy else 4
-    shown = min(MOST_EVENTS, room - (2 + 1 + upper + 5 + 6 + 1 + 1 + 5 * airy))
-    search, learner = sections.search(view, now, width), learning.learner(view, width, 4)
+    lines = searching.ALL_ROWS if room >= 25 else searching.FEW_ROWS
+    shown = min(MOST_EVENTS, room - (2 + 1 + upper + 1 + lines + 6 + 1 + 1 + 5 * airy))
+    search, learner = searching.search(view, now, width, lines), learning.learner(view, width, 4)
     return [
         *_header(view, now, width, full=False),
         *blank,
         *sections.best(view, now, width, upper).draw(width),
         *blank,
-        *Section(search.title, search.lines[:4], search.aside).draw(width),
+        *search.draw(width),
         *blank,
         *Section(learner.title, [*learner.lines, learning.staleness_line(view)], learner.aside).draw(width),
         *blank,
@@ -88,9 +89,10 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
     ages = " ".join(f"{age}:{amount}" for age, amount in sorted(view.staleness.items())) or "–"
     notes = [Text(note.text, style=QUIET) for note in sections.recent(view.notes, FEW_EVENTS)]
     score = "–" if view.best is None else words.score(view.best.score)
+    style = sections.standing(view)[1]
     return [
         Text.assemble(
-            (clean(view.state).replace("_", " "), STATE_STYLES.get(view.state, "yellow")),
+            ("paused" if view.paused and view.ended_at is None else clean(view.state).replace("_", " "), style),
             " ",
             words.duration(view.elapsed(now)),
             (f" {clean(view.header.name)}", QUIET),
@@ -102,7 +104,17 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
             f"{view.candidates}{limit}",
             (f" {words.number(rate)}/min" if rate is not None else "", QUIET),
         ),
+        Text.assemble(("cost ", QUIET), _money(view)),
         Text.assemble(("stale ", QUIET), ages, (f" ≤ {view.header.max_staleness}", QUIET)),
+        Text.assemble(
+            ("limit ", QUIET),
+            searching.limit(view.ledger.limits(view.header), width - len("limit ")),
+        ),
+        Text.assemble(
+            ("faults ", QUIET),
+            str(view.faults),
+            (_silent(view), WARN),
+        ),
         Text.assemble(
             ("groups ", QUIET),
             f"{side.trained}",
@@ -113,12 +125,27 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
             ("threads ", QUIET), " ".join(f"{name[:2]}{amount}" for name, amount in stages.items() if amount)
         ),
         Text.assemble(("leases ", QUIET), f"{view.leases.open}", (" open", QUIET)),
-        Text.assemble(("faults ", QUIET), str(view.faults), (f" {words.usd(view.spend_usd)}", QUIET)),
         Text.assemble(("alpha ", QUIET), words.number(side.alpha, 2)),
         Text.assemble(("entropy ", QUIET), words.number(side.metrics.get("entropy"))),
         *notes,
         *[Text("")] * (FEW_EVENTS - len(notes)),
     ]
+
+
+def _money(view: RunView) -> Text:
+    """Spent, of how much, and what is reserved, in that order and in cents: the end may be cut off."""
+    reserved, budget = sum(view.reserved.values()), view.stop.budget
+    return Text.assemble(
+        f"${view.spend_usd:,.2f}",
+        f"/${budget:,.2f}" if budget is not None else "",
+        (f" +${reserved:,.2f}" if reserved else "", QUIET),
+    )
+
+
+def _silent(view: RunView) -> str:
+    if view.models_down:
+        return f" {words.count(view.models_down, 'model')} down"
+    return f" last {view.unanswered}" if view.unanswered >= sections.MANY_UNANSWERED else ""
 
 
 def _origin(view: RunView) -> tuple[str, str]:

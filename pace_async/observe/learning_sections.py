@@ -51,13 +51,15 @@ def learner(view: RunView, width: int, rows: int) -> Section:
 
 
 def _by_age(metrics: Mapping[str, float], ages: Sequence[int], room: int) -> Text:
-    """Of the last step, for each age of tokens: effective sample size, share clipped, divergence; as many as fit."""
+    """Of the last step, for each age of tokens: effective sample size, mean ratio, share clipped, divergence; as many
+    as fit."""
     line = Text("")
-    for figures in (("ess", "clip", "k3"), ("ess", "clip"), ("ess",)):
+    for figures in (("ess", "ratio", "clip", "k3"), ("ess", "ratio", "clip"), ("ess", "ratio"), ("ess",)):
         parts: list[Text] = []
         for age in ages:
             shown = {
                 "ess": words.number(metrics.get(f"ess_age_{age}"), 2),
+                "ratio": words.number(metrics.get(f"mean_ratio_age_{age}"), 3),
                 "clip": words.number(metrics.get(f"clip_fraction_age_{age}"), 2),
                 "k3": words.number(metrics.get(f"k3_age_{age}"), 2),
             }

@@ -86,8 +86,9 @@ class LearnerView:
 @dataclass(frozen=True, slots=True)
 class RunView:
     """A run as of its last folded event. Times are seconds since the epoch. `latest` is the note that the last event
-    made, None if it made none. `reserved` is what each call in flight may cost, in USD, by reservation; `models_down`
-    counts implementers that do not answer, `paused` says that none does."""
+    made, None if it made none. `reserved` is what each call in flight may cost, in USD, by reservation; `unanswered`
+    counts the last implementer calls without an answer in between, `models_down` implementers that have been given up
+    for now, `paused` says that all have."""
 
     header: RunHeader
     stop: Stop = field(default_factory=Stop)
@@ -114,6 +115,7 @@ class RunView:
     spend_usd: float = 0.0
     implementer_calls: int = 0
     reserved: Mapping[int, float] = field(default_factory=dict[int, float])
+    unanswered: int = 0
     models_down: int = 0
     paused: bool = False
     faults: int = 0

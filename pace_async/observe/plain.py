@@ -1,7 +1,8 @@
 """A run as plain lines, for pipes, logs and terminals that cannot be redrawn.
 
 One line for each event that matters (the seed program, a new best, a group, a fault, a change of state), and one of
-figures every few candidates. Candidates that are not a new best pass silently.
+figures every few candidates, with what would help below it where the limit is another than before. Candidates that are
+not a new best pass silently.
 """
 
 from pace_async.events import Evaluated
@@ -9,6 +10,7 @@ from pace_async.observe import words
 from pace_async.observe.base import Event
 from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
+from pace_async.observe.roofline import Term, advice
 from pace_async.observe.text import clean
 
 SHOWN = ("seed", "best", "group", "fault", "state")
@@ -25,6 +27,7 @@ class PlainDisplay:
         self._output = output
         self._every = every
         self._begun = False
+        self._binding: Term | None = None
 
     def take(self, event: Event, view: RunView) -> None:
         self._begin(view)
@@ -33,6 +36,7 @@ class PlainDisplay:
             self._line(f"{_clock(view, note.at)}  {note.text}")
         if isinstance(event, Evaluated) and view.candidates and view.candidates % self._every == 0 and event.lease:
             self._line(f"{_clock(view, event.at)}  {figures(view, event.at)}")
+            self._advise(view)
 
     async def refresh(self, view: RunView, now: float) -> None:
         self._begin(view)
@@ -53,6 +57,12 @@ class PlainDisplay:
                 self._line(f"{'':>7}  goes on from {figures(view, view.last_at)}")
             elif view.seed_score is not None:
                 self._line(f"{'':>7}  the seed program scores {words.score(view.seed_score)}")
+
+    def _advise(self, view: RunView) -> None:
+        limits = view.ledger.limits(view.header)
+        if limits is not None and limits.binding != self._binding:
+            self._binding = limits.binding
+            self._line(f"{'':>7}  {advice(limits, view.header.max_staleness)}")
 
     def _line(self, text: str) -> None:
         self._output.write(text + "\n")
@@ -90,13 +100,18 @@ def figures(view: RunView, now: float) -> str:
             view.ledger.utilisation(view.header.threads, view.elapsed(now), now), view.ledger.limits(view.header)
         ),
         words.count(view.faults, "fault") if view.faults else "",
-        f"{words.usd(view.spend_usd)} spent" if view.spend_usd else "",
+        _spent(view),
     )
     return " · ".join(part for part in parts if part)
 
 
 def _skipped(view: RunView) -> str:
     return f", {view.learner.skipped} skipped" if view.learner.skipped else ""
+
+
+def _spent(view: RunView) -> str:
+    budget = f" of {words.usd(view.stop.budget)}" if view.stop.budget is not None else ""
+    return f"{words.usd(view.spend_usd)}{budget} spent" if view.spend_usd or budget else ""
 
 
 def _clock(view: RunView, at: float) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Term = Literal["threads", "evaluation slots", "learner", "staleness"]
+ALIKE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,9 @@ def roofline(load: Load) -> Roofline | None:
 
 def advice(found: Roofline, bound: int) -> str:
     """What would help, in one sentence. Says how far it would, until the next limit."""
-    rest = [value for term, value in found.terms.items() if term != found.binding]
-    room = f", up to {100 * (min(rest) / found.limit - 1):.0f} % more" if rest else ""
+    room = _until_next(found, ", up to {} more")
+    if alike := _alike(found):
+        return f"{alike.capitalize()} limit it alike: only more of each would help."
     match found.binding:
         case "threads":
             return f"More threads would help{room}."
@@ -86,3 +88,34 @@ def advice(found: Roofline, bound: int) -> str:
             return f"More evaluation slots would help{room}; more threads would not."
         case "learner":
             return "The learner is the limit: neither more threads nor a larger --max-staleness would help."
+
+
+def short_advice(found: Roofline) -> tuple[str, ...]:
+    """What binds, then what would help, in fewer and fewer words; the last is what binds and no more."""
+    room, least = _until_next(found, ", up to +{}"), _until_next(found, ", +{}")
+    not_threads = "more threads would not help"
+    if alike := _alike(found):
+        return (f"{alike} alike: only more of each would help", f"{alike} alike", found.binding)
+    match found.binding:
+        case "threads":
+            said = (f"threads: more of them would help{room}", f"threads: more would help{least}")
+        case "staleness":
+            raised = f"staleness: raise --max-staleness{room}"
+            said = (f"{raised}; {not_threads}", raised, f"staleness: raise bound{least}")
+        case "evaluation slots":
+            more = f"evaluation slots: more would help{room}"
+            said = (f"{more}; {not_threads}", more, f"evaluation slots: more{least}")
+        case "learner":
+            said = (f"learner: {not_threads}, nor would a larger --max-staleness", f"learner: {not_threads}")
+    return (*said, found.binding)
+
+
+def _alike(found: Roofline) -> str:
+    """The terms within ALIKE of the least, if they are several."""
+    near = [term for term, value in found.terms.items() if value <= (1 + ALIKE) * found.limit]
+    return " and ".join(near) if len(near) > 1 else ""
+
+
+def _until_next(found: Roofline, words: str) -> str:
+    rest = [value for term, value in found.terms.items() if term != found.binding]
+    return words.format(f"{100 * (min(rest) / found.limit - 1):.0f} %") if rest else ""

@@ -1,4 +1,5 @@
-"""What each part of the screen says.
+"""What each part of the screen says: the header, the best program, the last events. `search_sections` has the search,
+`learning_sections` the learner.
 
 Pure: a view, the present and a size in, lines out; the number of lines depends on the size alone, so that a frame never
 changes its height.
@@ -9,27 +10,13 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from pace_async.observe import words
-from pace_async.observe.lines import (
-    ACCENT,
-    GOOD,
-    LABEL,
-    QUIET,
-    STRONG,
-    WARN,
-    Section,
-    axed,
-    figure,
-    joined,
-    labelled,
-    spread,
-)
-from pace_async.observe.model import Note, NoteKind, RunView, Stage
+from pace_async.observe.lines import ACCENT, GOOD, QUIET, STRONG, WARN, Section, axed, joined, spread
+from pace_async.observe.model import Note, NoteKind, RunView
 from pace_async.observe.progress import progress
 from pace_async.observe.text import clean
 
-STAGE_STYLES: dict[Stage, str] = {"advise": "magenta", "implement": "blue", "evaluate": ACCENT, "waiting": QUIET}
-STAGE_MARKS: dict[Stage, str] = {"advise": "▲", "implement": "◆", "evaluate": "■", "waiting": "·"}
 AXIS = 8
+MANY_UNANSWERED = 4
 NOTE_MARKS: dict[NoteKind, tuple[str, str]] = {
     "seed": ("▶", ""),
     "best": ("★", GOOD),
@@ -38,7 +25,6 @@ NOTE_MARKS: dict[NoteKind, tuple[str, str]] = {
     "fault": ("!", WARN),
     "state": ("▶", STRONG),
 }
-STAGE_SHORT: dict[Stage, str] = {"advise": "adv", "implement": "impl", "evaluate": "eval", "waiting": "wait"}
 STATE_STYLES = {"running": GOOD, "done": GOOD, "draining": WARN, "crashed": "red", "gave_up": "red"}
 
 
@@ -51,12 +37,20 @@ def title(view: RunView, now: float, width: int) -> Text:
         (clean(view.header.name), STRONG),
         (f"  {clean(view.header.task)}, {direction} is better", QUIET),
     )
-    state = Text.assemble(
-        (clean(view.state).replace("_", " "), STATE_STYLES.get(view.state, WARN)),
-        "  ",
-        (words.duration(view.elapsed(now)), STRONG),
-    )
+    state = Text.assemble(standing(view), "  ", (words.duration(view.elapsed(now)), STRONG))
     return spread(left, state, width)
+
+
+def standing(view: RunView) -> tuple[str, str]:
+    """Where the run stands and its style; models that do not answer are part of it."""
+    said = clean(view.state).replace("_", " ")
+    if view.ended_at is not None or not (view.models_down or view.unanswered >= MANY_UNANSWERED):
+        return said, STATE_STYLES.get(view.state, WARN)
+    if not view.models_down:
+        return f"{said}, last {view.unanswered} calls failed", WARN
+    if not view.paused:
+        return f"{said}, {words.count(view.models_down, 'model')} down", WARN
+    return "paused: no model answers" if view.state == "running" else f"{said}, no model answers", WARN
 
 
 def setting(view: RunView) -> Text:
@@ -128,67 +122,6 @@ def _experiment(view: RunView) -> Text:
             "the seed program's score: no candidate is better yet" if view.best is not None else "", style=QUIET
         )
     return Text(view.best.experiment)
-
-
-def search(view: RunView, now: float, width: int) -> Section:
-    """Candidates, threads, leases, and what came from outside: 5 lines."""
-    rate = view.per_minute(now)
-    failed = sorted(((amount, name) for name, amount in view.outcomes.items() if name != "ok"), reverse=True)
-    outcomes = [
-        figure(view.outcomes.get("ok", 0), "scored"),
-        *(figure(amount, name.replace("_", " ")) for amount, name in failed),
-    ]
-    leases = [
-        figure(view.leases.in_flight, "in flight"),
-        figure(view.leases.buffered, "complete"),
-        figure(view.leases.training, "training"),
-    ]
-    services = [
-        figure(view.faults, "fault" if view.faults == 1 else "faults", WARN if view.faults else ""),
-        _spend(view),
-        figure(f"{view.implementer_calls:,}", "implementer call" + ("" if view.implementer_calls == 1 else "s")),
-    ]
-    if view.models_down:
-        said = "no model answers: paused" if view.paused else f"{words.count(view.models_down, 'model')} down"
-        services.insert(0, Text(said, style=WARN))
-    done = figure(f"{view.candidates:,}", "candidates")
-    busy = view.ledger.utilisation(view.header.threads, view.elapsed(now), min(now, view.ended_at or now))
-    aside = (
-        words.count(view.header.threads, "thread"),
-        f"{words.count(view.leases.open, 'lease')} open",
-        words.ledger(busy, view.ledger.limits(view.header)).removeprefix("threads "),
-    )
-    return Section(
-        "search",
-        [
-            labelled("finished", joined([done, figure(words.number(rate), "a minute") if rate is not None else ""])),
-            labelled("outcomes", joined(outcomes)),
-            labelled("threads", _threads(view, width - LABEL)),
-            labelled("leases", joined(leases)),
-            labelled("services", joined(services)),
-        ],
-        tuple(part for part in aside if part),
-    )
-
-
-def _spend(view: RunView) -> Text:
-    reserved = sum(view.reserved.values())
-    shown = Text(words.usd(view.spend_usd))
-    return Text.assemble(shown, (f" + {words.usd(reserved)} reserved", QUIET)) if reserved else shown
-
-
-def _threads(view: RunView, width: int) -> Text:
-    counts = view.by_stage()
-    strip = Text()
-    for stage, amount in counts.items():
-        strip.append(STAGE_MARKS[stage] * amount, style=STAGE_STYLES[stage])
-    busy: list[tuple[Stage, int]] = [(stage, amount) for stage, amount in counts.items() if amount]
-    named = joined([figure(amount, stage, STAGE_STYLES[stage]) for stage, amount in busy])
-    if strip.cell_len + 2 + named.cell_len <= width:
-        return Text.assemble(strip, "  ", named)
-    if named.cell_len <= width:
-        return named
-    return joined([figure(amount, STAGE_SHORT[stage], STAGE_STYLES[stage]) for stage, amount in busy])
 
 
 def events(view: RunView, rows: int) -> Section:

@@ -4,6 +4,7 @@ Pure: a view and a folder in, lines out.
 """
 
 import shlex
+import textwrap
 from pathlib import Path
 
 from pace_async.observe import words
@@ -12,13 +13,16 @@ from pace_async.observe.roofline import advice
 from pace_async.observe.text import clean
 
 LEADERBOARD = "select * from leaderboard limit 5"
+INDENT, NARROW = 14, 50
 
 
-def closing_words(view: RunView, run_dir: Path, now: float) -> list[str]:
-    """Lines without markup. A run that found nothing better than the seed program says so."""
+def closing_words(view: RunView, run_dir: Path, now: float, columns: int | None = None) -> list[str]:
+    """Lines without markup, broken between words to fit `columns` if they are given; a command is never broken, because
+    it is copied. A run that found nothing better than the seed program says so."""
     state = words.STATES.get(view.state, clean(view.state)).split(":")[0]
     reason = f": {view.reason}" if view.reason else ""
-    lines = [f"{state[:1].upper()}{state[1:]} after {words.duration(view.elapsed(now))}{reason}.", ""]
+    ended = f"{state[:1].upper()}{state[1:]} after {words.duration(view.elapsed(now))}{reason}."
+    lines = [*_broken(ended, "", columns), ""]
     facts = [
         ("best", _found(view)),
         ("experiment", view.best.experiment if view.best is not None else ""),
@@ -28,9 +32,19 @@ def closing_words(view: RunView, run_dir: Path, now: float) -> list[str]:
         ("cost", _cost(view)),
         ("run", str(run_dir)),
     ]
-    lines += [f"  {label:<11} {value}" for label, value in facts if value]
+    rest = " " * (INDENT if columns is None or columns >= NARROW else 4)
+    lines += [part for label, value in facts if value for part in _broken(f"  {label:<11} {value}", rest, columns)]
     commands = _next(view, shlex.quote(str(run_dir)))
     return [*lines, "", "Next:", *(f"  {why:<18}  {command}" for command, why in commands)]
+
+
+def _broken(line: str, indent: str, columns: int | None) -> list[str]:
+    """The line in parts no wider than `columns`, all but the first behind `indent`; a longer word stays whole."""
+    if columns is None:
+        return [line]
+    return textwrap.wrap(
+        line, max(columns, 20), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _found(view: RunView) -> str:

@@ -69,6 +69,8 @@ def count(amount: int, one: str, many: str | None = None) -> str:
 
 def usd(amount: float) -> str:
     """Money, in cents where there are cents."""
+    if 0 < amount < 0.0001:
+        return "<$0.0001"
     return f"${amount:,.2f}" if amount == 0 or amount >= 0.01 else f"${amount:.4f}"
 
 
@@ -128,6 +130,8 @@ def state(event: RunStateChanged) -> str:
 
 def reason(state: str, given: str) -> str:
     """Why a run stands where it stands; empty where the state itself says it."""
+    if (state, given) == ("stopped_by_budget", "budget"):
+        return ""
     if given in STOP_RULES:
         return f"stop rule {given} met"
     return "" if given == state else clean(given)

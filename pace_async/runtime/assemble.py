@@ -74,7 +74,8 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
             if core.state.best is not None:
                 places.best.write_text(core.state.best.program)
     if display != "none":
-        await say(closing_words(bus.view, places.folder, time.time()))
+        columns = output.size()[0] if output.terminal else None
+        await say(closing_words(bus.view, places.folder, time.time(), columns))
     return state
 
 

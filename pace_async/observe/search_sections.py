@@ -1,0 +1,107 @@
+"""What the screen says of the search: candidates, threads, leases, money, and what limits the run.
+
+Pure, as `sections` is: a view, the present and a size in, lines out.
+"""
+
+from rich.text import Text
+
+from pace_async.observe import words
+from pace_async.observe.lines import ACCENT, LABEL, QUIET, WARN, Section, figure, joined, labelled
+from pace_async.observe.model import RunView, Stage
+from pace_async.observe.roofline import Roofline, short_advice
+
+STAGE_STYLES: dict[Stage, str] = {"advise": "magenta", "implement": "blue", "evaluate": ACCENT, "waiting": QUIET}
+STAGE_MARKS: dict[Stage, str] = {"advise": "▲", "implement": "◆", "evaluate": "■", "waiting": "·"}
+STAGE_SHORT: dict[Stage, str] = {"advise": "adv", "implement": "impl", "evaluate": "eval", "waiting": "wait"}
+ALL_ROWS, FEW_ROWS = 6, 4
+
+
+def search(view: RunView, now: float, width: int, rows: int = ALL_ROWS) -> Section:
+    """ALL_ROWS lines, or FEW_ROWS that leave out where the leases stand and say the outcomes beside the rate."""
+    room = width - LABEL
+    rate = view.per_minute(now)
+    done = figure(f"{view.candidates:,}", "candidate" + ("" if view.candidates == 1 else "s"))
+    if rows < ALL_ROWS:
+        quick = f"{words.number(rate)}/min" if rate is not None else ""
+        lines = [labelled("finished", joined([done, quick, *_outcomes(view)]))]
+    else:
+        paced = figure(words.number(rate), "a minute") if rate is not None else ""
+        lines = [labelled("finished", joined([done, paced])), labelled("outcomes", joined(_outcomes(view)))]
+    lines.append(labelled("threads", _threads(view, room)))
+    if rows >= ALL_ROWS:
+        lines.append(labelled("leases", _leases(view)))
+    lines += [
+        labelled("services", _services(view, room)),
+        labelled("limit", limit(view.ledger.limits(view.header), room)),
+    ]
+    busy = view.ledger.utilisation(view.header.threads, view.elapsed(now), min(now, view.ended_at or now))
+    aside = (
+        words.count(view.header.threads, "thread"),
+        f"{words.count(view.leases.open, 'lease')} open",
+        f"{100 * busy:.0f} % busy" if busy is not None else "",
+    )
+    return Section("search", lines, tuple(part for part in aside if part))
+
+
+def money(view: RunView, told: bool = True) -> Text:
+    """What was spent, what the calls in flight may cost, and the budget; `told` says in words what is reserved."""
+    reserved, budget = sum(view.reserved.values()), view.stop.budget
+    return Text.assemble(
+        words.usd(view.spend_usd),
+        (f" + {words.usd(reserved)}{' reserved' if told else ''}" if reserved else "", QUIET),
+        (" of ", QUIET) if budget is not None else "",
+        words.usd(budget) if budget is not None else "",
+    )
+
+
+def limit(limits: Roofline | None, room: int) -> Text:
+    """What binds the run, and what would help, in as many words as there is room for."""
+    if limits is None:
+        return Text("nothing timed yet" if room >= 20 else "–", style=QUIET)
+    forms = [Text(form) for form in short_advice(limits)]
+    return next((form for form in forms if form.cell_len <= room), forms[-1])
+
+
+def _outcomes(view: RunView) -> list[Text]:
+    failed = sorted(((amount, name) for name, amount in view.outcomes.items() if name != "ok"), reverse=True)
+    named = [figure(amount, name.replace("_", " ")) for amount, name in failed]
+    return [figure(view.outcomes.get("ok", 0), "scored"), *named]
+
+
+def _leases(view: RunView) -> Text:
+    leases = view.leases
+    return joined(
+        [
+            figure(leases.in_flight, "in flight"),
+            figure(leases.buffered, "complete"),
+            figure(leases.training, "training"),
+        ]
+    )
+
+
+def _services(view: RunView, room: int) -> Text:
+    """Money first: it is never what is cut off."""
+    faults = figure(view.faults, "fault" if view.faults == 1 else "faults", WARN if view.faults else "")
+    calls = figure(f"{view.implementer_calls:,}", "call" if view.implementer_calls == 1 else "calls")
+    named = figure(f"{view.implementer_calls:,}", "implementer call" + ("" if view.implementer_calls == 1 else "s"))
+    forms = [
+        joined([money(view), faults, named]),
+        joined([money(view), faults, calls]),
+        joined([money(view, told=False), faults, calls]),
+        joined([money(view, told=False), faults]),
+    ]
+    return next((form for form in forms if form.cell_len <= room), forms[-1])
+
+
+def _threads(view: RunView, width: int) -> Text:
+    counts = view.by_stage()
+    strip = Text()
+    for stage, amount in counts.items():
+        strip.append(STAGE_MARKS[stage] * amount, style=STAGE_STYLES[stage])
+    busy: list[tuple[Stage, int]] = [(stage, amount) for stage, amount in counts.items() if amount]
+    named = joined([figure(amount, stage, STAGE_STYLES[stage]) for stage, amount in busy])
+    if strip.cell_len + 2 + named.cell_len <= width:
+        return Text.assemble(strip, "  ", named)
+    if named.cell_len <= width:
+        return named
+    return joined([figure(amount, STAGE_SHORT[stage], STAGE_STYLES[stage]) for stage, amount in busy])
