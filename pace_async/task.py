@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -111,6 +112,7 @@ def better(direction: str, a: float, b: float) -> bool:
     return a > b if direction == "maximize" else a < b
 
 
+@lru_cache(maxsize=64)
 def split_block(program: str) -> tuple[str, str, str]:
     """(text up to and with the start marker's line, the evolve block, the rest). Raises ValueError unless there is
     exactly one block, start before end."""

@@ -87,10 +87,12 @@ class Subscription:
 
 
 class Bus:
-    """Folds each event into the view of the run and hands both to every watcher."""
+    """Folds each event into the view of the run and hands both to every watcher. Where nobody ever looks (`watched`
+    False: a simulation that is read from its rows) the view stays as it was."""
 
-    def __init__(self, view: RunView) -> None:
+    def __init__(self, view: RunView, *, watched: bool = True) -> None:
         self._view = view
+        self._watched = watched
         self._subscriptions: list[Subscription] = []
 
     @property
@@ -100,6 +102,8 @@ class Bus:
 
     def publish(self, event: Event) -> None:
         """Show a fact that was committed, or a sight. Never waits, never raises."""
+        if not self._watched:
+            return
         try:
             self._view = fold(self._view, event)
         except Exception:

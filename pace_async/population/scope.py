@@ -3,11 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Connection, Insert, Update, func, insert, select
 
-from pace_async.config import Staleness
 from pace_async.errors import PaceBug
 from pace_async.events import RunHeader
 from pace_async.population.models import Base, LeaseRow
@@ -55,5 +54,6 @@ def _insert(table: type[Base]) -> Insert:
 
 def scope_of(connection: Connection, run_id: int, header: RunHeader) -> Scope:
     """The scope of a run. Only the policy `soft` trains what is older than the bound."""
-    soft = Staleness.model_validate(header.config.get("staleness") or {}).policy == "soft"
+    staleness = header.config.get("staleness")
+    soft = isinstance(staleness, Mapping) and cast("Mapping[str, object]", staleness).get("policy") == "soft"
     return Scope(connection, run_id, header.direction, None if soft else header.max_staleness)

@@ -5,6 +5,7 @@ completion.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pace_async.events import AdvisorCall, Evaluated
 from pace_async.objectives import NO_SPREADS, Spreads
@@ -33,7 +34,7 @@ def member_of(ended: Evaluated) -> Member | None:
     return Member(candidate=ended.lease, program=ended.program, score=ended.score)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rollout:
     """A complete rollout in the replay buffer."""
 
@@ -43,8 +44,9 @@ class Rollout:
     island: int
     member: Member | None
 
-    @property
+    @cached_property
     def oldest_version(self) -> int:
+        """Asked for whenever the learner looks at the buffer."""
         return min(call.oldest_version for call in self.calls)
 
 

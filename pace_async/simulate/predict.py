@@ -126,6 +126,7 @@ async def _measured(scenario: Scenario, folder: Path) -> Measured:
             folder,
             habits=FAULTLESS,
             codec=Handles(),
+            watched=False,
         )
     )
     measured = await _read(population, scenario)

@@ -72,6 +72,7 @@ def core_of(
     *,
     habits: Habits,
     codec: Codec,
+    watched: bool = True,
 ) -> Core:
     """A runtime on simulated stages that goes on from `record`. Files go below `folder`."""
     restored = restore(record, config)
@@ -92,7 +93,7 @@ def core_of(
         horizon=record.header.horizon,
         state=restored.state,
         stages=stages,
-        bus=Bus(RunView(header=record.header)),
+        bus=Bus(RunView(header=record.header), watched=watched),
         groups_folder=folder / "groups",
         shipped=restored.shipped,
     )
