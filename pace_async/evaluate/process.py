@@ -88,6 +88,11 @@ class ProcessEvaluator:
                     break
                 await anyio.sleep(0.01 * 2**attempt)
 
+    @property
+    def is_warm(self) -> bool:
+        """Whether the next candidate will be forked from a warm parent."""
+        return self._launcher.is_warm
+
     async def evaluate(self, program: str, seed: int) -> Evaluation:
         """Score one program. Waits for a free slot; `seconds` does not count that wait."""
         if len(program) > LONGEST_PROGRAM:

@@ -105,7 +105,6 @@ def _begin(descriptors: Sequence[int], asked: Mapping[str, Any]) -> NoReturn:
 def _become_driver(channel: int, user: Mapping[str, int] | None) -> NoReturn:
     try:
         os.close(channel)
-        os.setsid()
         namespaces.set_dumpable(True)
         if user is not None:
             namespaces.become(**user)
@@ -127,6 +126,8 @@ def _place(descriptors: Sequence[int]) -> None:
 
 
 def _say_started(channel: int) -> None:
+    myself = os.pidfd_open(os.getpid())
     with socket.socket(fileno=channel) as stream:
-        socket.send_fds(stream, [b"started"], [os.pidfd_open(os.getpid())])
+        socket.send_fds(stream, [b"started"], [myself])
         stream.detach()
+    os.close(myself)
