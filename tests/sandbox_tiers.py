@@ -98,9 +98,16 @@ async def value_of(sandbox: Sandbox, program: str, *, argument: object = None, h
 
 
 def left_alive(name: str) -> list[psutil.Process]:
-    """Processes whose command name is `name`, shared parents apart, and that do not end within five seconds."""
-    kept = {psutil.Process(parent.pid) for parent in _parents.values()}
-    kept |= {child for process in tuple(kept) for child in process.children(recursive=True)}
+    """Processes whose command name is `name` and that do not end within five seconds."""
     found = [process for process in psutil.process_iter(["name"]) if process.info["name"] == name]
-    found = [process for process in found if process not in kept]
+    return psutil.wait_procs(found, timeout=5)[1]
+
+
+def left_below() -> list[psutil.Process]:
+    """Processes below this one, shared parents apart, that do not end within five seconds."""
+    kept: set[psutil.Process] = set()
+    for parent in _parents.values():  # bubblewrap, its process 1, and the parent itself
+        outer = psutil.Process(parent.pid)
+        kept |= {outer, *outer.children(), *(below for inner in outer.children() for below in inner.children())}
+    found = [process for process in psutil.Process().children(recursive=True) if process not in kept]
     return psutil.wait_procs(found, timeout=5)[1]

@@ -25,6 +25,7 @@ from tests.sandbox_tiers import (
     Sandbox,
     close_parents,
     left_alive,
+    left_below,
     run_program,
     value_of,
 )
@@ -450,7 +451,7 @@ async def test_many_launches_leave_no_descriptor_and_no_control_group(sandbox: S
         for number in range(6):
             tg.start_soon(_expect, sandbox, number)
     assert psutil.Process().num_fds() == before
-    assert left_alive("bwrap") == []
+    assert left_below() == []
     assert cgroup.discard()
 
 

@@ -135,16 +135,16 @@ async def test_nothing_that_a_candidate_can_send_or_write_reaches_its_parent_or_
     import contextlib, ctypes, os, signal
     def f(x):
         reached = []
-        for pid in [1, os.getppid(), 0, -1, *range(3, 400)]:
+        for pid in [1, *range(3, 400)]:
             for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM):
-                if pid not in (0, -1):
-                    with contextlib.suppress(OSError):
-                        os.kill(pid, number)
+                with contextlib.suppress(OSError):
+                    os.kill(pid, number)
+                    if pid != 1:  # which takes no signal from below, and must live for this to be heard
                         reached.append(pid)
             with contextlib.suppress(OSError):
                 open(f"/proc/{pid}/mem", "r+b").close()
                 reached.append(pid)
-            if pid > 0 and ctypes.CDLL(None).ptrace(16, pid, 0, 0) == 0:
+            if ctypes.CDLL(None).ptrace(16, pid, 0, 0) == 0:
                 reached.append(pid)
         return reached
     """

@@ -97,6 +97,7 @@ async def _run(
         Sink(stderr_out, "standard error", most, TAIL_BYTES),
     )
     talk = Conversation(work, nonce, sinks[0], processor="seccomp" in plan.confinement)
+    talk.open(job_in, job)
     began = time.monotonic()
     given = (job_out, stdout_in, stderr_in, answer_in, *members)
     process: cold.FirstProcess
@@ -116,7 +117,7 @@ async def _run(
                         tg.cancel_scope.cancel()
 
                 async def hold() -> None:
-                    await talk.hold(mine, job_in, job, process.pid)
+                    await talk.hold(mine, job_in, process)
                     if sinks[0].full:
                         tg.cancel_scope.cancel()
 
