@@ -101,7 +101,7 @@ class Meter:
         if self._group is None:
             return
         (self._group.parent / "cgroup.procs").write_text("0")
-        for _ in range(100):  # the last processes may still be on their way out
+        for _attempt in range(100):  # the last processes may still be on their way out
             with contextlib.suppress(OSError):
                 self._group.rmdir()
                 return

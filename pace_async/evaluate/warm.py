@@ -58,8 +58,8 @@ class WarmParent:
         ours.setblocking(False)
         channel = os.dup(ours.fileno())
         mine.own(channel)
+        answer, given = b"no answer", list[int]()
         with ours, theirs, anyio.CancelScope(shield=True):
-            answer, given = b"no answer", list[int]()
             try:
                 with anyio.move_on_after(START_S):
                     await self._ask([*descriptors, theirs.fileno()])

@@ -7,6 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import anyio
+
 from pace_async.advise.client import HttpEngine, special_token_ids
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.config import Config
@@ -112,7 +114,8 @@ async def _stages(resources: Resources, state: RunState, bus: Bus) -> AsyncGener
 
     async def say_cold(detail: str) -> None:
         fact = FaultSeen("evaluate", "warm_parent", detail, None, RealClock().now())
-        await resources.store.commit(fact)
+        with anyio.CancelScope(shield=True):
+            await resources.store.commit(fact)
         bus.publish(fact)
 
     async with AsyncExitStack() as stack:
