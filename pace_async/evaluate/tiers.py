@@ -6,10 +6,8 @@ nothing itself. That a tier holds on this machine is proven by `selfcheck`, neve
 
 import json
 import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +15,7 @@ from pace_async.evaluate.inside import landlock, seccomp
 from pace_async.evaluate.inside.driver import START
 from pace_async.evaluate.inside.warm import START as FORK
 from pace_async.evaluate.python_files import PythonFiles, locate, outside
+from pace_async.evaluate.users import fresh_uid, tasks_of_user
 
 HERE = Path(__file__).parent
 SCRATCH_MB = 64
@@ -99,7 +98,7 @@ class Bubblewrap:
         user = ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root else ["--unshare-user"]
         confinement: dict[str, Any] = {"limits": _resource_limits(limits, PROCESSES), "drop_capabilities": True}
         if root:
-            confinement["uid"] = _fresh_uid()
+            confinement["uid"] = fresh_uid()
         if seccomp.machine():
             confinement["seccomp"] = "namespaces"
         return Launch([*self._locked_in(hidden, user), *_driver(locate(), INSIDE)], {}, confinement)
@@ -163,10 +162,10 @@ class Rlimits:
     def launch(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Launch:
         assert scratch is not None
         python = locate()
-        uid = _fresh_uid() if os.getuid() == 0 and python.open_to_others else None
+        uid = fresh_uid() if os.getuid() == 0 and python.open_to_others else None
         alone = uid is not None
         confinement: dict[str, Any] = {
-            "limits": _resource_limits(limits, PROCESSES if alone else PROCESSES + _tasks_of_user()),
+            "limits": _resource_limits(limits, PROCESSES if alone else PROCESSES + tasks_of_user()),
             "drop_capabilities": True,
             "die_with": os.getpid(),
         }
@@ -226,31 +225,3 @@ def _resource_limits(limits: Limits, tasks: int) -> dict[str, int]:
         "RLIMIT_NPROC": tasks,
         "RLIMIT_MSGQUEUE": 0,
     }
-
-
-def _fresh_uid() -> int:
-    """A user id that no one else has: no neighbour to signal, no count of processes to share."""
-    first, count = _mapped_users()
-    return first + secrets.randbelow(count)
-
-
-@cache
-def _mapped_users() -> tuple[int, int]:
-    for line in Path("/proc/self/uid_map").read_text().splitlines():
-        inside, _, length = (int(part) for part in line.split())
-        if inside + length > 0x70000000:
-            return 0x60000000, 0x10000000
-    return 65534, 1
-
-
-@cache
-def _tasks_of_user() -> int:
-    """Threads that this user runs already: RLIMIT_NPROC counts them too."""
-    count, user = 0, os.getuid()
-    for folder in Path("/proc").iterdir():
-        try:
-            if folder.name.isdigit() and folder.stat().st_uid == user:
-                count += len(list((folder / "task").iterdir()))
-        except OSError:
-            continue
-    return count
