@@ -150,6 +150,11 @@ class Evaluation(_Room):
     unsafe_no_sandbox: bool = Field(
         default=False, description="Run candidates without isolation. Only for code you trust."
     )
+    warm: bool = Field(
+        default=True,
+        description="Fork candidates from a parent, in the sandbox too, that has imported what the task's seed program "
+        "imports, where the sandbox can do that; otherwise start each by itself.",
+    )
     retries: int = Field(default=2, ge=0, description="Further tries after the infrastructure failed.")
     settings: dict[str, bool | int | float | str] = Field(
         default_factory=dict[str, bool | int | float | str],

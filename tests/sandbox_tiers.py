@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from pace_async.evaluate.launch import Ended, launch
 from pace_async.evaluate.tiers import Bubblewrap, Limits, Rlimits, Tier
 from pace_async.evaluate.verdict import Verdict, judge
+from pace_async.evaluate.warm import WarmParent, start_warm_parent
 from pace_async.evaluate.work import Work
 
 BWRAP = shutil.which("bwrap")
@@ -24,12 +26,57 @@ TIERS = [
     ),
     pytest.param(Rlimits(), id="rlimits"),
 ]
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A tier, and whether candidates are forked from a warm parent in it. All tests share one parent for the same
+    hidden folders, as the candidates of a run do."""
+
+    tier: Tier
+    is_warm: bool = False
+
+    async def parent(self, hidden: Sequence[Path] = ()) -> WarmParent | None:
+        if not self.is_warm:
+            return None
+        key = tuple(hidden)
+        if key not in _parents:
+            parent = start_warm_parent(self.tier, hidden, ["numpy"])
+            assert parent is not None
+            await parent.ready()
+            assert not parent.broken, parent.broken
+            _parents[key] = parent
+        return _parents[key]
+
+
+_parents: dict[tuple[Path, ...], WarmParent] = {}
+SANDBOXES = [
+    pytest.param(
+        Sandbox(Bubblewrap(BWRAP or "")),
+        id="bubblewrap",
+        marks=pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed"),
+    ),
+    pytest.param(
+        Sandbox(Bubblewrap(BWRAP or ""), is_warm=True),
+        id="warm",
+        marks=pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed"),
+    ),
+    pytest.param(Sandbox(Rlimits()), id="rlimits"),
+]
+
+
+async def close_parents() -> None:
+    """End the parents that the tests have shared."""
+    while _parents:
+        await _parents.popitem()[1].close()
+
+
 LIMITS = Limits(seconds=30.0, memory_mb=256, output_bytes=1 << 20)
 SHORT = Limits(seconds=2.0, memory_mb=256, output_bytes=1 << 20)
 
 
 async def run_program(
-    tier: Tier,
+    sandbox: Sandbox,
     program: str,
     *,
     argument: object = None,
@@ -37,14 +84,15 @@ async def run_program(
     hidden: Sequence[Path] = (),
     timed: bool = False,
 ) -> tuple[Verdict, Ended]:
-    """Call `f(argument)` of the program in the tier."""
-    ended = await launch(tier, Work(dedent(program), "f", [json.dumps(argument)], timed), limits, hidden)
+    """Call `f(argument)` of the program in the sandbox."""
+    work = Work(dedent(program), "f", [json.dumps(argument)], timed)
+    ended = await launch(sandbox.tier, work, limits, hidden, await sandbox.parent(hidden))
     return judge(ended), ended
 
 
-async def value_of(tier: Tier, program: str, *, argument: object = None, hidden: Sequence[Path] = ()) -> Any:
+async def value_of(sandbox: Sandbox, program: str, *, argument: object = None, hidden: Sequence[Path] = ()) -> Any:
     """What `f(argument)` returns there."""
-    verdict, _ = await run_program(tier, program, argument=argument, hidden=hidden)
+    verdict, _ = await run_program(sandbox, program, argument=argument, hidden=hidden)
     assert verdict.outcome == "ok", verdict
     return json.loads(verdict.outputs[0])
 
@@ -52,4 +100,14 @@ async def value_of(tier: Tier, program: str, *, argument: object = None, hidden:
 def left_alive(name: str) -> list[psutil.Process]:
     """Processes whose command name is `name` and that do not end within five seconds."""
     found = [process for process in psutil.process_iter(["name"]) if process.info["name"] == name]
+    return psutil.wait_procs(found, timeout=5)[1]
+
+
+def left_below() -> list[psutil.Process]:
+    """Processes below this one, shared parents apart, that do not end within five seconds."""
+    kept: set[psutil.Process] = set()
+    for parent in _parents.values():  # bubblewrap, its process 1, and the parent itself
+        outer = psutil.Process(parent.pid)
+        kept |= {outer, *outer.children(), *(below for inner in outer.children() for below in inner.children())}
+    found = [process for process in psutil.Process().children(recursive=True) if process not in kept]
     return psutil.wait_procs(found, timeout=5)[1]

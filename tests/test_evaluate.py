@@ -173,7 +173,8 @@ async def test_a_sandbox_that_cannot_start_is_tried_again_and_never_remembered(t
     broken.write_text(f"#!/bin/sh\necho x >> {count}\necho cannot make a namespace >&2\nexit 1\n")
     broken.chmod(0o755)
     task = make_task(tmp_path / "sum")
-    async with ProcessEvaluator(task, Settings(retries=2), Bubblewrap(str(broken)), tmp_path / "log") as evaluator:
+    settings = Settings(retries=2, warm=False)
+    async with ProcessEvaluator(task, settings, Bubblewrap(str(broken)), tmp_path / "log") as evaluator:
         found = [await evaluator.evaluate(DOUBLE, 0) for _ in range(2)]
     assert [evaluation.outcome for evaluation in found] == ["infrastructure_error"] * 2
     assert [evaluation.memoised for evaluation in found] == [False, False]

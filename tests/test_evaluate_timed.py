@@ -3,8 +3,10 @@
 import json
 import os
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,10 +19,9 @@ from pace_async.evaluate.converse import blank
 from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.scoring import Scorer
 from pace_async.evaluate.selfcheck import pick_tier
-from pace_async.evaluate.tiers import Tier
 from pace_async.task import Task, load_task
 from tests.evaluate_tasks import DOUBLE, EVALUATOR, make_task
-from tests.sandbox_tiers import TIERS, run_program
+from tests.sandbox_tiers import SANDBOXES, Sandbox, close_parents, run_program
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
 TIMED = """
@@ -33,6 +34,12 @@ def score(instances, outputs, seconds, overhead):
 """
 WORK = "sum(i * i for i in range(1_000_000))"
 LEAST_S = 0.01  # which a million steps take on any machine that there is
+
+
+@pytest.fixture(scope="module", autouse=True)
+def parents() -> Generator[None]:
+    yield
+    anyio.run(close_parents)
 
 
 @pytest.fixture
@@ -79,7 +86,7 @@ async def test_sleeping_before_the_work_gains_nothing(timed: Task) -> None:
     assert found.metrics["least"] > LEAST_S
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("sandbox", SANDBOXES)
 @pytest.mark.parametrize(
     "start",
     [
@@ -89,10 +96,12 @@ async def test_sleeping_before_the_work_gains_nothing(timed: Task) -> None:
     ],
     ids=["thread", "fork", "process"],
 )
-async def test_timed_work_cannot_be_given_to_a_thread_or_process_that_no_clock_counts(tier: Tier, start: str) -> None:
-    verdict, _ = await run_program(tier, f"def f(x):\n    {start}\n    return 1\n", timed=True)
+async def test_timed_work_cannot_be_given_to_a_thread_or_process_that_no_clock_counts(
+    sandbox: Sandbox, start: str
+) -> None:
+    verdict, _ = await run_program(sandbox, f"def f(x):\n    {start}\n    return 1\n", timed=True)
     assert verdict.outcome == "candidate_error", verdict
-    verdict, _ = await run_program(tier, "def f(x):\n    return 1\n", timed=True)
+    verdict, _ = await run_program(sandbox, "def f(x):\n    return 1\n", timed=True)
     assert verdict.outcome == "ok"
 
 

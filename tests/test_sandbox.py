@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Generator
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -13,14 +14,31 @@ import pytest
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate import cgroup, leftovers
 from pace_async.evaluate.launch import launch
-from pace_async.evaluate.tiers import Bubblewrap, Limits, Tier
+from pace_async.evaluate.tiers import Bubblewrap, Limits
 from pace_async.evaluate.verdict import judge
 from pace_async.evaluate.work import Work
-from tests.sandbox_tiers import BWRAP, LIMITS, SHORT, TIERS, left_alive, run_program, value_of
+from tests.sandbox_tiers import (
+    BWRAP,
+    LIMITS,
+    SANDBOXES,
+    SHORT,
+    Sandbox,
+    close_parents,
+    left_alive,
+    left_below,
+    run_program,
+    value_of,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
 BORN_WITH = Path("/proc/self/environ").read_text(errors="replace").split("\0")
-each_tier = pytest.mark.parametrize("tier", TIERS)
+each_sandbox = pytest.mark.parametrize("sandbox", SANDBOXES)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def parents() -> Generator[None]:
+    yield
+    anyio.run(close_parents)
 
 
 @pytest.fixture
@@ -28,25 +46,25 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@each_tier
-async def test_a_result_comes_back_with_numpy_values_as_plain_json(tier: Tier) -> None:
+@each_sandbox
+async def test_a_result_comes_back_with_numpy_values_as_plain_json(sandbox: Sandbox) -> None:
     program = """
     import numpy as np
     def f(x):
         return {"array": np.arange(3), "number": np.float64(x), "whole": np.int64(2)}
     """
-    assert await value_of(tier, program, argument=1.5) == {"array": [0, 1, 2], "number": 1.5, "whole": 2}
+    assert await value_of(sandbox, program, argument=1.5) == {"array": [0, 1, 2], "number": 1.5, "whole": 2}
 
 
-@each_tier
-async def test_an_endless_loop_ends_at_the_limit(tier: Tier) -> None:
-    verdict, ended = await run_program(tier, "def f(x):\n    while True: pass", limits=SHORT)
+@each_sandbox
+async def test_an_endless_loop_ends_at_the_limit(sandbox: Sandbox) -> None:
+    verdict, ended = await run_program(sandbox, "def f(x):\n    while True: pass", limits=SHORT)
     assert verdict.outcome == "timeout"
     assert ended.seconds >= SHORT.seconds
 
 
-@each_tier
-async def test_a_program_that_ignores_sigterm_ends_at_the_limit(tier: Tier) -> None:
+@each_sandbox
+async def test_a_program_that_ignores_sigterm_ends_at_the_limit(sandbox: Sandbox) -> None:
     program = """
     import signal, time
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -54,12 +72,12 @@ async def test_a_program_that_ignores_sigterm_ends_at_the_limit(tier: Tier) -> N
     def f(x):
         time.sleep(60)
     """
-    verdict, _ = await run_program(tier, program, limits=SHORT)
+    verdict, _ = await run_program(sandbox, program, limits=SHORT)
     assert verdict.outcome == "timeout"
 
 
-@each_tier
-async def test_a_detached_grandchild_that_holds_stdout_neither_hangs_nor_survives(tier: Tier) -> None:
+@each_sandbox
+async def test_a_detached_grandchild_that_holds_stdout_neither_hangs_nor_survives(sandbox: Sandbox) -> None:
     name = f"left{os.getpid()}"
     program = """
     import contextlib, ctypes, os, time
@@ -75,15 +93,15 @@ async def test_a_detached_grandchild_that_holds_stdout_neither_hangs_nor_survive
         return "done"
     """
     began = time.monotonic()
-    verdict, ended = await run_program(tier, program, argument=name)
+    verdict, ended = await run_program(sandbox, program, argument=name)
     assert verdict.outcome == "ok"
     assert not ended.survivors
     assert time.monotonic() - began < 20
     assert left_alive(name) == []
 
 
-@each_tier
-async def test_a_fork_bomb_is_bounded_and_leaves_no_process(tier: Tier) -> None:
+@each_sandbox
+async def test_a_fork_bomb_is_bounded_and_leaves_no_process(sandbox: Sandbox) -> None:
     name = f"bomb{os.getpid()}"
     program = """
     import ctypes, os, time
@@ -95,33 +113,33 @@ async def test_a_fork_bomb_is_bounded_and_leaves_no_process(tier: Tier) -> None:
             except OSError:
                 time.sleep(0.05)
     """
-    verdict, ended = await run_program(tier, program, argument=name, limits=SHORT)
+    verdict, ended = await run_program(sandbox, program, argument=name, limits=SHORT)
     assert verdict.outcome == "timeout"
     assert not ended.survivors
     assert left_alive(name) == []
 
 
-@each_tier
-async def test_300_megabytes_of_output_are_cut_off(tier: Tier) -> None:
+@each_sandbox
+async def test_300_megabytes_of_output_are_cut_off(sandbox: Sandbox) -> None:
     program = """
     import os
     def f(x):
         for _ in range(300):
             os.write(1, b"\\xff" * (1 << 20))
     """
-    verdict, ended = await run_program(tier, program)
+    verdict, ended = await run_program(sandbox, program)
     assert verdict.outcome == "output_overflow"
     assert len(ended.stdout) <= 4096
 
 
-@each_tier
-async def test_a_result_beyond_the_output_limit_is_an_overflow_not_a_forgery(tier: Tier) -> None:
-    verdict, _ = await run_program(tier, "def f(x):\n    return 'x' * (4 << 20)")
+@each_sandbox
+async def test_a_result_beyond_the_output_limit_is_an_overflow_not_a_forgery(sandbox: Sandbox) -> None:
+    verdict, _ = await run_program(sandbox, "def f(x):\n    return 'x' * (4 << 20)")
     assert verdict.outcome == "output_overflow"
 
 
-@each_tier
-async def test_little_output_in_any_bytes_does_no_harm(tier: Tier) -> None:
+@each_sandbox
+async def test_little_output_in_any_bytes_does_no_harm(sandbox: Sandbox) -> None:
     program = """
     import sys
     def f(x):
@@ -129,31 +147,31 @@ async def test_little_output_in_any_bytes_does_no_harm(tier: Tier) -> None:
         print("said", file=sys.stderr)
         return 1
     """
-    verdict, ended = await run_program(tier, program)
+    verdict, ended = await run_program(sandbox, program)
     assert verdict.outcome == "ok"
     assert ended.stderr == b"said\n"
 
 
-@each_tier
-async def test_memory_beyond_the_limit_is_out_of_memory(tier: Tier) -> None:
-    verdict, _ = await run_program(tier, "def f(x):\n    return len(bytearray(2 << 30))")
+@each_sandbox
+async def test_memory_beyond_the_limit_is_out_of_memory(sandbox: Sandbox) -> None:
+    verdict, _ = await run_program(sandbox, "def f(x):\n    return len(bytearray(2 << 30))")
     assert verdict.outcome == "out_of_memory"
 
 
-@each_tier
-async def test_memory_taken_in_small_pieces_is_out_of_memory(tier: Tier) -> None:
-    verdict, _ = await run_program(tier, "kept = []\ndef f(x):\n    while True: kept.append(bytearray(1 << 20))")
+@each_sandbox
+async def test_memory_taken_in_small_pieces_is_out_of_memory(sandbox: Sandbox) -> None:
+    verdict, _ = await run_program(sandbox, "kept = []\ndef f(x):\n    while True: kept.append(bytearray(1 << 20))")
     assert verdict.outcome == "out_of_memory"
 
 
-@each_tier
-async def test_a_kill_that_is_not_ours_is_taken_for_want_of_memory(tier: Tier) -> None:
-    verdict, ended = await run_program(tier, "import signal\ndef f(x):\n    signal.raise_signal(signal.SIGKILL)")
+@each_sandbox
+async def test_a_kill_that_is_not_ours_is_taken_for_want_of_memory(sandbox: Sandbox) -> None:
+    verdict, ended = await run_program(sandbox, "import signal\ndef f(x):\n    signal.raise_signal(signal.SIGKILL)")
     assert (verdict.outcome, ended.exit_code) == ("out_of_memory", -9)
 
 
-@each_tier
-async def test_a_family_shares_one_memory_limit(tier: Tier) -> None:
+@each_sandbox
+async def test_a_family_shares_one_memory_limit(sandbox: Sandbox) -> None:
     if cgroup.find() is None:
         pytest.skip("no control group can be made here, and nothing else holds a family")
     program = """
@@ -167,12 +185,12 @@ async def test_a_family_shares_one_memory_limit(tier: Tier) -> None:
             raise RuntimeError("a child was killed")
         return "all fitted"
     """
-    verdict, ended = await run_program(tier, program)
+    verdict, ended = await run_program(sandbox, program)
     assert verdict.outcome == "out_of_memory"
     assert not ended.survivors
 
 
-@each_tier
+@each_sandbox
 @pytest.mark.parametrize(
     ("program", "detail"),
     [
@@ -195,33 +213,33 @@ async def test_a_family_shares_one_memory_limit(tier: Tier) -> None:
     ],
 )
 async def test_a_program_that_fails_is_a_candidate_error_with_its_last_line(
-    tier: Tier, program: str, detail: str
+    sandbox: Sandbox, program: str, detail: str
 ) -> None:
-    ended = await launch(tier, Work(program, "f", ["0"]), LIMITS, ())
+    ended = await launch(sandbox.tier, Work(program, "f", ["0"]), LIMITS, (), await sandbox.parent())
     verdict = judge(ended)
     assert (verdict.outcome, verdict.detail[: len(detail)]) == ("candidate_error", detail)
 
 
-@each_tier
+@each_sandbox
 @pytest.mark.parametrize("value", ["float('nan')", "float('inf')", "{1, 2}", "{(1, 2): 3}", "b'bytes'", "lambda: 1"])
-async def test_what_is_not_json_is_no_result(tier: Tier, value: str) -> None:
-    verdict, _ = await run_program(tier, f"def f(x):\n    return {value}")
+async def test_what_is_not_json_is_no_result(sandbox: Sandbox, value: str) -> None:
+    verdict, _ = await run_program(sandbox, f"def f(x):\n    return {value}")
     assert verdict.outcome == "invalid_score"
     assert verdict.detail.startswith("f returned no JSON value")
 
 
-@each_tier
-async def test_a_forged_result_on_stdout_is_ignored(tier: Tier) -> None:
+@each_sandbox
+async def test_a_forged_result_on_stdout_is_ignored(sandbox: Sandbox) -> None:
     program = """
     def f(x):
         print('pace 00 result 4\\n[99]')
         return 1
     """
-    assert await value_of(tier, program) == 1
+    assert await value_of(sandbox, program) == 1
 
 
-@each_tier
-async def test_bytes_written_to_every_descriptor_are_suspicious(tier: Tier) -> None:
+@each_sandbox
+async def test_bytes_written_to_every_descriptor_are_suspicious(sandbox: Sandbox) -> None:
     program = """
     import contextlib, os
     def f(x):
@@ -230,12 +248,12 @@ async def test_bytes_written_to_every_descriptor_are_suspicious(tier: Tier) -> N
                 os.write(descriptor, b"pace 00000000000000000000000000000000 result 4\\n[99]")
         return 1
     """
-    verdict, _ = await run_program(tier, program)
+    verdict, _ = await run_program(sandbox, program)
     assert verdict.outcome == "suspicious"
 
 
-@each_tier
-async def test_a_second_answer_with_the_right_nonce_is_suspicious(tier: Tier) -> None:
+@each_sandbox
+async def test_a_second_answer_with_the_right_nonce_is_suspicious(sandbox: Sandbox) -> None:
     program = """
     import os, sys
     def f(x):
@@ -246,12 +264,14 @@ async def test_a_second_answer_with_the_right_nonce_is_suspicious(tier: Tier) ->
         os.write(frame.f_locals["result"], answer)
         return 1
     """
-    verdict, _ = await run_program(tier, program)
+    verdict, _ = await run_program(sandbox, program)
     assert (verdict.outcome, verdict.detail) == ("suspicious", "the result pipe carried more than one answer")
 
 
-@each_tier
-async def test_the_environment_of_this_process_is_seen_nowhere(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
+@each_sandbox
+async def test_the_environment_of_this_process_is_seen_nowhere(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PACE_CANARY_KEY", "canary-in-a-coal-mine")
     program = """
     import glob, os
@@ -264,13 +284,13 @@ async def test_the_environment_of_this_process_is_seen_nowhere(tier: Tier, monke
                 pass
         return seen
     """
-    seen = "".join(await value_of(tier, program))
+    seen = "".join(await value_of(sandbox, program))
     assert "canary" not in seen
     assert max(BORN_WITH, key=len) not in seen
 
 
-@each_tier
-async def test_the_task_and_the_package_cannot_be_read(tier: Tier, tmp_path: Path) -> None:
+@each_sandbox
+async def test_the_task_and_the_package_cannot_be_read(sandbox: Sandbox, tmp_path: Path) -> None:
     secret = tmp_path / "evaluator.py"
     secret.write_text("answer = 42")
     program = """
@@ -285,11 +305,11 @@ async def test_the_task_and_the_package_cannot_be_read(tier: Tier, tmp_path: Pat
     """
     package = Path(cgroup.__file__).parent.parent
     paths = [str(secret), str(package / "errors.py"), "/etc/shadow", "/etc/passwd"]
-    assert await value_of(tier, program, argument=paths, hidden=(tmp_path, package)) == []
+    assert await value_of(sandbox, program, argument=paths, hidden=(tmp_path, package)) == []
 
 
-@each_tier
-async def test_a_hidden_folder_inside_the_installed_packages_cannot_be_read(tier: Tier) -> None:
+@each_sandbox
+async def test_a_hidden_folder_inside_the_installed_packages_cannot_be_read(sandbox: Sandbox) -> None:
     hidden = Path(pytest.__file__).parent
     program = """
     import numpy
@@ -299,12 +319,12 @@ async def test_a_hidden_folder_inside_the_installed_packages_cannot_be_read(tier
         except OSError:
             return None
     """
-    assert await value_of(tier, program, argument=pytest.__file__, hidden=(hidden,)) is None
-    assert await value_of(tier, program, argument=pytest.__file__) is not None
+    assert await value_of(sandbox, program, argument=pytest.__file__, hidden=(hidden,)) is None
+    assert await value_of(sandbox, program, argument=pytest.__file__) is not None
 
 
-@each_tier
-async def test_files_that_a_program_writes_are_gone_afterwards(tier: Tier, tmp_path: Path) -> None:
+@each_sandbox
+async def test_files_that_a_program_writes_are_gone_afterwards(sandbox: Sandbox, tmp_path: Path) -> None:
     program = """
     import os, tempfile
     def f(folders):
@@ -321,13 +341,13 @@ async def test_files_that_a_program_writes_are_gone_afterwards(tier: Tier, tmp_p
         return written
     """
     folders = [str(tmp_path), "/usr/lib", "/etc", str(Path(psutil.__file__).parent), "/dev/shm"]
-    written = await value_of(tier, program, argument=folders)
+    written = await value_of(sandbox, program, argument=folders)
     assert written
     assert list(filter(os.path.lexists, written)) == []
 
 
-@each_tier
-async def test_the_disk_that_a_program_may_fill_is_bounded(tier: Tier) -> None:
+@each_sandbox
+async def test_the_disk_that_a_program_may_fill_is_bounded(sandbox: Sandbox) -> None:
     program = """
     import tempfile
     def f(x):
@@ -340,48 +360,57 @@ async def test_the_disk_that_a_program_may_fill_is_bounded(tier: Tier) -> None:
             except OSError:
                 return written
     """
-    assert await value_of(tier, program) <= 64 << 20
+    assert await value_of(sandbox, program) <= 64 << 20
 
 
-@each_tier
-async def test_hashes_and_threads_are_pinned(tier: Tier) -> None:
+@each_sandbox
+async def test_hashes_and_threads_are_pinned(sandbox: Sandbox) -> None:
     program = """
     import os
     def f(x):
         return [hash("text"), os.environ["OMP_NUM_THREADS"], os.environ["OPENBLAS_NUM_THREADS"]]
     """
-    first = await value_of(tier, program)
-    assert first == await value_of(tier, program)
+    first = await value_of(sandbox, program)
+    assert first == await value_of(sandbox, program)
     assert first[1:] == ["1", "1"]
 
 
-@each_tier
-async def test_a_cancelled_launch_leaves_no_process(tier: Tier) -> None:
+@each_sandbox
+async def test_a_cancelled_launch_leaves_no_process(sandbox: Sandbox) -> None:
+    warm = await sandbox.parent()
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     program = Work("def f(x):\n    while True: pass", "f", ["0"])
     started: list[psutil.Process] = []
     async with anyio.create_task_group() as tg:
-        tg.start_soon(launch, tier, program, LIMITS, ())
-        await anyio.wait_all_tasks_blocked()
-        started += [child for child in psutil.Process().children(recursive=True) if child.pid not in before]
+        tg.start_soon(launch, sandbox.tier, program, LIMITS, (), warm)
+        with anyio.fail_after(30):
+            while not started:
+                await anyio.wait_all_tasks_blocked()
+                started += [child for child in psutil.Process().children(recursive=True) if child.pid not in before]
         tg.cancel_scope.cancel()
     assert started
     assert psutil.wait_procs(started, timeout=5)[1] == []
 
 
-@each_tier
-async def test_a_candidate_dies_with_the_process_that_started_it(tier: Tier, tmp_path: Path) -> None:
+@each_sandbox
+async def test_a_candidate_dies_with_the_process_that_started_it(sandbox: Sandbox, tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(
-        "import anyio\n"
+        "import anyio, psutil\n"
         "from pace_async.evaluate.launch import launch\n"
         "from pace_async.evaluate.work import Work\n"
         "from pace_async.evaluate.tiers import Bubblewrap, Limits, Rlimits\n"
+        "from pace_async.evaluate.warm import start_warm_parent\n"
         "async def main():\n"
+        f"    warm = start_warm_parent({sandbox.tier!r}, (), ['numpy']) if {sandbox.is_warm} else None\n"
+        "    if warm:\n"
+        "        await warm.ready()\n"
+        "    before = psutil.Process().children(recursive=True)\n"
         "    async with anyio.create_task_group() as tg:\n"
         "        work = Work('def f(x):\\n    while True: pass', 'f', ['0'])\n"
-        f"        tg.start_soon(launch, {tier!r}, work, Limits(60.0, 256, 1 << 20), ())\n"
-        "        await anyio.wait_all_tasks_blocked()\n"
+        f"        tg.start_soon(launch, {sandbox.tier!r}, work, Limits(60.0, 256, 1 << 20), (), warm)\n"
+        "        while psutil.Process().children(recursive=True) == before:\n"
+        "            await anyio.wait_all_tasks_blocked()\n"
         "        print('started', flush=True)\n"
         "anyio.run(main)\n"
     )
@@ -403,28 +432,28 @@ async def test_a_candidate_dies_with_the_process_that_started_it(tier: Tier, tmp
 async def test_a_sandbox_that_cannot_start_is_the_machines_fault() -> None:
     with pytest.raises(InfrastructureFault):
         await launch(Bubblewrap("/no/such/bwrap"), Work("", "f", ["0"]), LIMITS, ())
-    verdict, _ = await run_program(Bubblewrap("/bin/false"), "def f(x):\n    return 1")
+    verdict, _ = await run_program(Sandbox(Bubblewrap("/bin/false")), "def f(x):\n    return 1")
     assert verdict.outcome == "infrastructure_error"
 
 
-@each_tier
-async def test_twenty_megabytes_of_instances_reach_the_program(tier: Tier) -> None:
+@each_sandbox
+async def test_twenty_megabytes_of_instances_reach_the_program(sandbox: Sandbox) -> None:
     limits = Limits(seconds=60.0, memory_mb=1024, output_bytes=1 << 20)
-    verdict, _ = await run_program(tier, "def f(x):\n    return len(x)", argument="x" * 20_000_000, limits=limits)
+    verdict, _ = await run_program(sandbox, "def f(x):\n    return len(x)", argument="x" * 20_000_000, limits=limits)
     assert (verdict.outcome, verdict.outputs) == ("ok", (b"20000000",))
 
 
-@each_tier
-async def test_many_launches_leave_no_descriptor_and_no_control_group(tier: Tier) -> None:
-    await value_of(tier, "def f(x):\n    return x", argument=0)
+@each_sandbox
+async def test_many_launches_leave_no_descriptor_and_no_control_group(sandbox: Sandbox) -> None:
+    await value_of(sandbox, "def f(x):\n    return x", argument=0)
     before = psutil.Process().num_fds()
     async with anyio.create_task_group() as tg:
         for number in range(6):
-            tg.start_soon(_expect, tier, number)
+            tg.start_soon(_expect, sandbox, number)
     assert psutil.Process().num_fds() == before
-    assert left_alive("bwrap") == []
+    assert left_below() == []
     assert cgroup.discard()
 
 
-async def _expect(tier: Tier, number: int) -> None:
-    assert await value_of(tier, "def f(x):\n    return x", argument=number) == number
+async def _expect(sandbox: Sandbox, number: int) -> None:
+    assert await value_of(sandbox, "def f(x):\n    return x", argument=number) == number

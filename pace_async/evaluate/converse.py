@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable
 
 from pace_async.evaluate.clocks import Moment, last_descendant, now
+from pace_async.evaluate.cold import FirstProcess
 from pace_async.evaluate.frames import Answers
-from pace_async.evaluate.pipes import Descriptors, Sink, write_all
+from pace_async.evaluate.pipes import CHUNK, Descriptors, Sink, write_all
 from pace_async.evaluate.work import Work
 
 ECHOES = 6  # the first, which is not timed, warms up
@@ -28,14 +29,19 @@ class Conversation:
         self.echoes: list[float] = []
         self._work, self._sink, self._processor = work, sink, processor
         self._driver: int | None = None
+        self._unsent = b""
         self._began: Moment = now(None)
 
-    async def hold(self, mine: Descriptors, descriptor: int, job: bytes, pid: int) -> None:
-        """Until there is nothing left to give; then close `descriptor` and read to the end of the pipe. `pid` is the
-        process that was started."""
+    def open(self, descriptor: int, job: bytes) -> None:
+        """Leave as much of the job in the pipe as fits, before anyone reads it: a driver need not wait for us."""
         os.set_blocking(descriptor, False)
-        if await write_all(descriptor, job + b"\n"):
-            await self._give_all(descriptor, pid)
+        self._unsent = job + b"\n"
+        self._unsent = self._unsent[os.write(descriptor, self._unsent[:CHUNK]) :]
+
+    async def hold(self, mine: Descriptors, descriptor: int, first: FirstProcess) -> None:
+        """Until there is nothing left to give; then close `descriptor` and read to the end of the pipe."""
+        if await write_all(descriptor, self._unsent):
+            await self._give_all(descriptor, first)
         mine.close(descriptor)
         while not self._sink.done:
             await self._sink.read()
@@ -47,13 +53,13 @@ class Conversation:
         if len(self.answers.outputs) > len(self.calls):
             self.calls.append(self._lap())
 
-    async def _give_all(self, descriptor: int, pid: int) -> None:
+    async def _give_all(self, descriptor: int, first: FirstProcess) -> None:
         answers, instances = self.answers, self._work.instances
         for number in range(answers.echoes):
             if not await self._give(descriptor, blank(instances[0]), lambda n=number: answers.echoed > n):
                 return
             if number == 0 and self._processor:
-                self._driver = last_descendant(pid)
+                self._driver = last_descendant(first.pid)
             seconds = self._lap()
             if number > 0:
                 self.echoes.append(seconds)

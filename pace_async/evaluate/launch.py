@@ -9,7 +9,6 @@ import json
 import os
 import secrets
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Generator, Sequence
@@ -19,18 +18,17 @@ from pathlib import Path
 
 import anyio
 
-from pace_async.children import kill_group
 from pace_async.errors import InfrastructureFault
-from pace_async.evaluate import cgroup, leftovers
+from pace_async.evaluate import cgroup, cold, leftovers
 from pace_async.evaluate.converse import ECHOES, Conversation
 from pace_async.evaluate.frames import Answers
 from pace_async.evaluate.inside.frame import LONGEST_HEADER
 from pace_async.evaluate.pipes import Descriptors, Sink
 from pace_async.evaluate.python_files import locate
 from pace_async.evaluate.tiers import PROCESSES, Launch, Limits, Tier
+from pace_async.evaluate.warm import RESULT, WarmParent
 from pace_async.evaluate.work import Work
 
-GRACE_S = 5.0
 DRAIN_S = 1.0
 TAIL_BYTES = 4096
 
@@ -54,8 +52,11 @@ class Ended:
     seconds: float
 
 
-async def launch(tier: Tier, work: Work, limits: Limits, hidden: Sequence[Path]) -> Ended:
-    """Raises InfrastructureFault if the machine would not start it."""
+async def launch(
+    tier: Tier, work: Work, limits: Limits, hidden: Sequence[Path], warm: WarmParent | None = None
+) -> Ended:
+    """In a process forked by `warm`, a parent in the same tier with the same folders hidden, or in one started for it.
+    Raises InfrastructureFault if the machine would not start it, or lost it together with its parent."""
     hierarchy = cgroup.find() if tier.name != "none" else None
     group = hierarchy.create(limits.memory_mb, PROCESSES) if hierarchy else None
     try:
@@ -63,7 +64,7 @@ async def launch(tier: Tier, work: Work, limits: Limits, hidden: Sequence[Path])
             plan = tier.launch(limits, hidden, scratch)
             if scratch is not None and plan.scratch_owner is not None:
                 os.chown(scratch, plan.scratch_owner, plan.scratch_owner)
-            return await _run(tier, plan, work, limits, mine, scratch, group)
+            return await _run(tier, plan, work, limits, mine, scratch, group, warm)
     except OSError as error:
         raise InfrastructureFault("sandbox_start", error.strerror or str(error)) from None
     finally:
@@ -79,13 +80,16 @@ async def _run(
     mine: Descriptors,
     scratch: Path | None,
     group: cgroup.Group | None,
+    warm: WarmParent | None,
 ) -> Ended:
     (job_out, job_in), (answer_out, answer_in) = mine.pipe(), mine.pipe()
     (stdout_out, stdout_in), (stderr_out, stderr_in) = mine.pipe(), mine.pipe()
     members = group.open_members() if group else ()
     mine.own(*members)
     nonce = secrets.token_hex(16)
-    job = _job(plan, work, nonce, answer_in, members)
+    # What the driver calls its result pipe and its control groups.
+    numbers = tuple(range(RESULT, RESULT + 1 + len(members))) if warm else (answer_in, *members)
+    job = _job(plan, work, nonce, numbers[0], numbers[1:])
     most = limits.output_bytes
     sinks = (
         Sink(answer_out, "the result", most + _framing(work)),
@@ -93,13 +97,17 @@ async def _run(
         Sink(stderr_out, "standard error", most, TAIL_BYTES),
     )
     talk = Conversation(work, nonce, sinks[0], processor="seccomp" in plan.confinement)
+    talk.open(job_in, job)
     began = time.monotonic()
-    process = _start(plan, scratch, (job_out, stdout_in, stderr_in), (answer_in, *members))
+    given = (job_out, stdout_in, stderr_in, answer_in, *members)
+    process: cold.FirstProcess
+    if warm is None:
+        process = cold.start(plan, scratch, given, mine, wrapped=tier.name == "bubblewrap")
+    else:
+        process = await warm.start(given, mine)
     exited = False
     try:
-        mine.close(job_out, answer_in, stdout_in, stderr_in, *members)
-        ended = os.pidfd_open(process.pid)
-        mine.own(ended)
+        mine.close(*given)
         with anyio.move_on_after(limits.seconds):
             async with anyio.create_task_group() as tg:
 
@@ -109,19 +117,21 @@ async def _run(
                         tg.cancel_scope.cancel()
 
                 async def hold() -> None:
-                    await talk.hold(mine, job_in, job, process.pid)
+                    await talk.hold(mine, job_in, process)
                     if sinks[0].full:
                         tg.cancel_scope.cancel()
 
                 tg.start_soon(hold)
                 for sink in sinks[1:]:
                     tg.start_soon(watch, sink)
-                await anyio.wait_readable(ended)
+                await anyio.wait_readable(process.ended)
                 exited = True
                 tg.cancel_scope.cancel()
         seconds = time.monotonic() - began
     finally:
-        code = await _kill(process)
+        code = await process.kill()
+    if process.lost:
+        raise InfrastructureFault("warm_parent", "it ended, and this candidate with it")
     timed_out = not exited and not any(sink.full for sink in sinks)
     with anyio.move_on_after(DRAIN_S) as draining:
         for sink in sinks:
@@ -133,7 +143,7 @@ async def _run(
         echoes=talk.echoes,
         stdout=bytes(sinks[1].data),
         stderr=bytes(sinks[2].data),
-        exit_code=128 - code if tier.name == "bubblewrap" and 128 < code < 160 else code,
+        exit_code=code,
         timed_out=timed_out,
         overflowed=next((sink.name for sink in sinks if sink.full), None),
         out_of_memory=group is not None and group.out_of_memory(),
@@ -160,34 +170,6 @@ def _framing(work: Work) -> int:
     """What the result pipe may carry besides outputs: the echoes, written at most as wide as they came, and headers."""
     echoes = ECHOES * max(map(len, work.instances), default=0) if work.timed else 0
     return (len(work.instances) + ECHOES + 3) * LONGEST_HEADER + echoes
-
-
-def _start(
-    plan: Launch, scratch: Path | None, standard: tuple[int, int, int], kept: Sequence[int]
-) -> subprocess.Popen[bytes]:
-    """Start the first process, from this thread: with the thread that started it, it would die."""
-    stdin, stdout, stderr = standard
-    return subprocess.Popen(
-        plan.argv,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        pass_fds=kept,
-        env=plan.environment,
-        cwd=scratch,
-        start_new_session=True,
-    )
-
-
-async def _kill(process: subprocess.Popen[bytes]) -> int:
-    """End the whole group and reap its leader, also when cancelled; the exit code, negative for a signal."""
-    kill_group(process.pid)
-    with Descriptors() as mine, anyio.move_on_after(GRACE_S, shield=True):
-        ended = os.pidfd_open(process.pid)
-        mine.own(ended)
-        await anyio.wait_readable(ended)
-    code = process.poll()
-    return -9 if code is None else code
 
 
 @contextmanager

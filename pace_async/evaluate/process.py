@@ -1,12 +1,12 @@
 """The real evaluator: sandboxed candidate, trusted scorer, a few slots, a memo.
 
-program ─► memo? ─► slot ─► sandbox (`launch`) ─► `verdict` ─► scorer ─► Evaluation
+program ─► memo? ─► slot ─► sandbox (`launcher`) ─► `verdict` ─► scorer ─► Evaluation
 """
 
 import platform
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,12 +18,13 @@ from pace_async import config
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate import cgroup, leftovers
 from pace_async.evaluate.base import Evaluation
-from pace_async.evaluate.launch import launch
+from pace_async.evaluate.launcher import Launcher
 from pace_async.evaluate.memo import Key, ScoreMemo
 from pace_async.evaluate.scoring import Scorer
 from pace_async.evaluate.selfcheck import pick_tier
 from pace_async.evaluate.tiers import Limits, Tier
 from pace_async.evaluate.verdict import judge, one_line
+from pace_async.evaluate.warm import imports_of
 from pace_async.evaluate.work import Work
 from pace_async.task import Setting, Task, program_hash, settings_of
 
@@ -35,9 +36,17 @@ PACKAGE = Path(__file__).parent.parent
 
 class ProcessEvaluator:
     """Implements `evaluate.base.Evaluator` on this machine. Use as an async context manager, in one task group's
-    life: it owns the scorer. `log` receives what the task's evaluator prints."""
+    life: it owns the scorer and the warm parent. `log` receives what the task's evaluator prints; `say` is told of what
+    makes evaluations slower."""
 
-    def __init__(self, task: Task, evaluation: config.Evaluation, tier: Tier, log: Path) -> None:
+    def __init__(
+        self,
+        task: Task,
+        evaluation: config.Evaluation,
+        tier: Tier,
+        log: Path,
+        say: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
         self.task, self.tier = task, tier
         self._retries = evaluation.retries
         self._slots = anyio.CapacityLimiter(evaluation.slots)
@@ -46,8 +55,9 @@ class ProcessEvaluator:
         self._scorer = Scorer(task.folder / task.spec.evaluator, log, settings=settings)
         self._stack = AsyncExitStack()
         spec = task.spec
-        self._limits = Limits(spec.timeout_s, spec.memory_mb, int(spec.output_mb * (1 << 20)))
-        self._hidden = (PACKAGE, task.folder)
+        limits = Limits(spec.timeout_s, spec.memory_mb, int(spec.output_mb * (1 << 20)))
+        self._launcher = Launcher(tier, limits, (PACKAGE, task.folder), say)
+        self._warm = evaluation.warm
         self._setting = _setting(tier, evaluation.settings)
 
     async def __aenter__(self) -> Self:
@@ -62,6 +72,11 @@ class ProcessEvaluator:
                 raise UsageError(
                     f"Task {self.task.name!r}: score takes `seconds`, so task.yaml must say deterministic: false."
                 )
+            # The kernel brings a running process's clock up to date only now and then, and what a fork has yet to copy
+            # counts as its work: where time is scored, each candidate begins alike, from nothing.
+            if self._warm and not self._scorer.timed:
+                stack.push_async_callback(self._launcher.close)
+                await self._launcher.warm_up(imports_of(self.task.program))
             self._stack = stack.pop_all()
         return self
 
@@ -72,6 +87,11 @@ class ProcessEvaluator:
                 if cgroup.discard():
                     break
                 await anyio.sleep(0.01 * 2**attempt)
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether the next candidate will be forked from a warm parent."""
+        return self._launcher.is_warm
 
     async def evaluate(self, program: str, seed: int) -> Evaluation:
         """Score one program. Waits for a free slot; `seconds` does not count that wait."""
@@ -97,7 +117,7 @@ class ProcessEvaluator:
             async with self._slots:
                 began = time.monotonic()
                 work = Work(program, self.task.spec.entry, instances, timed=self._scorer.timed)
-                ended = await launch(self.tier, work, self._limits, self._hidden)
+                ended = await self._launcher.launch(work)
             seconds, verdict = ended.seconds, judge(ended)
             if verdict.outcome != "ok":
                 return Evaluation(verdict.outcome, None, seconds, verdict.detail)
@@ -124,8 +144,9 @@ async def open_evaluator(
 
 
 async def evaluate_file(task: Task, program_text: str, evaluation: config.Evaluation) -> Evaluation:
-    """Score one program exactly as a run would."""
-    async with open_evaluator(task, evaluation, None) as evaluator:
+    """Score one program exactly as a run would, but cold: for one, a warm parent would cost more than it saves."""
+    cold = evaluation.model_copy(update={"warm": False})
+    async with open_evaluator(task, cold, None) as evaluator:
         return await evaluator.evaluate(program_text, evaluation.seed)
 
 

@@ -10,7 +10,7 @@ import secrets
 import shutil
 import socket
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from pace_async.evaluate.launch import launch
 from pace_async.evaluate.python_files import locate
 from pace_async.evaluate.tiers import LIBRARY_HEADROOM_MB, VARIABLES, Bubblewrap, Limits, NoSandbox, Rlimits, Tier
 from pace_async.evaluate.verdict import judge
+from pace_async.evaluate.warm import WarmParent
 from pace_async.evaluate.work import Work
 
 PACKAGE = Path(__file__).parent.parent
@@ -92,8 +93,8 @@ def describe(tier: Tier) -> str:
     return f"sandbox: {tier.name}; a candidate can still " + ", ".join(PROBES[name] for name in tier.gaps)
 
 
-async def check_tier(tier: Tier) -> Check:
-    """Run the probe in the tier."""
+async def check_tier(tier: Tier, warm: WarmParent | None = None, hidden: Sequence[Path] = ()) -> Check:
+    """Run the probe in the tier; with `warm`, which has these folders hidden, in a process forked from it."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=leftovers.prefix())))
         secret = folder / "evaluator.py"
@@ -110,7 +111,7 @@ async def check_tier(tier: Tier) -> Check:
         }
         work = Work((PACKAGE / "evaluate" / "probe.py").read_text(), "probe", [json.dumps(target)])
         try:
-            ended = await launch(tier, work, Limits(CHECK_S, CHECK_MB, 1 << 16), (PACKAGE, folder))
+            ended = await launch(tier, work, Limits(CHECK_S, CHECK_MB, 1 << 16), hidden or (PACKAGE, folder), warm)
         except InfrastructureFault as fault:
             return Check(tier, broken=str(fault))
     verdict = judge(ended)

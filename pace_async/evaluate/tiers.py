@@ -4,17 +4,18 @@ A tier says how to start the driver, and what the driver must do to itself befor
 nothing itself. That a tier holds on this machine is proven by `selfcheck`, never assumed.
 """
 
+import json
 import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from pace_async.evaluate.inside import landlock, seccomp
 from pace_async.evaluate.inside.driver import START
+from pace_async.evaluate.inside.warm import START as FORK
 from pace_async.evaluate.python_files import PythonFiles, locate, outside
+from pace_async.evaluate.users import fresh_uid, tasks_of_user
 
 HERE = Path(__file__).parent
 SCRATCH_MB = 64
@@ -75,6 +76,11 @@ class Tier(Protocol):
         """`hidden` are folders that the candidate must not be able to read, wherever they lie."""
         ...
 
+    def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Launch | None:
+        """A parent that imports these and then forks candidates, told to through this descriptor. None where a fork
+        would be locked in less well than what `launch` says, or shows too little of itself to be sure."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
@@ -89,10 +95,39 @@ class Bubblewrap:
 
     def launch(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Launch:
         root = os.getuid() == 0
+        user = ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root else ["--unshare-user"]
+        confinement: dict[str, Any] = {"limits": _resource_limits(limits, PROCESSES), "drop_capabilities": True}
+        if root:
+            confinement["uid"] = fresh_uid()
+        if seccomp.machine():
+            confinement["seccomp"] = "namespaces"
+        return Launch([*self._locked_in(hidden, user), *_driver(locate(), INSIDE)], {}, confinement)
+
+    def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Launch | None:
+        if not self.proc or not seccomp.machine():
+            return None
+        asked: dict[str, Any] = {
+            "control": control,
+            "path": [str(path) for path in locate().imports],
+            "imports": list(imports),
+            "sizes": {"/tmp": SCRATCH_MB << 20, "/dev/shm": SHARED_MEMORY_MB << 20},
+        }
+        needed = ["SYS_ADMIN", "SETUID", "SETGID"]
+        user: list[str] = []
+        if os.getuid() != 0:
+            needed.append("SETFCAP")  # to give its own user, who is root there, another id in a namespace below
+            user = ["--unshare-user", "--uid", "0", "--gid", "0"]
+            asked["user"] = {"uid": os.getuid(), "gid": os.getgid()}
+        for name in needed:
+            user += ["--cap-add", f"CAP_{name}"]
+        command = _python(locate(), FORK.format(folder=INSIDE))
+        return Launch([*self._locked_in(hidden, user), *command, json.dumps(asked)], {})
+
+    def _locked_in(self, hidden: Sequence[Path], user: Sequence[str]) -> list[str]:
+        """The command line up to what is to be run."""
         python = locate()
         argv = [self.executable, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net"]
-        argv += ["--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL"]
-        argv += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root else ["--unshare-user"]
+        argv += ["--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL", *user]
         # First, so that what is mounted below /tmp (an environment that lies there) is not covered by it.
         argv += ["--perms", "1777", "--size", str(SCRATCH_MB << 20), "--tmpfs", "/tmp"]
         for folder in python.parents:
@@ -104,19 +139,14 @@ class Bubblewrap:
         argv += ["--perms", "0755", "--dir", INSIDE, "--ro-bind", str(HERE / "inside"), f"{INSIDE}/inside"]
         for folder in hidden:
             if any(folder.is_relative_to(path) for path in python.paths):
-                argv += ["--perms", "0000", "--tmpfs", str(folder)]
+                argv += ["--perms", "0000", "--tmpfs", str(folder), "--remount-ro", str(folder)]
         argv += [*(["--proc", "/proc"] if self.proc else []), "--dev", "/dev"]
         argv += ["--perms", "1777", "--size", str(SHARED_MEMORY_MB << 20), "--tmpfs", "/dev/shm"]
         argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
         for name, value in VARIABLES.items():
             argv += ["--setenv", name, value]
-        confinement: dict[str, Any] = {"limits": _resource_limits(limits, PROCESSES), "drop_capabilities": True}
-        if root:
-            confinement["uid"] = _fresh_uid()
-        if seccomp.machine():
-            confinement["seccomp"] = "namespaces"
         # Started with nothing: bubblewrap stays as process 1, whose first environment can be read.
-        return Launch([*argv, "--", *_driver(python, INSIDE)], {}, confinement)
+        return [*argv, "--"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +162,10 @@ class Rlimits:
     def launch(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Launch:
         assert scratch is not None
         python = locate()
-        uid = _fresh_uid() if os.getuid() == 0 and python.open_to_others else None
+        uid = fresh_uid() if os.getuid() == 0 and python.open_to_others else None
         alone = uid is not None
         confinement: dict[str, Any] = {
-            "limits": _resource_limits(limits, PROCESSES if alone else PROCESSES + _tasks_of_user()),
+            "limits": _resource_limits(limits, PROCESSES if alone else PROCESSES + tasks_of_user()),
             "drop_capabilities": True,
             "die_with": os.getpid(),
         }
@@ -154,6 +184,10 @@ class Rlimits:
         environment = {**VARIABLES, "HOME": str(scratch), "TMPDIR": str(scratch)}
         return Launch(_driver(python, str(HERE)), environment, confinement, uid)
 
+    def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Launch | None:
+        """None: without namespaces a parent of the same user would be within a candidate's reach."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class NoSandbox:
@@ -168,9 +202,17 @@ class NoSandbox:
         environment = {**VARIABLES, "HOME": str(scratch), "TMPDIR": str(scratch)}
         return Launch(_driver(locate(), str(HERE)), environment, {"die_with": os.getpid()})
 
+    def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Launch | None:
+        """None: there would be nothing between a candidate and its parent."""
+        return None
+
 
 def _driver(python: PythonFiles, folder: str) -> list[str]:
-    return [str(python.executable), "-sSPB", "-c", START.format(folder=folder)]
+    return _python(python, START.format(folder=folder))
+
+
+def _python(python: PythonFiles, code: str) -> list[str]:
+    return [str(python.executable), "-sSPB", "-c", code]
 
 
 def _resource_limits(limits: Limits, tasks: int) -> dict[str, int]:
@@ -183,31 +225,3 @@ def _resource_limits(limits: Limits, tasks: int) -> dict[str, int]:
         "RLIMIT_NPROC": tasks,
         "RLIMIT_MSGQUEUE": 0,
     }
-
-
-def _fresh_uid() -> int:
-    """A user id that no one else has: no neighbour to signal, no count of processes to share."""
-    first, count = _mapped_users()
-    return first + secrets.randbelow(count)
-
-
-@cache
-def _mapped_users() -> tuple[int, int]:
-    for line in Path("/proc/self/uid_map").read_text().splitlines():
-        inside, _, length = (int(part) for part in line.split())
-        if inside + length > 0x70000000:
-            return 0x60000000, 0x10000000
-    return 65534, 1
-
-
-@cache
-def _tasks_of_user() -> int:
-    """Threads that this user runs already: RLIMIT_NPROC counts them too."""
-    count, user = 0, os.getuid()
-    for folder in Path("/proc").iterdir():
-        try:
-            if folder.name.isdigit() and folder.stat().st_uid == user:
-                count += len(list((folder / "task").iterdir()))
-        except OSError:
-            continue
-    return count

@@ -7,11 +7,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import anyio
+
 from pace_async.advise.client import HttpEngine, special_token_ids
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.config import Config
 from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.tiers import Tier
+from pace_async.events import FaultSeen
 from pace_async.implement.assemble import open_implementer
 from pace_async.learn.client import ProcessLearner
 from pace_async.learn.settings import Settings
@@ -109,10 +112,17 @@ async def _stages(resources: Resources, state: RunState, bus: Bus) -> AsyncGener
     config, places = resources.config, resources.places
     given = advisor_folder(config.advisor.model)
     trains = config.learner.objective != "none"
+
+    async def say_cold(detail: str) -> None:
+        fact = FaultSeen("evaluate", "warm_parent", detail, None, RealClock().now())
+        with anyio.CancelScope(shield=True):
+            await resources.store.commit(fact)
+        bus.publish(fact)
+
     async with AsyncExitStack() as stack:
         learner = await stack.enter_async_context(await _learner(resources, given)) if trains else None
         evaluator = await stack.enter_async_context(
-            ProcessEvaluator(resources.task, config.evaluation, resources.tier, places.logs / "scorer.log")
+            ProcessEvaluator(resources.task, config.evaluation, resources.tier, places.logs / "scorer.log", say_cold)
         )
         if learner is not None and state.learner > 0:
             state.weights = str(await learner.ready())

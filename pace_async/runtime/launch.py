@@ -100,8 +100,9 @@ async def _check_implementers(config: Config) -> tuple[ImplementerChecked, ...]:
 
 async def score_seed_program(config: Config, task: Task, tier: Tier) -> Evaluated:
     """Candidate 0. Raises SeedProgramFails; nothing is written before that."""
+    cold = config.evaluation.model_copy(update={"warm": False})  # for one program
     with tempfile.TemporaryDirectory(prefix="pace-") as folder:
-        async with ProcessEvaluator(task, config.evaluation, tier, Path(folder) / "scorer.log") as evaluator:
+        async with ProcessEvaluator(task, cold, tier, Path(folder) / "scorer.log") as evaluator:
             found = await evaluator.evaluate(task.program, config.evaluation.seed)
     if found.outcome != "ok" or found.score is None:
         raise SeedProgramFails(

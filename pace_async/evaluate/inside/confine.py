@@ -38,7 +38,7 @@ def confine(asked: Mapping[str, Any]) -> None:
     if files is not None and not landlock.restrict(**files):
         raise OSError("the kernel refused Landlock")
     if asked.get("drop_capabilities"):
-        _drop_capabilities()
+        drop_capabilities()
     parent = asked.get("die_with")
     if parent is not None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -51,7 +51,8 @@ def confine(asked: Mapping[str, Any]) -> None:
         raise OSError("the kernel refused the system-call filter")
 
 
-def _drop_capabilities() -> None:
+def drop_capabilities() -> None:
+    """For good, where no program can be started with more. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     with contextlib.suppress(OSError):
         libc.prctl(47, 4, 0, 0, 0)  # clear the ambient set

@@ -20,6 +20,12 @@ PROGRAM = "<program>"
 
 
 def main() -> None:
+    """What a driver that was started by itself does."""
+    sys.path.pop(0)
+    run()
+
+
+def run() -> None:
     """Never returns: the process ends here, whatever threads the program has left."""
     given = os.fdopen(os.dup(0), "rb")
     os.close(0)
@@ -28,8 +34,7 @@ def main() -> None:
     result, nonce = int(job["result"]), str(job["nonce"])
     os.set_inheritable(result, False)
     confine(job["confinement"])
-    sys.path.pop(0)
-    sys.path += job["path"]
+    sys.path += (folder for folder in job["path"] if folder not in sys.path)
     sys.argv = ["program"]
     no_memory = frame(nonce, MEMORY, b'"MemoryError"')
     encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_as_json).encode

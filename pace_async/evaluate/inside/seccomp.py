@@ -98,6 +98,11 @@ def machine() -> str:
     return name if name in _ARCH else ""
 
 
+def number(name: str) -> int:
+    """A system call's number here. Raises KeyError where the architecture is not known."""
+    return _NUMBERS[name][_COLUMN[machine()]]
+
+
 def filter_program(arch: str, *, own_namespaces: bool, pid: int, one_thread: bool = False) -> bytes:
     """The filter, as an array of `struct sock_filter`. With `own_namespaces` (processes and network) UNIX sockets,
     sessions and signals are left alone; without, no socket can be made and the process group cannot be left. With

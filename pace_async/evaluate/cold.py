@@ -1,0 +1,81 @@
+"""A candidate's first process, started by itself: bubblewrap or the driver's own Python."""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+
+from pace_async.children import kill_group
+from pace_async.evaluate.pipes import Descriptors
+from pace_async.evaluate.tiers import Launch
+
+GRACE_S = 5.0
+
+
+class FirstProcess(Protocol):
+    """What `launch` needs of the process with which everything else of a candidate ends."""
+
+    @property
+    def ended(self) -> int:
+        """A descriptor that can be read once it has ended."""
+        ...
+
+    @property
+    def pid(self) -> int:
+        """Its id here."""
+        ...
+
+    @property
+    def lost(self) -> bool:
+        """After `kill`: whether it had ended for a reason that is not the candidate's."""
+        ...
+
+    async def kill(self) -> int:
+        """End it and all that it started, also when cancelled; the driver's exit code, negative for a signal."""
+        ...
+
+
+class ColdProcess:
+    """Implements `FirstProcess`. `wrapped` says that another program passes the driver's exit code on, as 128 and the
+    number where it was a signal."""
+
+    def __init__(self, process: subprocess.Popen[bytes], ended: int, wrapped: bool) -> None:
+        self._process, self.ended, self._wrapped = process, ended, wrapped
+        self.lost = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def kill(self) -> int:
+        kill_group(self.pid)
+        with anyio.move_on_after(GRACE_S, shield=True):
+            await anyio.wait_readable(self.ended)
+        code = self._process.poll()
+        if code is None:
+            return -9
+        return 128 - code if self._wrapped and 128 < code < 160 else code
+
+
+def start(
+    plan: Launch, scratch: Path | None, descriptors: Sequence[int], mine: Descriptors, wrapped: bool
+) -> ColdProcess:
+    """Start the first process with these descriptors as standard input, output and error, and the rest as they are.
+    From this thread: with the thread that started it, it would die. Raises OSError."""
+    stdin, stdout, stderr, *kept = descriptors
+    process = subprocess.Popen(
+        plan.argv,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        pass_fds=kept,
+        env=plan.environment,
+        cwd=scratch,
+        start_new_session=True,
+    )
+    ended = os.pidfd_open(process.pid)
+    mine.own(ended)
+    return ColdProcess(process, ended, wrapped)

@@ -1,0 +1,268 @@
+"""Candidates of one warm parent: none finds anything of another, none reaches the parent, and none pays for its end."""
+
+import os
+import signal
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+
+from pace_async.config import Evaluation as Settings
+from pace_async.evaluate.launcher import Launcher
+from pace_async.evaluate.process import ProcessEvaluator
+from pace_async.evaluate.selfcheck import check_tier
+from pace_async.evaluate.tiers import Bubblewrap, NoSandbox, Rlimits
+from pace_async.evaluate.verdict import judge
+from pace_async.evaluate.warm import imports_of, start_warm_parent
+from pace_async.evaluate.work import Work
+from tests.evaluate_tasks import DOUBLE, make_task
+from tests.sandbox_tiers import BWRAP, LIMITS, Sandbox, close_parents, run_program, value_of
+from tests.test_sandbox_tiers import with_packages
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(sys.platform != "linux" or BWRAP is None, reason="a warm parent needs bubblewrap"),
+]
+TIER = Bubblewrap(BWRAP or "")
+COLD, WARM = Sandbox(TIER), Sandbox(TIER, is_warm=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def parents() -> Generator[None]:
+    yield
+    anyio.run(close_parents)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+MARK = """
+import contextlib, os, socket
+
+def f(name):
+    places = sorted({line.split()[4] for line in open("/proc/self/mountinfo")} | {"/tmp", "/dev/shm"})
+    found = [os.path.join(place, name) for place in places if os.path.lexists(os.path.join(place, name))]
+    left = []
+    for place in places:
+        with contextlib.suppress(OSError):
+            os.chmod(place, 0o777)
+        with contextlib.suppress(OSError):
+            open(os.path.join(place, name), "w").close()
+            left.append(place)
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as channel:
+        channel.connect("\\0" + name)
+        found.append("socket")
+    kept = socket.socket(socket.AF_UNIX)
+    kept.bind("\\0" + name)
+    kept.listen()
+    if os.fork() == 0:
+        os.setsid()
+        import time
+        time.sleep(60)
+    return {"found": found, "left": left}
+"""
+
+
+async def test_the_next_candidate_finds_no_file_socket_or_process_of_the_one_before() -> None:
+    name = f"mark{os.getpid()}"
+    first = await value_of(WARM, MARK, argument=name)
+    assert {"/tmp", "/dev/shm"} <= set(first["left"])
+    assert (await value_of(WARM, MARK, argument=name))["found"] == []
+
+
+async def test_candidates_that_run_at_once_see_nothing_of_each_other() -> None:
+    program = """
+    import contextlib, os, socket, sys
+    def f(name):
+        me = socket.socket(socket.AF_UNIX)
+        me.bind("\\0" + name)
+        open("/tmp/" + name, "x").close()
+        open("/dev/shm/" + name, "x").close()
+        master, slave = os.openpty()
+        print("x" * 5000, flush=True)  # more than is kept: said when all of the above is there
+        processes = sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit())
+        return {"processes": processes, "terminals": sorted(os.listdir("/dev/pts"))}
+    """
+    name = f"both{os.getpid()}"
+    found: list[object] = []
+
+    async def one() -> None:
+        found.append(await value_of(WARM, program, argument=name))
+
+    async with anyio.create_task_group() as tg:
+        for _ in range(4):
+            tg.start_soon(one)
+    assert found == [{"processes": [1, 2], "terminals": ["0", "ptmx"]}] * 4
+
+
+OPEN = """
+import os
+def f(x):
+    return {number: os.readlink(f"/proc/self/fd/{number}").split(":")[0] for number in os.listdir("/proc/self/fd")
+            if os.path.lexists(f"/proc/self/fd/{number}")}
+"""
+
+
+async def test_a_forked_candidate_holds_what_one_that_was_started_cold_holds_and_no_more() -> None:
+    warm, cold = [await value_of(sandbox, OPEN) for sandbox in (WARM, COLD)]
+    assert sorted(warm.values()) == sorted(cold.values())
+
+
+async def test_a_forked_candidate_is_as_locked_in_as_one_that_was_started_cold() -> None:
+    program = """
+    import os, resource
+    def f(x):
+        kept = ("CapInh", "CapPrm", "CapEff", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters", "Threads", "Groups")
+        lines = (line.split(":", 1) for line in open("/proc/self/status"))
+        status = {name: value.strip() for name, value in lines if name in kept}
+        limits = {name: resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name[:7] == "RLIMIT_"}
+        own = os.getpid() == os.getsid(0) == os.getpgrp()
+        mounts = sorted({(line.split()[4], "ro" in line.split()[5].split(",")) for line in open("/proc/self/mountinfo")
+                         if line.split()[4] not in ("/tmp", "/dev/shm", "/dev/pts", "/proc")})
+        return [status, limits, own, os.getcwd(), dict(os.environ), mounts, os.umask(0), os.getpriority(0, 0)]
+    """
+    warm, cold = [await value_of(sandbox, program) for sandbox in (WARM, COLD)]
+    assert warm == cold
+
+
+async def test_nothing_that_a_candidate_can_send_or_write_reaches_its_parent_or_process_1() -> None:
+    program = """
+    import contextlib, ctypes, os, signal
+    def f(x):
+        reached = []
+        for pid in [1, *range(3, 400)]:
+            for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, number)
+                    if pid != 1:  # which takes no signal from below, and must live for this to be heard
+                        reached.append(pid)
+            with contextlib.suppress(OSError):
+                open(f"/proc/{pid}/mem", "r+b").close()
+                reached.append(pid)
+            if ctypes.CDLL(None).ptrace(16, pid, 0, 0) == 0:
+                reached.append(pid)
+        return reached
+    """
+    warm = await WARM.parent()
+    assert warm is not None
+    assert await value_of(WARM, program) == []
+    assert not warm.gone()
+
+
+async def test_what_a_candidate_changes_in_a_module_is_gone_with_it() -> None:
+    program = """
+    import builtins, json, numpy
+    def f(x):
+        before = [numpy.sum.__name__, hasattr(json, "mine"), hasattr(builtins, "mine")]
+        numpy.sum = lambda *_: 0
+        json.mine = builtins.mine = True
+        return before
+    """
+    assert [await value_of(WARM, program) for _ in range(2)] == [["sum", False, False]] * 2
+
+
+async def test_unseeded_random_numbers_differ_between_candidates() -> None:
+    parent = start_warm_parent(TIER, (), ["numpy.random"])
+    assert parent is not None
+    await parent.ready()
+    launcher = Launcher(TIER, LIMITS, ())
+    try:
+        launcher._warm = parent  # pyright: ignore[reportPrivateUsage]
+        program = "import numpy, random\ndef f(x):\n    return [random.random(), numpy.random.random()]\n"
+        drawn = [judge(await launcher.launch(Work(program, "f", ["0"]))).outputs for _ in range(2)]
+    finally:
+        await launcher.close()
+    assert drawn[0] != drawn[1]
+    assert len({number for outputs in drawn for number in outputs[0].strip(b"[]").split(b",")}) == 4
+
+
+async def test_forked_candidates_pass_the_self_check() -> None:
+    check = await check_tier(TIER, await WARM.parent())
+    assert (check.proven, check.gaps, check.broken) == (True, (), "")
+
+
+async def test_many_candidates_leave_nothing_in_their_parent() -> None:
+    warm = await WARM.parent()
+    assert warm is not None
+    await value_of(WARM, "def f(x):\n    return x")
+    chain = psutil.Process(warm.pid).children(recursive=True)
+    trusted = chain[-1]
+    before = trusted.num_fds(), trusted.num_threads(), len(chain)
+    for _ in range(8):
+        await run_program(WARM, "import os\ndef f(x):\n    os.fork() or os._exit(3)\n    return x")
+    after = trusted.num_fds(), trusted.num_threads(), len(psutil.Process(warm.pid).children(recursive=True))
+    assert after == before
+
+
+async def test_when_the_parent_dies_its_candidate_is_started_again_cold_and_that_is_said_once(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    async def say(text: str) -> None:
+        said.append(text)
+
+    task = make_task(tmp_path / "sum")
+    before = psutil.Process().children()
+    async with ProcessEvaluator(task, Settings(), TIER, tmp_path / "log", say) as evaluator:
+        assert evaluator.is_warm
+        (killed,) = [child for child in psutil.Process().children() if child not in before and child.name() == "bwrap"]
+        async with anyio.create_task_group() as tg:
+
+            async def kill_once_it_runs() -> None:
+                with anyio.fail_after(30):
+                    while len(killed.children(recursive=True)) < 4:
+                        await anyio.wait_all_tasks_blocked()
+                killed.children(recursive=True)[1].send_signal(signal.SIGKILL)
+
+            tg.start_soon(kill_once_it_runs)
+            slow = "import time\ndef f(instance):\n    time.sleep(1.0)\n    return 1\n"
+            found = await evaluator.evaluate(slow, 0)
+        again = await evaluator.evaluate(DOUBLE, 0)
+        assert not evaluator.is_warm
+    assert (found.outcome, found.score, again.outcome) == ("ok", 3, "ok")
+    assert said == ["candidates are started cold from here on: it died"]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("raise ValueError('no such data')", "cannot import hazard: ValueError: no such data"),
+        ("import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()", "a thread"),
+        ("import mmap\nkept = mmap.mmap(-1, 4096)", "mapped memory that forks would share"),
+    ],
+    ids=["raises", "thread", "shared_memory"],
+)
+async def test_a_parent_that_must_not_be_forked_is_not_used(
+    body: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "hazard.py").write_text(body)
+    with_packages(monkeypatch, folder)
+    parent = start_warm_parent(TIER, (), ["hazard"])
+    assert parent is not None
+    try:
+        await parent.ready()
+        assert reason in parent.broken
+    finally:
+        await parent.close()
+
+
+async def test_a_sandbox_without_namespaces_offers_no_warm_parent() -> None:
+    for tier in (Rlimits(), NoSandbox(), Bubblewrap(BWRAP or "", proc=False)):
+        assert start_warm_parent(tier, (), []) is None
+
+
+async def test_cold_is_a_setting(tmp_path: Path) -> None:
+    async with ProcessEvaluator(make_task(tmp_path / "sum"), Settings(warm=False), TIER, tmp_path / "log") as evaluator:
+        assert not evaluator.is_warm
+        assert (await evaluator.evaluate(DOUBLE, 0)).outcome == "ok"
+
+
+def test_what_a_seed_program_imports_at_its_top_is_what_the_parent_imports() -> None:
+    program = "import numpy as np, os.path\nfrom scipy.spatial import cKDTree\ndef f():\n    import json\n"
+    assert imports_of(program) == ("numpy", "os.path", "scipy.spatial")
