@@ -136,8 +136,9 @@ def normalise(program: str) -> str:
         return "\n".join(line.strip() for line in program.splitlines() if line.strip())
 
 
+@lru_cache(maxsize=512)
 def program_hash(program: str) -> str:
-    """32 hex digits of the normalised program."""
+    """32 hex digits of the normalised program. Remembered for a while: a parent's is asked for with each child."""
     return hashlib.sha256(normalise(program).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
