@@ -6,7 +6,8 @@ A task is a folder:
     initial.py      the seed program; what may change stands between `# EVOLVE-BLOCK-START` and `# EVOLVE-BLOCK-END`
     evaluator.py    trusted, never shown to a candidate: `instances(seed) -> list` of JSON values, and
                     `score(instances, outputs) -> {"score": float, ...more finite metrics}`, which raises ValueError
-                    for an output that is not allowed; docs/tasks.md says what else they may ask for
+                    for an output that is not allowed; docs/tasks.md says what else they may ask for. It may
+                    import other files of the folder
     catalogue.yaml  optional: named mechanisms that the catalog implementer can apply
     README.md       data, licence, known results
 

@@ -138,6 +138,7 @@ def _scorer(task: Task, memo: Path, repeats: int = 1) -> Score:
         "create table if not exists scores (task text, program text, score real, primary key (task, program))"
     )
     evaluator: dict[str, Any] = {}
+    sys.path.insert(0, str(task.folder))  # as the scorer does: an evaluator may import what lies beside it
     exec((task.folder / task.spec.evaluator).read_text(), evaluator)
 
     def score(program: str) -> float | None:

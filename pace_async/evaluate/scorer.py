@@ -7,7 +7,8 @@ candidate's outputs, one after the other, each parsed by itself, here and nowher
     {"op": "instances", "seed": 0}                      -> {"instances": ["JSON text", ...]}
     {"op": "score", "seed": 0, "lengths": [17], ...}... -> {"score": 1.5, "metrics": {...}} or {"invalid": "why"}
 
-A reply {"fault": "why"} means that the evaluator itself failed. The first line, unasked, is {"ready": true, "timed":
+A reply {"fault": "why"} means that the evaluator itself failed; with "missing", that a file of the user's is not there,
+and what to do about it. The first line, unasked, is {"ready": true, "timed":
 whether `score` takes `seconds`} or a fault. What the evaluator's functions are given besides their fixed arguments goes
 by the names of their parameters: `settings`, `seed`, and for `score` also `seconds` and `overhead`.
 """
@@ -64,6 +65,8 @@ def main(evaluator: Path, settings: Mapping[str, Any]) -> None:
             reply = {"invalid": str(error)}
         except Exception as error:
             reply = {"fault": f"{type(error).__name__}: {error}"}
+            if isinstance(error, FileNotFoundError):
+                reply["missing"] = str(error)
         _send(replies, reply)
 
 

@@ -58,9 +58,12 @@ class Scorer:
         await self._stop()
 
     async def instances(self, seed: int) -> list[str]:
-        """JSON text of each instance. Raises UsageError if the evaluator cannot make them."""
+        """JSON text of each instance. Raises UsageError if the evaluator cannot make them, in its own
+        words where it misses a file."""
         if seed not in self._instances:
             reply = await self._ask({"op": "instances", "seed": seed}, b"")
+            if "missing" in reply:
+                raise UsageError(f"{reply['missing'].rstrip('.')}.")
             if "fault" in reply:
                 raise UsageError(f"{self._evaluator}: instances({seed}) failed: {reply['fault']}.")
             self._instances[seed] = reply["instances"]

@@ -1,8 +1,9 @@
 """What a prompt can be about: a task with named settings and their options, real or made up.
 
-A real world is a bundled task with its catalogue. A made-up world keeps a real world's words but shuffles which options
-belong to which name, or invents both; there, only what stands in the prompt can tell what to write, so a model trained
-on it has to copy. Not the catalog implementer: nothing is edited here.
+A real world is a task with its catalogue, of those that the shipped advisor was trained on. A made-up world keeps a
+real world's words but shuffles which options belong to which name, or invents both; there, only what stands in the
+prompt can tell what to write, so a model trained on it has to copy. Not the catalog implementer: nothing is edited
+here.
 """
 
 import random
@@ -16,6 +17,9 @@ import yaml
 
 from pace_async.runtime.new_task import make_task
 from pace_async.task import BLOCK_END, BLOCK_START, CHECKOUT, Task, load_task
+
+TRAINED_ON = ("circle_packing", "eplb")
+"""The bundled tasks of the recipe; a task that is added later changes nothing in it."""
 
 Settings = dict[str, str]
 """Name of each setting to its literal, in the order of the evolve block."""
@@ -46,8 +50,8 @@ def program(settings: Settings) -> str:
 
 
 def real_worlds() -> list[World]:
-    """Every bundled task that ships a catalogue, and the example that `pace task init` writes."""
-    tasks = [load_task(str(spec.parent)) for spec in sorted((CHECKOUT / "tasks").glob("*/task.yaml"))]
+    """The tasks of the recipe, and the example that `pace task init` writes."""
+    tasks = [load_task(str(CHECKOUT / "tasks" / name)) for name in TRAINED_ON]
     with tempfile.TemporaryDirectory() as folder:
         make_task("my_task", Path(folder) / "my_task")
         tasks.append(load_task(str(Path(folder) / "my_task")))
