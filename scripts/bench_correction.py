@@ -56,7 +56,7 @@ def main() -> int:
     chosen = parser.parse_args()
     stale, rates = [int(age) for age in chosen.stale.split(",")], [float(rate) for rate in chosen.rates.split(",")]
     arms = [Arm(*values) for values in product(CORRECTIONS, stale, rates)]
-    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
     with tempfile.TemporaryDirectory(prefix="pace-correction-") as name, ProcessPoolExecutor(chosen.jobs) as pool:
         novice = pool.submit(_novice, Path(name) / "novice").result()
         runs = [(arm, seed) for arm in arms for seed in range(chosen.seeds)]

@@ -1,12 +1,15 @@
 """For every test: how long one example takes says nothing on a machine that is shared, and no test leaves it."""
 
 import ipaddress
+import os
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # as our child processes have it; read when the library is imported
 
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")

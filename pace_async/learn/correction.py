@@ -75,12 +75,13 @@ def _log_cap(ages_BT: Ints, rule: Correction) -> Floats:
 
 
 def _inside(log_ratio_BT: Floats, valid_BT: Booleans, rule: Correction) -> Booleans:
-    """Where the mask lets a token count."""
+    """Where the mask lets a token count. A ratio that is no number is outside, with its call."""
     if rule.mask == "none":
         return np.ones_like(valid_BT)
     measured_BT = np.where(valid_BT, log_ratio_BT, 0.0)
     if rule.mask != "token":
-        sums_B1 = measured_BT.sum(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore"):  # +inf and -inf in one call
+            sums_B1 = measured_BT.sum(axis=1, keepdims=True)
         lengths_B1 = valid_BT.sum(axis=1, keepdims=True) if rule.mask == "geometric" else 1
         measured_BT = np.broadcast_to(sums_B1 / np.maximum(lengths_B1, 1), valid_BT.shape)
     return (measured_BT >= log(rule.mask_low)) & (measured_BT <= log(rule.mask_high))
