@@ -37,7 +37,7 @@ def run(
     target: float | None = typer.Option(None, "--target", help="Stop at a score at least this good."),
     objective: str | None = typer.Option(None, "--objective", help="pace, grpo, entropic, maxk or none."),
     advisor: str | None = typer.Option(None, "--advisor", help="Model directory, or tiny.", metavar="MODEL_OR_DIR"),
-    engine: str | None = typer.Option(None, "--engine", help="What serves the advisor: embedded."),
+    engine: str | None = typer.Option(None, "--engine", help="What serves the advisor: embedded or vllm."),
     implementer: str | None = typer.Option(
         None, "--implementer", help="What writes the code: catalog, a litellm model, or several, a=3,b=1."
     ),

@@ -27,6 +27,7 @@ from pace_async.population.record import RunRecord
 from pace_async.population.store import Store
 from pace_async.reward import reward
 from pace_async.runtime.assemble import Resources, conduct, say
+from pace_async.runtime.engines import refuse_unless_served
 from pace_async.runtime.models import advisor_folder
 from pace_async.runtime.places import Places, find_places, new_places
 from pace_async.runtime.stopping import default_horizon
@@ -203,8 +204,7 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
 
 
 def _refuse_unknown_stages(config: Config, task: Task) -> None:
-    if config.advisor.engine != "embedded":
-        raise UsageError(f"--engine {config.advisor.engine}: only the embedded engine is there; leave the flag out.")
+    refuse_unless_served(config.advisor.engine)
     refuse_unless_possible(config.implementer.model, task)
     advisor_folder(config.advisor.model)
 
