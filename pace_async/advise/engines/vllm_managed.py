@@ -28,7 +28,8 @@ from pace_async.children import clean_environment, kill_group, python_module
 from pace_async.errors import InfrastructureFault
 
 _LOOK_S = 0.2
-_SWEEP_S = 5.0
+_SWEEP_LOOKS = 100
+_SWEEP_S = 0.05
 _LONGEST_SOCKET_FOLDER = 60
 _EXTENSION = "pace_async.advise.engines.vllm_file.ReceiptExtension"
 
@@ -147,10 +148,12 @@ async def managed_vllm(
 async def _until_gone(process: Process) -> None:
     """Wait a little until the server's whole group has ended by itself: the last of it removes the shared memory,
     hundreds of megabytes, which a killed group would leave behind."""
-    with anyio.move_on_after(_SWEEP_S):
+    with anyio.move_on_after(_SWEEP_LOOKS * _SWEEP_S):
         await process.wait()
-        while _group_lives(process.pid):
-            await anyio.sleep(0.05)
+    for _ in range(_SWEEP_LOOKS):
+        if not _group_lives(process.pid):
+            return
+        await anyio.sleep(_SWEEP_S)
     kill_group(process.pid)
 
 
