@@ -1,5 +1,8 @@
-"""For every test: how long one example takes says nothing on a machine that is shared. Tests marked `needs_vllm` are skipped
-where vLLM cannot serve, and counted, so that nobody takes a skip for a pass; PACE_NEEDS_VLLM=1 makes them fail there."""
+"""For every test: how long one example takes says nothing on a machine that is shared.
+
+Tests marked `needs_vllm` are skipped where vLLM cannot serve, and counted in the summary, so that nobody takes a skip
+for a pass; with PACE_NEEDS_VLLM=1 they fail there instead.
+"""
 
 import os
 

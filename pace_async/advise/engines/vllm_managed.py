@@ -109,6 +109,7 @@ class VllmHandle(EngineProcess):
             VLLM_SERVER_DEV_MODE="1",
             VLLM_NO_USAGE_STATS="1",
             VLLM_PLUGINS="pace",
+            VLLM_HTTP_TIMEOUT_KEEP_ALIVE="600",  # at its 5 s it closes a connection just as httpx uses it again
             VLLM_RPC_BASE_PATH=str(sockets),
         )
         environment[STARTED_BY_PACE] = "1"
