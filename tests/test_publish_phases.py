@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from pace_async.publish.base import PushFailed, Receipt
 from pace_async.publish.file import FilePublisher
 from pace_async.publish.finite import first_not_finite
+from pace_async.runtime.engines import KillsWhatItLeftUnknown
 from pace_async.weights import checkpoint_digests, write_atomically
 
 pytestmark = pytest.mark.anyio
@@ -147,6 +148,21 @@ async def test_after_a_push_that_began_every_failure_says_so_until_one_succeeds(
         await attempt(None)
         await attempt("pause")
     assert began == [False, True, True, True, False]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_server_is_ended_when_a_push_to_it_broke_off_after_it_had_begun(weights: Path, phase: str) -> None:
+    engine, killed = Engine(checkpoint_digests(weights)), list[str]()
+
+    class Server:
+        def kill(self) -> None:
+            killed.append(phase)
+
+    engine.failing[phase] = refusing
+    async with FilePublisher("http://engine", transport=httpx.MockTransport(engine)) as publisher:
+        with pytest.raises(PushFailed):
+            await KillsWhatItLeftUnknown(publisher, Server()).publish(1, weights)
+    assert killed == ([] if phase in BEFORE else [phase])
 
 
 async def test_a_phase_that_takes_too_long_ends_the_push(weights: Path) -> None:

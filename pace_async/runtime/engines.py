@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from pace_async.advise.client import HttpEngine, special_token_ids
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
@@ -101,12 +102,19 @@ class _Vllm:
         await self.publisher.publish(self.state.learner, _newest(self.state, self.model))
 
 
-@dataclass(frozen=True, slots=True)
-class _KillsWhatItLeftUnknown:
-    """A `Publisher`: the engine's keeper sees that the server ended, and brings it back with weights that are known."""
+class Killable(Protocol):
+    """A server that can be ended at once; whoever keeps it brings it back."""
 
-    publisher: FilePublisher
-    handle: VllmHandle
+    def kill(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class KillsWhatItLeftUnknown:
+    """A `Publisher` that ends the server when a push that had begun failed: its keeper brings it back, with weights
+    that are known."""
+
+    publisher: Publisher
+    handle: Killable
 
     async def publish(self, version: int, weights: Path) -> Receipt:
         try:
@@ -139,7 +147,7 @@ async def _vllm(config: Config, places: Places, given: Path, state: RunState) ->
     ):
         process = _Vllm(handle, publisher, state, model)
         await process.label()
-        yield Served(client, _KillsWhatItLeftUnknown(publisher, handle), process)
+        yield Served(client, KillsWhatItLeftUnknown(publisher, handle), process)
 
 
 def _newest(state: RunState, given: Path) -> Path:

@@ -81,7 +81,8 @@ class VllmHandle(EngineProcess):
     def kill(self) -> None:
         """End the server at once; `wait_died` returns. Its other processes follow it."""
         if self._process is not None and self._process.returncode is None:
-            self._process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
 
     def _arguments(self, model: Path) -> list[str]:
         chosen, cpu = self._settings, self._build.device == "cpu"
