@@ -82,7 +82,7 @@ async def test_the_phases_are_those_of_the_protocol_in_order(weights: Path) -> N
     assert tuple(engine.asked) == PHASES
     assert receipt.digests == checkpoint_digests(weights)
     assert engine.bodies["pause"] == {"mode": "keep", "clear_cache": "true"}
-    assert engine.bodies["init_weight_transfer_engine"] == {"init_info": {}}
+    assert engine.bodies["init_weight_transfer_engine"] == {"init_info": {"path": str(weights)}}
     assert engine.bodies["update_weights"] == {"update_info": {"path": str(weights)}}
     assert engine.bodies["finish_weight_update"] == {"weight_version": "7"}
 

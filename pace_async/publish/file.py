@@ -1,6 +1,6 @@
 """Publishing by file: the engine is told a checkpoint directory, and proves what it loaded.
 
-    init → pause → start → update → receipt → finish (label) → resume
+    init (announce) → pause → start → update → receipt → finish (label) → resume
 
 Invariant: a version is labelled and served only after the engine's digest of every tensor equals the file's. Before
 `start` is sent a failure leaves the old version served; from then on, until some push has succeeded, the engine's
@@ -50,8 +50,9 @@ class FilePublisher:
         push_refused, push_timeout, push_unreachable or receipt_differs."""
         async with self._one:
             started = time.monotonic()
-            folder, digests = await anyio.to_thread.run_sync(self._checked, weights)
-            await self._phase("init_weight_transfer_engine", {"init_info": {}})
+            folder = self._complete(weights)
+            await self._phase("init_weight_transfer_engine", {"init_info": {"path": str(folder)}})
+            digests = await anyio.to_thread.run_sync(self._digests, folder)
             paused = time.monotonic()
             await self._pause()
             self._began = True
@@ -70,10 +71,14 @@ class FilePublisher:
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
-    def _checked(self, weights: Path) -> tuple[Path, dict[str, str]]:
-        """The absolute path and the digests of a checkpoint that may be published."""
+    def _complete(self, weights: Path) -> Path:
+        """The absolute path of a checkpoint that was written to its end."""
         if not is_complete(weights):
             raise PushFailed("incomplete_checkpoint", f"{weights} was not written to its end", self._began)
+        return weights.resolve()
+
+    def _digests(self, weights: Path) -> dict[str, str]:
+        """The digests of a checkpoint that may be published."""
         try:
             digests = checkpoint_digests(weights)
             bad = first_not_finite(weights)
@@ -83,7 +88,7 @@ class FilePublisher:
             raise PushFailed("incomplete_checkpoint", f"{weights} holds no tensors", self._began)
         if bad is not None:
             raise PushFailed("not_finite", f"{weights}: {bad} holds NaN or an infinity", self._began)
-        return weights.resolve(), digests
+        return digests
 
     async def _pause(self) -> None:
         try:
