@@ -21,8 +21,8 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from pace_async.publish.base import PushFailed, Receipt
-from pace_async.publish.finite import first_not_finite
-from pace_async.weights import checkpoint_digests, is_complete
+from pace_async.publish.finite import is_finite
+from pace_async.weights import is_complete, tensor_digest, tensors
 
 _RESUME_S = 10.0
 
@@ -79,15 +79,17 @@ class FilePublisher:
 
     def _digests(self, weights: Path) -> dict[str, str]:
         """The digests of a checkpoint that may be published."""
+        digests: dict[str, str] = {}
         try:
-            digests = checkpoint_digests(weights)
-            bad = first_not_finite(weights)
+            for file in sorted(weights.glob("*.safetensors")):
+                for name, dtype, shape, data in tensors(file):
+                    if not is_finite(dtype, data):
+                        raise PushFailed("not_finite", f"{weights}: {name} holds NaN or an infinity", self._began)
+                    digests[name] = tensor_digest(dtype, shape, data)
         except (OSError, ValueError) as error:
             raise PushFailed("incomplete_checkpoint", f"{weights} cannot be read: {error}", self._began) from error
         if not digests:
             raise PushFailed("incomplete_checkpoint", f"{weights} holds no tensors", self._began)
-        if bad is not None:
-            raise PushFailed("not_finite", f"{weights}: {bad} holds NaN or an infinity", self._began)
         return digests
 
     async def _pause(self) -> None:
