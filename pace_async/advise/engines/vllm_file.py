@@ -55,7 +55,8 @@ class FileTransfer(_Engine):
     update_info_cls = Folder
 
     def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+        base: Any = super()
+        base.__init__(*arguments)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="pace-checkpoint")
         self._reading: tuple[str, Future[Checkpoint]] | None = None
         self._given: Checkpoint | None = None
