@@ -3,13 +3,16 @@ PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: run test check format setup setup-vllm clean
+.PHONY: run test test-long check format setup setup-vllm clean
 
 run: .venv/.ready
 	$(BIN)/pace run --async --max-staleness 2 $(ARGS)
 
 test: .venv/.ready-dev
-	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile -m "not long" $(ARGS)
+
+test-long: .venv/.ready-dev
+	$(BIN)/pytest -n 2 --dist loadfile -m long $(ARGS)
 
 check: .venv/.ready-dev
 	$(BIN)/ruff format --check .
