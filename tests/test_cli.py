@@ -25,7 +25,7 @@ def pace(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         (["run", "--max-staleness", "-1"], "max_staleness"),
         (["run", "--sync", "--threads", "12"], "as many threads as a group has rollouts"),
         (["run", "--objective", "ppo"], "objective"),
-        (["run", "--engine", "vllm"], "--engine vllm"),
+        (["run", "--engine", "ollama"], "there is embedded and vllm"),
         (["run", "--implementer", "gpt"], "--implementer gpt"),
         (["run", "--advisor", "nowhere"], "--advisor nowhere"),
         (["run", "--config", "missing.yaml"], "Cannot read missing.yaml"),

@@ -68,7 +68,7 @@ def server() -> Iterator[tuple[LocalProvider, str]]:
         yield provider, url
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_the_tutorial_works_from_its_first_line_to_its_last(
     tmp_path: Path,

@@ -6,7 +6,7 @@ import pytest
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def test_a_run_with_faults_balances_and_leaks_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,9 @@ from safetensors.torch import save_file
 
 from pace_async.publish.base import PushFailed, Receipt
 from pace_async.publish.file import FilePublisher
-from pace_async.publish.finite import first_not_finite
-from pace_async.weights import checkpoint_digests, write_atomically
+from pace_async.publish.finite import is_finite
+from pace_async.runtime.engines import KillsWhatItLeftUnknown
+from pace_async.weights import checkpoint_digests, tensors, write_atomically
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +82,7 @@ async def test_the_phases_are_those_of_the_protocol_in_order(weights: Path) -> N
     assert tuple(engine.asked) == PHASES
     assert receipt.digests == checkpoint_digests(weights)
     assert engine.bodies["pause"] == {"mode": "keep", "clear_cache": "true"}
-    assert engine.bodies["init_weight_transfer_engine"] == {"init_info": {}}
+    assert engine.bodies["init_weight_transfer_engine"] == {"init_info": {"path": str(weights)}}
     assert engine.bodies["update_weights"] == {"update_info": {"path": str(weights)}}
     assert engine.bodies["finish_weight_update"] == {"weight_version": "7"}
 
@@ -149,6 +150,21 @@ async def test_after_a_push_that_began_every_failure_says_so_until_one_succeeds(
     assert began == [False, True, True, True, False]
 
 
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_server_is_ended_when_a_push_to_it_broke_off_after_it_had_begun(weights: Path, phase: str) -> None:
+    engine, killed = Engine(checkpoint_digests(weights)), list[str]()
+
+    class Server:
+        def kill(self) -> None:
+            killed.append(phase)
+
+    engine.failing[phase] = refusing
+    async with FilePublisher("http://engine", transport=httpx.MockTransport(engine)) as publisher:
+        with pytest.raises(PushFailed):
+            await KillsWhatItLeftUnknown(publisher, Server()).publish(1, weights)
+    assert killed == ([] if phase in BEFORE else [phase])
+
+
 async def test_a_phase_that_takes_too_long_ends_the_push(weights: Path) -> None:
     async def silent(request: httpx.Request) -> httpx.Response:
         await anyio.sleep_forever()
@@ -181,7 +197,8 @@ async def test_pushes_do_not_overlap(weights: Path) -> None:
 def test_what_is_not_finite_is_found_in_every_float_type(tmp_path: Path, dtype: torch.dtype, value: float) -> None:
     largest = torch.finfo(dtype).max
     fine = torch.tensor([0.0, largest, -largest, torch.finfo(dtype).smallest_normal / 2], dtype=dtype)
-    save_file({"fine": fine, "whole": torch.tensor([2**31 - 1, -1], dtype=torch.int32)}, tmp_path / "1.safetensors")
-    assert first_not_finite(tmp_path) is None
-    save_file({"bad": torch.cat([fine, torch.tensor([value], dtype=dtype)])}, tmp_path / "2.safetensors")
-    assert first_not_finite(tmp_path) == "bad"
+    whole = torch.tensor([2**31 - 1, -1], dtype=torch.int32)
+    bad = torch.cat([fine, torch.tensor([value], dtype=dtype)])
+    save_file({"fine": fine, "whole": whole, "bad": bad}, tmp_path / "model.safetensors")
+    found = {name: is_finite(kind, data) for name, kind, _, data in tensors(tmp_path / "model.safetensors")}
+    assert found == {"fine": True, "whole": True, "bad": False}

@@ -11,7 +11,7 @@ import pytest
 from pace_async.task import load_task
 from tests.finished_runs import PACE
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def pace(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,6 +1,6 @@
 """Publishing by file: the engine is told a checkpoint directory, and proves what it loaded.
 
-    init → pause → start → update → receipt → finish (label) → resume
+    init (announce) → pause → start → update → receipt → finish (label) → resume
 
 Invariant: a version is labelled and served only after the engine's digest of every tensor equals the file's. Before
 `start` is sent a failure leaves the old version served; from then on, until some push has succeeded, the engine's
@@ -21,8 +21,8 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from pace_async.publish.base import PushFailed, Receipt
-from pace_async.publish.finite import first_not_finite
-from pace_async.weights import checkpoint_digests, is_complete
+from pace_async.publish.finite import is_finite
+from pace_async.weights import is_complete, tensor_digest, tensors
 
 _RESUME_S = 10.0
 
@@ -50,8 +50,9 @@ class FilePublisher:
         push_refused, push_timeout, push_unreachable or receipt_differs."""
         async with self._one:
             started = time.monotonic()
-            folder, digests = await anyio.to_thread.run_sync(self._checked, weights)
-            await self._phase("init_weight_transfer_engine", {"init_info": {}})
+            folder = self._complete(weights)
+            await self._phase("init_weight_transfer_engine", {"init_info": {"path": str(folder)}})
+            digests = await anyio.to_thread.run_sync(self._digests, folder)
             paused = time.monotonic()
             await self._pause()
             self._began = True
@@ -70,20 +71,26 @@ class FilePublisher:
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
-    def _checked(self, weights: Path) -> tuple[Path, dict[str, str]]:
-        """The absolute path and the digests of a checkpoint that may be published."""
+    def _complete(self, weights: Path) -> Path:
+        """The absolute path of a checkpoint that was written to its end."""
         if not is_complete(weights):
             raise PushFailed("incomplete_checkpoint", f"{weights} was not written to its end", self._began)
+        return weights.resolve()
+
+    def _digests(self, weights: Path) -> dict[str, str]:
+        """The digests of a checkpoint that may be published."""
+        digests: dict[str, str] = {}
         try:
-            digests = checkpoint_digests(weights)
-            bad = first_not_finite(weights)
+            for file in sorted(weights.glob("*.safetensors")):
+                for name, dtype, shape, data in tensors(file):
+                    if not is_finite(dtype, data):
+                        raise PushFailed("not_finite", f"{weights}: {name} holds NaN or an infinity", self._began)
+                    digests[name] = tensor_digest(dtype, shape, data)
         except (OSError, ValueError) as error:
             raise PushFailed("incomplete_checkpoint", f"{weights} cannot be read: {error}", self._began) from error
         if not digests:
             raise PushFailed("incomplete_checkpoint", f"{weights} holds no tensors", self._began)
-        if bad is not None:
-            raise PushFailed("not_finite", f"{weights}: {bad} holds NaN or an infinity", self._began)
-        return weights.resolve(), digests
+        return digests
 
     async def _pause(self) -> None:
         try:

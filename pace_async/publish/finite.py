@@ -1,11 +1,7 @@
 """Whether a checkpoint holds only finite numbers, read from its bytes: a float is finite unless all its exponent bits
-are set. Tensors of integers and booleans are finite. Loads one tensor at a time and needs no torch."""
-
-from pathlib import Path
+are set. Tensors of integers and booleans are finite. Needs no torch."""
 
 import numpy as np
-
-from pace_async.weights import tensors
 
 _EXPONENT: dict[str, tuple[str, int]] = {
     "F64": ("<u8", 0x7FF0000000000000),
@@ -15,11 +11,7 @@ _EXPONENT: dict[str, tuple[str, int]] = {
 }
 
 
-def first_not_finite(folder: Path) -> str | None:
-    """Name of the first tensor that holds NaN or an infinity, over every safetensors file of a checkpoint."""
-    for file in sorted(folder.glob("*.safetensors")):
-        for name, dtype, _, data in tensors(file):
-            word, exponent = _EXPONENT.get(dtype, ("", 0))
-            if word and bool(np.any((np.frombuffer(data, dtype=word) & exponent) == exponent)):
-                return name
-    return None
+def is_finite(dtype: str, data: bytes) -> bool:
+    """Whether a tensor's raw bytes, of a type in safetensors' spelling, hold finite numbers only."""
+    word, exponent = _EXPONENT.get(dtype, ("", 0))
+    return not word or not bool(np.any((np.frombuffer(data, dtype=word) & exponent) == exponent))

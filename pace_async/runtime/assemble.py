@@ -9,8 +9,6 @@ from pathlib import Path
 
 import anyio
 
-from pace_async.advise.client import HttpEngine, special_token_ids
-from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.config import Config
 from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.tiers import Tier
@@ -27,9 +25,9 @@ from pace_async.observe.output import Output
 from pace_async.observe.summary import closing_words
 from pace_async.population.record import RunRecord
 from pace_async.population.store import Store
-from pace_async.publish.file import FilePublisher
 from pace_async.runtime.clock import RealClock
 from pace_async.runtime.core import Core, Stages
+from pace_async.runtime.engines import serving
 from pace_async.runtime.keeper import EngineProcess
 from pace_async.runtime.learning import group_path
 from pace_async.runtime.models import advisor_folder
@@ -90,22 +88,6 @@ async def say(lines: Sequence[str]) -> None:
     output.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _Restarter:
-    """Restarts the engine with the newest complete weights, so that no older version serves a token."""
-
-    handle: EngineHandle
-    state: RunState
-    given: Path
-
-    async def wait_died(self) -> None:
-        await self.handle.wait_died()
-
-    async def restart(self) -> None:
-        newest = Path(self.state.weights) if self.state.weights else self.given
-        await self.handle.restart(newest, self.state.learner)
-
-
 @asynccontextmanager
 async def _stages(resources: Resources, state: RunState, bus: Bus) -> AsyncGenerator[tuple[Stages, EngineProcess]]:
     """The real stages, all processes up. The engine serves the newest complete weights from its first token."""
@@ -126,30 +108,19 @@ async def _stages(resources: Resources, state: RunState, bus: Bus) -> AsyncGener
         )
         if learner is not None and state.learner > 0:
             state.weights = str(await learner.ready())
-        engine = await stack.enter_async_context(
-            managed_engine(
-                Path(state.weights) if state.weights else given,
-                version=state.learner,
-                log=places.logs / "engine.log",
-                start_s=config.advisor.engine_start_s,
-            )
-        )
-        client = await stack.enter_async_context(
-            HttpEngine(engine.url, special_ids=special_token_ids(given), timeout_s=config.advisor.timeout_s)
-        )
+        served = await stack.enter_async_context(serving(config, places, given, state))
         purse = Purse(resources.store, bus, RealClock(), state, config.stop.budget, last=resources.record.reservations)
         implementer = await stack.enter_async_context(open_implementer(config, resources.task, purse))
-        publisher = await stack.enter_async_context(FilePublisher(engine.url)) if trains else None
         stages = Stages(
-            engine=client,
+            engine=served.client,
             implementer=implementer,
             evaluator=evaluator,
             population=resources.store,
             clock=RealClock(),
             learner=learner,
-            publisher=publisher,
+            publisher=served.publisher if trains else None,
         )
-        yield stages, _Restarter(engine, state, given)
+        yield stages, served.process
 
 
 async def _learner(resources: Resources, given: Path) -> ProcessLearner:

@@ -4,6 +4,7 @@ import sqlite3
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from pace_async.advise.engines.vllm_found import Missing, find_vllm
 from pace_async.config import ImplementerConfig
 from pace_async.errors import UsageError
 from pace_async.evaluate.selfcheck import pick_tier
@@ -30,6 +31,7 @@ async def examine(implementer: ImplementerConfig | None = None) -> list[Finding]
     asked = await implementers(implementer) if implementer is not None else []
     return [
         _packages("engine embedded", "transformers"),
+        _vllm(),
         _packages("learner", "trl"),
         _advisor(),
         await _sandbox(),
@@ -55,6 +57,14 @@ async def implementers(config: ImplementerConfig) -> list[Finding]:
         else:
             found.append(Finding(name, False, checked.reason, checked.remedy))
     return found
+
+
+def _vllm() -> Finding:
+    """The defaults do without it, so that it is not installed is no failure."""
+    found = find_vllm()
+    if isinstance(found, Missing):
+        return Finding("engine vllm", not found.broken, found.found, found.remedy)
+    return Finding("engine vllm", True, f"{found.package} {found.version}, on the {found.device}")
 
 
 def _packages(name: str, package: str) -> Finding:

@@ -24,6 +24,7 @@ from pace_async.population.lock import RunLock
 from pace_async.population.store import Store
 from pace_async.reward import reward
 from pace_async.runtime.assemble import Resources, conduct, say
+from pace_async.runtime.engines import refuse_unless_served
 from pace_async.runtime.models import advisor_folder
 from pace_async.runtime.places import Places, find_places, new_places
 from pace_async.runtime.resuming import cut_off, nothing_left, resumed_config, setting_changes
@@ -161,7 +162,6 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
 
 
 def _refuse_unknown_stages(config: Config, task: Task) -> None:
-    if config.advisor.engine != "embedded":
-        raise UsageError(f"--engine {config.advisor.engine}: only the embedded engine is there; leave the flag out.")
+    refuse_unless_served(config.advisor.engine)
     refuse_unless_possible(config.implementer.model, task)
     advisor_folder(config.advisor.model)

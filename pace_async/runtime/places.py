@@ -39,6 +39,11 @@ class Places:
         return self.folder / "logs"
 
     @property
+    def served_model(self) -> Path:
+        """What vLLM starts with: see `advise.engines.served_copy`."""
+        return self.folder / "engine" / "model"
+
+    @property
     def events(self) -> Path:
         return self.folder / "events.jsonl"
 

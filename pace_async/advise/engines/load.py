@@ -28,16 +28,13 @@ def load_checkpoint(model: Any, folder: Path) -> dict[str, torch.dtype]:
     places = _places(model)
     types: dict[str, torch.dtype] = {}
     first: dict[int, tuple[str, Tensor]] = {}
-    for name, tensor in _tensors(folder):
+    for name, tensor in read_tensors(folder):
         place = places.get(name)
         if place is None:
             raise BadCheckpoint(f"{folder}: the model has no tensor {name}")
         if place.shape != tensor.shape:
             raise BadCheckpoint(f"{folder}: {name} has shape {list(tensor.shape)}, the model's {list(place.shape)}")
-        if tensor.dtype not in _SPELLING:
-            raise BadCheckpoint(f"{folder}: {name} is of type {tensor.dtype}, which cannot be served")
-        if not bool(torch.isfinite(tensor).all()):
-            raise BadCheckpoint(f"{folder}: {name} holds a number that is not finite")
+        refuse_unless_servable(folder, name, tensor)
         types[name] = tensor.dtype
         tied_name, tied = first.setdefault(place.data_ptr(), (name, tensor))
         if tied is not tensor and not torch.equal(tied, tensor):
@@ -45,7 +42,7 @@ def load_checkpoint(model: Any, folder: Path) -> dict[str, torch.dtype]:
     missing = sorted(name for name, place in places.items() if place.data_ptr() not in first)
     if missing:
         raise BadCheckpoint(f"{folder}: {len(missing)} of the model's tensors are missing, {missing[0]} the first")
-    for name, tensor in _tensors(folder):
+    for name, tensor in read_tensors(folder):
         places[name].copy_(tensor)
     return types
 
@@ -54,7 +51,15 @@ def receipt(model: Any, types: dict[str, torch.dtype]) -> dict[str, str]:
     """Digest of each tensor as it now stands in the model, in the checkpoint's type (a bf16 checkpoint is served in
     fp32, which loses nothing)."""
     places = _places(model)
-    return {name: _digest(places[name].detach().to("cpu", dtype)) for name, dtype in types.items()}
+    return {name: digest_of(places[name].detach().to("cpu", dtype)) for name, dtype in types.items()}
+
+
+def refuse_unless_servable(folder: Path, name: str, tensor: Tensor) -> None:
+    """Raises BadCheckpoint for a type that is not known and for numbers that are not finite."""
+    if tensor.dtype not in _SPELLING:
+        raise BadCheckpoint(f"{folder}: {name} is of type {tensor.dtype}, which cannot be served")
+    if not bool(torch.isfinite(tensor).all()):
+        raise BadCheckpoint(f"{folder}: {name} holds a number that is not finite")
 
 
 def _places(model: Any) -> dict[str, Tensor]:
@@ -62,7 +67,8 @@ def _places(model: Any) -> dict[str, Tensor]:
     return dict(model.state_dict())
 
 
-def _tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
+def read_tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
+    """Name and tensor, over every safetensors file of a checkpoint. Raises BadCheckpoint."""
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise BadCheckpoint(f"{folder} holds no safetensors file")
@@ -77,6 +83,7 @@ def _tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
                 yield name, handle.get_tensor(name)
 
 
-def _digest(tensor: Tensor) -> str:
-    data = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+def digest_of(tensor: Tensor) -> str:
+    """The digest of `weights.tensor_digest`, of a tensor on the CPU; nothing is copied."""
+    data = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data
     return tensor_digest(_SPELLING[tensor.dtype], tuple(tensor.shape), data)

@@ -1,4 +1,4 @@
-"""The embedded engine as a child of the runtime: started, watched, restarted, ended.
+"""An engine as a child of the runtime: started, watched, restarted, ended.
 
 Invariant: an engine's address stays the same over restarts, so clients and publishers keep theirs; after the context
 is left, no process of it runs. Who notices that the engine died is whoever waits on `wait_died`; who decides to
@@ -6,7 +6,8 @@ restart is the runtime. Imports no torch.
 """
 
 import json
-from collections.abc import AsyncGenerator
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -19,13 +20,11 @@ from pace_async.children import child, clean_environment, python_module
 from pace_async.errors import InfrastructureFault, UsageError
 
 
-class EngineHandle:
-    """A running engine. `url` has no slash at its end."""
+class EngineProcess(ABC):
+    """One engine process at a time, whichever engine it is. `url` has no slash at its end."""
 
-    def __init__(self, *, log: Path, max_rows: int, threads: int, start_s: float) -> None:
+    def __init__(self, *, log: Path, start_s: float) -> None:
         self._log = log
-        self._max_rows = max_rows
-        self._threads = threads
         self._start_s = start_s
         self._port = 0
         self._child = AsyncExitStack()
@@ -43,27 +42,20 @@ class EngineHandle:
         """Returns the exit status (negative: the signal) when the engine has ended, whatever ended it."""
         return await self._running.wait()
 
-    async def restart(self, model: Path, version: int) -> None:
-        """End the engine and start it with the weights of `model`, labelled `version`. Raises InfrastructureFault."""
-        await self.stop()
-        await self.start(model, version)
+    async def stop(self) -> None:
+        """End the engine; quiet if none runs."""
+        stack, self._child = self._child, AsyncExitStack()
+        self._process = None
+        await stack.aclose()
 
-    async def start(self, model: Path, version: int) -> None:
-        """Raises UsageError for a directory that holds no model, InfrastructureFault if it does not come up."""
-        if not (model / "config.json").is_file():
-            raise UsageError(f"{model} is not a model directory: it has no config.json.")
-        command = python_module(
-            "pace_async.advise.engines.embedded",
-            *("--model", str(model), "--version", str(version), "--port", str(self._port)),
-            *("--max-rows", str(self._max_rows), "--threads", str(self._threads)),
-        )
-        environment = clean_environment(OMP_NUM_THREADS=str(self._threads))
+    async def _run(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Start the child and wait until it serves. Raises InfrastructureFault; then nothing runs."""
         try:
             self._process = await self._child.enter_async_context(
                 child(command, log=self._log, environment=environment)
             )
             with anyio.fail_after(self._start_s):
-                self._port = await _port(self._process, self._log)
+                self._port = await self._serving(self._process)
         except TimeoutError:
             await self.stop()
             raise InfrastructureFault("engine_start", f"not up after {self._start_s:g} s; see {self._log}") from None
@@ -71,17 +63,57 @@ class EngineHandle:
             await self.stop()
             raise
 
-    async def stop(self) -> None:
-        """End the engine; quiet if none runs."""
-        stack, self._child = self._child, AsyncExitStack()
-        self._process = None
-        await stack.aclose()
+    @abstractmethod
+    async def _serving(self, process: Process) -> int:
+        """Wait until the child serves; its port. Raises InfrastructureFault("engine_start")."""
 
     @property
     def _running(self) -> Process:
         if self._process is None:
             raise InfrastructureFault("engine_stopped", "the engine is not running")
         return self._process
+
+
+def refuse_unless_model(model: Path) -> None:
+    """Raises UsageError for a directory that holds no model."""
+    if not (model / "config.json").is_file():
+        raise UsageError(f"{model} is not a model directory: it has no config.json.")
+
+
+class EngineHandle(EngineProcess):
+    """The embedded engine. `threads` are those of one tensor operation."""
+
+    def __init__(self, *, log: Path, max_rows: int, threads: int, start_s: float) -> None:
+        super().__init__(log=log, start_s=start_s)
+        self._max_rows = max_rows
+        self._threads = threads
+
+    async def restart(self, model: Path, version: int) -> None:
+        """End the engine and start it with the weights of `model`, labelled `version`. Raises InfrastructureFault."""
+        await self.stop()
+        await self.start(model, version)
+
+    async def start(self, model: Path, version: int) -> None:
+        """Raises UsageError for a directory that holds no model, InfrastructureFault if it does not come up."""
+        refuse_unless_model(model)
+        command = python_module(
+            "pace_async.advise.engines.embedded",
+            *("--model", str(model), "--version", str(version), "--port", str(self._port)),
+            *("--max-rows", str(self._max_rows), "--threads", str(self._threads)),
+        )
+        await self._run(command, clean_environment(OMP_NUM_THREADS=str(self._threads)))
+
+    async def _serving(self, process: Process) -> int:
+        """The port of the ready line."""
+        stdout = cast("ByteReceiveStream", process.stdout)
+        try:
+            line = await BufferedByteReceiveStream(stdout).receive_until(b"\n", 65536)
+            said: dict[str, Any] = json.loads(line)
+        except (anyio.IncompleteRead, anyio.DelimiterNotFound, ValueError):
+            raise InfrastructureFault("engine_start", f"the engine ended before it served; see {self._log}") from None
+        if not said.get("ready"):
+            raise InfrastructureFault("engine_start", f"{said.get('error')}; see {self._log}")
+        return int(said["port"])
 
 
 @asynccontextmanager
@@ -96,16 +128,3 @@ async def managed_engine(
         yield handle
     finally:
         await handle.stop()
-
-
-async def _port(process: Process, log: Path) -> int:
-    """The port of the ready line."""
-    stdout = cast("ByteReceiveStream", process.stdout)
-    try:
-        line = await BufferedByteReceiveStream(stdout).receive_until(b"\n", 65536)
-        said: dict[str, Any] = json.loads(line)
-    except (anyio.IncompleteRead, anyio.DelimiterNotFound, ValueError):
-        raise InfrastructureFault("engine_start", f"the engine ended before it served; see {log}") from None
-    if not said.get("ready"):
-        raise InfrastructureFault("engine_start", f"{said.get('error')}; see {log}")
-    return int(said["port"])

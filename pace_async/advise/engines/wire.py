@@ -99,7 +99,7 @@ class DetokenizeAnswer(_Answer):
 
 
 class InitRequest(_Request):
-    """The file backend needs nothing to be initialised."""
+    """`path`: what the next update will name; an engine may read it while it generates."""
 
     init_info: dict[str, str]
 

@@ -1,0 +1,200 @@
+"""vLLM as a child of the runtime: started, watched, restarted, ended.
+
+Invariant: what a server that has just come up serves has no version: its tokens are refused by the client until a push
+has labelled it, so a server that came back can never pass for the one before. Whether it runs on a CPU or a GPU is
+found out (`vllm_found`). Which weights it starts with does not matter to a run.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+from anyio.abc import Process
+
+from pace_async.advise.engines.managed import EngineProcess, refuse_unless_model
+from pace_async.advise.engines.vllm_found import Build
+from pace_async.advise.engines.vllm_plugin import BACKEND, STARTED_BY_PACE
+from pace_async.children import clean_environment, kill_group, python_module
+from pace_async.errors import InfrastructureFault
+
+_LOOK_S = 0.2
+_SWEEP_LOOKS = 100
+_SWEEP_S = 0.05
+_LONGEST_SOCKET_FOLDER = 60
+_EXTENSION = "pace_async.advise.engines.vllm_file.ReceiptExtension"
+
+
+@dataclass(frozen=True, slots=True)
+class VllmSettings:
+    """How large a server is. `kv_cache_gib` None: 1 on a CPU; on a GPU what is left of `gpu_memory`, its share of the
+    card. `threads` are those of one tensor operation on a CPU; `arguments` are further ones for vLLM."""
+
+    requests: int = 8
+    kv_cache_gib: float | None = None
+    gpu_memory: float = 0.9
+    threads: int = 1
+    arguments: Sequence[str] = ()
+
+
+class VllmHandle(EngineProcess):
+    """A vLLM server."""
+
+    def __init__(self, build: Build, settings: VllmSettings, *, log: Path, start_s: float) -> None:
+        super().__init__(log=log, start_s=start_s)
+        self._build = build
+        self._settings = settings
+        self._sockets: Path | None = None
+
+    async def restart(self, model: Path) -> None:
+        """End the server and start it with what `model` holds, without a version. Raises InfrastructureFault."""
+        await self.stop()
+        await self.start(model)
+
+    async def start(self, model: Path) -> None:
+        """Raises UsageError for a directory that holds no model, InfrastructureFault if it does not come up."""
+        refuse_unless_model(model)
+        self._port = self._port or _free_port()
+        self._sockets = _socket_folder(self._log.parent)
+        command = python_module("pace_async.advise.engines.vllm_server", *self._arguments(model))
+        await self._run(command, self._environment(self._sockets))
+
+    async def stop(self) -> None:
+        """End the server and everything of it; quiet if none runs."""
+        if self._process is not None:
+            with anyio.CancelScope(shield=True):
+                self.kill()
+                await _until_gone(self._process)
+        await super().stop()
+        if self._sockets is not None:
+            shutil.rmtree(self._sockets, ignore_errors=True)
+
+    def kill(self) -> None:
+        """End the server at once; `wait_died` returns. Its other processes follow it."""
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    def _arguments(self, model: Path) -> list[str]:
+        chosen, cpu = self._settings, self._build.device == "cpu"
+        cache_gib = 1.0 if chosen.kv_cache_gib is None and cpu else chosen.kv_cache_gib
+        memory = (
+            ["--gpu-memory-utilization", str(chosen.gpu_memory)]
+            if cache_gib is None
+            else ["--kv-cache-memory-bytes", str(int(cache_gib * 2**30))]
+        )
+        whole = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
+        return [
+            *("--model", str(model), "--host", "127.0.0.1", "--port", str(self._port)),
+            *("--dtype", _type_of(model), "--max-num-seqs", str(chosen.requests), *memory),
+            *("--weight-transfer-config", json.dumps({"backend": BACKEND}), "--worker-extension-cls", _EXTENSION),
+            "--enable-scale-out",  # /inference/v1/generate: token ids in and out, with version spans
+            *("--logprobs-mode", "processed_logprobs"),
+            *("--override-generation-config", json.dumps(whole)),  # a model's own would change what is sampled from
+            *("--disable-log-stats", "--disable-uvicorn-access-log", *(["--enforce-eager"] if cpu else [])),
+            *chosen.arguments,
+        ]
+
+    def _environment(self, sockets: Path) -> dict[str, str]:
+        """VLLM_SERVER_DEV_MODE brings the paths that pause and load weights: the server listens on 127.0.0.1 only."""
+        environment = clean_environment(
+            VLLM_SERVER_DEV_MODE="1",
+            VLLM_NO_USAGE_STATS="1",
+            VLLM_PLUGINS="pace",
+            VLLM_HTTP_TIMEOUT_KEEP_ALIVE="600",  # at its 5 s it closes a connection just as httpx uses it again
+            VLLM_RPC_BASE_PATH=str(sockets),
+        )
+        environment[STARTED_BY_PACE] = "1"
+        if self._build.device == "cpu":
+            environment |= {
+                "VLLM_TARGET_DEVICE": "cpu",
+                "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # evaluations share the cores
+                "OMP_NUM_THREADS": str(self._settings.threads),
+            }
+        return environment
+
+    async def _serving(self, process: Process) -> int:
+        async with httpx.AsyncClient(base_url=self.url, timeout=5.0, trust_env=False) as http:
+            while process.returncode is None:
+                with contextlib.suppress(httpx.HTTPError):
+                    if (await http.get("/health")).status_code == 200:
+                        return self._port
+                with anyio.move_on_after(_LOOK_S):  # vLLM says to nobody that it is up
+                    await process.wait()
+        raise InfrastructureFault("engine_start", f"vLLM ended before it served: {_last_error(self._log)}")
+
+
+@asynccontextmanager
+async def managed_vllm(
+    build: Build, model: Path, settings: VllmSettings, *, log: Path, start_s: float = 600.0
+) -> AsyncGenerator[VllmHandle]:
+    """A vLLM server of `model`, without a version; what it says goes to `log`. Raises UsageError,
+    InfrastructureFault("engine_start")."""
+    handle = VllmHandle(build, settings, log=log, start_s=start_s)
+    try:
+        await handle.start(model)
+        yield handle
+    finally:
+        await handle.stop()
+
+
+async def _until_gone(process: Process) -> None:
+    """Wait a little until the server's whole group has ended by itself: the last of it removes the shared memory,
+    hundreds of megabytes, which a killed group would leave behind."""
+    with anyio.move_on_after(_SWEEP_LOOKS * _SWEEP_S):
+        await process.wait()
+    for _ in range(_SWEEP_LOOKS):
+        if not _group_lives(process.pid):
+            return
+        await anyio.sleep(_SWEEP_S)
+    kill_group(process.pid)
+
+
+def _group_lives(pid: int) -> bool:
+    try:
+        os.killpg(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _type_of(model: Path) -> str:
+    """The checkpoint's own type: vLLM would serve float32 as something coarser."""
+    config: dict[str, Any] = json.loads((model / "config.json").read_text("utf-8"))
+    inner: dict[str, Any] = config.get("text_config") or {}
+    named = (config.get(key) or inner.get(key) for key in ("dtype", "torch_dtype"))
+    return next((str(name) for name in named if name), "auto")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _socket_folder(beside: Path) -> Path:
+    """An empty folder for vLLM's sockets, in the run's where its path is short enough for a socket's name."""
+    folder = beside.absolute() / "vllm-sockets"
+    if len(str(folder)) > _LONGEST_SOCKET_FOLDER:
+        return Path(tempfile.mkdtemp(prefix="pace-vllm-"))
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _last_error(log: Path) -> str:
+    try:
+        lines = log.read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    words = next((line.strip() for line in reversed(lines) if "Error" in line), "it left no message")
+    return f"{words[:300]} (see {log})"
