@@ -97,7 +97,7 @@ def _name(parameter: Any) -> str:
         return f"{name} {'|'.join(get_args(annotation))}".replace("|", "\\|")
     if parameter.is_flag:
         return name
-    return f"{name} {parameter.metavar or _WORDS.get(annotation, 'VALUE')}"
+    return f"{name} {parameter.metavar or _WORDS.get(annotation, 'VALUE')}".replace("|", "\\|")
 
 
 def main(arguments: list[str]) -> int:

@@ -10,12 +10,12 @@ import pytest
 
 from pace_async.children import clean_environment
 from pace_async.errors import RunLocked, UsageError
-from pace_async.population.lock import RunLock
+from pace_async.population.lock import RunLock, is_driven
 
 HOLDER = """
 import sys
 from pathlib import Path
-from pace_async.population.lock import RunLock
+from pace_async.population.lock import RunLock, is_driven
 with RunLock(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.readline()
@@ -58,8 +58,10 @@ def test_a_second_process_is_refused_by_the_name_of_the_first(tmp_path: Path) ->
 
 def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     process = _holder(tmp_path)
+    assert is_driven(tmp_path)
     os.kill(process.pid, signal.SIGKILL)
     _end(process)
+    assert not is_driven(tmp_path)
     with RunLock(tmp_path) as lock:
         assert f'"pid": {os.getpid()}' in lock.path.read_text()
 

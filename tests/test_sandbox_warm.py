@@ -1,5 +1,6 @@
 """Candidates of one warm parent: none finds anything of another, none reaches the parent, and none pays for its end."""
 
+import json
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ import psutil
 import pytest
 
 from pace_async.config import Evaluation as Settings
+from pace_async.evaluate.launch import launch
 from pace_async.evaluate.launcher import Launcher
 from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.selfcheck import check_tier
@@ -101,6 +103,7 @@ async def test_candidates_that_run_at_once_see_nothing_of_each_other() -> None:
 
 
 OPEN = """
+import json
 import os
 def f(x):
     return {number: os.readlink(f"/proc/self/fd/{number}").split(":")[0] for number in os.listdir("/proc/self/fd")
@@ -250,6 +253,40 @@ async def test_a_parent_that_must_not_be_forked_is_not_used(
         assert reason in parent.broken
     finally:
         await parent.close()
+
+
+async def test_packages_below_tmp_are_in_a_fork_too_read_only_and_what_is_hidden_of_them_stays_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "site-packages"
+    (folder / "secret").mkdir(parents=True)
+    (folder / "secret" / "labels.txt").write_text("1")
+    (folder / "only_here.py").write_text("answer = 42\n")
+    with_packages(monkeypatch, folder)
+    program = f"""
+import json
+import os
+def tried(act):
+    try:
+        return act()
+    except OSError:
+        return None
+def f(x):
+    import only_here
+    new = tried(lambda: open({str(folder / "new")!r}, "w").write("x"))
+    seen = tried(lambda: os.listdir({str(folder / "secret")!r}))
+    return [only_here.answer, new, seen, sorted(os.listdir("/tmp"))]
+"""
+    parent = start_warm_parent(TIER, [folder / "secret"], [])
+    assert parent is not None
+    try:
+        await parent.ready()
+        ended = await launch(TIER, Work(program, "f", ["0"]), LIMITS, [folder / "secret"], parent)
+    finally:
+        await parent.close()
+    verdict = judge(ended)
+    assert verdict.outcome == "ok", verdict
+    assert json.loads(verdict.outputs[0]) == [42, None, None, [folder.parts[2]]]
 
 
 async def test_a_sandbox_without_namespaces_offers_no_warm_parent() -> None:

@@ -22,12 +22,13 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     Example: pace status circle_packing-1 --json
     """
     from pace_async.observe.ledger import ledger_of_rows
+    from pace_async.population.lock import is_driven
     from pace_async.population.reader import open_readonly
     from pace_async.runtime.places import find_places
 
     places = find_places(run)
     with open_readonly(places.database) as reader:
-        found = {**reader.status(), **ledger_of_rows(reader.query, reader.header())}
+        found = {**reader.status(), **ledger_of_rows(reader.query, reader.header()), "driven": is_driven(places.folder)}
     if as_json:
         print_json(found)
         return
@@ -35,7 +36,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     print_fields(
         {
             "run": places.folder,
-            "state": f"{found['state']} ({found['reason']})" if found["reason"] else found["state"],
+            "state": _standing(found, places.folder),
             "candidates": found["candidates"],
             "best score": found["best_score"],
             "groups": f"{found['groups_trained']} trained, {found['groups_skipped']} skipped",
@@ -46,6 +47,14 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             "spend": f"{found['spend_usd']:.4f} USD",
         }
     )
+
+
+def _standing(found: dict[str, Any], folder: object) -> str:
+    """The state, and what to do where its process is gone."""
+    if found["state"] in ("created", "running", "draining") and not found["driven"]:
+        return f"cut off while {found['state']}: `pace resume {folder}` goes on"
+    told = found["reason"] and found["reason"] != found["state"]
+    return f"{found['state']} ({found['reason']})" if told else found["state"]
 
 
 def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:

@@ -106,11 +106,13 @@ class Bubblewrap:
     def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Launch | None:
         if not self.proc or not seccomp.machine():
             return None
+        sizes = {"/tmp": SCRATCH_MB << 20, "/dev/shm": SHARED_MEMORY_MB << 20}
         asked: dict[str, Any] = {
             "control": control,
             "path": [str(path) for path in locate().imports],
             "imports": list(imports),
-            "sizes": {"/tmp": SCRATCH_MB << 20, "/dev/shm": SHARED_MEMORY_MB << 20},
+            "sizes": sizes,
+            "kept": [str(path) for path in locate().paths if any(path.is_relative_to(folder) for folder in sizes)],
         }
         needed = ["SYS_ADMIN", "SETUID", "SETGID"]
         user: list[str] = []

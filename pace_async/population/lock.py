@@ -41,13 +41,11 @@ class RunLock:
             file = self.path.open("a+")
         except OSError as error:
             raise UsageError(f"Cannot lock the run at {self.path.parent}: {error.strerror}.") from None
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _taken(file):
             known = _written(file)
             file.close()
             who = f"process {known.pid} (since {_clock(known.since)})" if known else "another process"
-            raise RunLocked(f"Run {self.path.parent.name} is driven by {who}: wait for it, or stop it first.") from None
+            raise RunLocked(f"Run {self.path.parent.name} is driven by {who}: wait for it, or stop it first.")
         file.truncate(0)
         file.write(json.dumps({"pid": os.getpid(), "since": time.time()}))
         file.flush()
@@ -61,6 +59,29 @@ class RunLock:
             self._file.truncate(0)
             self._file.close()
             self._file = None
+
+
+def _taken(file: IO[str]) -> bool:
+    """Whether the lock could be had; looked at again, because `is_driven` of another process holds it for a moment."""
+    for _ in range(3):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.02)
+    return False
+
+
+def is_driven(folder: Path) -> bool:
+    """Whether a live process drives the run in this folder."""
+    try:
+        with (folder / LOCK_NAME).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _written(file: IO[str]) -> Holder | None:

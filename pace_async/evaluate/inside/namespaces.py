@@ -7,7 +7,8 @@ before, everything that can be written is mounted afresh over what was there. No
 import ctypes
 import os
 import signal
-from collections.abc import Mapping
+import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import seccomp
@@ -33,12 +34,18 @@ def fork() -> int:
     return child
 
 
-def mount(sizes: Mapping[str, int]) -> None:
+def mount(sizes: Mapping[str, int], kept: Sequence[str]) -> None:
     """Fresh mounts over all that could be written or tells of others: `sizes` are the bytes of each memory file
-    system, by folder. Raises OSError."""
+    system, by folder. What is `kept` below them stands there again afterwards, as read-only as it was, with what hides
+    a part of it. Raises OSError."""
     _mount("none", "/", "", _RECURSIVE | _PRIVATE)
+    held = [(Path(path), os.open(path, os.O_PATH)) for path in kept]
     for folder, size in sizes.items():
         _mount("tmpfs", folder, "tmpfs", _NO_SUID | _NO_DEVICES, f"mode=1777,size={size}")
+    for path, descriptor in held:
+        _make_place(path, stat.S_ISDIR(os.fstat(descriptor).st_mode))
+        _mount(f"/proc/self/fd/{descriptor}", str(path), "", _BIND | _RECURSIVE)
+        os.close(descriptor)
     _mount("devpts", "/dev/pts", "devpts", _NO_SUID | _NO_PROGRAMS, "newinstance,ptmxmode=0666,mode=620")
     _mount("proc", "/proc", "proc", _NO_SUID | _NO_DEVICES | _NO_PROGRAMS)
     for name in _COVERED:
@@ -65,6 +72,17 @@ def become(uid: int, gid: int) -> None:
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{uid} 0 1")
     Path("/proc/self/gid_map").write_text(f"{gid} 0 1")
+
+
+def _make_place(path: Path, folder: bool) -> None:
+    """Something to mount a folder or a file on."""
+    for parent in reversed(path.parents):
+        if not parent.exists():
+            parent.mkdir(0o755)
+    if folder:
+        path.mkdir(0o755, exist_ok=True)
+    else:
+        path.touch(0o644)
 
 
 def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:

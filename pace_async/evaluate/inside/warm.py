@@ -6,10 +6,11 @@ on does what a driver that was started cold does. Between the two stands process
 for the driver; when it ends, the kernel ends everything in them.
 
 `python -c START ASKED`, where ASKED is JSON: control (descriptor), path and imports (what to import, and from where),
-sizes (of the memory file systems), user (uid and gid of candidates, where this is only a user namespace's root). On the
-control socket it says `ready`, or why not; then each message is a request, with the descriptors for standard input,
-output and error, the result pipe, the control groups, and last a socket for that candidate alone. There process 1
-answers `started`, with a descriptor of itself, and when the driver has ended, its wait status.
+sizes (of the memory file systems), kept (what of Python's files lies below those), user (uid and gid of candidates,
+where this is only a user namespace's root). On the control socket it says `ready`, or why not; then each message is a
+request, with the descriptors for standard input, output and error, the result pipe, the control groups, and last a
+socket for that candidate alone. There process 1 answers `started`, with a descriptor of itself, and when the driver has
+ended, its wait status.
 """
 
 import contextlib
@@ -65,6 +66,8 @@ def _warm_up(names: Sequence[str]) -> str:
     for name in names:
         try:
             importlib.import_module(name)
+            if "numpy" in sys.modules:
+                importlib.import_module("numpy.random")  # numpy loads it when it is first used, as most programs do
         except Exception as error:
             return f"cannot import {name}: {type(error).__name__}: {error}"
     sys.stdout.flush()
@@ -84,7 +87,7 @@ def _begin(descriptors: Sequence[int], asked: Mapping[str, Any]) -> NoReturn:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
         _say_started(channel)
-        namespaces.mount(asked["sizes"])
+        namespaces.mount(asked["sizes"], asked["kept"])
         os.chdir("/tmp")
         namespaces.set_dumpable(False)  # else a driver of the same user could write into this process
         child = os.fork()
