@@ -221,7 +221,8 @@ import gc, os, sys
 
 def looked_at(folders):
     for folder in folders:
-        for here, _, files in os.walk(folder):
+        for here, below, files in os.walk(folder):
+            below[:] = [name for name in below if name != "site-packages"]  # an environment may lie below /tmp
             for name in files:
                 try:
                     with open(os.path.join(here, name), "rb") as file:

@@ -15,6 +15,7 @@ from pace_async.config import Evaluation as Settings
 from pace_async.evaluate.launch import launch
 from pace_async.evaluate.launcher import Launcher
 from pace_async.evaluate.process import ProcessEvaluator
+from pace_async.evaluate.python_files import locate
 from pace_async.evaluate.selfcheck import check_tier
 from pace_async.evaluate.tiers import Bubblewrap, NoSandbox, Rlimits
 from pace_async.evaluate.verdict import judge
@@ -286,7 +287,10 @@ def f(x):
         await parent.close()
     verdict = judge(ended)
     assert verdict.outcome == "ok", verdict
-    assert json.loads(verdict.outputs[0]) == [42, None, None, [folder.parts[2]]]
+    answer, new, seen, scratch = json.loads(verdict.outputs[0])
+    assert (answer, new, seen) == (42, None, None)
+    on_the_way = {path.parts[2] for path in (folder, *locate().paths) if path.is_relative_to("/tmp")}
+    assert set(scratch) == on_the_way, "nothing else of /tmp"
 
 
 async def test_a_sandbox_without_namespaces_offers_no_warm_parent() -> None:
