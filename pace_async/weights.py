@@ -56,11 +56,14 @@ def tensor_digest(dtype: str, shape: tuple[int, ...], data: bytes | memoryview) 
     return digest.hexdigest()[:32]
 
 
-def checkpoint_digests(folder: Path) -> dict[str, str]:
-    """Tensor name to digest, over every safetensors file of a checkpoint. Raises ValueError for a damaged file."""
+def checkpoint_digests(folder: Path, look: Callable[[str, str, bytes], None] | None = None) -> dict[str, str]:
+    """Tensor name to digest, over every safetensors file of a checkpoint, in one reading; `look` is shown the name,
+    type and bytes of each on the way. Raises ValueError for a damaged file."""
     digests: dict[str, str] = {}
     for file in sorted(folder.glob("*.safetensors")):
         for name, dtype, shape, data in tensors(file):
+            if look is not None:
+                look(name, dtype, data)
             digests[name] = tensor_digest(dtype, shape, data)
     return digests
 

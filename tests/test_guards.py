@@ -32,8 +32,9 @@ async def test_the_event_loop_is_held_to_it_too_and_loopback_is_not() -> None:
     with pytest.RaisesGroup(REFUSED):
         await anyio.connect_tcp("192.0.2.1", 80)
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    async with listener, await anyio.connect_tcp("127.0.0.1", listener.extra(anyio.abc.SocketAttribute.local_port)):
-        pass
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    async with listener, await anyio.connect_tcp("127.0.0.1", port) as stream:
+        assert stream.extra(anyio.abc.SocketAttribute.remote_port) == port
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 from pace_async.publish.base import PushFailed, Receipt
 from pace_async.publish.finite import is_finite
-from pace_async.weights import is_complete, tensor_digest, tensors
+from pace_async.weights import checkpoint_digests, is_complete
 
 _RESUME_S = 10.0
 
@@ -79,13 +79,13 @@ class FilePublisher:
 
     def _digests(self, weights: Path) -> dict[str, str]:
         """The digests of a checkpoint that may be published."""
-        digests: dict[str, str] = {}
+
+        def refuse_unless_finite(name: str, dtype: str, data: bytes) -> None:
+            if not is_finite(dtype, data):
+                raise PushFailed("not_finite", f"{weights}: {name} holds NaN or an infinity", self._began)
+
         try:
-            for file in sorted(weights.glob("*.safetensors")):
-                for name, dtype, shape, data in tensors(file):
-                    if not is_finite(dtype, data):
-                        raise PushFailed("not_finite", f"{weights}: {name} holds NaN or an infinity", self._began)
-                    digests[name] = tensor_digest(dtype, shape, data)
+            digests = checkpoint_digests(weights, refuse_unless_finite)
         except (OSError, ValueError) as error:
             raise PushFailed("incomplete_checkpoint", f"{weights} cannot be read: {error}", self._began) from error
         if not digests:

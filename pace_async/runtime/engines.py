@@ -14,7 +14,7 @@ from typing import Protocol
 from pace_async.advise.client import HttpEngine, special_token_ids
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.advise.engines.served_copy import serve_from
-from pace_async.advise.engines.vllm_found import Missing, find_vllm
+from pace_async.advise.engines.vllm_found import Build, Missing, find_vllm
 from pace_async.advise.engines.vllm_managed import VllmHandle, VllmSettings, managed_vllm
 from pace_async.config import Config
 from pace_async.errors import UsageError
@@ -40,9 +40,8 @@ def refuse_unless_served(engine: str) -> None:
     """Raises UsageError for an engine that is not there."""
     if engine not in ENGINES:
         raise UsageError(f"--engine {engine}: there is {' and '.join(ENGINES)}.")
-    found = find_vllm() if engine == "vllm" else None
-    if isinstance(found, Missing):
-        raise UsageError(f"--engine vllm: {found.found}; mend it with `{found.remedy}`.")
+    if engine == "vllm":
+        _vllm_build()
 
 
 @asynccontextmanager
@@ -127,10 +126,7 @@ class KillsWhatItLeftUnknown:
 
 @asynccontextmanager
 async def _vllm(config: Config, places: Places, given: Path, state: RunState) -> AsyncGenerator[Served]:
-    build = find_vllm()
-    if isinstance(build, Missing):
-        raise UsageError(f"--engine vllm: {build.found}; mend it with `{build.remedy}`.")
-    chosen = config.advisor
+    build, chosen = _vllm_build(), config.advisor
     settings = VllmSettings(
         requests=config.search.threads,
         kv_cache_gib=chosen.kv_cache_gib,
@@ -148,6 +144,14 @@ async def _vllm(config: Config, places: Places, given: Path, state: RunState) ->
         process = _Vllm(handle, publisher, state, model)
         await process.label()
         yield Served(client, KillsWhatItLeftUnknown(publisher, handle), process)
+
+
+def _vllm_build() -> Build:
+    """Raises UsageError where there is none that can serve here."""
+    found = find_vllm()
+    if isinstance(found, Missing):
+        raise UsageError(f"--engine vllm: {found.found}; mend it with `{found.remedy}`.")
+    return found
 
 
 def _newest(state: RunState, given: Path) -> Path:
