@@ -176,8 +176,12 @@ async def test_a_database_that_stays_locked_ends_the_run_with_a_sentence(
 
 async def test_the_writer_syncs_every_commit_and_enforces_references(tmp_path: Path) -> None:
     names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
-    async with fresh(tmp_path) as store, store._writer.connect() as connection:  # pyright: ignore[reportPrivateUsage]
-        pragmas = [(await connection.exec_driver_sql(f"PRAGMA {name}")).scalar_one() for name in names]
+
+    def ask(connection: Connection) -> list[object]:
+        return [connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in names]
+
+    async with fresh(tmp_path) as store:
+        pragmas = await store._writer.run(ask)  # pyright: ignore[reportPrivateUsage]
     assert pragmas == ["wal", 2, 1, 60_000]
 
 

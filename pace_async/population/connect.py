@@ -60,16 +60,15 @@ def refuse_unless_sound(path: Path) -> None:
         )
 
 
-def async_engine(path: Path, access: Literal["write", "read"]) -> AsyncEngine:
-    """One connection for writing, or a few for reading. Whoever makes an engine disposes of it."""
-    size: dict[str, Any] = {"pool_size": 1, "max_overflow": 0} if access == "write" else {"pool_size": 2}
-    engine = create_async_engine(_url("sqlite+aiosqlite", path, access), connect_args=_arguments(), **size)
-    _configure(engine.sync_engine, access)
-    return engine
+def reading_engine(path: Path) -> AsyncEngine:
+    """A few connections for reading beside an event loop. Whoever makes an engine disposes of it."""
+    made = create_async_engine(_url("sqlite+aiosqlite", path, "read"), connect_args=_arguments(), pool_size=2)
+    _configure(made.sync_engine, "read")
+    return made
 
 
 def engine(path: Path, access: Access) -> Engine:
-    """The same for code that is not asynchronous."""
+    """One for code that is not asynchronous."""
     made = create_engine(_url("sqlite+pysqlite", path, access), connect_args=_arguments())
     _configure(made, access)
     return made

@@ -1,9 +1,8 @@
 """The population, open for writing: the only writer of a run.
 
 Invariant: what `commit` has acknowledged is on the disk, whole, and survives kill -9 and a power cut; what it has not
-acknowledged is there whole or not at all. Commits are made one after the other in the order in which they were asked
-for, and cancelling the caller does not cut one short. Reading goes over connections of its own and never waits for the
-writer.
+acknowledged is there whole or not at all. Commits are made in the order in which they were asked for (`writer`), and
+cancelling the caller does not cut one short. Reading goes over connections of its own and never waits for the writer.
 """
 
 import time
@@ -14,12 +13,12 @@ from typing import Any, Self, TypeVar
 
 import anyio
 from sqlalchemy import Connection
-from sqlalchemy.exc import DatabaseError, DataError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import DatabaseError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pace_async.errors import GaveUp, PaceBug, UsageError
 from pace_async.events import Fact, RunHeader
-from pace_async.population.connect import async_engine, locate
+from pace_async.population.connect import engine, locate, reading_engine
 from pace_async.population.load import header_of, load_record
 from pace_async.population.questions import rows_of
 from pace_async.population.record import RunRecord
@@ -27,6 +26,7 @@ from pace_async.population.schema import refuse_unless_current, schema_state, up
 from pace_async.population.scope import scope_of
 from pace_async.population.uncut import Uncut
 from pace_async.population.write_run import run_created
+from pace_async.population.writer import REFUSALS, Writer
 from pace_async.population.writes import write
 
 CLOSE_S = 30.0
@@ -36,11 +36,10 @@ T = TypeVar("T")
 class Store:
     """Implements `population.base.Population`. Made by `Store.open`; a run is chosen by `create_run` or `load`."""
 
-    def __init__(self, path: Path, writer: AsyncEngine, reader: AsyncEngine) -> None:
+    def __init__(self, path: Path, writer: Writer, reader: AsyncEngine) -> None:
         self.path = path
         self._writer = writer
         self._reader = reader
-        self._lock = anyio.Lock()
         self._uncut = Uncut()
         self._run: tuple[int, RunHeader] | None = None
 
@@ -56,8 +55,7 @@ class Store:
                 raise UsageError(f"There is no population at {path}.")
             await anyio.to_thread.run_sync(upgrade, path)
         refuse_unless_current(state, str(path))
-        writer, reader = async_engine(path, "write"), async_engine(path, "read")
-        store = cls(path, writer, reader)
+        store = cls(path, Writer(engine(path, "write")), reading_engine(path))
         try:
             yield store
         finally:
@@ -68,7 +66,7 @@ class Store:
         """Finish what is being written and let go of the file. `open` does it."""
         await self._uncut.settle()
         await self._reader.dispose()
-        await self._writer.dispose()
+        await self._writer.close()
 
     async def create_run(self, header: RunHeader) -> int:
         """Begin a run and make it the one that is written. Returns run_id. Raises UsageError if the name is taken."""
@@ -134,18 +132,13 @@ class Store:
     async def _write(self, work: Callable[[Connection], T]) -> T:
         done: list[T] = []
         with anyio.CancelScope(shield=True):
-            done.append(await self._uncut.run(self._transact(work)))
-        return done[0]
-
-    async def _transact(self, work: Callable[[Connection], T]) -> T:
-        async with self._lock:
             try:
-                async with self._writer.begin() as connection:
-                    return await connection.run_sync(work)
-            except (IntegrityError, ProgrammingError, DataError):
+                done.append(await self._writer.run(work))
+            except REFUSALS:
                 raise
             except DatabaseError as error:
                 raise GaveUp(
                     f"{self.path} cannot be written ({error.orig}): nothing acknowledged is lost; "
                     "see to the disk, or to what holds the file, and `pace resume` the run."
                 ) from error
+        return done[0]
