@@ -15,9 +15,7 @@ The candidate's `entry` function is called once for each instance, in the sandbo
 an instance only after its output for the previous one has been taken.
 """
 
-import ast
 import hashlib
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -124,23 +122,6 @@ def split_block(program: str) -> tuple[str, str, str]:
         raise ValueError(f"the program needs exactly one {BLOCK_START} … {BLOCK_END}")
     start, end = starts[0] + 1, ends[0]
     return "".join(lines[:start]), "".join(lines[start:end]), "".join(lines[end:])
-
-
-def normalise(program: str) -> str:
-    """The program without comments, docstring layout and spacing: two programs with the same normal form do the same.
-    A text that is not Python normalises to its stripped lines."""
-    try:
-        with warnings.catch_warnings():  # a candidate's own warnings are nobody's
-            warnings.simplefilter("ignore")
-            return ast.dump(ast.parse(program), include_attributes=False)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return "\n".join(line.strip() for line in program.splitlines() if line.strip())
-
-
-@lru_cache(maxsize=512)
-def program_hash(program: str) -> str:
-    """32 hex digits of the normalised program. Remembered for a while: a parent's is asked for with each child."""
-    return hashlib.sha256(normalise(program).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def task_folders() -> dict[str, Path]:

@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from pace_async.implement.catalogue import Catalogue, Edit, apply_edit, load_catalogue
+from pace_async.programs import program_hash
 from pace_async.search.parents import choose_parent
 from pace_async.search.state import Member
-from pace_async.task import Task, load_task, program_hash, split_block
+from pace_async.task import Task, load_task, split_block
 
 STEPS = (0.6, 0.75, 0.9)  # of the way between the task's bounds: the scores to be reached
 CANDIDATES = 160

@@ -13,6 +13,7 @@ from pace_async.config import Config
 from pace_async.evaluate.base import Evaluation
 from pace_async.implement.base import Experiment
 from pace_async.objectives import NO_SPREADS, Collapsed, advantages, alpha_at
+from pace_async.programs import program_hash
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from pace_async.replay.groupfile import group_digest
 from pace_async.reward import reward
@@ -23,7 +24,7 @@ from pace_async.search.state import Island, Member, Trial
 from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.runs import HORIZON, Habits
 from pace_async.simulate.stages import SimulatedEngine, SimulatedEvaluator, SimulatedImplementer, World
-from pace_async.task import Task, program_hash
+from pace_async.task import Task
 
 T = TypeVar("T")
 Row = tuple[Any, ...]

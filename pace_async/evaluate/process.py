@@ -26,7 +26,8 @@ from pace_async.evaluate.tiers import Limits, Tier
 from pace_async.evaluate.verdict import judge, one_line
 from pace_async.evaluate.warm import imports_of
 from pace_async.evaluate.work import Work
-from pace_async.task import Setting, Task, program_hash, settings_of
+from pace_async.programs import program_hash
+from pace_async.task import Setting, Task, settings_of
 
 BACKOFF_S = 0.1
 LAST_TRIES = 6

@@ -7,8 +7,9 @@ description: an experiment that names no mechanism of the catalogue, or several,
 from pace_async.errors import CandidateFault, UsageError
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.implement.catalogue import apply_edit, find_edit, load_catalogue
+from pace_async.programs import program_hash
 from pace_async.search.state import Member
-from pace_async.task import Task, program_hash, split_block
+from pace_async.task import Task, split_block
 
 
 class CatalogImplementer:

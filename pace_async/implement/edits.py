@@ -11,14 +11,13 @@ mended, because a mended answer would credit the advisor with what it did not ca
     syntax_error, unchanged                                                     of either
 """
 
-import ast
 import re
-import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 
 from pace_async.errors import CandidateFault
-from pace_async.task import BLOCK_END, BLOCK_START, program_hash, split_block
+from pace_async.programs import compiled, program_hash
+from pace_async.task import BLOCK_END, BLOCK_START, split_block
 
 LONGEST_ANSWER = 256 * 1024
 """Characters. A block is some kilobytes; what is longer is not an answer."""
@@ -52,7 +51,8 @@ def program_of(answer: str, parent: str) -> str:
         raise CandidateFault("empty_block", "nothing would be left in the evolve block")
     program = before + new + after
     _refuse_markers(program, before, after)
-    _refuse_bad_syntax(program)
+    if fault := compiled(program).fault:
+        raise CandidateFault("syntax_error", fault)
     if program_hash(program) == program_hash(parent):
         raise CandidateFault("unchanged", "the program does the same as its parent")
     return program
@@ -171,14 +171,3 @@ def _refuse_markers(program: str, before: str, after: str) -> None:
         kept = None
     if kept is None or kept[0] != before or kept[2] != after:
         raise CandidateFault("markers_in_block", f"{BLOCK_START} or {BLOCK_END} inside the evolve block")
-
-
-def _refuse_bad_syntax(program: str) -> None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(program)
-    except SyntaxError as error:
-        raise CandidateFault("syntax_error", f"line {error.lineno}: {error.msg}") from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise CandidateFault("syntax_error", type(error).__name__) from None

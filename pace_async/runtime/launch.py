@@ -22,6 +22,7 @@ from pace_async.implement.preflight import check_models, refuse_unless_ready
 from pace_async.observe.base import DisplayKind
 from pace_async.population.lock import RunLock
 from pace_async.population.store import Store
+from pace_async.programs import program_hash
 from pace_async.reward import reward
 from pace_async.runtime.assemble import Resources, conduct, say
 from pace_async.runtime.engines import refuse_unless_served
@@ -29,7 +30,7 @@ from pace_async.runtime.models import advisor_folder
 from pace_async.runtime.places import Places, find_places, new_places
 from pace_async.runtime.resuming import cut_off, nothing_left, resumed_config, setting_changes
 from pace_async.runtime.stopping import default_horizon
-from pace_async.task import Task, load_task, program_hash
+from pace_async.task import Task, load_task
 
 EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
 

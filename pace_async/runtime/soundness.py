@@ -6,7 +6,6 @@ program is given seconds instead of the task's whole limit. A check never raises
 remedy. Not a proof: an evaluator can be cheated in ways that no list of programs knows. To add one, add to `CHEATS`.
 """
 
-import ast
 import math
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -21,6 +20,7 @@ from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.selfcheck import pick_tier
 from pace_async.evaluate.tiers import Tier
 from pace_async.implement.catalogue import Edit, apply_edit, load_catalogue
+from pace_async.programs import compiled, program_hash
 from pace_async.reward import progress
 from pace_async.task import Task, better, load_task, split_block
 
@@ -183,11 +183,14 @@ def _catalogue(task: Task) -> Check:
         for option in mechanism.options:
             tried += 1
             try:
-                edited = start + apply_edit(block, Edit(mechanism.name, option)) + rest
-                changed += ast.dump(ast.parse(edited)) != ast.dump(ast.parse(task.program))
-            except (CandidateFault, SyntaxError) as error:
-                wrong.append(f"{mechanism.name} to {option}: {getattr(error, 'detail', '') or error}")
+                edited = compiled(start + apply_edit(block, Edit(mechanism.name, option)) + rest)
+            except CandidateFault as error:
+                wrong.append(f"{mechanism.name} to {option}: {error.detail or error}")
                 break
+            if edited.fault:
+                wrong.append(f"{mechanism.name} to {option}: {edited.fault}")
+                break
+            changed += edited.digest != program_hash(task.program)
         else:
             if changed == 0:
                 wrong.append(f"no option of {mechanism.name} changes the seed program")

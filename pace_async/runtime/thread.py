@@ -11,6 +11,7 @@ from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault
 from pace_async.evaluate.base import Evaluation
 from pace_async.events import Advised, Evaluated, LeaseAborted, LeaseReleased, Outcome, StageChanged
 from pace_async.implement.base import Experiment, Implemented
+from pace_async.programs import program_hash
 from pace_async.reward import reward
 from pace_async.runtime.core import Core
 from pace_async.runtime.state import Decision, Rollout, Work, member_of
@@ -18,7 +19,7 @@ from pace_async.search.draws import generator
 from pace_async.search.islands import after_advice, after_evaluation, context_of
 from pace_async.search.parents import choose_parent
 from pace_async.search.state import SearchContext, Trial
-from pace_async.task import better, program_hash
+from pace_async.task import better
 
 
 async def search_thread(core: Core, island: int) -> None:

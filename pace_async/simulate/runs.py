@@ -12,6 +12,7 @@ from pace_async.observe.bus import Bus
 from pace_async.observe.model import RunView
 from pace_async.population.base import Population
 from pace_async.population.record import RunRecord
+from pace_async.programs import program_hash
 from pace_async.runtime.clock import Clock
 from pace_async.runtime.core import Core, Stages
 from pace_async.runtime.restore import restore
@@ -24,7 +25,7 @@ from pace_async.simulate.stages import (
     SimulatedPublisher,
     World,
 )
-from pace_async.task import Bounds, Task, TaskSpec, program_hash
+from pace_async.task import Bounds, Task, TaskSpec
 
 HORIZON = 20
 

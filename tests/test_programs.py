@@ -1,0 +1,95 @@
+"""Two texts have one digest exactly where they are the same program."""
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pace_async.programs import compiled, program_hash
+
+PROGRAM = 'def f(a, b=2):\n    """Add."""\n    return [x for x in (a, b) if x in {"one", "two", 3}]\n'
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        "# a comment\n" + PROGRAM,
+        PROGRAM.replace("(a, b=2)", "( a,b = 2 )"),
+        "\n\n" + PROGRAM.replace("return [x", "return [  # why\n        x"),
+        PROGRAM.replace("    ", "\t"),
+        PROGRAM.replace('"one"', "'one'"),
+    ],
+)
+def test_layout_and_comments_do_not_count(same: str) -> None:
+    assert same != PROGRAM
+    assert program_hash(same) == program_hash(PROGRAM)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("b=2", "b=2.0"),
+        ("b=2", "b=True"),
+        ("b=2", "b=-2"),
+        ("(a, b=2)", "(a, c=2)"),
+        ("def f(a, b=2)", "async def f(a, b=2)"),
+        ("def f(a, b=2)", "def f(a, *, b=2)"),
+        ('"two"', '"Two"'),
+        (", 3}", "}"),
+        ("[x for", "[a for"),
+        ("return [x", "yield [x"),
+    ],
+)
+def test_whatever_changes_what_it_does_counts(old: str, new: str) -> None:
+    assert old in PROGRAM
+    assert program_hash(PROGRAM.replace(old, new)) != program_hash(PROGRAM)
+
+
+def test_zeros_of_two_signs_are_two_numbers() -> None:
+    assert program_hash("x = 0.0") != program_hash("x = -0.0")
+    assert program_hash("x = 0.0") != program_hash("x = 0")
+
+
+def test_the_digest_does_not_depend_on_the_process() -> None:
+    ask = f"from pace_async.programs import program_hash; print(program_hash({PROGRAM!r}))"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", ask], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
+        ).stdout.strip()
+        for seed in ("1", "2", "3")
+    }
+    assert found == {program_hash(PROGRAM)}
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("x = (", "line 1: '(' was never closed"),
+        ("def f():\n    return 1\nreturn 2\n", "line 3: 'return' outside function"),
+        ("def f(a, a): pass", "line 1: duplicate argument 'a' in function definition"),
+        ("x = '\0'", "source code string cannot contain null bytes"),
+        ("(" * 300 + ")" * 300, "line 1: too many nested parentheses"),
+        ("x = " + "-" * 200_000 + "1", "MemoryError"),
+    ],
+)
+def test_what_the_compiler_refuses_says_why_and_goes_by_its_lines(text: str, fault: str) -> None:
+    found = compiled(text)
+    assert fault in found.fault or found.fault in ("ValueError", "RecursionError")
+    assert found.digest == program_hash(f"  {text}  \n\n") != program_hash(f"{text}!")
+
+
+@given(st.text())
+def test_no_text_is_too_strange(text: str) -> None:
+    assert len(program_hash(text)) == 32
+
+
+def test_an_assertion_and_a_docstring_count() -> None:
+    assert program_hash("assert x") != program_hash("pass")
+    assert program_hash('"""One."""') != program_hash('"""Two."""')
+
+
+def test_a_warning_of_the_candidate_is_nobodys(recwarn: pytest.WarningsRecorder) -> None:
+    assert compiled("x = 1 is 1\ny = '\\d'\n").fault == ""
+    assert not recwarn.list
