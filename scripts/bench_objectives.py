@@ -24,7 +24,14 @@ from bench_runs import Wanted, connect, difference, finished, run_all, spread
 from objectives_plot import Curve, draw
 
 OBJECTIVES = ("pace", "grpo", "entropic", "maxk", "none")
-MODES = {"sync": ["--sync"], "async": ["--async", "--max-staleness", "2"]}
+ASYNC = ["--async", "--max-staleness", "2"]
+MODES = {
+    "sync": ["--sync"],
+    "async": ASYNC,
+    "async behaviour": [*ASYNC, "--set", "learner.correction=behaviour"],
+    "async uncapped": [*ASYNC, "--set", "learner.cap=null"],
+}
+"""The last two are the other corrections, to be asked for by `--modes`."""
 NEAR = 0.95
 
 
@@ -89,7 +96,7 @@ def main() -> int:
 
 def folder_of(chosen: argparse.Namespace, arm: Arm, seed: int) -> Path:
     """Where one run lives."""
-    return chosen.folder / f"{arm.task}-{arm.objective}-{arm.mode}-{seed}"
+    return chosen.folder / f"{arm.task}-{arm.objective}-{arm.mode.replace(' ', '-')}-{seed}"
 
 
 def wanted(chosen: argparse.Namespace, arm: Arm, seed: int) -> Wanted:

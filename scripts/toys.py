@@ -75,6 +75,14 @@ def probabilities(model: Any) -> dict[int, float]:
     return {mechanism: float(first[mechanism]) for mechanism in MECHANISMS}
 
 
+def copied(policy: Any) -> Any:
+    """A model with the weights that `policy` has now. Not `copy.deepcopy`: a policy that was prepared for training has
+    a `forward` of its own, bound to itself, and a deep copy would go on answering with the original's weights."""
+    copy: Any = LlamaForCausalLM(policy.config)
+    copy.load_state_dict(policy.state_dict())
+    return copy.eval()
+
+
 def sample(model: Any, version: int, draws: torch.Generator) -> list[TrainedCall]:
     """A group's answers, each at most LONGEST tokens, all by `version`."""
     ids = torch.tensor([PROMPT]).repeat(GROUP_SIZE, 1)

@@ -109,7 +109,7 @@ def test_by_default_old_tokens_are_capped_closer_to_one() -> None:
     rule = Settings().correction
     log_ratio = np.full((1, 3), math.log(4.0))
     weights = weigh(log_ratio, np.ones((1, 3), bool), np.array([[0, 1, 2]]), rule).weights_BT
-    assert weights[0] == pytest.approx([2 / 4, 1.5 / 4, 1.25 / 4])
+    assert weights[0] == pytest.approx([2.0, 1.5, 1.25])
 
 
 def surrogate(toy: Path, group: Group, rule: Correction, penalty: float = 0.0, reference: Path | None = None):

@@ -16,7 +16,7 @@ from scripts.toys import write_llama
 from tests.learn_toys import random_group
 
 VOCAB = 40
-SETTINGS = Settings(learning_rate=1e-3, micro_tokens=120, correction=Correction(cap=None))
+SETTINGS = Settings(learning_rate=1e-3, micro_tokens=120, correction=Correction("behaviour", cap=None))
 
 
 @pytest.fixture(scope="session")

@@ -35,7 +35,7 @@ BROKEN = 30.0
 class Correction:
     """Which weights. `cap` None truncates nothing; `age_cap` and `age_decay` of 1 do not look at age."""
 
-    kind: Literal["behaviour", "decoupled"] = "behaviour"
+    kind: Literal["behaviour", "decoupled"] = "decoupled"
     cap: float | None = 2.0
     age_cap: float = 0.5
     age_decay: float = 1.0
