@@ -5,11 +5,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
-from sqlalchemy import Connection, Insert, Update, func, insert, select
+from sqlalchemy import BindParameter, Connection, bindparam, func, insert, select
 
 from pace_async.errors import PaceBug
 from pace_async.events import RunHeader
 from pace_async.population.models import Base, LeaseRow
+from pace_async.population.prepared import Prepared
+
+OF_RUN: BindParameter[int] = bindparam("of_run")
+OF_LEASE: BindParameter[int] = bindparam("of_lease")
+STANDING = (LeaseRow.run_id == OF_RUN, LeaseRow.lease == OF_LEASE, LeaseRow.state == "open")
+"""What an UPDATE of one open lease asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +29,19 @@ class Scope:
     max_staleness: int | None
 
     def add(self, table: type[Base], *rows: dict[str, Any]) -> None:
-        """Insert rows; run_id is added to each."""
-        if len(rows) == 1:
-            self.connection.execute(_insert(table), {"run_id": self.run_id, **rows[0]})
-        elif rows:
-            self.connection.execute(_insert(table), [{"run_id": self.run_id, **row} for row in rows])
+        """Insert rows, all with the same columns; run_id is added to each."""
+        if rows:
+            statement = _insert(table, ("run_id", *rows[0]))
+            statement.run(self.connection, *({"run_id": self.run_id, **row} for row in rows))
 
-    def count_after(self, number: Any, *where: Any) -> int:
-        """1 more than the greatest `number` of the rows `where`, or 1."""
-        return self.connection.execute(select(func.coalesce(func.max(number), 0) + 1).where(*where)).scalar_one()
+    def value(self, statement: Prepared, **of: object) -> Any:
+        """The first value of the first row, or None where there is no row. `of_run` is given."""
+        return statement.run(self.connection, {"of_run": self.run_id, **of}).scalar()
 
-    def one(self, statement: Update, broken: Callable[[], str], parameters: Mapping[str, object] | None = None) -> None:
-        """Run an UPDATE that must change exactly one row; `broken` says what it means that it did not."""
-        if self.connection.execute(statement, parameters).rowcount != 1:
+    def one(self, statement: Prepared, broken: Callable[[], str], **parameters: object) -> None:
+        """Run an UPDATE that must change exactly one row; `broken` says what it means that it did not. `of_run` is
+        given."""
+        if statement.run(self.connection, {"of_run": self.run_id, **parameters}).rowcount != 1:
             raise PaceBug(broken())
 
     def lease_is(self, lease: int) -> str:
@@ -46,10 +52,14 @@ class Scope:
         return "was never opened" if row is None else f"is {row.state}, {row.stage}"
 
 
+def next_number(table: Any) -> Prepared:
+    """Asks for 1 more than the greatest `number` that the run has in `table`, or 1."""
+    return Prepared(select(func.coalesce(func.max(table.number), 0) + 1).where(table.run_id == OF_RUN))
+
+
 @cache
-def _insert(table: type[Base]) -> Insert:
-    """Made once for each table: building a statement costs more than running it."""
-    return insert(table)
+def _insert(table: type[Base], columns: tuple[str, ...]) -> Prepared:
+    return Prepared(insert(table), columns)
 
 
 def scope_of(connection: Connection, run_id: int, header: RunHeader) -> Scope:

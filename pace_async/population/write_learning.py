@@ -5,22 +5,22 @@ stays, leases closed as skipped). Invariant: no lease is trained beyond the run'
 only grow, one at a time.
 """
 
-from sqlalchemy import BindParameter, bindparam, func, select, update
+from sqlalchemy import bindparam, func, select, update
 
 from pace_async.errors import PaceBug
 from pace_async.events import GroupEnded, GroupShipped, LeaseReleased, VersionPublished
 from pace_async.population.models import GroupRow, LeaseRow, VersionRow
-from pace_async.population.scope import Scope
+from pace_async.population.prepared import Prepared
+from pace_async.population.scope import OF_LEASE, OF_RUN, STANDING, Scope
 
 NAMED_METRICS = ("loss", "entropy", "grad_norm", "clip_fraction", "ess", "k3", "mean_ratio")
 
-OF_RUN: BindParameter[int] = bindparam("of_run")
 TAKEN = select(LeaseRow.lease, LeaseRow.state, LeaseRow.stage, LeaseRow.oldest_version).where(
     LeaseRow.run_id == OF_RUN, LeaseRow.lease.in_(bindparam("of_leases", expanding=True))
 )
-SHIP = (
+SHIP = Prepared(
     update(LeaseRow)
-    .where(LeaseRow.run_id == OF_RUN, LeaseRow.lease == bindparam("of_lease"))
+    .where(LeaseRow.run_id == OF_RUN, LeaseRow.lease == OF_LEASE)
     .values(
         stage="shipped",
         group_number=bindparam("number"),
@@ -29,11 +29,22 @@ SHIP = (
         advantage=bindparam("weight"),
     )
 )
-END = update(GroupRow).where(
-    GroupRow.run_id == OF_RUN,
-    GroupRow.group_number == bindparam("of_group"),
-    GroupRow.update_number == bindparam("of_update"),
-    GroupRow.state == "shipped",
+END = Prepared(
+    update(GroupRow)
+    .where(
+        GroupRow.run_id == OF_RUN,
+        GroupRow.group_number == bindparam("of_group"),
+        GroupRow.update_number == bindparam("of_update"),
+        GroupRow.state == "shipped",
+    )
+    .values(
+        state=bindparam("closing"),
+        reason=bindparam("why"),
+        seconds=bindparam("took"),
+        ended_at=bindparam("now"),
+        metrics=bindparam("others", type_=GroupRow.metrics.type),
+        **{name: bindparam(f"its_{name}") for name in NAMED_METRICS},
+    )
 )
 CLOSE = (
     update(LeaseRow)
@@ -47,8 +58,26 @@ CLOSE = (
         state=bindparam("closing"), trained_by=bindparam("update"), reason=bindparam("why"), closed_at=bindparam("now")
     )
 )
-SHIPPED = select(func.count()).where(LeaseRow.run_id == OF_RUN, LeaseRow.group_number == bindparam("of_group"))
-NEWEST = select(func.max(VersionRow.version)).where(VersionRow.run_id == OF_RUN)
+SHIPPED = Prepared(
+    select(func.count()).where(LeaseRow.run_id == OF_RUN, LeaseRow.group_number == bindparam("of_group"))
+)
+NEWEST = Prepared(select(func.max(VersionRow.version)).where(VersionRow.run_id == OF_RUN))
+RELEASE = Prepared(
+    update(LeaseRow)
+    .where(*STANDING, LeaseRow.stage == "complete")
+    .values(state=bindparam("closing"), closed_at=bindparam("now"))
+)
+PUBLISH = Prepared(
+    update(VersionRow)
+    .where(VersionRow.run_id == OF_RUN, VersionRow.version == bindparam("of_version"), VersionRow.state == "written")
+    .values(
+        state="published",
+        published_at=bindparam("now"),
+        seconds=bindparam("took"),
+        paused_seconds=bindparam("paused"),
+        receipt=bindparam("digests", type_=VersionRow.receipt.type),
+    )
+)
 
 
 def group_shipped(scope: Scope, fact: GroupShipped) -> None:
@@ -69,9 +98,9 @@ def group_shipped(scope: Scope, fact: GroupShipped) -> None:
     )
     advantages = fact.advantages if fact.advantages is not None else (None,) * len(fact.leases)
     rows = zip(fact.leases, fact.staleness, fact.rewards, advantages, strict=True)
-    scope.connection.execute(
-        SHIP,
-        [
+    SHIP.run(
+        scope.connection,
+        *(
             {
                 "of_run": scope.run_id,
                 "of_lease": lease,
@@ -81,7 +110,7 @@ def group_shipped(scope: Scope, fact: GroupShipped) -> None:
                 "weight": weight,
             }
             for lease, age, earned, weight in rows
-        ],
+        ),
     )
 
 
@@ -95,26 +124,25 @@ def group_ended(scope: Scope, fact: GroupEnded) -> None:
         raise PaceBug(
             f"{what} {fact.closing} at update {fact.update} must leave version {expected}, not {fact.version}"
         )
-    named = {name: fact.metrics.get(name) for name in NAMED_METRICS}
-    of = {"of_run": scope.run_id, "of_group": fact.number}
     scope.one(
-        END.values(
-            state=fact.closing,
-            reason=fact.reason,
-            seconds=fact.seconds,
-            ended_at=fact.at,
-            metrics={name: value for name, value in fact.metrics.items() if name not in named},
-            **named,
-        ),
+        END,
         lambda: (
             f"{what} at update {fact.update} cannot end as {fact.closing}: it was not shipped so, or has ended already"
         ),
-        {**of, "of_update": fact.update},
+        of_group=fact.number,
+        of_update=fact.update,
+        closing=fact.closing,
+        why=fact.reason,
+        took=fact.seconds,
+        now=fact.at,
+        others={name: value for name, value in fact.metrics.items() if name not in NAMED_METRICS},
+        **{f"its_{name}": fact.metrics.get(name) for name in NAMED_METRICS},
     )
     closed = scope.connection.execute(
         CLOSE,
         {
-            **of,
+            "of_run": scope.run_id,
+            "of_group": fact.number,
             "of_leases": fact.leases,
             "closing": fact.closing,
             "update": fact.update if fact.closing == "trained" else None,
@@ -122,7 +150,7 @@ def group_ended(scope: Scope, fact: GroupEnded) -> None:
             "now": fact.at,
         },
     ).rowcount
-    shipped = scope.connection.execute(SHIPPED, of).scalar_one()
+    shipped = scope.value(SHIPPED, of_group=fact.number)
     if not closed == len(fact.leases) == shipped:
         raise PaceBug(f"{what} must close exactly the leases it was shipped with, not {list(fact.leases)}")
     if fact.closing == "trained":
@@ -133,37 +161,30 @@ def lease_released(scope: Scope, fact: LeaseReleased) -> None:
     """A complete lease closes without a learner."""
     if fact.closing == "trained":
         raise PaceBug(f"lease {fact.lease} cannot be released as trained: only a group trains")
-    statement = (
-        update(LeaseRow)
-        .where(
-            LeaseRow.run_id == scope.run_id,
-            LeaseRow.lease == fact.lease,
-            LeaseRow.state == "open",
-            LeaseRow.stage == "complete",
-        )
-        .values(state=fact.closing, closed_at=fact.at)
+    scope.one(
+        RELEASE,
+        lambda: f"lease {fact.lease} cannot be released: it {scope.lease_is(fact.lease)}",
+        of_lease=fact.lease,
+        closing=fact.closing,
+        now=fact.at,
     )
-    scope.one(statement, lambda: f"lease {fact.lease} cannot be released: it {scope.lease_is(fact.lease)}")
 
 
 def version_published(scope: Scope, fact: VersionPublished) -> None:
     """Written → published, once. (Loading it again into a restarted engine is no new fact.)"""
     scope.one(
-        update(VersionRow)
-        .where(VersionRow.run_id == scope.run_id, VersionRow.version == fact.version, VersionRow.state == "written")
-        .values(
-            state="published",
-            published_at=fact.at,
-            seconds=fact.seconds,
-            paused_seconds=fact.paused_seconds,
-            receipt=dict(fact.receipt),
-        ),
+        PUBLISH,
         lambda: f"version {fact.version} cannot be published: no group has written it, or it is published already",
+        of_version=fact.version,
+        now=fact.at,
+        took=fact.seconds,
+        paused=fact.paused_seconds,
+        digests=dict(fact.receipt),
     )
 
 
 def _version_written(scope: Scope, fact: GroupEnded) -> None:
-    if scope.connection.execute(NEWEST, {"of_run": scope.run_id}).scalar_one() != fact.update:
+    if scope.value(NEWEST) != fact.update:
         raise PaceBug(f"group {fact.number} trained version {fact.update}, which is not the newest")
     scope.add(
         VersionRow,

@@ -4,7 +4,7 @@ Each function writes one fact into an open transaction and raises PaceBug if it 
 order is held by the UPDATE's own condition, so that it is decided where the row is, not in this process's memory.
 """
 
-from sqlalchemy import Integer, Update, bindparam, func, select, update
+from sqlalchemy import Integer, bindparam, func, select, update
 
 from pace_async.events import Advised, AdvisorCall, Evaluated, LeaseAborted, LeaseOpened
 from pace_async.population.blobs import pack_ids, pack_logprobs, pack_spans
@@ -17,21 +17,27 @@ from pace_async.population.models import (
     LeaseRow,
     Proposal,
 )
-from pace_async.population.scope import Scope
+from pace_async.population.prepared import Prepared
+from pace_async.population.scope import OF_RUN, STANDING, Scope
 
-KNOWN_ISLAND = select(IslandRow.island).where(
-    IslandRow.run_id == bindparam("of_run"), IslandRow.island == bindparam("of_island")
+KNOWN_ISLAND = Prepared(
+    select(IslandRow.island).where(IslandRow.run_id == OF_RUN, IslandRow.island == bindparam("of_island"))
 )
-STANDING = (LeaseRow.run_id == bindparam("of_run"), LeaseRow.lease == bindparam("of_lease"), LeaseRow.state == "open")
 OLDEST = func.coalesce(bindparam("oldest", type_=Integer()), LeaseRow.admitted_version)
-ADVISE = update(LeaseRow).where(*STANDING, LeaseRow.stage == "admitted").values(stage="advised", oldest_version=OLDEST)
-COMPLETE = update(LeaseRow).where(*STANDING, LeaseRow.stage == "advised").values(stage="complete")
+ADVISE = Prepared(
+    update(LeaseRow).where(*STANDING, LeaseRow.stage == "admitted").values(stage="advised", oldest_version=OLDEST)
+)
+COMPLETE = Prepared(update(LeaseRow).where(*STANDING, LeaseRow.stage == "advised").values(stage="complete"))
+ABORT = Prepared(
+    update(LeaseRow)
+    .where(*STANDING, LeaseRow.stage != "shipped")
+    .values(state="aborted", reason=bindparam("why"), closed_at=bindparam("now"))
+)
 
 
 def lease_opened(scope: Scope, fact: LeaseOpened) -> None:
     """The island's row too, if this is its first lease."""
-    of = {"of_run": scope.run_id, "of_island": fact.island}
-    if scope.connection.execute(KNOWN_ISLAND, of).first() is None:
+    if scope.value(KNOWN_ISLAND, of_island=fact.island) is None:
         scope.add(IslandRow, {"island": fact.island})
     scope.add(
         LeaseRow,
@@ -118,24 +124,18 @@ def evaluated(scope: Scope, fact: Evaluated) -> None:
 
 def lease_aborted(scope: Scope, fact: LeaseAborted) -> None:
     """Closed and not trained. A shipped lease ends with its group and in no other way."""
-    statement = (
-        update(LeaseRow)
-        .where(
-            LeaseRow.run_id == scope.run_id,
-            LeaseRow.lease == fact.lease,
-            LeaseRow.state == "open",
-            LeaseRow.stage != "shipped",
-        )
-        .values(state="aborted", reason=f"{fact.kind}: {fact.detail}" if fact.detail else fact.kind, closed_at=fact.at)
-    )
-    scope.one(statement, lambda: f"lease {fact.lease} cannot be aborted: it {scope.lease_is(fact.lease)}")
-
-
-def _advance(scope: Scope, lease: int, after: str, statement: Update, **more: int | None) -> None:
     scope.one(
-        statement,
-        lambda: f"lease {lease} cannot become {after}: it {scope.lease_is(lease)}",
-        {"of_run": scope.run_id, "of_lease": lease, **more},
+        ABORT,
+        lambda: f"lease {fact.lease} cannot be aborted: it {scope.lease_is(fact.lease)}",
+        of_lease=fact.lease,
+        why=f"{fact.kind}: {fact.detail}" if fact.detail else fact.kind,
+        now=fact.at,
+    )
+
+
+def _advance(scope: Scope, lease: int, after: str, statement: Prepared, **more: int | None) -> None:
+    scope.one(
+        statement, lambda: f"lease {lease} cannot become {after}: it {scope.lease_is(lease)}", of_lease=lease, **more
     )
 
 

@@ -4,8 +4,9 @@ from sqlalchemy import Connection, insert
 
 from pace_async.events import FaultSeen, RunHeader, RunStateChanged
 from pace_async.population.models import Fault, Run, RunState, VersionRow
-from pace_async.population.scope import Scope
+from pace_async.population.scope import Scope, next_number
 
+NEXT_STATE, NEXT_FAULT = next_number(RunState), next_number(Fault)
 HEADER_FIELDS = tuple(RunHeader.__dataclass_fields__)
 
 
@@ -20,7 +21,7 @@ def run_created(connection: Connection, header: RunHeader, at: float) -> int:
 
 def run_state_changed(scope: Scope, fact: RunStateChanged) -> None:
     """One more state in the history."""
-    number = scope.count_after(RunState.number, RunState.run_id == scope.run_id)
+    number = scope.value(NEXT_STATE)
     scope.add(RunState, {"number": number, "state": fact.state, "reason": fact.reason, "at": fact.at})
 
 
@@ -29,7 +30,7 @@ def fault_seen(scope: Scope, fact: FaultSeen) -> None:
     scope.add(
         Fault,
         {
-            "number": scope.count_after(Fault.number, Fault.run_id == scope.run_id),
+            "number": scope.value(NEXT_FAULT),
             "stage": fact.where,
             "kind": fact.kind,
             "detail": fact.detail,

@@ -3,7 +3,7 @@
 Invariant: a reservation is closed once, by a call of its own lease and model.
 """
 
-from sqlalchemy import update
+from sqlalchemy import bindparam, func, select, update
 
 from pace_async.events import ImplementerCalled, ImplementerChecked, ImplementerReserved, SettingChanged
 from pace_async.population.models import (
@@ -13,7 +13,27 @@ from pace_async.population.models import (
     Run,
     SettingChangeRow,
 )
-from pace_async.population.scope import Scope
+from pace_async.population.prepared import Prepared
+from pace_async.population.scope import OF_LEASE, OF_RUN, Scope, next_number
+
+NEXT_CALL = Prepared(
+    select(func.coalesce(func.max(ImplementerCallRow.ordinal), 0) + 1).where(
+        ImplementerCallRow.run_id == OF_RUN, ImplementerCallRow.lease == OF_LEASE
+    )
+)
+NEXT_CHECK, NEXT_CHANGE = next_number(ImplementerCheckRow), next_number(SettingChangeRow)
+CLOSE_RESERVATION = Prepared(
+    update(ReservationRow)
+    .where(
+        ReservationRow.run_id == OF_RUN,
+        ReservationRow.number == bindparam("of_number"),
+        ReservationRow.lease == OF_LEASE,
+        ReservationRow.model == bindparam("of_model"),
+        ReservationRow.ordinal.is_(None),
+    )
+    .values(ordinal=bindparam("call"))
+)
+RAISE_BOUND = Prepared(update(Run).where(Run.run_id == OF_RUN).values(max_staleness=bindparam("bound")))
 
 
 def implementer_reserved(scope: Scope, fact: ImplementerReserved) -> None:
@@ -32,10 +52,9 @@ def implementer_reserved(scope: Scope, fact: ImplementerReserved) -> None:
 
 def implementer_called(scope: Scope, fact: ImplementerCalled) -> None:
     """Counted within its lease. Money spent is written whatever became of the lease."""
-    row = ImplementerCallRow
-    ordinal = scope.count_after(row.ordinal, row.run_id == scope.run_id, row.lease == fact.lease)
+    ordinal = scope.value(NEXT_CALL, of_lease=fact.lease)
     scope.add(
-        row,
+        ImplementerCallRow,
         {
             "lease": fact.lease,
             "ordinal": ordinal,
@@ -51,26 +70,21 @@ def implementer_called(scope: Scope, fact: ImplementerCalled) -> None:
     if fact.reservation is None:
         return
     scope.one(
-        update(ReservationRow)
-        .where(
-            ReservationRow.run_id == scope.run_id,
-            ReservationRow.number == fact.reservation,
-            ReservationRow.lease == fact.lease,
-            ReservationRow.model == fact.model,
-            ReservationRow.ordinal.is_(None),
-        )
-        .values(ordinal=ordinal),
+        CLOSE_RESERVATION,
         lambda: f"reservation {fact.reservation} of lease {fact.lease} was never made, or is closed already",
+        of_number=fact.reservation,
+        of_lease=fact.lease,
+        of_model=fact.model,
+        call=ordinal,
     )
 
 
 def implementer_checked(scope: Scope, fact: ImplementerChecked) -> None:
     """One more check."""
-    row = ImplementerCheckRow
     scope.add(
-        row,
+        ImplementerCheckRow,
         {
-            "number": scope.count_after(row.number, row.run_id == scope.run_id),
+            "number": scope.value(NEXT_CHECK),
             "model": fact.model,
             "prompt_tokens": fact.prompt_tokens,
             "completion_tokens": fact.completion_tokens,
@@ -83,9 +97,8 @@ def implementer_checked(scope: Scope, fact: ImplementerChecked) -> None:
 
 def setting_changed(scope: Scope, fact: SettingChanged) -> None:
     """One more change. A bound that was raised is the run's from here on: later leases have later deadlines."""
-    row = SettingChangeRow
-    number = scope.count_after(row.number, row.run_id == scope.run_id)
-    scope.add(row, {"number": number, "key": fact.key, "before": fact.before, "after": fact.after, "at": fact.at})
+    number = scope.value(NEXT_CHANGE)
+    row = {"number": number, "key": fact.key, "before": fact.before, "after": fact.after, "at": fact.at}
+    scope.add(SettingChangeRow, row)
     if fact.key == "staleness.max_staleness":
-        raised = update(Run).where(Run.run_id == scope.run_id).values(max_staleness=int(fact.after))
-        scope.one(raised, lambda: "there is no such run")
+        scope.one(RAISE_BOUND, lambda: "there is no such run", bound=int(fact.after))

@@ -33,18 +33,19 @@ class MemoryPopulation:
         self._header = header
         self._run_id = run_created(self._connection, header, at)
         self._connection.commit()
+        self._database: Any = self._connection.connection.driver_connection
 
     async def commit(self, *facts: Fact) -> None:
         """Write the facts in one transaction, all or none. Never waits. Raises PaceBug."""
-        self._connection.exec_driver_sql("BEGIN")
+        self._database.execute("BEGIN")
         try:
             scope = scope_of(self._connection, self._run_id, self._header)
             for fact in facts:
                 write(scope, fact)
         except BaseException:
-            self._connection.rollback()
+            self._database.execute("ROLLBACK")
             raise
-        self._connection.commit()
+        self._database.execute("COMMIT")
 
     async def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Mapping[str, Any]]:
         """Rows of a statement."""
