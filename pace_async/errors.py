@@ -5,6 +5,7 @@
     ├── RunLocked             another live process drives this run         (RuntimeError)  exit 4
     ├── BudgetReached         the next call would cost more than is left     (RuntimeError)  exit 3
     ├── SeedProgramFails      the task's own initial program fails          (RuntimeError)  exit 5
+    ├── Interrupted           Ctrl-C before the search began                (RuntimeError)  exit 130
     ├── GaveUp                an outside service was down beyond patience    (RuntimeError)  exit 6
     └── StageFault            one candidate's stage ended badly
         ├── CandidateFault        a bad idea, bad code, or no change: reward -1, recorded, trained on
@@ -44,6 +45,12 @@ class SeedProgramFails(PaceError, RuntimeError):
     """The task's own initial program does not pass its evaluator."""
 
     exit_code = 5
+
+
+class Interrupted(PaceError, RuntimeError):
+    """Ctrl-C before the search began; from then on it drains."""
+
+    exit_code = 130
 
 
 class GaveUp(PaceError, RuntimeError):

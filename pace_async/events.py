@@ -286,7 +286,14 @@ class LearnerStageChanged:
     stage: Literal["waiting", "learn", "publish"]
 
 
-Sight = StageChanged | LearnerStageChanged
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """Not a fact but a sight: what the run waits for before its search begins."""
+
+    what: str
+
+
+Sight = StageChanged | LearnerStageChanged | Starting
 
 
 @dataclass(frozen=True, slots=True)

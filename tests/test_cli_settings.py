@@ -51,6 +51,15 @@ def test_what_is_wrong_as_a_whole_is_said_too(shell: Shell, text: str, says: str
     assert len(said.err.strip().splitlines()) == 1
 
 
+def test_a_bound_is_refused_beside_the_barrier_that_has_none(shell: Shell) -> None:
+    said = shell.pace("run", "--sync", "--max-staleness", "3")
+    assert (said.code, said.err) == (
+        2,
+        "pace: --sync trains nothing stale: --max-staleness 3 goes with --async.\n",
+    )
+    assert shell.pace("run", "--sync", "--max-staleness", "0", "--dry-run").code == 0
+
+
 def test_what_a_dry_run_prints_is_a_valid_file_of_settings(shell: Shell) -> None:
     said = shell.pace("run", "--dry-run", "--max-staleness", "3", "--target", "2.5", "--minutes", "4")
     assert said.code == 0

@@ -61,6 +61,7 @@ def run(
     Example: pace run --sync --candidates 160 --dry-run
     """
     from pace_async.config import resolve
+    from pace_async.errors import UsageError
 
     flags: dict[str, object] = {
         "task": task,
@@ -81,6 +82,8 @@ def run(
         "evaluation.unsafe_no_sandbox": unsafe,
     }
     resolved = resolve(config, overrides_of(sets, flags))
+    if resolved.staleness.mode == "sync" and max_staleness:
+        raise UsageError(f"--sync trains nothing stale: --max-staleness {max_staleness} goes with --async.")
     if dry_run:
         from pace_async.cli.plan import plan, plan_text
 
@@ -91,8 +94,6 @@ def run(
             typer.echo(plan_text(resolved, lines), nl=False)
         return
     if as_json:
-        from pace_async.errors import UsageError
-
         raise UsageError("--json goes with --dry-run: `pace status RUN --json` reads a run, also while it goes on.")
     from pace_async.runtime.launch import start
 

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from pace_async.events import LearnerStageChanged, StageChanged
+from pace_async.events import Sight
 from pace_async.observe.base import Display, Event
 from pace_async.observe.fold import fold
 from pace_async.observe.model import RunView
@@ -46,7 +46,7 @@ class Subscription:
         if self.closed:
             return
         if len(self._queue) >= self.capacity and not self._drop_a_sight():
-            if isinstance(event, StageChanged | LearnerStageChanged):
+            if isinstance(event, Sight):
                 self.sights_lost += 1
                 return
             log.warning("display %s fell %d facts behind and was dropped", self.name, self.capacity)
@@ -79,7 +79,7 @@ class Subscription:
 
     def _drop_a_sight(self) -> bool:
         for index, (event, _) in enumerate(self._queue):
-            if isinstance(event, StageChanged | LearnerStageChanged):
+            if isinstance(event, Sight):
                 del self._queue[index]
                 self.sights_lost += 1
                 return True

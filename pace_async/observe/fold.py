@@ -27,6 +27,7 @@ from pace_async.events import (
     SettingChanged,
     Sight,
     StageChanged,
+    Starting,
     VersionPublished,
 )
 from pace_async.observe import words
@@ -68,6 +69,8 @@ def fold(view: RunView, event: Fact | Sight) -> RunView:
             return _thread(view, event.island, event.stage)
         case LearnerStageChanged():
             return replace(view, learner=replace(view.learner, stage=event.stage))
+        case Starting():
+            return replace(view, reason=event.what)
         case RunStateChanged():
             return _state(view, event)
         case _:

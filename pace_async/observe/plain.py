@@ -5,7 +5,7 @@ figures every few candidates, with what would help below it where the limit is a
 not a new best pass silently.
 """
 
-from pace_async.events import Evaluated
+from pace_async.events import Evaluated, Starting
 from pace_async.observe import words
 from pace_async.observe.base import Event
 from pace_async.observe.model import RunView
@@ -31,6 +31,8 @@ class PlainDisplay:
 
     def take(self, event: Event, view: RunView) -> None:
         self._begin(view)
+        if isinstance(event, Starting):
+            self._line(f"{'':>7}  starting {event.what}")
         note = view.latest
         if note is not None and note.kind in SHOWN:
             self._line(f"{_clock(view, note.at)}  {note.text}")

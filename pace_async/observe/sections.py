@@ -44,6 +44,8 @@ def title(view: RunView, now: float, width: int) -> Text:
 def standing(view: RunView) -> tuple[str, str]:
     """Where the run stands and its style; models that do not answer are part of it."""
     said = clean(view.state).replace("_", " ")
+    if view.state == "starting" and view.reason:
+        said = f"starting {clean(view.reason)}"
     if view.ended_at is not None or not (view.models_down or view.unanswered >= MANY_UNANSWERED):
         return said, STATE_STYLES.get(view.state, WARN)
     if not view.models_down:

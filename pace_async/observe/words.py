@@ -23,6 +23,8 @@ OUTCOMES: Mapping[str, str] = {
     "not_implemented": "could not be implemented",
     "unchanged": "changed nothing",
 }
+COLLAPSED = "branch collapsed"
+"""How the reason of a group ends in which a branch of the advantage did not vary."""
 STOP_RULES = ("candidates", "updates", "minutes", "budget", "target")
 STATES: Mapping[str, str] = {
     "starting": "starting",
@@ -94,7 +96,10 @@ def seed_program(event: Evaluated) -> str:
 def group_ended(ended: GroupEnded, shipped: GroupShipped | None) -> str:
     """What came of one group."""
     if ended.closing != "trained":
-        return f"group {ended.number} {ended.closing}: {clean(ended.reason) or 'no reason given'}"
+        why = clean(ended.reason) or "no reason given"
+        if why.endswith(COLLAPSED):
+            why = f"nothing tells its rollouts apart, so there is nothing to learn ({why})"
+        return f"group {ended.number} {ended.closing}: {why}"
     words = f"group {ended.number} trained version {ended.version}"
     if shipped is not None and shipped.number == ended.number:
         mean = sum(shipped.rewards) / len(shipped.rewards)

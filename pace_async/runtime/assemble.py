@@ -12,7 +12,7 @@ import anyio
 from pace_async.config import Config
 from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.tiers import Tier
-from pace_async.events import FaultSeen
+from pace_async.events import FaultSeen, Starting
 from pace_async.implement.assemble import open_implementer
 from pace_async.learn.client import ProcessLearner
 from pace_async.learn.settings import Settings
@@ -102,12 +102,14 @@ async def _stages(resources: Resources, state: RunState, bus: Bus) -> AsyncGener
         bus.publish(fact)
 
     async with AsyncExitStack() as stack:
+        bus.publish(Starting("the learner" if trains else "the evaluator"))
         learner = await stack.enter_async_context(await _learner(resources, given)) if trains else None
         evaluator = await stack.enter_async_context(
             ProcessEvaluator(resources.task, config.evaluation, resources.tier, places.logs / "scorer.log", say_cold)
         )
         if learner is not None and state.learner > 0:
             state.weights = str(await learner.ready())
+        bus.publish(Starting("the engine"))
         served = await stack.enter_async_context(serving(config, places, given, state))
         purse = Purse(resources.store, bus, RealClock(), state, config.stop.budget, last=resources.record.reservations)
         implementer = await stack.enter_async_context(open_implementer(config, resources.task, purse))

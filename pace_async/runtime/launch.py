@@ -4,6 +4,7 @@ Everything that can be refused is refused before anything is written: the task, 
 sandbox, and a seed program that fails its own evaluator.
 """
 
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from pathlib import Path
 import anyio
 
 from pace_async.config import Config, dump
-from pace_async.errors import SeedProgramFails, UsageError
+from pace_async.errors import Interrupted, SeedProgramFails, UsageError
 from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.selfcheck import pick_tier
 from pace_async.evaluate.tiers import Tier
@@ -38,7 +39,10 @@ EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
 def start(config: Config, run_dir: Path | None, display: DisplayKind) -> int:
     """Begin a run and drive it to its end; the exit code. Raises PaceError."""
     task, places = prepare(config, run_dir)
-    return anyio.run(_start, config, task, places, display)
+    try:
+        return anyio.run(_start, config, task, places, display)
+    except KeyboardInterrupt:
+        raise _interrupted(places) from None
 
 
 def prepare(config: Config, run_dir: Path | None) -> tuple[Task, Places]:
@@ -52,10 +56,20 @@ def prepare(config: Config, run_dir: Path | None) -> tuple[Task, Places]:
 def go_on(run: str | None, changes: Mapping[str, object], display: DisplayKind) -> int:
     """Resume a run; the exit code. Raises PaceError, RunLocked where another process drives it."""
     places = find_places(run)
-    return anyio.run(_go_on, places, changes, display)
+    try:
+        return anyio.run(_go_on, places, changes, display)
+    except KeyboardInterrupt:
+        raise _interrupted(places) from None
+
+
+def _interrupted(places: Places) -> Interrupted:
+    if places.database.exists():
+        return Interrupted(f"interrupted before the search began: `pace resume {places.folder}` begins it.")
+    return Interrupted("interrupted before the run began; nothing was written.")
 
 
 async def _start(config: Config, task: Task, places: Places, display: DisplayKind) -> int:
+    _announce(display, "proving the sandbox, and scoring the seed program in it")
     tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
     seed_program = await score_seed_program(config, task, tier)
     checks = await _check_implementers(config)
@@ -91,6 +105,12 @@ async def _go_on(places: Places, changes: Mapping[str, object], display: Display
             places.config.write_text(dump(config))
             state = await conduct(Resources(config, task, places, tier, store, record), display)
     return EXIT_CODES[state]
+
+
+def _announce(display: DisplayKind, doing: str) -> None:
+    if display != "none":
+        sys.stderr.write(f"pace: {doing}\n")
+        sys.stderr.flush()
 
 
 async def _check_implementers(config: Config) -> tuple[ImplementerChecked, ...]:
