@@ -2,6 +2,7 @@
 
     python scripts/bench_overhead.py                                     # 96 candidates, 16 threads
     python scripts/bench_overhead.py --candidates 1024 --threads 128 --limit 1.10
+    python scripts/bench_overhead.py --openevolve PYTHON                 # and that peer, installed for that Python
 
 The runtime is that of a run, with its database on disk, litellm and real HTTP to a local server that takes a second to
 answer. The advisor answers at once and the evaluator sleeps (both simulated): lognormal, the n-th lease's time the same
@@ -11,6 +12,7 @@ nothing in between; its last stragglers are in it, so what lies above it is over
 
 import argparse
 import heapq
+import json
 import os
 import re
 import resource
@@ -44,6 +46,7 @@ from pace_async.simulate.stages import SimulatedEngine, World
 from pace_async.task import load_task
 
 SERVER = Path(__file__).with_name("local_implementer_server.py")
+PEER = Path(__file__).with_name("peer_openevolve.py")
 ANSWER_S = 1.0
 
 
@@ -71,6 +74,14 @@ class Found:
     processor: float
     candidates: int
 
+    @property
+    def ratio(self) -> float:
+        return self.seconds / self.scheduled
+
+    @property
+    def each_ms(self) -> float:
+        return 1000.0 * self.processor / self.candidates
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -81,6 +92,7 @@ def main() -> int:
     parser.add_argument("--cv", type=float, default=0.6)
     parser.add_argument("--limit", type=float, default=1.05, help="wall clock over list schedule")
     parser.add_argument("--processor-ms", type=float, default=10.0, help="limit on processor time of a candidate")
+    parser.add_argument("--openevolve", metavar="PYTHON", help="run OpenEvolve beside, with this Python")
     chosen = parser.parse_args()
     os.environ["OPENAI_API_KEY"] = "any key will do"
     missed = False
@@ -88,23 +100,45 @@ def main() -> int:
         for seed in range(chosen.seeds):
             durations = Durations(seed, chosen.mean, chosen.cv, None, 0.0, 0.0, 0.0)
             found = anyio.run(measure, config_of(chosen, url, seed), durations)
-            ratio, each = found.seconds / found.scheduled, 1000.0 * found.processor / found.candidates
-            print(
-                f"seed {seed}: {found.candidates} candidates, {chosen.threads} threads: {found.seconds:.2f} s, list "
-                f"schedule {found.scheduled:.2f} s, ratio {ratio:.3f}; {each:.1f} ms of processor time a candidate",
-                flush=True,
-            )
-            missed = missed or ratio > chosen.limit or each > chosen.processor_ms
+            print(_line(f"seed {seed}", found, chosen.threads), flush=True)
+            missed = missed or found.ratio > chosen.limit or found.each_ms > chosen.processor_ms
+            if chosen.openevolve:
+                with serving("--rewrite") as url_of_peer:
+                    theirs = measure_openevolve(chosen, url_of_peer, seed, durations)
+                print(_line(f"seed {seed}, OpenEvolve", theirs, chosen.threads), flush=True)
     return int(missed)
 
 
+def measure_openevolve(chosen: argparse.Namespace, url: str, seed: int, durations: Durations) -> Found:
+    """One run of the peer, in processes of its own."""
+    drawn = [durations.evaluation(number) for number in range(1, chosen.candidates + 1)]
+    with tempfile.TemporaryDirectory(prefix="pace-peer-") as folder:
+        (Path(folder) / "initial.py").write_text(load_task("circle_packing").program)
+        command = [chosen.openevolve, str(PEER), folder, url, str(chosen.candidates), str(chosen.threads), str(seed)]
+        done = subprocess.run(command, input=json.dumps(drawn), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"OpenEvolve failed: {done.stderr[-500:]}")
+    said = json.loads(done.stdout.splitlines()[-1])
+    if said["candidates"] != chosen.candidates:
+        print(f"OpenEvolve evaluated {said['candidates']} of {chosen.candidates}", flush=True)
+    scheduled = list_schedule([ANSWER_S + seconds for seconds in drawn[: said["candidates"]]], chosen.threads)
+    return Found(said["seconds"], scheduled, said["processor"], said["candidates"])
+
+
+def _line(name: str, found: Found, threads: int) -> str:
+    return (
+        f"{name}: {found.candidates} candidates, {threads} threads: {found.seconds:.2f} s, list schedule "
+        f"{found.scheduled:.2f} s, ratio {found.ratio:.3f}; {found.each_ms:.1f} ms of processor time a candidate"
+    )
+
+
 @contextmanager
-def serving() -> Generator[str]:
+def serving(answers: str = "--append") -> Generator[str]:
     """The local server in a process of its own; its base URL."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, str(SERVER), "--port", str(port), "--delay", str(ANSWER_S), "--append"]
+    command = [sys.executable, str(SERVER), "--port", str(port), "--delay", str(ANSWER_S), answers]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         said = re.search(r"http://\S+", server.stdout.readline())

@@ -175,7 +175,7 @@ class LocalProvider:
 
     def _words(self, behaviour: str, question: str, key: str) -> str | None:
         program = _program_in(question)
-        _, block, after = split_block(program)
+        before, block, after = split_block(program)
         first = block.split("\n")[0]
         outside = next(line for line in after.split("\n")[1:] if line.strip())
         match behaviour:
@@ -207,6 +207,8 @@ class LocalProvider:
                 return "```python\n" + "# " + "x" * 2_000_000 + f"\n{block}```\n"
             case "append":  # an edit that any experiment may stand for
                 return f"```python\n{block}added = {self.calls}\n```\n"
+            case "rewrite":  # the same for scaffolds that want the whole program
+                return f"```python\n{before}{block}added = {self.calls}\n{after}```\n"
             case "echo_key_in_answer":
                 return f"```python\n{block}secret = {key!r}\n```\n"
             case _:
@@ -311,9 +313,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--delay", type=float, default=0.0, help="Seconds before each answer.")
     parser.add_argument("--append", action="store_true", help="Append a line, whatever the experiment says.")
+    parser.add_argument("--rewrite", action="store_true", help="The same with the whole program as answer.")
     arguments = parser.parse_args()
+    always = "append" if arguments.append else "rewrite" if arguments.rewrite else None
     plan = seeded_faults(arguments.fault_rate, arguments.seed)
-    provider = LocalProvider(load_task(arguments.task), (lambda _n, _q: "append") if arguments.append else plan)
+    provider = LocalProvider(load_task(arguments.task), plan if always is None else lambda _n, _q: always)
     provider.gate = lambda: anyio.sleep(arguments.delay)
     with _at(provider, arguments.port) as url:
         print(f"serving {url} (any key will do); Ctrl-C ends it", flush=True)
