@@ -4,9 +4,10 @@ Pure. The same figures come from the events of this process (`Ledger`, folded in
 (`ledger_of_rows`); both are put to `roofline`. Not a forecast: what another shape would reach, `pace simulate` says.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from pace_async.events import Evaluated, Fact, GroupEnded, LeaseAborted, LeaseOpened, RunHeader, VersionPublished
 from pace_async.observe.roofline import Load, Roofline, advice, roofline
@@ -14,13 +15,15 @@ from pace_async.observe.roofline import Load, Roofline, advice, roofline
 ROLLOUTS_KEPT = 256
 
 RUN = "select run_id from runs where name = :name"
-WHOLE = """
-select count(*) as candidates, sum(c.at - l.opened_at) as busy from candidates c
-join leases l on l.run_id = c.run_id and l.lease = c.lease where c.run_id = :run_id"""
-TIMES = """
-select c.at - l.opened_at as whole, c.seconds as evaluation from candidates c
-join leases l on l.run_id = c.run_id and l.lease = c.lease where c.run_id = :run_id
-order by c.candidate desc limit :kept"""
+WHOLE = "select count(*) as candidates from candidates where run_id = :run_id and lease is not null"
+DRIVEN = """
+from candidates c join leases l on l.run_id = c.run_id and l.lease = c.lease where c.run_id = :run_id
+and not exists (select 1 from run_states s where s.run_id = :run_id and s.state = 'running'
+                and s.at > l.opened_at and s.at < c.at)"""
+BUSY = f"select sum(c.at - l.opened_at) as busy {DRIVEN}"
+TIMES = f"select c.at - l.opened_at as whole, c.seconds as evaluation {DRIVEN} order by c.candidate desc limit :kept"
+SLOTS = """
+select after from setting_changes where run_id = :run_id and key = 'evaluation.slots' order by number desc limit 1"""
 STEPS = """
 select (select avg(seconds) from groups where run_id = :run_id and state = 'trained') as learning,
        (select avg(seconds) from versions where run_id = :run_id and version > 0) as push,
@@ -74,7 +77,7 @@ class Ledger:
 
     def limits(self, header: RunHeader) -> Roofline | None:
         """What binds, from what was timed."""
-        return _limits(header, self.rollouts, self.evaluations, self.learning, self.push)
+        return _limits(header, self.rollouts, self.evaluations, self.learning, self.push, _slots(header))
 
 
 def ledger_of_rows(
@@ -82,17 +85,19 @@ def ledger_of_rows(
 ) -> dict[str, Any]:
     """`slot_utilisation` (share of the threads' time), `candidates_per_hour`, `roofline` (the same unit), `binding` and
     `advice` (one sentence); each None before the first candidate. Time in which no process drove the run does not
-    count."""
+    count, nor do rollouts that were interrupted by it."""
     key: dict[str, object] = {"run_id": query(RUN, {"name": header.name})[0]["run_id"]}
-    whole, step = query(WHOLE, key)[0], query(STEPS, key)[0]
+    whole, busy, step = query(WHOLE, key)[0], query(BUSY, key)[0]["busy"], query(STEPS, key)[0]
     times = query(TIMES, {**key, "kept": ROLLOUTS_KEPT})
     rollouts = [float(row["whole"]) for row in times]
     evaluations = [float(row["evaluation"]) for row in times]
     elapsed = _elapsed([(row["state"], row["at"]) for row in query(STATES, key)], step["last"])
-    found = _limits(header, rollouts, evaluations, step["learning"] or 0.0, step["push"] or 0.0)
+    changed = query(SLOTS, key)
+    slots = _slots(header) if not changed else json.loads(changed[0]["after"])
+    found = _limits(header, rollouts, evaluations, step["learning"] or 0.0, step["push"] or 0.0, slots)
     timed = found is not None and elapsed > 0
     return {
-        "slot_utilisation": min(1.0, whole["busy"] / (header.threads * elapsed)) if timed else None,
+        "slot_utilisation": min(1.0, (busy or 0.0) / (header.threads * elapsed)) if timed else None,
         "candidates_per_hour": 3600.0 * whole["candidates"] / elapsed if timed else None,
         "roofline": 3600.0 * found.limit if found is not None else None,
         "binding": found.binding if found is not None else None,
@@ -100,11 +105,19 @@ def ledger_of_rows(
     }
 
 
+def _slots(header: RunHeader) -> int | None:
+    evaluation = header.config.get("evaluation")
+    return cast("dict[str, Any]", evaluation).get("slots") if isinstance(evaluation, dict) else None
+
+
 def _limits(
-    header: RunHeader, rollouts: Sequence[float], evaluations: Sequence[float], learning: float, push: float
+    header: RunHeader,
+    rollouts: Sequence[float],
+    evaluations: Sequence[float],
+    learning: float,
+    push: float,
+    slots: int | None,
 ) -> Roofline | None:
-    slots = header.config.get("evaluation")
-    named: Any = slots.get("slots") if isinstance(slots, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
     return roofline(
         Load(
             threads=header.threads,
@@ -114,7 +127,7 @@ def _limits(
             evaluation=sum(evaluations) / len(evaluations) if evaluations else 0.0,
             learning=learning,
             push=push,
-            slots=named if isinstance(named, int) else None,
+            slots=slots,
             trains=header.objective != "none",
         )
     )

@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
@@ -55,7 +55,8 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
     """Drive the run to its end and print the closing words; the state it ended in."""
     config, places = resources.config, resources.places
     restored = restore(resources.record, config)
-    bus = Bus(await view_of(resources.record, config.stop, resources.store))
+    in_force = replace(resources.record.header, config=config.model_dump(mode="json"))
+    bus = Bus(await view_of(replace(resources.record, header=in_force), config.stop, resources.store))
     output = Output(sys.stdout)
     displays = [choose(display, output), JsonlDisplay(places.events)]
     async with observing(bus, displays), _stages(resources, restored.state, bus) as (stages, engine):
