@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import typer.main
+from docs_page import written
 
 from pace_async.cli.main import app
 
@@ -100,17 +101,5 @@ def _name(parameter: Any) -> str:
     return f"{name} {parameter.metavar or _WORDS.get(annotation, 'VALUE')}".replace("|", "\\|")
 
 
-def main(arguments: list[str]) -> int:
-    """The exit code."""
-    text = page()
-    if "--check" in arguments:
-        if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
-            return 0
-        print(f"{PAGE} is out of date: python {Path(__file__).name} writes it.", file=sys.stderr)
-        return 1
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(written(PAGE, page(), sys.argv))

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from docs_page import written
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -93,17 +94,5 @@ def _values(schema: dict[str, Any]) -> str:
     return f"{kind} {said}".strip()
 
 
-def main(arguments: list[str]) -> int:
-    """The exit code."""
-    text = page()
-    if "--check" in arguments:
-        if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
-            return 0
-        print(f"{PAGE} is out of date: python {Path(__file__).name} writes it.", file=sys.stderr)
-        return 1
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(written(PAGE, page(), sys.argv))

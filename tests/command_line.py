@@ -1,12 +1,17 @@
 """The command line, called in this process by its own entry point: what a person types, and what comes back."""
 
+import os
+import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from pace_async.cli.main import main
+
+PACE = str(Path(sys.executable).with_name("pace"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +21,21 @@ class Said:
     code: int
     out: str
     err: str
+
+
+def search(folder: Path, arguments: Sequence[str]) -> Said:
+    """A search without learning, in processes of its own, in `folder`; with a key that any local server takes."""
+    done = subprocess.run(
+        [PACE, *arguments],
+        cwd=folder,
+        env={**os.environ, "PACE_LEARNER__OBJECTIVE": "none", "OPENAI_API_KEY": "any"},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=500,
+        check=False,
+    )
+    return Said(done.returncode, done.stdout, done.stderr)
 
 
 class Shell:

@@ -9,7 +9,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -20,9 +19,9 @@ from pace_async.runtime.supervisor import drive
 from pace_async.simulate.runs import Habits
 from pace_async.simulate.stages import World
 from pace_async.task import load_task
+from tests.command_line import PACE
 from tests.simulated import settings, simulated
 
-PACE = str(Path(sys.executable).with_name("pace"))
 HOSTILE = (
     '</pre></style><script>document.title="owned"</script><img src=x onerror="document.title=\'owned\'">'
     "<svg onload=\"document.title='owned'\"/>\x1b[31m\x1b]0;owned\x07\u202egnp.exe [bold]x[/bold] \u2028 e\u0301"

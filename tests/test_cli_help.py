@@ -17,8 +17,8 @@ from pace_async.cli.main import app
 from pace_async.config import dump
 from pace_async.runtime.new_task import make_task
 from pace_async.task import load_task
-from tests.command_line import Shell
-from tests.finished_runs import PACE, copy_run, make_run
+from tests.command_line import PACE, Shell, search
+from tests.finished_runs import copy_run, make_run
 from tests.simulated import settings
 
 CHILDREN = ("pace run circle_packing", "pace db shell")
@@ -76,18 +76,8 @@ def test_an_example_works_as_printed(
     program, *arguments = shlex.split(line)
     assert program == "pace"
     if line.startswith(CHILDREN):
-        environment = {**os.environ, "PACE_LEARNER__OBJECTIVE": "none"}  # the learner has tests of its own
-        done = subprocess.run(
-            [PACE, *arguments],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=280,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        said = search(folder, arguments)  # the learner has tests of its own
+        assert said.code == 0, said.err
         return
     said = Shell(folder, monkeypatch, capsys).pace(*arguments)
     assert said.code == 0, said.err + said.out

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from pace_async.report.difference import counted, difference
 from pace_async.report.visible import visible
-from tests.command_line import Shell
-from tests.finished_runs import PACE, copy_run, make_run, poison
+from tests.command_line import PACE, Shell
+from tests.finished_runs import copy_run, make_run, poison
 
 
 @pytest.fixture(scope="module")

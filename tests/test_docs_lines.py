@@ -4,11 +4,9 @@ In an empty folder, in the printed order. Runs are made small and train nothing,
 port, a page is written but not opened; what would ask a provider on the network is left out.
 """
 
-import os
 import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +14,8 @@ import pytest
 
 from pace_async.task import load_task
 from scripts.local_implementer_server import LocalProvider, serving
-from tests.command_line import Shell
-from tests.finished_runs import PACE, copy_run, make_run
+from tests.command_line import Shell, search
+from tests.finished_runs import copy_run, make_run
 
 ROOT = Path(__file__).parent.parent
 URL = "http://127.0.0.1:8123/v1"
@@ -42,23 +40,6 @@ def small(line: str) -> list[str]:
         at = words.index("--candidates") + 1
         words[at] = str(max(4, int(words[at]) // 12))
     return words[1:]
-
-
-def search(folder: Path, arguments: list[str]) -> str:
-    """What a search printed; it must end well."""
-    environment = {**os.environ, "PACE_LEARNER__OBJECTIVE": "none", "OPENAI_API_KEY": "any"}
-    done = subprocess.run(
-        [PACE, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
-    return done.stdout + done.stderr
 
 
 @pytest.fixture
@@ -87,7 +68,9 @@ def test_the_tutorial_works_from_its_first_line_to_its_last(
         typed.append(line)
         arguments = small(line.replace(URL, url))
         if line.startswith(SEARCHES) and "--dry-run" not in line:
-            said = search(tmp_path, arguments)
+            done = search(tmp_path, arguments)
+            assert done.code == 0, done.err + done.out
+            said = done.out + done.err
         else:
             shown = Shell(tmp_path, monkeypatch, capsys).pace(*arguments)
             assert shown.code == 0, f"{line}: {shown.err}{shown.out}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pace_async.task import load_task
-from tests.finished_runs import PACE
+from tests.command_line import PACE
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
