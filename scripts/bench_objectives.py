@@ -165,10 +165,12 @@ def report(task: str, runs: Mapping[Arm, Sequence[Trace]]) -> str:
     lines += ["", "| difference (95 % interval, Welch) | best | area | candidates to 95 % | late reward of valid |"]
     lines += ["|---|---|---|---|---|"]
     for arm, columns in figures.items():
-        for other in (Arm(task, "none", arm.mode), Arm(task, arm.objective, "sync")):
+        for other in (Arm(task, "none", arm.mode), *(Arm(task, arm.objective, mode) for mode in ("sync", "async"))):
             if other == arm or other not in figures or len(columns[0]) < 2 or len(figures[other][0]) < 2:
                 continue
             if other.objective == "none" and arm.objective == "none":
+                continue
+            if arm.mode == "sync" and other.mode == "async":
                 continue
             cells = [difference(ours, theirs) for ours, theirs in zip(columns[:4], figures[other][:4], strict=True)]
             lines.append(f"| {arm.objective} {arm.mode} − {other.objective} {other.mode} | " + " | ".join(cells) + " |")

@@ -11,7 +11,7 @@ matplotlib.use("svg")
 import matplotlib.pyplot as pyplot
 
 Curve = np.ndarray[Any, np.dtype[np.float64]]
-DASHES = {"sync": "--", "async": "-"}
+DASHES = {"sync": "--", "async": "-", "async behaviour": ":", "async uncapped": "-."}
 
 
 def draw(path: Path, title: str, panels: Mapping[str, Mapping[tuple[str, str], Sequence[Curve]]]) -> None:
