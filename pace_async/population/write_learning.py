@@ -157,6 +157,7 @@ def version_published(scope: Scope, fact: VersionPublished) -> None:
             seconds=fact.seconds,
             paused_seconds=fact.paused_seconds,
             receipt=dict(fact.receipt),
+            probe_k3=fact.k3,
         ),
         lambda: f"version {fact.version} cannot be published: no group has written it, or it is published already",
     )
