@@ -103,7 +103,12 @@ class HttpEngine:
         self._gives_spans = False
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._http = httpx.AsyncClient(
-            base_url=base_url, timeout=None, limits=limits, trust_env=False, transport=transport
+            base_url=base_url,
+            timeout=None,
+            limits=limits,
+            trust_env=False,
+            verify=base_url.startswith("https:"),
+            transport=transport,
         )
 
     async def encode(self, text: str) -> tuple[int, ...]:

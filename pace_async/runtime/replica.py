@@ -31,12 +31,14 @@ async def tell_nobody(fault: InfrastructureFault) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Probing:
-    """How a push is probed. `scorer` None: not at all. `limit` is the k3 above which it has failed."""
+    """How a push is probed, on how many tokens at most. `scorer` None: not at all. `limit` is the k3 above which it has
+    failed."""
 
     scorer: Scorer | None = None
     limit: float = 5e-3
     temperature: float = 1.0
     tell: Tell = tell_nobody
+    tokens: int = probe.TOKENS
 
 
 class Replica:
@@ -122,7 +124,7 @@ class Replica:
         prompt = await self.client.encode(probe.TEXT)
         sampled = await self.client.sample(
             prompt,
-            max_tokens=probe.TOKENS,
+            max_tokens=self._probing.tokens,
             temperature=self._probing.temperature,
             seed=probe.SEED + self._alarms,  # what was a false alarm is not one for ever
         )
