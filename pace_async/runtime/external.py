@@ -43,12 +43,13 @@ async def refuse_unless_fit(config: Config, *, all_up: bool) -> None:
                 await engine.label()
                 found = await engine.tokens(SAMPLE)
             except InfrastructureFault as fault:
+                said = " ".join(fault.detail.split())[:200]
                 if fault.kind in ("engine_unreachable", "engine_timeout"):
                     if all_up:
-                        raise UsageError(f"--engine {url}: nothing answers there ({fault.detail}).") from None
+                        raise UsageError(f"--engine {url}: nothing answers there ({said}).") from None
                     continue
                 raise UsageError(
-                    f"--engine {url} is no server that weights can be published to ({fault.detail}); docs/engines.md "
+                    f"--engine {url} is no server that weights can be published to ({said}); docs/engines.md "
                     "says how to start one."
                 ) from None
         if expected is not None and found != expected:
