@@ -367,7 +367,3 @@ async def searching(
         )
         await fleet.restart()
         yield Searching(run, fleet, learner)
-
-
-def close_to(values: Sequence[float], others: Sequence[float]) -> bool:
-    return all(abs(one - other) < 1e-3 for one, other in zip(values, others, strict=True))
