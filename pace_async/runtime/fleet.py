@@ -104,7 +104,7 @@ class Fleet:
 
     async def wait_refused(self, times: int) -> None:
         """Return when every member has answered and yet failed so many times in a row."""
-        await self._until(lambda: all(m.streak >= times and m.fault in _refusals(m) for m in self.members))
+        await self._until(lambda: all(member.streak >= times and _answered(member) for member in self.members))
 
     def may_be_asked(self, member: Member) -> bool:
         """Whether requests go to it."""
@@ -222,7 +222,7 @@ async def fleet_of(replicas: Sequence[Replica], version: int, weights: Path, man
         raise failure
 
 
-def _refusals(member: Member) -> tuple[InfrastructureFault, ...]:
-    """The member's fault, if the server answered."""
-    fault = member.fault
-    return () if fault is None or fault.kind in ("engine_unreachable", "push_unreachable") else (fault,)
+def _answered(member: Member) -> bool:
+    """Whether what the member failed with last was an answer of the server's."""
+    silent = ("engine_unreachable", "engine_timeout", "push_unreachable", "push_timeout")
+    return member.fault is not None and member.fault.kind not in silent
