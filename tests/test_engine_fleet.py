@@ -2,13 +2,15 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import anyio
+import hypothesis
 import pytest
-from hypothesis import given
+import torch
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -16,11 +18,17 @@ from starlette.routing import Route
 
 from pace_async.advise.base import Voided
 from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.events import TokenSpan
 from pace_async.publish.probe import k3_of
+from pace_async.runtime.engines import serving
 from pace_async.runtime.external import refuse_unless_fit, urls_of
 from pace_async.runtime.labels import PushLabels
 from pace_async.runtime.models import TINY
-from tests.faulty_engine import Listening
+from pace_async.runtime.places import Places
+from pace_async.runtime.replica import Probing
+from pace_async.runtime.state import RunState
+from tests.engine_models import plain_logprobs, save_tiny_model
+from tests.faulty_engine import EngineServer, Listening
 from tests.simulated import settings
 
 
@@ -93,7 +101,7 @@ async def test_the_oldest_between_two_names_is_void_where_a_push_between_them_wa
 LOGPROBS = st.lists(st.floats(-30, 0), min_size=1, max_size=40)
 
 
-@given(LOGPROBS)
+@hypothesis.given(LOGPROBS)
 def test_k3_is_zero_for_equal_figures_and_above_it_for_others(served: list[float]) -> None:
     assert k3_of(served, served) == 0
     moved = [value + 0.1 * (1 + at % 3) for at, value in enumerate(served)]
@@ -180,3 +188,44 @@ async def test_a_server_that_is_down_is_refused_at_the_start_and_waited_for_on_r
         await refuse_unless_fit(both, all_up=False)
     finally:
         listening.kill()
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Iterator[EngineServer]:
+    """A server that somebody started with other weights."""
+    engine = EngineServer(save_tiny_model(tmp_path / "strange", seed=99))
+    yield engine
+    engine.kill()
+
+
+def state() -> RunState:
+    return RunState(size=4, bound=2, direction="maximize", islands={})
+
+
+@pytest.mark.anyio
+async def test_a_server_by_url_serves_the_runs_own_weights_from_the_first_token(
+    stranger: EngineServer, tmp_path: Path
+) -> None:
+    given = save_tiny_model(tmp_path / "given", seed=1)
+    config = settings(advisor__engine=stranger.url, advisor__model=str(given))
+    await refuse_unless_fit(config, all_up=True)
+    async with serving(config, Places(tmp_path / "run"), given, state(), Probing()) as served:
+        answer = await served.client.generate((1, 2, 3), max_tokens=6, temperature=1.0, seed=0)
+        assert answer.spans == (TokenSpan(0, 0, 6),)
+        assert answer.logprobs == pytest.approx(plain_logprobs(given, (1, 2, 3), answer.token_ids, 1.0), abs=1e-4)
+        receipt = await served.publisher.publish(1, save_tiny_model(tmp_path / "next", seed=2))
+        assert receipt.k3 is None, "there is no learner to compare with"
+        answer = await served.client.generate((1, 2, 3), max_tokens=6, temperature=1.0, seed=0)
+        assert answer.spans == (TokenSpan(1, 0, 6),)
+
+
+@pytest.mark.anyio
+async def test_a_server_of_another_architecture_with_the_same_tokenizer_is_refused(
+    stranger: EngineServer, tmp_path: Path
+) -> None:
+    given = save_tiny_model(tmp_path / "given", seed=1, tied=True)
+    save_file({"model.embed_tokens.weight": torch.ones(300, 32)}, given / "model.safetensors")
+    config = settings(advisor__engine=stranger.url, advisor__model=str(given), faults__backoff_s=0.01)
+    with pytest.raises(UsageError, match=r"does not take the weights .*shape"):
+        async with serving(config, Places(tmp_path / "run"), given, state(), Probing()):
+            pass
