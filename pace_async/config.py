@@ -81,7 +81,9 @@ class Advisor(_Room):
     """The model that decides what to try."""
 
     model: str = Field(default="tiny", description="A model directory, or tiny: the one in the package.")
-    engine: str = Field(default="embedded", description="What serves it: embedded or vllm.")
+    engine: str = Field(
+        default="embedded", description="What serves it: embedded, vllm, or URLs of servers that run already, by comma."
+    )
     temperature: float = Field(default=1.0, gt=0, description="Sampling temperature; the learner assumes the same.")
     max_tokens: int = Field(default=256, ge=8, description="Longest answer, in tokens.")
     timeout_s: float = Field(default=120.0, gt=0, description="Deadline of one advisor call, in seconds.")
@@ -93,6 +95,12 @@ class Advisor(_Room):
         description="vLLM's key-value cache, in GiB; by default 1 on a CPU and what is left of gpu_memory on a GPU.",
     )
     gpu_memory: float = Field(default=0.9, gt=0, le=1, description="vLLM's share of the GPU's memory.")
+    probe_limit: float = Field(
+        default=5e-3,
+        gt=0,
+        description="k3, on a fixed prompt after each push, above which the engine serves other weights than the "
+        "learner's; raise it for an engine of coarse numbers.",
+    )
     engine_arguments: list[str] = Field(
         default_factory=list[str], description="Further arguments of vLLM's server, such as --max-model-len=4096."
     )
@@ -275,6 +283,10 @@ class Faults(_Room):
         gt=0,
         description="How long a drain may take before what is unfinished is left for resume, in seconds.",
     )
+
+    def backoff(self, attempt: int) -> float:
+        """Seconds to wait before try `attempt` (from 1): doubling, at most 30."""
+        return min(30.0, self.backoff_s * 2.0 ** (min(attempt, 32) - 1))
 
 
 class Config(_Room):

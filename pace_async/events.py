@@ -213,13 +213,15 @@ class LeaseReleased:
 
 @dataclass(frozen=True, slots=True)
 class VersionPublished:
-    """Every replica that may receive a request serves `version`. `receipt` maps tensor name to digest."""
+    """Every replica that may receive a request serves `version`. `receipt` maps tensor name to digest; `k3` is the
+    logprob probe's, against the learner's own weights, None where none was made."""
 
     version: int
     seconds: float
     paused_seconds: float
     receipt: Mapping[str, str]
     at: float
+    k3: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

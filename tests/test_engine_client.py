@@ -42,10 +42,20 @@ def span(version: str, start: int, end: int) -> dict[str, Any]:
     return {"version": version, "start": start, "end": end}
 
 
-async def ask(answer: object, status: int = 200, timeout_s: float = 30.0) -> Completion:
-    """What the client makes of an engine that gives this answer."""
+async def ask(
+    answer: object, status: int = 200, timeout_s: float = 30.0, labels: tuple[str, ...] = ("1", "2")
+) -> Completion:
+    """What the client makes of an engine that gives this answer, and says that it serves `labels`, one after the
+    other."""
     body = answer if isinstance(answer, str) else json.dumps({"request_id": "r", "choices": [answer]})
-    transport = httpx.MockTransport(lambda request: httpx.Response(status, text=body))
+    served = iter(labels)
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/weight_info" and status < 400:
+            return httpx.Response(200, json={"weight_version": next(served)})
+        return httpx.Response(status, text=body)
+
+    transport = httpx.MockTransport(respond)
     async with HttpEngine("http://engine", transport=transport, timeout_s=timeout_s) as engine:
         return await engine.generate((1, 2), max_tokens=3, temperature=1.0, seed=0)
 
@@ -54,6 +64,41 @@ async def test_a_whole_answer_is_taken_as_it_is() -> None:
     assert await ask(choice()) == Completion(
         (4, 5, 6), (-0.5, -0.5, -0.5), (TokenSpan(1, 0, 2), TokenSpan(2, 2, 3)), "length"
     )
+
+
+@pytest.mark.parametrize(("labels", "version"), [(("4", "4"), 4), (("3", "5"), 3), (("5", "4"), 4)])
+async def test_an_answer_without_spans_counts_as_the_older_of_what_was_served_before_and_after(
+    labels: tuple[str, str], version: int
+) -> None:
+    for silent in (choice(weight_versions=None), {k: v for k, v in choice().items() if k != "weight_versions"}):
+        assert (await ask(silent, labels=labels)).spans == (TokenSpan(version, 0, 3),)
+
+
+@pytest.mark.parametrize("labels", [("unknown", "4"), ("4", "default")])
+async def test_an_answer_without_spans_is_refused_where_what_was_served_has_no_version(labels: tuple[str, str]) -> None:
+    with pytest.raises(InfrastructureFault, match="bad_spans"):
+        await ask(choice(weight_versions=None), labels=labels)
+
+
+async def test_a_server_that_stops_giving_spans_is_not_believed_until_it_was_asked_what_it_serves() -> None:
+    answers = iter([choice(), choice(weight_versions=None), choice(weight_versions=None)])
+    asked: list[str] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        if request.url.path == "/weight_info":
+            return httpx.Response(200, json={"weight_version": "7"})
+        return httpx.Response(200, json={"request_id": "r", "choices": [next(answers)]})
+
+    async with HttpEngine("http://engine", transport=httpx.MockTransport(respond)) as engine:
+        spans = [span.version for span in (await engine.generate((1,), max_tokens=3, temperature=1.0, seed=0)).spans]
+        assert spans == [1, 2]
+        with pytest.raises(InfrastructureFault, match="bad_spans"):
+            await engine.generate((1,), max_tokens=3, temperature=1.0, seed=0)
+        assert asked.count("/weight_info") == 1, "spans say it: nothing else is asked"
+        answer = await engine.generate((1,), max_tokens=3, temperature=1.0, seed=0)
+        assert answer.spans == (TokenSpan(7, 0, 3),)
+        assert asked[-3:] == ["/weight_info", "/inference/v1/generate", "/weight_info"]
 
 
 async def test_rounding_above_zero_is_taken_as_zero() -> None:
@@ -73,7 +118,6 @@ async def test_rounding_above_zero_is_taken_as_zero() -> None:
         ("bad_answer", {"token_ids": []}),
         ("bad_answer", {"token_ids": [4, 5, 6, 7]}),
         ("bad_answer", {"finish_reason": "abort"}),
-        ("bad_answer", {"weight_versions": None}),
         ("bad_spans", {"weight_versions": []}),
         ("bad_spans", {"weight_versions": [span("1", 0, 2)]}),
         ("bad_spans", {"weight_versions": [span("1", 0, 4)]}),

@@ -15,6 +15,7 @@ from pace_async.learn.settings import Settings
 from pace_async.replay.groupfile import group_digest, read_group, write_group
 from pace_async.weights import checkpoint_digests, is_complete
 from scripts.toys import write_llama
+from tests.engine_models import plain_logprobs
 from tests.learn_toys import random_group
 
 VOCAB = 40
@@ -57,6 +58,23 @@ def child_of(learner: ProcessLearner) -> psutil.Process:
         process for process in psutil.Process().children() if "pace_async.learn.process" in " ".join(process.cmdline())
     ]
     return found
+
+
+async def test_an_answer_is_scored_under_the_version_that_is_asked_about_or_not_at_all(
+    toy: Path, groups: list[Path], tmp_path: Path
+) -> None:
+    prompt, answer = (2, 3, 4), (5, 6, 7, 8)
+    async with ProcessLearner(toy, tmp_path, SETTINGS) as learner:
+        first = await learner.logprobs(0, prompt, answer)
+        assert first == pytest.approx(plain_logprobs(toy, prompt, answer, 1.0), abs=1e-4)
+        assert await learner.logprobs(1, prompt, answer) is None
+        step = await learner.train(groups[0])
+        assert step.weights is not None
+        assert await learner.logprobs(0, prompt, answer) == first, "known already"
+        assert await learner.logprobs(0, prompt, answer[:2]) is None
+        second = await learner.logprobs(1, prompt, answer)
+        assert second == pytest.approx(plain_logprobs(step.weights, prompt, answer, 1.0), abs=1e-4)
+        assert second != first
 
 
 async def test_a_learner_killed_in_any_moment_comes_back_with_the_same_weights_and_trains_nothing_twice(

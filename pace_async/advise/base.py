@@ -28,6 +28,13 @@ class PromptTooLong(InfrastructureFault):
         self.context = context
 
 
+class Voided(InfrastructureFault):
+    """Sampled by weights that were found not to be what their label says: nothing may come of it."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("voided", detail)
+
+
 class Engine(Protocol):
     """Serves tokens. Every method raises InfrastructureFault when the service fails or answers nonsense."""
 

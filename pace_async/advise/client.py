@@ -1,12 +1,15 @@
 """An engine over HTTP: vLLM's protocol as `engines.wire` has it, whoever serves it.
 
 Invariant: what `generate` returns is whole: one log-probability ≤ 0 for each token, and version spans that cover all
-tokens. Every call has one deadline, and whatever fails is an InfrastructureFault, of kind
+tokens. A server that gives no spans is asked what it serves before and after, and the answer counts as the older. What
+a label means, and whether it can be believed, `Labels` says. Every call has one deadline, and whatever fails is an
+InfrastructureFault, of kind
 
     engine_unreachable    no connection, or it broke              engine_timeout    no answer before the deadline
     engine_refused        the engine said the request is wrong    engine_error      the engine said it failed
     bad_answer            not of the shape that was asked for     bad_logprobs      not finite, above 0, or not as many
-    bad_spans             spans that do not cover the tokens, or a version that is no number
+    bad_spans             spans that do not cover the tokens, or a label that means no version
+    voided                sampled by weights that are not what their label says: `base.Voided`
     prompt_too_long       the engine's context has no room for the answer: `base.PromptTooLong`, found before asking
                           where the prompt alone fills it, and afterwards where an answer was cut by it
 
@@ -15,10 +18,11 @@ Not a retrier: the search thread decides that.
 
 import json
 from collections.abc import Collection
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 import anyio
 import httpx
@@ -43,6 +47,41 @@ def special_token_ids(model: Path) -> frozenset[int]:
     return frozenset(int(token["id"]) for token in added if token.get("special"))
 
 
+class Labels(Protocol):
+    """What the labels of weights mean. Each method may wait until it is known whether to believe the label, and raises
+    InfrastructureFault("bad_spans") for one that means no version, Voided for one that is not to be believed."""
+
+    async def version(self, label: str) -> int:
+        """The version that is labelled so."""
+        ...
+
+    async def oldest(self, before: str, after: str) -> int:
+        """The oldest version served from when the label was `before` to when it was `after`."""
+        ...
+
+
+class Numbers:
+    """`Labels` that are the versions' numbers, all believed."""
+
+    async def version(self, label: str) -> int:
+        if not label.isdecimal():
+            raise InfrastructureFault("bad_spans", f"weight version {label!r} is no number")
+        return int(label)
+
+    async def oldest(self, before: str, after: str) -> int:
+        return min(await self.version(before), await self.version(after))
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """An answer as the server gave it, checked but for what its labels mean. `spans` None: it gave none."""
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    spans: tuple[wire.VersionSpan, ...] | None
+    finish: Literal["stop", "length"]
+
+
 class HttpEngine:
     """An `Engine`. `timeout_s` is the deadline of one call; `special_ids` are left out of decoded text (vLLM's
     /detokenize keeps them); `transport` is httpx's, for an engine that is not behind a socket. An async context
@@ -54,18 +93,30 @@ class HttpEngine:
         *,
         special_ids: Collection[int] = (),
         timeout_s: float = 120.0,
+        labels: Labels | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._special = frozenset(special_ids)
         self._timeout_s = timeout_s
+        self._labels = labels or Numbers()
         self._context: int | None = None
+        self._gives_spans = False
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._http = httpx.AsyncClient(
-            base_url=base_url, timeout=None, limits=limits, trust_env=False, transport=transport
+            base_url=base_url,
+            timeout=None,
+            limits=limits,
+            trust_env=False,
+            verify=base_url.startswith("https:"),
+            transport=transport,
         )
 
     async def encode(self, text: str) -> tuple[int, ...]:
-        asked = wire.TokenizeRequest(prompt=text)
+        return await self.tokens(text, special=True)
+
+    async def tokens(self, text: str, *, special: bool = False) -> tuple[int, ...]:
+        """Token ids of a text; `special`: with what begins a sequence for this model."""
+        asked = wire.TokenizeRequest(prompt=text, add_special_tokens=special)
         answer = await self._ask("POST", "/tokenize", wire.TokenizeAnswer, asked)
         self._context = answer.max_model_len
         return tuple(answer.tokens)
@@ -77,19 +128,36 @@ class HttpEngine:
     async def generate(
         self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int
     ) -> Completion:
+        before = None if self._gives_spans else await self.label()
+        sampled = await self.sample(prompt_ids, max_tokens=max_tokens, temperature=temperature, seed=seed)
+        if sampled.finish == "length" and len(sampled.token_ids) < max_tokens:
+            raise PromptTooLong(len(prompt_ids), len(prompt_ids) + len(sampled.token_ids))
+        count = len(sampled.token_ids)
+        self._gives_spans = sampled.spans is not None
+        if sampled.spans is not None:
+            spans = [TokenSpan(await self._labels.version(s.version), s.start, s.end) for s in sampled.spans]
+        elif before is not None:
+            spans = [TokenSpan(await self._labels.oldest(before, await self.label()), 0, count)]
+        else:
+            raise InfrastructureFault("bad_spans", "an answer without spans from a server that gave them before")
+        return Completion(sampled.token_ids, sampled.logprobs, tuple(spans), sampled.finish)
+
+    async def sample(self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int) -> Sampled:
+        """An answer whose labels nobody has looked at."""
         if self._context is not None and len(prompt_ids) >= self._context:
             raise PromptTooLong(len(prompt_ids), self._context)
         parameters = wire.SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed)
         asked = wire.GenerateRequest(token_ids=list(prompt_ids), sampling_params=parameters)
         answer = await self._ask("POST", "/inference/v1/generate", wire.GenerateAnswer, asked)
-        completion = _completion(answer, max_tokens)
-        if completion.finish == "length" and len(completion.token_ids) < max_tokens:
-            raise PromptTooLong(len(prompt_ids), len(prompt_ids) + len(completion.token_ids))
-        return completion
+        return _sampled(answer, max_tokens)
+
+    async def label(self, timeout_s: float | None = None) -> str:
+        """What the server calls the weights that it serves."""
+        return (await self._ask("GET", "/weight_info", wire.WeightInfo, timeout_s=timeout_s)).weight_version
 
     async def served_version(self) -> int | None:
         """The version that is served; None where the engine's weights are unknown or have no number."""
-        label = (await self._ask("GET", "/weight_info", wire.WeightInfo)).weight_version
+        label = await self.label()
         return int(label) if label.isdecimal() else None
 
     async def aclose(self) -> None:
@@ -103,14 +171,22 @@ class HttpEngine:
     ) -> None:
         await self.aclose()
 
-    async def _ask(self, method: str, path: str, kind: type[Answer], body: BaseModel | None = None) -> Answer:
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        kind: type[Answer],
+        body: BaseModel | None = None,
+        timeout_s: float | None = None,
+    ) -> Answer:
+        deadline_s = self._timeout_s if timeout_s is None else timeout_s
         content = None if body is None else body.model_dump_json(exclude_none=True)
         headers = {} if body is None else {"Content-Type": "application/json"}
         try:
-            with anyio.fail_after(self._timeout_s):
+            with anyio.fail_after(deadline_s):
                 response = await self._http.request(method, path, content=content, headers=headers)
         except TimeoutError:
-            raise InfrastructureFault("engine_timeout", f"{path}: no answer in {self._timeout_s:g} s") from None
+            raise InfrastructureFault("engine_timeout", f"{path}: no answer in {deadline_s:g} s") from None
         except httpx.HTTPError as error:
             raise InfrastructureFault("engine_unreachable", f"{path}: {error or type(error).__name__}") from error
         if response.status_code >= 400:
@@ -124,7 +200,7 @@ class HttpEngine:
             raise InfrastructureFault("bad_answer", f"{path}: {where}: {first['msg']}") from error
 
 
-def _completion(answer: wire.GenerateAnswer, max_tokens: int) -> Completion:
+def _sampled(answer: wire.GenerateAnswer, max_tokens: int) -> Sampled:
     if len(answer.choices) != 1:
         raise InfrastructureFault("bad_answer", f"{len(answer.choices)} answers to one request")
     choice = answer.choices[0]
@@ -137,7 +213,10 @@ def _completion(answer: wire.GenerateAnswer, max_tokens: int) -> Completion:
         finish = "length"
     else:
         raise InfrastructureFault("bad_answer", f"generation ended by {choice.finish_reason}")
-    return Completion(tokens, _logprobs(choice, tokens), _spans(choice.weight_versions, len(tokens)), finish)
+    spans = choice.weight_versions
+    if spans is not None:
+        _refuse_unless_whole(spans, len(tokens))
+    return Sampled(tokens, _logprobs(choice, tokens), None if spans is None else tuple(spans), finish)
 
 
 def _logprobs(choice: wire.Choice, tokens: tuple[int, ...]) -> tuple[float, ...]:
@@ -150,14 +229,11 @@ def _logprobs(choice: wire.Choice, tokens: tuple[int, ...]) -> tuple[float, ...]
     return tuple(min(entry.logprob, 0.0) for entry in entries)
 
 
-def _spans(spans: list[wire.VersionSpan], count: int) -> tuple[TokenSpan, ...]:
+def _refuse_unless_whole(spans: list[wire.VersionSpan], count: int) -> None:
     end = 0
     for span in spans:
         if span.start != end or span.end <= span.start:
             raise InfrastructureFault("bad_spans", f"a span [{span.start}, {span.end}) after token {end}")
-        if not span.version.isdecimal():
-            raise InfrastructureFault("bad_spans", f"weight version {span.version!r} is no number")
         end = span.end
     if end != count:
         raise InfrastructureFault("bad_spans", f"spans cover {end} of {count} tokens")
-    return tuple(TokenSpan(int(span.version), span.start, span.end) for span in spans)

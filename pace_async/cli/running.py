@@ -39,7 +39,9 @@ def run(
     target: float | None = typer.Option(None, "--target", help="Stop at a score at least this good."),
     objective: str | None = typer.Option(None, "--objective", help="pace, grpo, entropic, maxk or none."),
     advisor: str | None = typer.Option(None, "--advisor", help="Model directory, or tiny.", metavar="MODEL_OR_DIR"),
-    engine: str | None = typer.Option(None, "--engine", help="What serves the advisor: embedded or vllm."),
+    engine: str | None = typer.Option(
+        None, "--engine", help="What serves the advisor: embedded, vllm, or URLs of servers."
+    ),
     implementer: str | None = typer.Option(
         None, "--implementer", help="What writes the code: catalog, a litellm model, or several, a=3,b=1."
     ),
@@ -121,8 +123,8 @@ def resume(
     settings that leave alone what the recorded groups train and what scores compare: those of stop, faults and
     implementer, and learner.max_length, learner.checkpoint_every, learner.step_timeout_s, evaluation.slots,
     evaluation.warm, evaluation.memo, evaluation.retries, advisor.engine, advisor.max_tokens, advisor.timeout_s,
-    advisor.engine_start_s, advisor.threads, advisor.kv_cache_gib, advisor.gpu_memory, advisor.engine_arguments,
-    search.trials_shown, search.tournament_size, search.tournament_pool and search.migration.
+    advisor.engine_start_s, advisor.threads, advisor.kv_cache_gib, advisor.gpu_memory, advisor.probe_limit,
+    advisor.engine_arguments, search.trials_shown, search.tournament_size, search.tournament_pool and search.migration.
 
     Example: pace resume circle_packing-1
     """

@@ -29,3 +29,14 @@ class Learner(Protocol):
         """Take one optimizer step on a group file (`replay.groupfile`). Raises InfrastructureFault if the learner died
         or did not answer in time; the same group may then be given again and is trained once."""
         ...
+
+
+class Scorer(Protocol):
+    """Says what the learner's own weights think of an answer."""
+
+    async def logprobs(
+        self, version: int, prompt_ids: tuple[int, ...], completion_ids: tuple[int, ...]
+    ) -> tuple[float, ...] | None:
+        """One log-probability, in nats, for each token of the answer, under weights `version` and at the run's
+        temperature; None if the learner does not hold that version (any more). Raises InfrastructureFault."""
+        ...

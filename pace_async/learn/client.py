@@ -27,7 +27,7 @@ _LONGEST_LINE = 1 << 20
 
 
 class ProcessLearner:
-    """A `learn.base.Learner`. Entering it starts the child and does not wait for it; leaving ends it.
+    """A `learn.base.Learner`, and a `Scorer`. Entering it starts the child and does not wait for it; leaving ends it.
 
     `model` is version 0's directory; versions and checkpoints go under `out`, the child's words to `log`. `history`
     are the files of the groups that made versions 1…L of this run, in order; the first ones may be gone. Deadlines in
@@ -58,6 +58,7 @@ class ProcessLearner:
         self._process: Process | None = None
         self._lines: BufferedByteReceiveStream | None = None
         self._weights: Path | None = None
+        self._scored: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], tuple[float, ...]] | None = None
         self._requests = 0
         self._log_start = 0
 
@@ -110,6 +111,25 @@ class ProcessLearner:
                 seconds=answer["seconds"],
                 oldest_group=self._history[0] if self._history else path,
             )
+
+    async def logprobs(
+        self, version: int, prompt_ids: tuple[int, ...], completion_ids: tuple[int, ...]
+    ) -> tuple[float, ...] | None:
+        """As `learn.base.Scorer.logprobs`. An answer that was asked about last is known without waiting for a step that
+        is on its way."""
+        asked = version, prompt_ids, completion_ids
+        if self._scored is not None and self._scored[0] == asked:
+            return self._scored[1]
+        async with self._turn:
+            if version != self.version:
+                return None
+            await self._ready()
+            answer = await self._ask({"prompt": prompt_ids, "completion": completion_ids}, self._step_s)
+            if "refused" in answer:
+                raise PaceBug(f"the learner refused to score an answer: {answer['refused']}")
+            found = tuple(float(value) for value in answer["logprobs"])
+            self._scored = asked, found
+            return found
 
     async def _ready(self) -> Path:
         if self._process is None or self._process.returncode is not None:

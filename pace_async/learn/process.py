@@ -6,6 +6,8 @@ One JSON object a line on standard input, one on standard output for each, with 
                                           {"version", "weights"} once the learner is at the last; before it,
                                           {"reached": v} for the checkpoint loaded and for each step taken again
     {"id": 2, "train": GROUP FILE}        answered with the fields of `lineage.Outcome`
+    {"id": 3, "prompt": [token id, …], "completion": [token id, …]}   answered {"logprobs": [nats, …]}, one for each
+                                          token of the completion, under the present version
 
 Where nothing was changed the answer is {"refused": why, "setting": whether a setting is to blame}.
 
@@ -79,6 +81,8 @@ def _answer(lineage: Any, request: dict[str, Any], reply: Callable[[dict[str, An
 
         weights = lineage.start(groups, reached, after=request["after"], loaded=reached)
         return {"version": lineage.version, "weights": str(weights)}
+    if "completion" in request:
+        return {"logprobs": lineage.trainer.logprobs(request["prompt"], request["completion"])}
     return asdict(lineage.train(Path(request["train"])))
 
 

@@ -119,6 +119,16 @@ class GroupTrainer(GRPOTrainer):
         self._seen.clear()
         return metrics
 
+    def logprobs(self, prompt_ids: list[int], completion_ids: list[int]) -> list[float]:
+        """Log-probability in nats of each token of an answer, at the run's temperature."""
+        ids_1T = torch.tensor([[*prompt_ids, *completion_ids]], device=self.accelerator.device)
+        answer_1N = ids_1T[:, len(prompt_ids) :]
+        with torch.no_grad():
+            output = cast("Any", self.policy)(input_ids=ids_1T, logits_to_keep=len(completion_ids) + 1, use_cache=False)
+        logits_1NV = output.logits[:, :-1].float() / self.settings.temperature
+        logprobs_1NV = torch.log_softmax(logits_1NV, dim=-1)
+        return cast("Any", logprobs_1NV.gather(-1, answer_1N.unsqueeze(-1))[0, :, 0]).tolist()
+
     def _refuse_too_long(self, group: Group) -> None:
         lengths = {
             rollout.lease: max(len(call.prompt_ids) + len(call.completion_ids) for call in rollout.calls)

@@ -160,6 +160,8 @@ def _value(kind: type[Any], name: str, tree: Mapping[str, Any]) -> Any:
             return None
         case "VersionPublished", "receipt":
             return {}
+        case "VersionPublished", "k3":
+            return _number(tree.get(name))
         case _, "metrics":
             return {key: _number(value) for key, value in tree["metrics"].items()}
         case _:

@@ -375,7 +375,8 @@ class GroupRow(Base):
 
 
 class VersionRow(Base):
-    """A version of the advisor's weights. Version 0 is the advisor as given; every other one was written by a group."""
+    """A version of the advisor's weights. Version 0 is the advisor as given; every other one was written by a group.
+    `probe_k3`: how far what was served lay from the learner's own weights, after the push that is in the receipt."""
 
     __tablename__ = "versions"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -388,6 +389,7 @@ class VersionRow(Base):
     seconds: Mapped[float | None]
     paused_seconds: Mapped[float | None]
     receipt: Mapped[dict[str, Any] | None]
+    probe_k3: Mapped[float | None]
     __table_args__ = (
         ForeignKeyConstraint(("run_id",), ["runs.run_id"]),
         _refers(("group_number",), "groups", ("group_number",)),

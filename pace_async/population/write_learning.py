@@ -76,6 +76,7 @@ PUBLISH = Prepared(
         seconds=bindparam("took"),
         paused_seconds=bindparam("paused"),
         receipt=bindparam("digests", type_=VersionRow.receipt.type),
+        probe_k3=bindparam("k3"),
     )
 )
 
@@ -180,6 +181,7 @@ def version_published(scope: Scope, fact: VersionPublished) -> None:
         took=fact.seconds,
         paused=fact.paused_seconds,
         digests=dict(fact.receipt),
+        k3=fact.k3,
     )
 
 

@@ -20,16 +20,18 @@ class PushFailed(InfrastructureFault):
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """What the receiving side says it loaded: tensor name to digest of its bytes. Every name of the checkpoint is in
-    it, or the push has failed. Durations in seconds."""
+    it, or the push has failed. Durations in seconds. `k3` is what the logprob probe found afterwards (`publish.probe`);
+    None where there was nobody to compare with."""
 
     version: int
     digests: Mapping[str, str]
     seconds: float
     paused_seconds: float
+    k3: float | None = None
 
 
 class Publisher(Protocol):
-    """pause → transfer → label with the version → resume; it alone owns the pause."""
+    """pause → transfer → label with the version → resume; it alone owns the pause. One that probes does so after it."""
 
     async def publish(self, version: int, weights: Path) -> Receipt:
         """Raises PushFailed."""

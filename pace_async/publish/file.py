@@ -11,7 +11,7 @@ system. Does not retry.
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +34,24 @@ class _Digests(BaseModel):
 
 
 class FilePublisher:
-    """A `Publisher` to one engine. `phase_s` is the deadline of each phase, in seconds; `transport` is httpx's, for an
-    engine that is not behind a socket. Pushes do not overlap. An async context manager, or call `aclose`."""
+    """A `Publisher` to one engine. `phase_s` is the deadline of each phase, in seconds; `label` is asked once in each
+    push for what the engine is to call the version; `transport` is httpx's, for an engine that is not behind a socket.
+    Pushes do not overlap. An async context manager, or call `aclose`."""
 
     def __init__(
-        self, base_url: str, *, phase_s: float = 60.0, transport: httpx.AsyncBaseTransport | None = None
+        self,
+        base_url: str,
+        *,
+        phase_s: float = 60.0,
+        label: Callable[[int], str] = str,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._phase_s = phase_s
-        self._http = httpx.AsyncClient(base_url=base_url, timeout=None, trust_env=False, transport=transport)
+        self._label = label
+        secure = base_url.startswith("https:")  # a context for it takes a tenth of a second to make
+        self._http = httpx.AsyncClient(
+            base_url=base_url, timeout=None, trust_env=False, verify=secure, transport=transport
+        )
         self._one = anyio.Lock()
         self._began = False
 
@@ -108,7 +118,7 @@ class FilePublisher:
         difference = _difference(answer, digests)
         if difference is not None:
             raise PushFailed("receipt_differs", difference, self._began)
-        await self._phase("finish_weight_update", {"weight_version": str(version)})
+        await self._phase("finish_weight_update", {"weight_version": self._label(version)})
 
     async def _phase(self, path: str, body: Mapping[str, Any] | None = None) -> bytes:
         name = path.partition("?")[0]

@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 
 from pace_async.config import Config
+from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.tiers import Tier
 from pace_async.events import FaultSeen, Starting
@@ -33,6 +34,7 @@ from pace_async.runtime.learning import group_path
 from pace_async.runtime.models import advisor_folder
 from pace_async.runtime.places import Places
 from pace_async.runtime.purse import Purse
+from pace_async.runtime.replica import Probing
 from pace_async.runtime.restore import restore
 from pace_async.runtime.state import RunState
 from pace_async.runtime.supervisor import drive
@@ -96,11 +98,17 @@ async def _stages(resources: Resources, state: RunState, bus: Bus) -> AsyncGener
     given = advisor_folder(config.advisor.model)
     trains = config.learner.objective != "none"
 
-    async def say_cold(detail: str) -> None:
-        fact = FaultSeen("evaluate", "warm_parent", detail, None, RealClock().now())
+    async def record(where: str, kind: str, detail: str) -> None:
+        fact = FaultSeen(where, kind, detail, None, RealClock().now())
         with anyio.CancelScope(shield=True):
             await resources.store.commit(fact)
         bus.publish(fact)
+
+    async def say_cold(detail: str) -> None:
+        await record("evaluate", "warm_parent", detail)
+
+    async def say_fault(fault: InfrastructureFault) -> None:
+        await record("engine", fault.kind, fault.detail)
 
     async with AsyncExitStack() as stack:
         bus.publish(Starting("the learner" if trains else "the evaluator"))
@@ -111,7 +119,8 @@ async def _stages(resources: Resources, state: RunState, bus: Bus) -> AsyncGener
         if learner is not None and state.learner > 0:
             state.weights = str(await learner.ready())
         bus.publish(Starting("the engine"))
-        served = await stack.enter_async_context(serving(config, places, given, state))
+        probing = Probing(learner, config.advisor.probe_limit, config.advisor.temperature, say_fault)
+        served = await stack.enter_async_context(serving(config, places, given, state, probing))
         purse = Purse(resources.store, bus, RealClock(), state, config.stop.budget, last=resources.record.reservations)
         implementer = await stack.enter_async_context(open_implementer(config, resources.task, purse))
         stages = Stages(

@@ -144,4 +144,4 @@ class Core:
 
     def backoff(self, attempt: int) -> float:
         """Seconds to wait before try `attempt` (from 1): doubling, at most 30."""
-        return min(30.0, self.config.faults.backoff_s * 2.0 ** (attempt - 1))
+        return self.config.faults.backoff(attempt)

@@ -3,25 +3,31 @@
 Invariant: whatever an engine served before it died, it serves the newest complete weights, under their version, from
 the first token that counts. The embedded engine starts with them. vLLM starts with any, unlabelled, and is pushed to,
 with a receipt; and where a push was begun and failed it is killed, because nothing else makes its weights known again.
+Servers by URL are pushed to until a push succeeds: nobody here can restart them.
 """
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pace_async.advise.client import HttpEngine, special_token_ids
+import anyio
+
+from pace_async.advise.base import Engine
+from pace_async.advise.client import special_token_ids
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.advise.engines.served_copy import serve_from
 from pace_async.advise.engines.vllm_found import Build, Missing, find_vllm
 from pace_async.advise.engines.vllm_managed import VllmHandle, VllmSettings, managed_vllm
 from pace_async.config import Config
-from pace_async.errors import UsageError
+from pace_async.errors import GaveUp, UsageError
 from pace_async.publish.base import Publisher, PushFailed, Receipt
-from pace_async.publish.file import FilePublisher
+from pace_async.runtime.external import is_external, urls_of
+from pace_async.runtime.fleet import Fleet, Manners, fleet_of
 from pace_async.runtime.keeper import EngineProcess
 from pace_async.runtime.places import Places
+from pace_async.runtime.replica import Probing, Replica
 from pace_async.runtime.state import RunState
 
 ENGINES = ("embedded", "vllm")
@@ -31,43 +37,55 @@ ENGINES = ("embedded", "vllm")
 class Served:
     """An engine that is up and serves the newest complete weights."""
 
-    client: HttpEngine
+    client: Engine
     publisher: Publisher
     process: EngineProcess
 
 
 def refuse_unless_served(engine: str) -> None:
-    """Raises UsageError for an engine that is not there."""
+    """Raises UsageError for an engine that is not there; servers by URL are not asked."""
+    if is_external(engine):
+        urls_of(engine)
+        return
     if engine not in ENGINES:
-        raise UsageError(f"--engine {engine}: there is {' and '.join(ENGINES)}.")
+        raise UsageError(f"--engine {engine}: there is {', '.join(ENGINES)} and http://HOST:PORT.")
     if engine == "vllm":
         _vllm_build()
 
 
 @asynccontextmanager
-async def serving(config: Config, places: Places, given: Path, state: RunState) -> AsyncGenerator[Served]:
-    """The engine that the configuration names. `given` is version 0's directory. Raises UsageError,
+async def serving(
+    config: Config, places: Places, given: Path, state: RunState, probing: Probing
+) -> AsyncGenerator[Served]:
+    """The engine that the configuration names. `given` is version 0's directory. Raises UsageError, GaveUp,
     InfrastructureFault."""
-    opened = _vllm if config.advisor.engine == "vllm" else _embedded
-    async with opened(config, places, given, state) as served:
+    name = config.advisor.engine
+    opened = _external if is_external(name) else _vllm if name == "vllm" else _embedded
+    async with opened(config, places, given, state, probing) as served:
         yield served
 
 
 @dataclass(frozen=True, slots=True)
 class _Embedded:
     handle: EngineHandle
+    replica: Replica
     state: RunState
     given: Path
+    on_death: str = "restarting it"
+    log: str = "its log is in the run's folder"
 
     async def wait_died(self) -> None:
         await self.handle.wait_died()
 
     async def restart(self) -> None:
         await self.handle.restart(_newest(self.state, self.given), self.state.learner)
+        self.replica.believe()
 
 
 @asynccontextmanager
-async def _embedded(config: Config, places: Places, given: Path, state: RunState) -> AsyncGenerator[Served]:
+async def _embedded(
+    config: Config, places: Places, given: Path, state: RunState, probing: Probing
+) -> AsyncGenerator[Served]:
     async with (
         managed_engine(
             _newest(state, given),
@@ -76,18 +94,19 @@ async def _embedded(config: Config, places: Places, given: Path, state: RunState
             threads=config.advisor.threads,
             start_s=config.advisor.engine_start_s,
         ) as handle,
-        _client(config, given, handle.url) as client,
-        FilePublisher(handle.url) as publisher,
+        _replica(config, given, handle.url, probing, numbered=True) as replica,
     ):
-        yield Served(client, publisher, _Embedded(handle, state, given))
+        yield Served(replica, replica, _Embedded(handle, replica, state, given))
 
 
 @dataclass(frozen=True, slots=True)
 class _Vllm:
     handle: VllmHandle
-    publisher: FilePublisher
+    publisher: Publisher
     state: RunState
     model: Path
+    on_death: str = "restarting it"
+    log: str = "its log is in the run's folder"
 
     async def wait_died(self) -> None:
         await self.handle.wait_died()
@@ -125,7 +144,9 @@ class KillsWhatItLeftUnknown:
 
 
 @asynccontextmanager
-async def _vllm(config: Config, places: Places, given: Path, state: RunState) -> AsyncGenerator[Served]:
+async def _vllm(
+    config: Config, places: Places, given: Path, state: RunState, probing: Probing
+) -> AsyncGenerator[Served]:
     build, chosen = _vllm_build(), config.advisor
     settings = VllmSettings(
         requests=config.search.threads,
@@ -138,12 +159,49 @@ async def _vllm(config: Config, places: Places, given: Path, state: RunState) ->
     log = places.logs / "engine.log"
     async with (
         managed_vllm(build, model, settings, log=log, start_s=chosen.engine_start_s) as handle,
-        _client(config, given, handle.url) as client,
-        FilePublisher(handle.url) as publisher,
+        _replica(config, given, handle.url, probing) as replica,
     ):
-        process = _Vllm(handle, publisher, state, model)
+        process = _Vllm(handle, replica, state, model)
         await process.label()
-        yield Served(client, KillsWhatItLeftUnknown(publisher, handle), process)
+        yield Served(replica, KillsWhatItLeftUnknown(replica, handle), process)
+
+
+@asynccontextmanager
+async def _external(
+    config: Config, places: Places, given: Path, state: RunState, probing: Probing
+) -> AsyncGenerator[Served]:
+    model = serve_from(given, places.served_model)
+    manners = Manners(probing.tell, config.faults.backoff, wait_s=config.advisor.timeout_s)
+    async with AsyncExitStack() as stack:
+        replicas = [
+            await stack.enter_async_context(_replica(config, given, url, probing))
+            for url in urls_of(config.advisor.engine)
+        ]
+        fleet = await stack.enter_async_context(fleet_of(replicas, state.learner, _newest(state, model), manners))
+        await _first_push(config, fleet)
+        yield Served(fleet, fleet, fleet)
+
+
+async def _first_push(config: Config, fleet: Fleet) -> None:
+    """Wait until a server serves. Raises UsageError where all refuse what is pushed, GaveUp where patience ends."""
+
+    async def give_up() -> None:
+        await fleet.wait_refused(config.faults.retries + 1)
+        tasks.cancel_scope.cancel()
+
+    with anyio.move_on_after(config.faults.patience_s) as patience:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(give_up)
+            await fleet.restart()
+            tasks.cancel_scope.cancel()
+    if not any(map(fleet.may_be_asked, fleet.members)):
+        seconds = config.faults.patience_s
+        if patience.cancelled_caught:
+            raise GaveUp(f"No engine could be pushed to for {seconds:.0f} s ({fleet.faults()}).")
+        raise UsageError(
+            f"--engine {config.advisor.engine} does not take the weights of --advisor {config.advisor.model} "
+            f"({fleet.faults()})."
+        )
 
 
 def _vllm_build() -> Build:
@@ -158,5 +216,11 @@ def _newest(state: RunState, given: Path) -> Path:
     return Path(state.weights) if state.weights else given
 
 
-def _client(config: Config, given: Path, url: str) -> HttpEngine:
-    return HttpEngine(url, special_ids=special_token_ids(given), timeout_s=config.advisor.timeout_s)
+def _replica(config: Config, given: Path, url: str, probing: Probing, *, numbered: bool = False) -> Replica:
+    return Replica(
+        url,
+        probing=probing,
+        special_ids=special_token_ids(given),
+        timeout_s=config.advisor.timeout_s,
+        numbered=numbered,
+    )

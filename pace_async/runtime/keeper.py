@@ -10,14 +10,24 @@ from pace_async.runtime.core import Core
 
 
 class EngineProcess(Protocol):
-    """A managed engine."""
+    """An engine that can die and come back."""
+
+    @property
+    def on_death(self) -> str:
+        """What is done when it has died, in words."""
+        ...
+
+    @property
+    def log(self) -> str:
+        """Where its log is, in words."""
+        ...
 
     async def wait_died(self) -> None:
-        """Return when the process has ended by itself."""
+        """Return when it can be asked nothing any more."""
         ...
 
     async def restart(self) -> None:
-        """Start it with the newest complete weights. Raises InfrastructureFault if it does not come up in time."""
+        """Return when it serves the newest complete weights. Raises InfrastructureFault if it does not come up."""
         ...
 
 
@@ -26,12 +36,12 @@ async def keep_engine(core: Core, engine: EngineProcess) -> None:
     while True:
         await engine.wait_died()
         core.engine_up = False
-        await core.fault("engine", InfrastructureFault("engine_died", "restarting it"))
+        await core.fault("engine", InfrastructureFault("engine_died", engine.on_death))
         with anyio.move_on_after(core.config.faults.patience_s) as patience:
             await _revive(core, engine)
         if patience.cancelled_caught:
             seconds = core.config.faults.patience_s
-            raise GaveUp(f"The advisor engine stayed down for {seconds:.0f} s; its log is in the run's folder.")
+            raise GaveUp(f"The advisor engine stayed down for {seconds:.0f} s; {engine.log}.")
         core.engine_up = True
         core.changed()
 

@@ -27,6 +27,7 @@ from pace_async.programs import program_hash
 from pace_async.reward import reward
 from pace_async.runtime.assemble import Resources, conduct, say
 from pace_async.runtime.engines import refuse_unless_served
+from pace_async.runtime.external import refuse_unless_fit
 from pace_async.runtime.models import advisor_folder
 from pace_async.runtime.places import Places, find_places, new_places
 from pace_async.runtime.resuming import cut_off, nothing_left, resumed_config, setting_changes
@@ -69,6 +70,7 @@ def _interrupted(places: Places) -> Interrupted:
 
 
 async def _start(config: Config, task: Task, places: Places, display: DisplayKind) -> int:
+    await refuse_unless_fit(config, all_up=True)
     _announce(display, "proving the sandbox, and scoring the seed program in it")
     tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
     seed_program = await score_seed_program(config, task, tier)
@@ -98,6 +100,7 @@ async def _go_on(places: Places, changes: Mapping[str, object], display: Display
                 await say([f"{places.folder} is finished: {finished}"])
                 return 0
             _refuse_unknown_stages(config, task)
+            await refuse_unless_fit(config, all_up=False)
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
             checks = await _check_implementers(config)
             await store.commit(*checks, *setting_changes(record, config), *cut_off(record))

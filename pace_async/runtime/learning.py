@@ -67,7 +67,12 @@ async def push(core: Core, publisher: Publisher) -> None:
             await _wait_or_give_up(core, since, attempt, "The advisor's new weights could not be published", fault)
     await core.record(
         VersionPublished(
-            receipt.version, receipt.seconds, receipt.paused_seconds, receipt.digests, core.stages.clock.now()
+            receipt.version,
+            receipt.seconds,
+            receipt.paused_seconds,
+            receipt.digests,
+            core.stages.clock.now(),
+            receipt.k3,
         )
     )
     core.state.served = receipt.version

@@ -31,6 +31,7 @@ MAY_CHANGE = (
     "advisor.threads",
     "advisor.kv_cache_gib",
     "advisor.gpu_memory",
+    "advisor.probe_limit",
     "advisor.engine_arguments",
     "evaluation.slots",
     "evaluation.warm",

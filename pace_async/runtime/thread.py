@@ -6,7 +6,7 @@ would not fit into the budget stays open for a resume.
 """
 
 from pace_async.advise.advisor import Advice, Sampling, advise
-from pace_async.advise.base import PromptTooLong
+from pace_async.advise.base import PromptTooLong, Voided
 from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault, UsageError
 from pace_async.evaluate.base import Evaluation
 from pace_async.events import Advised, Evaluated, LeaseAborted, LeaseReleased, Outcome, StageChanged
@@ -74,8 +74,9 @@ async def _decide(core: Core, work: Work) -> Decision:
 
 
 async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -> Advice:
-    """The advisor's answer; asked again while the engine fails, at most as often as the configuration says. Raises
-    UsageError for a prompt that the advisor cannot take: the same island would ask the same again."""
+    """The advisor's answer; asked again while the engine fails, at most as often as the configuration says, but not
+    where what it sampled is void: the lease ends with it. Raises UsageError for a prompt that the advisor cannot take:
+    the same island would ask the same again."""
     config = core.config
     sampling = Sampling(
         seed=config.seed,
@@ -102,7 +103,7 @@ async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -
         except InfrastructureFault as fault:
             attempt += 1
             await core.fault("advise", fault, lease)
-            if attempt > config.faults.retries:
+            if isinstance(fault, Voided) or attempt > config.faults.retries:
                 raise
             await core.stages.clock.sleep(core.backoff(attempt))
 

@@ -4,7 +4,8 @@
 
 On 127.0.0.1 only. When it serves it prints one line {"ready": true, "port": P} on standard output; where it cannot,
 {"ready": false, "error": "…"}, and ends with 1. It ends when its standard input closes or its parent dies, at once:
-it holds nothing that must be saved. Weights are fp32, loaded by the same code that loads a pushed version.
+it holds nothing that must be saved. With --standalone it runs until it is ended, and what it serves has no version
+until a run has pushed one. Weights are fp32, loaded by the same code that loads a pushed version.
 """
 
 import argparse
@@ -21,9 +22,10 @@ from pace_async.children import die_with_parent
 
 
 def main() -> None:
-    die_with_parent()
     arguments = _arguments()
-    threading.Thread(target=_end_with_stdin, daemon=True).start()
+    if not arguments.standalone:
+        die_with_parent()
+        threading.Thread(target=_end_with_stdin, daemon=True).start()
     try:
         listener = _listener(arguments.port)
         serve = _prepare(arguments, listener)
@@ -38,7 +40,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="pace_async.advise.engines.embedded")
     parser.add_argument("--model", type=Path, required=True, help="model directory")
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one")
-    parser.add_argument("--version", default="0", help="label of the weights in the model directory")
+    parser.add_argument("--version", help="label of the weights in the model directory [0; none with --standalone]")
+    parser.add_argument("--standalone", action="store_true", help="go on without whoever started it")
     parser.add_argument("--max-rows", type=int, default=32, help="answers generated at once")
     parser.add_argument("--threads", type=int, default=1, help="threads of one tensor operation")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
@@ -64,7 +67,7 @@ def _prepare(arguments: argparse.Namespace, listener: socket.socket) -> Any:
         end_ids=end_token_ids(arguments.model, model),
         max_rows=arguments.max_rows,
         threads=arguments.threads,
-        version=arguments.version,
+        version=arguments.version or ("none" if arguments.standalone else "0"),
     )
     tokenizer = cast("Any", transformers.AutoTokenizer).from_pretrained(arguments.model)
     text = model.config.get_text_config()

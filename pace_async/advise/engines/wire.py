@@ -65,11 +65,13 @@ class VersionSpan(_Answer):
 
 
 class Choice(_Answer):
+    """`weight_versions` None: a server that does not say which weights sampled which token."""
+
     index: int
     finish_reason: str
     token_ids: list[int]
     logprobs: Logprobs
-    weight_versions: list[VersionSpan]
+    weight_versions: list[VersionSpan] | None = None
 
 
 class GenerateAnswer(_Answer):

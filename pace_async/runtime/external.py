@@ -1,0 +1,69 @@
+"""Engines that run already, by URL: which they are, and whether they are what they must be, before a run begins."""
+
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import anyio.to_thread
+
+from pace_async.advise.client import HttpEngine
+from pace_async.config import Config
+from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.runtime.models import advisor_folder
+
+SAMPLE = "Raise the number of restarts from 16 to 64; keep naïve tie-breaking (it's cheap)."
+ANSWER_S = 20.0
+
+
+def is_external(engine: str) -> bool:
+    """Whether --engine names servers by URL."""
+    return "://" in engine
+
+
+def urls_of(engine: str) -> tuple[str, ...]:
+    """The servers that --engine names, without a slash at their end. Raises UsageError."""
+    urls = tuple(url.strip().rstrip("/") for url in engine.split(","))
+    for url in urls:
+        if not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#@\s]*)?", url):
+            raise UsageError(f"--engine {engine}: {url or 'an empty entry'} is no http://HOST:PORT.")
+    if len(set(urls)) < len(urls):
+        raise UsageError(f"--engine {engine}: one server stands there twice.")
+    return urls
+
+
+async def refuse_unless_fit(config: Config, *, all_up: bool) -> None:
+    """Raises UsageError for a server that does not answer, where `all_up`, and for one that no weights can be pushed
+    to or that serves another model. Servers without a URL are not asked."""
+    if not is_external(config.advisor.engine):
+        return
+    expected = await anyio.to_thread.run_sync(_tokens, advisor_folder(config.advisor.model))
+    for url in urls_of(config.advisor.engine):
+        async with HttpEngine(url, timeout_s=min(ANSWER_S, config.advisor.timeout_s)) as engine:
+            try:
+                await engine.label()
+                found = await engine.tokens(SAMPLE)
+            except InfrastructureFault as fault:
+                said = " ".join(fault.detail.split())[:200]
+                if fault.kind in ("engine_unreachable", "engine_timeout"):
+                    if all_up:
+                        raise UsageError(f"--engine {url}: nothing answers there ({said}).") from None
+                    continue
+                raise UsageError(
+                    f"--engine {url} is no server that weights can be published to ({said}); docs/engines.md "
+                    "says how to start one."
+                ) from None
+        if expected is not None and found != expected:
+            raise UsageError(
+                f"--engine {url} serves another model than --advisor {config.advisor.model}: its tokenizer differs."
+            )
+
+
+def _tokens(model: Path) -> tuple[int, ...] | None:
+    """The sample by the model's own tokenizer; None where it has no tokenizer.json."""
+    file = model / "tokenizer.json"
+    if not file.is_file():
+        return None
+    from tokenizers import Tokenizer
+
+    tokenizer = cast("Any", Tokenizer).from_file(str(file))
+    return tuple(tokenizer.encode(SAMPLE, add_special_tokens=False).ids)

@@ -1,0 +1,369 @@
+"""Engines behind a proxy that lets them fail, and a whole run that searches and learns on them, for tests.
+
+The servers are the embedded engine's own, on loopback sockets, in threads of this process: so that one can be killed
+and brought back within milliseconds. Their tokens, log-probabilities, labels and weights are real. Scripted are the
+words that the tokens stand for (a random model writes no proposals) and the weights that the learner makes: each
+version is another random model, so that whichever weights sampled a token can be told from its log-probability.
+"""
+
+import asyncio
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import torch
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from transformers import AutoTokenizer
+
+from pace_async.advise.base import Completion, Engine
+from pace_async.advise.engines.batcher import Batcher
+from pace_async.advise.engines.embedded import load_model
+from pace_async.advise.engines.server import build_app
+from pace_async.errors import InfrastructureFault
+from pace_async.events import FaultSeen
+from pace_async.learn.base import Step
+from pace_async.replay.groupfile import group_digest, read_group
+from pace_async.runtime.core import Core
+from pace_async.runtime.fleet import Fleet, Manners, fleet_of
+from pace_async.runtime.replica import Probing, Replica
+from pace_async.search.draws import derive
+from pace_async.simulate.stages import World, _answer
+from pace_async.weights import checkpoint_digests
+from tests.engine_models import plain_logprobs, save_tiny_model
+from tests.simulated import Simulated, settings, simulated
+
+torch.set_num_threads(1)
+
+PROMPT_IDS = 12
+ANSWER_IDS = 8
+
+Forward = Callable[..., Awaitable[httpx.Response]]
+How = Callable[[Request, Forward], Awaitable[Response]]
+
+
+class Listening:
+    """An application behind a socket of its own, in a thread, until it is killed."""
+
+    def __init__(self, app: Starlette, port: int = 0) -> None:
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.bind(("127.0.0.1", port))
+        self._socket.listen(64)
+        self.port: int = self._socket.getsockname()[1]
+        config = uvicorn.Config(app, log_level="critical", access_log=False, lifespan="off", ws="none")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def kill(self) -> None:
+        """Close every connection at once."""
+        self._server.should_exit = self._server.force_exit = True
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+
+class EngineServer:
+    """An engine that was started by somebody else: what it serves at first has the label `none`."""
+
+    def __init__(self, model: Path) -> None:
+        self._model = model
+        self._port = 0
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return self._listening.url
+
+    def start(self, label: str = "none") -> None:
+        """With the weights that it had at first, at the address that it had before."""
+        model = load_model(self._model, "cpu")
+        self.batcher = Batcher(model, end_ids=frozenset(), max_rows=16, threads=1, version=label)
+        tokenizer = AutoTokenizer.from_pretrained(self._model)
+        app = build_app(self.batcher, tokenizer, name="toy", vocabulary=300, max_model_len=2048)
+        self._thread = threading.Thread(target=self._decode, daemon=True)
+        self._thread.start()
+        self._listening = Listening(app, self._port)
+        self._port = self._listening.port
+
+    def _decode(self) -> None:
+        with contextlib.suppress(SystemExit):
+            self.batcher.run()
+
+    def kill(self) -> None:
+        self._listening.kill()
+
+        def end() -> None:
+            raise SystemExit
+
+        self.batcher.call(end)
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+
+@dataclass
+class Fault:
+    """What happens to the next requests of one path: `skip` of them nothing, then `times` of them `how`."""
+
+    path: str
+    how: How
+    times: int = 1
+    skip: int = 0
+
+
+class Proxy:
+    """Stands before an engine and passes everything on, but for `faults`."""
+
+    def __init__(self, upstream: str) -> None:
+        self.upstream = upstream
+        self.faults: list[Fault] = []
+        self.hit: list[str] = []
+        self.answered = asyncio.Event()
+        """Some request for tokens was answered since the engine last resumed."""
+        self._http: httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._listening = Listening(Starlette(routes=[Route("/{path:path}", self._handle, methods=["GET", "POST"])]))
+
+    @property
+    def url(self) -> str:
+        return self._listening.url
+
+    def kill(self) -> None:
+        if self._http is not None and self._loop is not None:
+            asyncio.run_coroutine_threadsafe(self._http.aclose(), self._loop).result(10)
+        self._listening.kill()
+
+    async def _handle(self, request: Request) -> Response:
+        body = await request.body()
+        if self._http is None:
+            self._http, self._loop = (
+                httpx.AsyncClient(timeout=60.0, trust_env=False, verify=False),
+                asyncio.get_running_loop(),
+            )
+        http = self._http
+
+        async def forward(content: bytes = body) -> httpx.Response:
+            url = f"{self.upstream}{request.url.path}"
+            if request.url.query:
+                url += f"?{request.url.query}"
+            return await http.request(request.method, url, content=content)
+
+        for fault in self.faults:
+            if fault.path == request.url.path.strip("/") and fault.times > 0:
+                if fault.skip > 0:
+                    fault.skip -= 1
+                    break
+                fault.times -= 1
+                self.hit.append(fault.path)
+                return await fault.how(request, forward)
+        try:
+            answer = await forward()
+        except httpx.HTTPError:
+            return JSONResponse({"error": {"message": "no engine there"}}, status_code=502)
+        if request.url.path == "/resume":
+            self.answered = asyncio.Event()
+        elif request.url.path == "/inference/v1/generate":
+            self.answered.set()
+        return passed_on(answer)
+
+
+def passed_on(answer: httpx.Response) -> Response:
+    return Response(answer.content, answer.status_code, media_type=answer.headers.get("content-type"))
+
+
+async def refused(request: Request, forward: Forward) -> Response:
+    return JSONResponse({"error": {"message": "injected"}}, status_code=500)
+
+
+async def refused_afterwards(request: Request, forward: Forward) -> Response:
+    """It was done, and the answer says that it was not."""
+    await forward()
+    return await refused(request, forward)
+
+
+async def hanging(request: Request, forward: Forward) -> Response:
+    await anyio.sleep(60)
+    return await refused(request, forward)
+
+
+async def hanging_afterwards(request: Request, forward: Forward) -> Response:
+    await forward()
+    return await hanging(request, forward)
+
+
+async def swallowed(request: Request, forward: Forward) -> Response:
+    """Nothing was done, and the answer says that it was."""
+    return JSONResponse({"message": "done"})
+
+
+async def half_the_names(request: Request, forward: Forward) -> Response:
+    (receipt,) = (await forward()).json()["results"]
+    return JSONResponse({"results": [{name: receipt[name] for name in sorted(receipt)[::2]}]})
+
+
+async def without_spans(request: Request, forward: Forward) -> Response:
+    answer = await forward()
+    tree = answer.json()
+    for choice in tree.get("choices", []):
+        choice.pop("weight_versions")
+    return JSONResponse(tree, status_code=answer.status_code)
+
+
+def after_an_answer(proxy: Proxy) -> How:
+    """Answers only once some request for tokens has been answered."""
+
+    async def wait(request: Request, forward: Forward) -> Response:
+        with anyio.fail_after(60):
+            await proxy.answered.wait()
+        return passed_on(await forward())
+
+    return wait
+
+
+def loading(other: Path) -> tuple[How, How]:
+    """For update_weights and collective_rpc: an engine that loads other weights than it is told to, and says that it
+    loaded what it was told to."""
+    told: list[Path] = []
+
+    async def load(request: Request, forward: Forward) -> Response:
+        told.append(Path(json.loads(await request.body())["update_info"]["path"]))
+        return passed_on(await forward(json.dumps({"update_info": {"path": str(other)}}).encode()))
+
+    async def attest(request: Request, forward: Forward) -> Response:
+        return JSONResponse({"results": [checkpoint_digests(told[-1])]})
+
+    return load, attest
+
+
+def write_versions(folder: Path, count: int) -> list[Path]:
+    """The weights of versions 0, 1, …: version v is the random model of seed v."""
+    return [save_tiny_model(folder / f"{version:06d}", seed=version) for version in range(count)]
+
+
+class ScriptedLearner:
+    """A `Learner` and a `Scorer` whose versions stand already."""
+
+    def __init__(self, versions: Sequence[Path]) -> None:
+        self.versions = versions
+        self.version = 0
+
+    async def train(self, group: Path) -> Step:
+        content = read_group(group)
+        self.version = content.update + 1
+        return Step(content.update, self.version, group_digest(content), self.versions[self.version], "", {}, 0.0)
+
+    async def logprobs(
+        self, version: int, prompt_ids: tuple[int, ...], completion_ids: tuple[int, ...]
+    ) -> tuple[float, ...] | None:
+        if version != self.version:
+            return None
+        return tuple(plain_logprobs(self.versions[version], prompt_ids, completion_ids, 1.0))
+
+
+class Scripted:
+    """An `Engine` whose tokens another one samples, and which reads words of its own out of them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._prompts: dict[tuple[int, ...], str] = {}
+        self._answers: dict[tuple[int, ...], str] = {}
+
+    async def encode(self, text: str) -> tuple[int, ...]:
+        ids = tuple(derive(at, text) % 256 for at in range(PROMPT_IDS))
+        self._prompts[ids] = text
+        return ids
+
+    async def decode(self, token_ids: tuple[int, ...]) -> str:
+        return self._answers[token_ids]
+
+    async def generate(
+        self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int
+    ) -> Completion:
+        answer = await self._engine.generate(prompt_ids, max_tokens=ANSWER_IDS, temperature=temperature, seed=seed)
+        self._answers[answer.token_ids] = _answer(self._prompts[prompt_ids], derive(seed, str(answer.token_ids)))
+        return replace(answer, finish="stop")
+
+
+class Brisk:
+    """The machine's clock, except that no sleep is longer than a moment."""
+
+    def now(self) -> float:
+        return time.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(min(seconds, 0.02))
+
+
+@dataclass
+class Searching:
+    """A run on engines, ready to be driven."""
+
+    run: Simulated
+    fleet: Fleet
+    learner: ScriptedLearner
+
+    @property
+    def core(self) -> Core:
+        return self.run.core
+
+    async def rows(self, sql: str) -> list[dict[str, Any]]:
+        return [dict(row) for row in await self.run.store.query(sql)]
+
+
+@asynccontextmanager
+async def searching(
+    folder: Path,
+    versions: Sequence[Path],
+    *urls: str,
+    phase_s: float = 60.0,
+    timeout_s: float = 60.0,
+    **overrides: object,
+) -> AsyncGenerator[Searching]:
+    """A run of as many updates as there are versions after 0, of four rollouts each, on the engines at `urls`."""
+    config = settings(
+        **{
+            "stop__candidates": 4 * (len(versions) - 1),
+            "learner__group_size": 4,
+            "learner__k": 2,
+            "search__threads": 4,
+            "staleness__max_staleness": 2,
+            "faults__backoff_s": 0.02,
+            "faults__patience_s": 300.0,
+            **overrides,
+        }
+    )
+    learner = ScriptedLearner(versions)
+    async with AsyncExitStack() as stack:
+        run = await stack.enter_async_context(simulated(folder, config, World()))
+
+        async def tell(fault: InfrastructureFault) -> None:
+            await run.core.record(FaultSeen("engine", fault.kind, fault.detail, None, time.time()))
+
+        probing = Probing(learner, tell=tell, tokens=ANSWER_IDS)
+        replicas = [
+            await stack.enter_async_context(Replica(url, probing=probing, timeout_s=timeout_s, phase_s=phase_s))
+            for url in urls
+        ]
+        manners = Manners(tell, config.faults.backoff, wait_s=timeout_s, look_s=5.0, answer_s=60.0)
+        fleet = await stack.enter_async_context(fleet_of(replicas, 0, versions[0], manners))
+        run.core.stages = replace(
+            run.core.stages, engine=Scripted(fleet), learner=learner, publisher=fleet, clock=Brisk()
+        )
+        await fleet.restart()
+        yield Searching(run, fleet, learner)
