@@ -15,7 +15,7 @@ from pace_async.evaluate.selfcheck import pick_tier
 from pace_async.evaluate.tiers import Bubblewrap, Tier
 from pace_async.task import Task
 from tests.evaluate_tasks import DOUBLE, make_task
-from tests.sandbox_tiers import TIERS
+from tests.sandbox.tiers import TIERS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
 each_tier = pytest.mark.parametrize("tier", TIERS)

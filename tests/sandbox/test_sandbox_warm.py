@@ -22,8 +22,8 @@ from pace_async.evaluate.verdict import judge
 from pace_async.evaluate.warm import imports_of, start_warm_parent
 from pace_async.evaluate.work import Work
 from tests.evaluate_tasks import DOUBLE, make_task
-from tests.sandbox_tiers import BWRAP, LIMITS, Sandbox, close_parents, run_program, value_of
-from tests.test_sandbox_tiers import with_packages
+from tests.sandbox.test_sandbox_tiers import with_packages
+from tests.sandbox.tiers import BWRAP, LIMITS, Sandbox, close_parents, run_program, value_of
 
 pytestmark = [
     pytest.mark.anyio,

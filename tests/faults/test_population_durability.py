@@ -23,7 +23,7 @@ from pace_async.population.store import Store
 from tests.population_facts import fresh, opened, rollout
 
 pytestmark = pytest.mark.anyio
-CHECKOUT = Path(__file__).parent.parent
+CHECKOUT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def anyio_backend() -> str:
 
 
 def _child(database: Path, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.population_child", str(database), *more]
+    command = [sys.executable, "-m", "tests.faults.population_child", str(database), *more]
     return subprocess.Popen(
         command, cwd=CHECKOUT, env=clean_environment(), stdout=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -8,7 +8,7 @@ import pytest
 from pace_async.errors import UsageError
 from pace_async.evaluate.selfcheck import Check, check_tier, describe, pick_tier
 from pace_async.evaluate.tiers import Bubblewrap, NoSandbox, Rlimits
-from tests.sandbox_tiers import BWRAP
+from tests.sandbox.tiers import BWRAP
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 needs_bwrap = pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed")

@@ -17,7 +17,7 @@ from pace_async.evaluate.launch import launch
 from pace_async.evaluate.tiers import Bubblewrap, Limits
 from pace_async.evaluate.verdict import judge
 from pace_async.evaluate.work import Work
-from tests.sandbox_tiers import (
+from tests.sandbox.tiers import (
     BWRAP,
     LIMITS,
     SANDBOXES,
