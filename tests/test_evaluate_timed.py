@@ -66,6 +66,7 @@ async def test_each_call_is_timed_by_itself_and_what_an_echo_takes_is_said(timed
     assert found.metrics["overhead"] > 0
 
 
+@pytest.mark.fault("Sandbox", "patches time")
 @pytest.mark.parametrize(
     "before",
     [

@@ -59,6 +59,8 @@ def child_of(learner: ProcessLearner) -> psutil.Process:
     return found
 
 
+@pytest.mark.fault("Replay and learner", "killed in the middle of a step")
+@pytest.mark.fault("Crash and resume", "killed around the writing of weights")
 async def test_a_learner_killed_in_any_moment_comes_back_with_the_same_weights_and_trains_nothing_twice(
     toy: Path, groups: list[Path], uninterrupted: list[dict[str, str]], tmp_path: Path
 ) -> None:

@@ -87,6 +87,8 @@ def test_an_upgrade_of_a_database_that_is_current_changes_nothing(tmp_path: Path
     assert database.read_bytes() == before
 
 
+@pytest.mark.fault("Database", "up and down with every row")
+@pytest.mark.fault("Crash and resume", "an older schema names the command that upgrades it")
 def test_a_populated_database_goes_down_and_up_again_with_every_row(tmp_path: Path) -> None:
     database = anyio.run(_with_rollouts, tmp_path)
     with open_readonly(database) as reader:

@@ -78,6 +78,7 @@ async def test_the_next_candidate_finds_no_file_socket_or_process_of_the_one_bef
     assert (await value_of(WARM, MARK, argument=name))["found"] == []
 
 
+@pytest.mark.fault("Sandbox", "signals or sees its neighbours")
 async def test_candidates_that_run_at_once_see_nothing_of_each_other() -> None:
     program = """
     import contextlib, os, socket, sys
@@ -134,6 +135,7 @@ async def test_a_forked_candidate_is_as_locked_in_as_one_that_was_started_cold()
     assert warm == cold
 
 
+@pytest.mark.fault("Sandbox", "signals its parent")
 async def test_nothing_that_a_candidate_can_send_or_write_reaches_its_parent_or_process_1() -> None:
     program = """
     import contextlib, ctypes, os, signal
