@@ -70,7 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(FaultListing(config.getoption("--faults")))
+    config.pluginmanager.register(FaultListing(bool(config.getoption("--faults"))))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

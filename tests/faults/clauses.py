@@ -191,14 +191,6 @@ CLAUSES: dict[str, tuple[str, ...]] = {
 }
 
 NOT_COVERED: dict[tuple[str, str], str] = {
-    ("Crash and resume", "killed around the advisor's answer"): "no test yet",
-    ("Crash and resume", "killed around the implementer's answer"): "no test yet",
-    ("Crash and resume", "killed around an evaluation"): "no test yet",
-    ("Crash and resume", "killed around the choice of a group"): "no test yet",
-    ("Crash and resume", "killed around a learning step"): "no test yet",
-    ("Crash and resume", "killed around the publishing of a version"): "no test yet",
-    ("Crash and resume", "killed in a migration"): "no test yet",
-    ("Crash and resume", "killed at a hundred random moments"): "no test yet",
     ("Crash and resume", "two Ctrl-C cancel"): "no test yet",
     ("Crash and resume", "three Ctrl-C exit"): "no test yet",
     ("Crash and resume", "SIGTERM drains"): "no test yet",
