@@ -22,6 +22,7 @@ def test_blank_lines_and_trailing_spaces_are_forgiven() -> None:
 
 
 @pytest.mark.fault("Advisor and engine", "no hypothesis")
+@pytest.mark.fault("Advisor and engine", "five hundred hypotheses")
 @pytest.mark.parametrize(
     "text",
     [
@@ -36,6 +37,7 @@ def test_blank_lines_and_trailing_spaces_are_forgiven() -> None:
         PROPOSAL.replace("h2", "h2\ud800"),
         PROPOSAL.replace("h2", "h" * (MAX_SENTENCE + 1)),
         "Here are my ideas.\n" + PROPOSAL,
+        "\n".join(f"Idea {n}\nHypothesis: h{n}\nReasoning: r{n}" for n in range(1, 501)),
     ],
 )
 def test_a_proposal_of_any_other_form_is_unparsed(text: str) -> None:

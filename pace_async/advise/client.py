@@ -59,16 +59,23 @@ class HttpEngine:
         self._special = frozenset(special_ids)
         self._timeout_s = timeout_s
         self._context: int | None = None
+        self._words: dict[int, str] = {}
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._http = httpx.AsyncClient(
             base_url=base_url, timeout=None, limits=limits, trust_env=False, transport=transport
         )
 
     async def encode(self, text: str) -> tuple[int, ...]:
-        asked = wire.TokenizeRequest(prompt=text)
-        answer = await self._ask("POST", "/tokenize", wire.TokenizeAnswer, asked)
-        self._context = answer.max_model_len
-        return tuple(answer.tokens)
+        """The text as data: a special token that it spells is encoded as the letters that it is made of."""
+        tokens = await self._encode(text)
+        pieces = [text]
+        for token in sorted(self._special.intersection(tokens)):  # the first may be one that opens every prompt
+            word = await self._word(token)
+            pieces = [piece for part in pieces for piece in _cut(part, word)]
+        if pieces == [text]:
+            return tokens
+        encoded = [await self._encode(piece, opens=piece is pieces[0]) for piece in pieces]
+        return tuple(token for piece in encoded for token in piece)
 
     async def decode(self, token_ids: tuple[int, ...]) -> str:
         asked = wire.DetokenizeRequest(tokens=[token for token in token_ids if token not in self._special])
@@ -103,6 +110,19 @@ class HttpEngine:
     ) -> None:
         await self.aclose()
 
+    async def _encode(self, text: str, *, opens: bool = True) -> tuple[int, ...]:
+        asked = wire.TokenizeRequest(prompt=text, add_special_tokens=opens)
+        answer = await self._ask("POST", "/tokenize", wire.TokenizeAnswer, asked)
+        self._context = answer.max_model_len
+        return tuple(answer.tokens)
+
+    async def _word(self, token: int) -> str:
+        """How a special token is spelt."""
+        if token not in self._words:
+            asked = wire.DetokenizeRequest(tokens=[token])
+            self._words[token] = (await self._ask("POST", "/detokenize", wire.DetokenizeAnswer, asked)).prompt
+        return self._words[token]
+
     async def _ask(self, method: str, path: str, kind: type[Answer], body: BaseModel | None = None) -> Answer:
         content = None if body is None else body.model_dump_json(exclude_none=True)
         headers = {} if body is None else {"Content-Type": "application/json"}
@@ -122,6 +142,16 @@ class HttpEngine:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             raise InfrastructureFault("bad_answer", f"{path}: {where}: {first['msg']}") from error
+
+
+def _cut(text: str, word: str) -> list[str]:
+    """The text in pieces none of which holds the whole word: each occurrence is cut behind its first character."""
+    first, *others = text.split(word) if len(word) > 1 else [text]
+    pieces = [first]
+    for other in others:
+        pieces[-1] += word[0]
+        pieces.append(word[1:] + other)
+    return pieces
 
 
 def _completion(answer: wire.GenerateAnswer, max_tokens: int) -> Completion:
