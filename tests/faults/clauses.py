@@ -191,10 +191,6 @@ CLAUSES: dict[str, tuple[str, ...]] = {
 }
 
 NOT_COVERED: dict[tuple[str, str], str] = {
-    ("Crash and resume", "two Ctrl-C cancel"): "no test yet",
-    ("Crash and resume", "three Ctrl-C exit"): "no test yet",
-    ("Crash and resume", "SIGTERM drains"): "no test yet",
-    ("Crash and resume", "a machine that slept makes nothing stale"): "no test yet",
     ("Database", "locked for minutes: pauses and goes on by itself"): "no test yet",
     ("Database", "nothing may be written"): "no test yet",
     ("Database", "cut short"): "no test yet",
@@ -202,8 +198,6 @@ NOT_COVERED: dict[tuple[str, str], str] = {
     ("Database", "up and down with every row on PostgreSQL"): "no test yet",
     ("Database", "PostgreSQL restarted under a run"): "no test yet",
     ("Advisor and engine", "the rollout of a bad answer gives its place back, counted"): "no test yet",
-    ("Advisor and engine", "five hundred hypotheses"): "no test yet",
-    ("Advisor and engine", "chat-template tokens inside a program are data"): "no test yet",
     ("Weights", "the alarm for weights grossly wrong"): "no test yet",
     ("Replay and learner", "bound of a million"): "no test yet",
     ("Replay and learner", "learner stalled: the search waits, without a storm"): "no test yet",
