@@ -192,15 +192,9 @@ CLAUSES: dict[str, tuple[str, ...]] = {
 
 NOT_COVERED: dict[tuple[str, str], str] = {
     ("Database", "locked for minutes: pauses and goes on by itself"): "no test yet",
-    ("Database", "nothing may be written"): "no test yet",
-    ("Database", "cut short"): "no test yet",
-    ("Database", "a leaderboard of a million rows"): "no test yet",
     ("Database", "up and down with every row on PostgreSQL"): "no test yet",
     ("Database", "PostgreSQL restarted under a run"): "no test yet",
-    ("Advisor and engine", "the rollout of a bad answer gives its place back, counted"): "no test yet",
     ("Weights", "the alarm for weights grossly wrong"): "no test yet",
-    ("Replay and learner", "bound of a million"): "no test yet",
-    ("Replay and learner", "learner stalled: the search waits, without a storm"): "no test yet",
     ("Sandbox", "fills shared memory"): "no test yet",
     ("Sandbox", "uses up inodes"): "no test yet",
     ("Sandbox", "stack overflow in C"): "no test yet",
@@ -220,10 +214,4 @@ NOT_COVERED: dict[tuple[str, str], str] = {
     ("Sandbox", "answers remembered by input"): "no test yet",
     ("Sandbox", "a score that varies"): "no test yet",
     ("Sandbox", "64 evaluations on 2 slots"): "no test yet",
-    ("Configuration and terminal", "a typo in every key"): "no test yet",
-    ("Configuration and terminal", "a wrong type in every key"): "no test yet",
-    ("Configuration and terminal", "a unit where a number belongs"): "no test yet",
-    ("Configuration and terminal", "a byte order mark"): "no test yet",
-    ("Configuration and terminal", "an empty file"): "no test yet",
-    ("Soak", "memory, descriptors and tasks stay flat"): "no test yet",
 }
