@@ -90,6 +90,7 @@ def test_a_sound_task_passes(shell: Shell) -> None:
     assert failed(shell) == {}
 
 
+@pytest.mark.fault("Sandbox", "a score that varies", only="scores repeat")
 @pytest.mark.parametrize(
     ("files", "check", "says"),
     [
