@@ -178,7 +178,7 @@ async def test_answers_that_are_none_are_asked_for_again_and_then_give_their_pla
 
 @pytest.mark.fault("Weights", "an engine restarted with old weights")
 async def test_an_answer_of_weights_older_than_those_published_is_not_taken(tmp_path: Path) -> None:
-    async with simulated(tmp_path, settings(**SHAPE, stop__candidates=60), World(seed=7)) as run:
+    async with simulated(tmp_path, settings(**SHAPE, stop__candidates=28), World(seed=7)) as run:
         run.core.stages = replace(run.core.stages, engine=Lying(run, run.core.stages.engine, stale=True))
         with anyio.fail_after(LONG_S):
             assert await drive(run.core) == "done"
