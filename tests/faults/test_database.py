@@ -17,7 +17,7 @@ from pace_async.population.reader import open_readonly
 from pace_async.population.store import Store
 from tests.command_line import Shell
 from tests.finished_runs import make_run
-from tests.population_facts import empty_population, fresh, opened, rollout
+from tests.population_facts import HEADER, empty_population, fresh, opened, rollout, seed_program
 
 
 @pytest.mark.fault("Database", "cut short")
@@ -111,8 +111,6 @@ def test_the_head_of_a_leaderboard_costs_as_little_over_a_million_candidates_as_
 
     async def begin() -> None:
         async with Store.open(empty_population(tmp_path)) as store:
-            from tests.population_facts import HEADER, seed_program
-
             await store.create_run(HEADER)
             await store.commit(seed_program(), *rollout(1))
 
@@ -122,16 +120,16 @@ def test_the_head_of_a_leaderboard_costs_as_little_over_a_million_candidates_as_
     head = "select candidate, score, rank from leaderboard where run = 'demo' limit 10"
     few, _ = _steps(database, head)
     with database:
-        for table in ("leases", "candidates", "experiments"):
+        for table in ("leases", "candidates"):
             names = [row[1] for row in database.execute(f"pragma table_info({table})")]
-            odd = {"lease": "n", "candidate": "n", "score": "(n % 977) / 977.0", "merit": "(n % 977) / 977.0"}
+            odd = {"lease": "n", "candidate": "n", "score": "n / 1e6", "merit": "n / 1e6"}
             columns = ", ".join(odd.get(name, f"t.{name}") for name in names)
             database.execute(MILLION.format(table=table, columns=columns))
     assert database.execute("select count(*) from candidates").fetchone() == (1_000_002,)
     many, rows = _steps(database, head)
     database.close()
     assert [row[2] for row in rows] == list(range(1, 11))
-    assert [row[1] for row in rows][:2] == [2.5, 976 / 977]
+    assert [row[1] for row in rows][:2] == [2.5, 1_000_009 / 1e6]
     assert many <= few + 10 * STEPS
     with open_readonly(tmp_path / "population.db") as reader:
         assert reader.status()["candidates"] == 1_000_001

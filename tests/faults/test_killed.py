@@ -5,7 +5,6 @@ The files are on a file system in memory where there is one: what a killed proce
 
 import random
 import shutil
-import tempfile
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
@@ -33,13 +32,6 @@ SMALL: dict[str, Any] = {
 def process() -> Generator[Lives]:
     with lives() as started:
         yield started
-
-
-@pytest.fixture
-def memory() -> Generator[Path]:
-    folder = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="pace-tests-", dir=folder) as made:
-        yield Path(made)
 
 
 def killed_and_resumed(process: Lives, folder: Path, name: str, number: int) -> None:

@@ -205,7 +205,7 @@ async def test_while_pushes_fail_the_old_version_is_served_and_the_bound_holds(t
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.fault("Soak", "memory, descriptors and tasks stay flat")
-async def test_over_thousands_of_candidates_memory_descriptors_and_tasks_stay_flat(tmp_path: Path) -> None:
+async def test_over_thousands_of_candidates_memory_descriptors_and_tasks_stay_flat(memory: Path) -> None:
     """Ten stretches of the same run in one process. Each may keep what it found (the islands' programs, a view): the
     last five may not grow by more than the first ones did, and by little at all."""
     process = psutil.Process()
@@ -213,8 +213,8 @@ async def test_over_thousands_of_candidates_memory_descriptors_and_tasks_stay_fl
     descriptors: list[int] = []
     tasks: list[int] = []
     for stretch in range(1, 11):
-        config = settings(**SHAPE, stop__candidates=1000 * stretch, search__members_kept=20)
-        async with simulated(tmp_path, config, World(seed=3), Habits(discard_every=7)) as run:
+        config = settings(**SHAPE, stop__candidates=500 * stretch, search__members_kept=20)
+        async with simulated(memory, config, World(seed=3), Habits(discard_every=7)) as run:
             assert await drive(run.core) == "done"
         gc.collect()
         sizes.append(process.memory_info().rss)
@@ -223,4 +223,4 @@ async def test_over_thousands_of_candidates_memory_descriptors_and_tasks_stay_fl
     assert len(set(descriptors[1:])) == 1, descriptors
     assert len(set(tasks)) == 1, tasks
     assert sizes[9] - sizes[4] < 60 << 20, [size >> 20 for size in sizes]
-    assert_sound(tmp_path / "population.db", finished=True)
+    assert_sound(memory / "population.db", finished=True)
