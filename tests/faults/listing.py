@@ -67,14 +67,15 @@ class FaultListing:
 
 def shown_by(item: pytest.Item) -> list[tuple[str, str]]:
     """The clauses that a test shows. Raises UsageError for one that is not in the list."""
-    parts = item.callspec.id.split("-") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else []
+    row: str = item.callspec.id if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ""
+    ids = {row, *row.split("-")}
     found: list[tuple[str, str]] = []
     for mark in item.iter_markers("fault"):
         heading, clause = mark.args
         if clause not in CLAUSES.get(heading, ()):
             raise pytest.UsageError(f"{item.nodeid}: no such fault: {heading!r}, {clause!r}")
         only = mark.kwargs.get("only")
-        if (only is None or only in parts) and (heading, clause) not in found:
+        if (only is None or only in ids) and (heading, clause) not in found:
             found.append((heading, clause))
     return found
 
