@@ -213,7 +213,7 @@ async def test_over_thousands_of_candidates_memory_descriptors_and_tasks_stay_fl
     descriptors: list[int] = []
     tasks: list[int] = []
     for stretch in range(1, 11):
-        config = settings(**SHAPE, stop__candidates=500 * stretch, search__members_kept=20)
+        config = settings(**SHAPE, stop__candidates=200 * stretch, search__members_kept=20)
         async with simulated(memory, config, World(seed=3), Habits(discard_every=7)) as run:
             assert await drive(run.core) == "done"
         gc.collect()
