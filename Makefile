@@ -3,7 +3,7 @@ PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: run test test-long check format setup setup-vllm clean
+.PHONY: run test test-long test-faults check format setup setup-vllm clean
 
 run: .venv/.ready
 	$(BIN)/pace run --async --max-staleness 2 $(ARGS)
@@ -13,6 +13,9 @@ test: .venv/.ready-dev
 
 test-long: .venv/.ready-dev
 	$(BIN)/pytest -n 2 --dist loadfile -m long $(ARGS)
+
+test-faults: .venv/.ready-dev
+	$(BIN)/pytest -n 2 --dist loadfile --faults -q $(ARGS)
 
 check: .venv/.ready-dev
 	$(BIN)/ruff format --check .

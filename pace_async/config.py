@@ -391,6 +391,8 @@ def _mapping(loader: _NoDuplicates, node: yaml.MappingNode) -> dict[Any, Any]:
     seen: dict[Any, Any] = {}
     for key_node, value_node in node.value:
         key = cast("Any", loader.construct_object(key_node, deep=True))  # pyright: ignore[reportUnknownMemberType]
+        if isinstance(key, (dict, list)):
+            raise UsageError(f"A list or mapping cannot be a key (line {key_node.start_mark.line + 1}).")
         if key in seen:
             raise UsageError(f"Key {key!r} stands twice (line {key_node.start_mark.line + 1}): keep one.")
         seen[key] = loader.construct_object(value_node, deep=True)  # pyright: ignore[reportUnknownMemberType]
@@ -411,6 +413,8 @@ def _read(file: Path) -> dict[str, Any]:
         raw: Any = yaml.load(text, Loader=_NoDuplicates)
     except yaml.YAMLError as error:
         raise UsageError(f"{file} is not valid YAML: {str(error).splitlines()[0]}.") from None
+    except RecursionError:
+        raise UsageError(f"{file} is not valid YAML: it is nested too deep.") from None
     if raw is None:
         return {}
     if not isinstance(raw, dict):
@@ -422,7 +426,7 @@ def value_of(text: str, what: str) -> object:
     """A setting's value, written as YAML by a person; `what` names the setting. Raises UsageError."""
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, RecursionError):
         raise UsageError(f"{what}: {text!r} is not a YAML value.") from None
 
 

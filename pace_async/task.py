@@ -163,12 +163,17 @@ def load_task(name: str) -> Task:
     return Task(spec=spec, folder=folder, program=program, digest=_digest(folder, spec))
 
 
+CHEATS = "cheats"
+"""The folder of a task with programs that must not score; `pace task check` tries them, and no run reads them."""
+
+
 def _digest(folder: Path, spec: TaskSpec) -> str:
     """32 hex digits over the names and contents of every file of a task's folder, because an evaluator may read any of
-    them. Links are followed. Left out is what comes and goes by itself: names that begin with a dot, compiled Python,
-    and the folders of runs. Raises UsageError for a file that cannot be read."""
+    them. Links are followed. Left out is what comes and goes by itself (names that begin with a dot, compiled Python,
+    the folders of runs) and programs that must not score. Raises UsageError for a file that cannot be read."""
     named = {spec.program, spec.evaluator, *([spec.catalogue] if spec.catalogue else [])}
-    there = {path.relative_to(folder).as_posix() for path in _files(folder, frozenset())}
+    files = (path.relative_to(folder) for path in _files(folder, frozenset()))
+    there = {path.as_posix() for path in files if path.parts[0] != CHEATS}
     digest = hashlib.sha256()
     for name in sorted(named | there):
         try:

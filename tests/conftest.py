@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
+from tests.faults.listing import FaultListing
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # as our child processes have it; read when the library is imported
 
@@ -60,6 +61,16 @@ def _refuse_unless_here(host: object) -> None:
         here = None
     if here is None or not (here.is_loopback or here.is_unspecified):
         pytest.fail(f"a test wants to reach {name!r}: tests stay on this machine")  # no `except Exception` hides it
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--faults", action="store_true", help="only the tests of tests/faults/clauses.py, each clause told"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(FaultListing(bool(config.getoption("--faults"))))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,6 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from alembic import command
+from alembic.config import Config
+
 from pace_async.events import (
     Advised,
     AdvisorCall,
@@ -18,7 +21,8 @@ from pace_async.events import (
     RunHeader,
     TokenSpan,
 )
-from pace_async.population.schema import upgrade
+from pace_async.population.connect import engine
+from pace_async.population.schema import migrations_folder, upgrade
 from pace_async.population.store import Store
 
 HEADER = RunHeader(
@@ -49,6 +53,17 @@ def empty_population(folder: Path) -> Path:
     if not template.exists():
         upgrade(template)
     return Path(shutil.copy(template, folder / "population.db"))
+
+
+def downgrade(database: Path, revision: str) -> None:
+    """Take a population back to an older schema."""
+    config = Config()
+    config.set_main_option("script_location", str(migrations_folder()))
+    writer = engine(database, "migrate")
+    with writer.begin() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, revision)
+    writer.dispose()
 
 
 @asynccontextmanager

@@ -15,6 +15,8 @@ def pace(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([PACE, *arguments], capture_output=True, text=True, cwd=cwd, timeout=60, check=False)
 
 
+@pytest.mark.fault("Replay and learner", "a negative bound is refused", only="max_staleness")
+@pytest.mark.fault("Configuration and terminal", "no such task", only="There is no task 'nosuch'")
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -63,6 +65,7 @@ def test_a_broken_task_names_the_file_and_the_field(tmp_path: Path) -> None:
     assert "did you mean 'direction'?" in done.stderr
 
 
+@pytest.mark.fault("Configuration and terminal", "a seed program that fails")
 def test_a_seed_program_that_fails_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     folder = tmp_path / "tasks" / "broken"
     folder.mkdir(parents=True)
@@ -81,6 +84,7 @@ def test_a_seed_program_that_fails_is_refused_before_anything_is_written(tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["tasks"]
 
 
+@pytest.mark.fault("Configuration and terminal", "--dry-run writes and calls nothing")
 def test_dry_run_prints_the_configuration_and_writes_nothing(tmp_path: Path) -> None:
     done = pace("run", "--dry-run", "--max-staleness", "3", "--candidates", "9", cwd=tmp_path)
     assert done.returncode == 0
@@ -89,6 +93,7 @@ def test_dry_run_prints_the_configuration_and_writes_nothing(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.fault("Configuration and terminal", "precedence")
 def test_precedence_is_flag_then_environment_then_file_then_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,7 @@ def test_a_run_of_the_policy_soft_is_sound_beyond_the_bound_and_its_sums_are_sti
     assert "lease 30 trained update" in shell.pace("db", "check", "circle_packing-1").out
 
 
+@pytest.mark.fault("Database", "a damaged page")
 def test_a_damaged_page_is_found_before_anything_else_is_asked(shell: Shell) -> None:
     path = database(shell)
     scribble(path)

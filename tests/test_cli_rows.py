@@ -75,6 +75,7 @@ def test_diff_says_in_a_sentence_which_candidate_is_wrong(shell: Shell, argument
     assert len(said.err.strip().splitlines()) == 1
 
 
+@pytest.mark.fault("Configuration and terminal", "hostile text cannot steer the terminal")
 def test_on_a_terminal_the_diff_is_coloured_and_a_program_cannot_steer_it(shell: Shell) -> None:
     poison(shell.folder / "runs/circle_packing-1")
     shown = on_a_terminal(shell.folder, "diff", "circle_packing-1")

@@ -33,6 +33,7 @@ def test_every_mistake_of_a_file_is_one_sentence(shell: Shell) -> None:
     assert (found["valid"], len(found["mistakes"])) == (False, 5)
 
 
+@pytest.mark.fault("Configuration and terminal", "a key twice", only="stands twice")
 @pytest.mark.parametrize(
     ("text", "says"),
     [

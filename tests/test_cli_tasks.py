@@ -1,11 +1,15 @@
 """pace task init and check: a new task works, and what is wrong with one is named."""
 
+import inspect
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pace_async.task import CHECKOUT, load_task
 from tests.command_line import Shell
+from tests.test_circle_packing import load
 
 SUM = """
 def instances(seed):
@@ -90,6 +94,7 @@ def test_a_sound_task_passes(shell: Shell) -> None:
     assert failed(shell) == {}
 
 
+@pytest.mark.fault("Sandbox", "a score that varies", only="scores repeat")
 @pytest.mark.parametrize(
     ("files", "check", "says"),
     [
@@ -113,6 +118,43 @@ def test_what_is_wrong_with_a_task_is_named_with_a_remedy(
 ) -> None:
     write(shell.folder / "mine", **files)
     assert says in failed(shell)[check]
+
+
+def test_a_task_that_a_known_cheat_beats_is_refused_with_the_cheats_name(shell: Shell) -> None:
+    write(shell.folder / "mine")
+    cheats = shell.folder / "mine" / "cheats"
+    cheats.mkdir()
+    (cheats / "a_large_number.py").write_text("def f(instance):\n    return 10**6\n")
+    (cheats / "nothing.py").write_text("def f(instance):\n    return 0\n")
+    (cheats / "a_word.py").write_text("def f(instance):\n    return 'best'\n")
+    wrong = failed(shell)
+    assert list(wrong) == ["cheat a_large_number gains nothing"]
+    assert "scored 2e+06, the seed program 3" in wrong["cheat a_large_number gains nothing"]
+    assert "raise ValueError" in wrong["cheat a_large_number gains nothing"]
+
+
+BUNDLED = sorted(CHECKOUT.glob("tasks/*/cheats/*.py"))
+
+
+@pytest.mark.parametrize("file", BUNDLED, ids=[f"{file.parts[-3]} {file.stem}" for file in BUNDLED])
+def test_a_cheat_that_has_beaten_other_evaluators_of_a_bundled_task_gets_no_score(file: Path) -> None:
+    task = load_task(file.parts[-3])
+    evaluator, cheat = load(task.folder / task.spec.evaluator, "evaluator"), load(file, "cheat")
+    context = {"settings": task.spec.settings}
+    instances = given(evaluator.instances, seed=0, **context)
+    outputs = json.loads(json.dumps([getattr(cheat, task.spec.entry)(instance) for instance in instances]))
+    known = {"seed": 0, "seconds": [0.001] * len(instances), "overhead": 0.0, **context}
+    with pytest.raises(ValueError):
+        given(evaluator.score, instances=instances, outputs=outputs, **known)
+
+
+def given(function: Any, **known: Any) -> Any:
+    """Call it with those of the arguments that it takes."""
+    return function(**{name: known[name] for name in inspect.signature(function).parameters})
+
+
+def test_every_bundled_task_of_which_cheats_are_known_has_them() -> None:
+    assert {file.parts[-3] for file in BUNDLED} == {"circle_packing", "eplb"}
 
 
 def test_an_evaluator_that_believes_anything_fails(shell: Shell) -> None:

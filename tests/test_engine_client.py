@@ -105,6 +105,9 @@ async def test_rounding_above_zero_is_taken_as_zero() -> None:
     assert (await ask(choice(logprobs=logprobs(5e-7, 0.0, -1.0)))).logprobs == (0.0, 0.0, -1.0)
 
 
+@pytest.mark.fault("Advisor and engine", "logprobs missing")
+@pytest.mark.fault("Advisor and engine", "logprobs that are no numbers")
+@pytest.mark.fault("Advisor and engine", "logprobs of another length")
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [

@@ -27,6 +27,7 @@ def alive(pid: int) -> bool:
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.fault("Advisor and engine", "dies while it answers")
 @pytest.mark.anyio
 async def test_a_killed_engine_is_noticed_faults_its_requests_and_is_restarted_in_place(tmp_path: Path) -> None:
     first, second = (save_tiny_model(tmp_path / str(seed), seed=seed) for seed in range(2))
@@ -105,6 +106,7 @@ async def test_a_model_that_cannot_be_served_is_a_fault_that_says_why(tmp_path: 
     assert str(tmp_path / "log") in caught.value.detail
 
 
+@pytest.mark.fault("Advisor and engine", "slow to start")
 @pytest.mark.anyio
 async def test_an_engine_that_is_not_up_in_time_is_a_fault_and_is_ended(tmp_path: Path) -> None:
     model = save_tiny_model(tmp_path / "model", seed=0)

@@ -122,6 +122,16 @@ async def test_text_goes_to_ids_and_back_without_special_tokens(engine: HttpEngi
     assert await engine.decode((*ids, END)) == 'Change layout from "grid" to "hex". — ünïcode\n'
 
 
+@pytest.mark.fault("Advisor and engine", "chat-template tokens inside a program are data")
+@pytest.mark.parametrize(
+    "text", ["<end>", "a <end> b<begin><end>", "<<end>end>", "<end" * 3 + ">", "x = '<begin>' # <e"]
+)
+async def test_a_special_token_spelt_in_a_text_is_data_and_comes_back_as_it_was(engine: HttpEngine, text: str) -> None:
+    ids = await engine.encode(text)
+    assert not {END, END + 1} & set(ids)
+    assert await engine.decode(ids) == text
+
+
 async def test_a_token_that_the_model_does_not_know_is_refused(engine: HttpEngine) -> None:
     with pytest.raises(InfrastructureFault, match="engine_refused"):
         await engine.generate((1, 300), max_tokens=4, temperature=1.0, seed=0)

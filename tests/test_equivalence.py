@@ -153,6 +153,7 @@ def test_the_simulated_weights_make_the_candidates(tmp_path: Path) -> None:
     assert found[0][24:] != found[1][24:]
 
 
+@pytest.mark.fault("Soak", "the same seed gives equal populations byte for byte")
 @pytest.mark.parametrize("policy", ["pace", "soft", "drop"])
 def test_the_same_seed_gives_equal_populations_byte_for_byte(tmp_path: Path, policy: str) -> None:
     config = settings(search__migration=0.5, seed=7, search__threads=12, staleness__policy=policy, stop__candidates=120)
@@ -168,6 +169,7 @@ def test_the_same_seed_gives_equal_populations_byte_for_byte(tmp_path: Path, pol
     assert first.dump(times=False) != other.dump(times=False)
 
 
+@pytest.mark.fault("Crash and resume", "killed around a commit")
 @pytest.mark.parametrize("before", [False, True], ids=["after", "just before"])
 @pytest.mark.parametrize("mode", ["sync", "pace", "soft", "drop"])
 def test_a_run_interrupted_at_any_commit_and_resumed_equals_the_uninterrupted_one(

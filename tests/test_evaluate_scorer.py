@@ -26,6 +26,8 @@ def test_plain_json_is_parsed_as_it_is(value: object) -> None:
     assert parse(json.dumps(value).encode()) == value
 
 
+@pytest.mark.fault("Sandbox", "NaN, infinity and 1e999")
+@pytest.mark.fault("Sandbox", "nested a hundred thousand deep")
 @pytest.mark.parametrize(
     "text",
     [
@@ -50,6 +52,7 @@ def test_what_is_not_strict_json_is_refused(text: bytes) -> None:
         parse(text)
 
 
+@pytest.mark.fault("Sandbox", 'true and "1.0" for a score')
 @pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf, True, "1.0", None, [1.0], 1j], ids=repr)
 def test_a_score_that_is_not_a_finite_number_is_refused(score: object) -> None:
     with pytest.raises(Invalid):
@@ -92,6 +95,8 @@ async def test_instances_and_scores_of_one_seed_stay_the_same_whatever_score_doe
     assert "a line on standard output" in await anyio.Path(tmp_path / "log").read_text()
 
 
+@pytest.mark.fault("Sandbox", 'true and "1.0" for a score')
+@pytest.mark.fault("Sandbox", "outputs missing or too many")
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("outputs", "why"),

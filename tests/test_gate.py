@@ -60,6 +60,7 @@ def test_the_other_policies_conserve_leases_and_never_deadlock(
         model.check()
 
 
+@pytest.mark.fault("Replay and learner", "search stalled")
 @pytest.mark.parametrize("policy", ["pace", "soft", "drop"])
 @given(shape=shapes, seed=st.integers(0, 2**32))
 @settings(max_examples=60, deadline=None)

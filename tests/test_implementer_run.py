@@ -9,6 +9,7 @@ SCRIPTS = Path(__file__).parent.parent / "scripts"
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
+@pytest.mark.fault("Implementer", "a key is in no row, log or error")
 def test_a_run_with_faults_balances_and_leaks_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(SCRIPTS))
     from check_implementer import CANARY, check

@@ -77,6 +77,8 @@ async def test_an_answer_is_scored_under_the_version_that_is_asked_about_or_not_
         assert second != first
 
 
+@pytest.mark.fault("Replay and learner", "killed in the middle of a step")
+@pytest.mark.fault("Crash and resume", "killed around the writing of weights")
 async def test_a_learner_killed_in_any_moment_comes_back_with_the_same_weights_and_trains_nothing_twice(
     toy: Path, groups: list[Path], uninterrupted: list[dict[str, str]], tmp_path: Path
 ) -> None:

@@ -120,6 +120,7 @@ def test_a_step_makes_rewarded_answers_likelier_and_punished_ones_less_likely(to
     assert trainer.accumulate(group)["loss"] < before - 1e-3
 
 
+@pytest.mark.fault("Weights", "a step that is not finite is discarded")
 @pytest.mark.parametrize(
     ("advantage", "ratio", "reason"),
     [(-3e38, 1.27, "the loss is not finite"), (3e38, 1.0, "the gradient is not finite")],

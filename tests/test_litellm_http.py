@@ -71,6 +71,18 @@ async def test_an_answer_becomes_a_program_and_its_cost_is_the_server_s_bill(
     assert CANARY not in str(provider.bodies)
 
 
+@pytest.mark.fault("Implementer", "empty answer", only="empty")
+@pytest.mark.fault("Implementer", "refusal", only="refusal")
+@pytest.mark.fault("Implementer", "stopped for length", only="length")
+@pytest.mark.fault("Implementer", "no code", only="no_code")
+@pytest.mark.fault("Implementer", "two code blocks", only="two_blocks")
+@pytest.mark.fault("Implementer", "another language", only="wrong_language")
+@pytest.mark.fault("Implementer", "an edit that matches nothing", only="search_nowhere")
+@pytest.mark.fault("Implementer", "an edit that matches twice", only="search_twice")
+@pytest.mark.fault("Implementer", "an edit outside the block", only="outside")
+@pytest.mark.fault("Implementer", "nothing changed", only="unchanged")
+@pytest.mark.fault("Implementer", "syntax error", only="syntax_error")
+@pytest.mark.fault("Implementer", "two megabytes", only="huge")
 @pytest.mark.parametrize(
     ("behaviour", "kind"),
     [
@@ -108,6 +120,7 @@ async def test_a_bad_answer_is_the_candidate_s_fault_is_paid_for_and_is_not_trie
     assert CANARY not in f"{caught.value} {ledger}"
 
 
+@pytest.mark.fault("Implementer", "a key is in no row, log or error")
 async def test_an_answer_that_holds_a_key_is_paid_for_and_kept_nowhere_and_is_no_candidates_fault(
     provider: LocalProvider, nothing_left: None
 ) -> None:
@@ -125,6 +138,10 @@ async def test_an_answer_that_holds_a_key_is_paid_for_and_kept_nowhere_and_is_no
     assert CANARY not in f"{caught.value} {ledger}"
 
 
+@pytest.mark.fault("Implementer", "429 without Retry-After", only="429")
+@pytest.mark.fault("Implementer", "server errors, then well", only="500")
+@pytest.mark.fault("Implementer", "no answer", only="hang")
+@pytest.mark.fault("Implementer", "cut answer", only="cut")
 @pytest.mark.parametrize(
     ("behaviour", "kind", "known"),
     [
@@ -155,6 +172,7 @@ async def test_a_service_that_fails_twice_and_recovers_is_only_a_delay(
     assert CANARY not in str(ledger)
 
 
+@pytest.mark.fault("Implementer", "429 with Retry-After")
 async def test_the_provider_s_own_retry_after_is_respected(provider: LocalProvider, nothing_left: None) -> None:
     provider.plan = by_turns("429_wait", "ok")
     with serving(provider) as url:
@@ -166,6 +184,7 @@ async def test_the_provider_s_own_retry_after_is_respected(provider: LocalProvid
     assert ledger.outcomes == ["rate_limit", "ok"]
 
 
+@pytest.mark.fault("Implementer", "429 with Retry-After")
 async def test_a_retry_after_beyond_the_deadline_is_not_waited_for_and_the_lease_is_given_up(
     provider: LocalProvider, nothing_left: None
 ) -> None:
@@ -196,6 +215,7 @@ async def test_a_retry_after_beyond_the_deadline_is_not_waited_for_and_the_lease
     assert provider.given == {"append": 1, "429_wait": 1}
 
 
+@pytest.mark.fault("Implementer", "every provider down, then back")
 async def test_when_all_are_down_the_run_waits_and_goes_on_when_one_is_back(
     provider: LocalProvider, nothing_left: None
 ) -> None:
@@ -211,6 +231,7 @@ async def test_when_all_are_down_the_run_waits_and_goes_on_when_one_is_back(
     assert kinds.index("all_providers_down") < kinds.index("provider_back")
 
 
+@pytest.mark.fault("Implementer", "refused connection", only="refused")
 @pytest.mark.parametrize("server", ["refused", "503", "401"])
 async def test_when_none_comes_back_the_run_gives_up_after_its_patience(
     provider: LocalProvider, nothing_left: None, server: str
@@ -336,6 +357,7 @@ async def test_a_call_that_is_cancelled_is_in_the_ledger_at_all_it_may_cost(
     assert ledger.calls[0].cost_usd == ledger.reserved[1] > 0
 
 
+@pytest.mark.fault("Implementer", "a key is in no row, log or error")
 async def test_a_canary_key_is_in_no_log(
     provider: LocalProvider, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ async def test_doctor_names_the_remedy() -> None:
     assert CANARY not in str(found)
 
 
+@pytest.mark.fault("Implementer", "a bad key, before anything is spent")
 def test_a_bad_key_is_exit_code_2_and_writes_nothing(tmp_path: Path) -> None:
     provider = LocalProvider(TASK, accepts=lambda _key: False)
     with serving(provider) as url:

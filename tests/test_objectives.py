@@ -226,6 +226,8 @@ def test_the_order_of_a_group_does_not_matter_and_equal_rewards_earn_equally(
                 assert first[i] == pytest.approx(first[j], rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.fault("Replay and learner", "all rewards equal")
+@pytest.mark.fault("Replay and learner", "a group of one")
 @pytest.mark.parametrize(
     ("name", "branch"), [("pace", "group"), ("grpo", "group"), ("entropic", "entropic"), ("maxk", "frontier")]
 )

@@ -46,6 +46,7 @@ async def test_alpha_follows_from_the_groups_recorded_before_it_also_after_a_res
         assert any(row["alpha"] > 0 for row in groups)
 
 
+@pytest.mark.fault("Replay and learner", "all failed")
 async def test_groups_whose_candidates_all_failed_are_skipped_counted_and_never_reach_the_learner(
     tmp_path: Path,
 ) -> None:

@@ -124,6 +124,7 @@ def screen_text(view: RunView, columns: int, rows: int) -> str:
     return "\n".join(line.plain for line in frame(view, view.last_at, columns, rows))
 
 
+@pytest.mark.fault("Configuration and terminal", "20 columns", only="20-14")
 @SHAPES
 def test_every_size_shows_the_best_score_the_stop_rule_and_the_staleness(columns: int, rows: int) -> None:
     view = fold_all(RunView(HEADER, Stop(candidates=40)), life(4))
@@ -225,6 +226,7 @@ async def test_frames_are_redrawn_in_place_and_the_last_one_stays() -> None:
     assert "\x1b[?1049h" not in text
 
 
+@pytest.mark.fault("Configuration and terminal", "NO_COLOR")
 @pytest.mark.anyio
 async def test_no_color_means_no_color() -> None:
     view = moments(2)[-1]
@@ -235,6 +237,7 @@ async def test_no_color_means_no_color() -> None:
         assert bool(numbers & {str(n) for n in (*range(30, 50), *range(90, 108))}) is coloured
 
 
+@pytest.mark.fault("Configuration and terminal", "hostile text cannot steer the terminal")
 @pytest.mark.anyio
 async def test_nothing_but_our_own_control_sequences_reaches_the_terminal() -> None:
     with terminal(120, 40) as screen:
@@ -292,6 +295,7 @@ async def test_a_pipe_that_nobody_reads_holds_lines_back_and_leaves_out_the_rest
         assert output.gone
 
 
+@pytest.mark.fault("Configuration and terminal", "standard output closed")
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", ["plain", "rich"])
 async def test_a_closed_standard_output_is_no_error(kind: str) -> None:
@@ -318,6 +322,7 @@ async def test_an_encoding_without_blocks_gets_plain_characters() -> None:
     assert raw.getvalue() == b"best .:# * ?.\n"
 
 
+@pytest.mark.fault("Configuration and terminal", "no terminal")
 def test_the_display_is_chosen_by_what_the_output_is() -> None:
     with terminal(80, 24) as screen:
         output = screen.output

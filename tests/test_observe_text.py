@@ -30,6 +30,7 @@ def test_a_line_that_is_cut_is_never_wider_than_asked(text: str, cells: int) -> 
     assert cell_len(clean(text, cells)) <= cells
 
 
+@pytest.mark.fault("Configuration and terminal", "hostile text cannot steer the terminal")
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

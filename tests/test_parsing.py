@@ -21,6 +21,8 @@ def test_blank_lines_and_trailing_spaces_are_forgiven() -> None:
     assert parse_propose("\n" + PROPOSAL.replace("\n", "  \n\n") + "\n") == parse_propose(PROPOSAL)
 
 
+@pytest.mark.fault("Advisor and engine", "no hypothesis")
+@pytest.mark.fault("Advisor and engine", "five hundred hypotheses")
 @pytest.mark.parametrize(
     "text",
     [
@@ -35,6 +37,7 @@ def test_blank_lines_and_trailing_spaces_are_forgiven() -> None:
         PROPOSAL.replace("h2", "h2\ud800"),
         PROPOSAL.replace("h2", "h" * (MAX_SENTENCE + 1)),
         "Here are my ideas.\n" + PROPOSAL,
+        "\n".join(f"Idea {n}\nHypothesis: h{n}\nReasoning: r{n}" for n in range(1, 501)),
     ],
 )
 def test_a_proposal_of_any_other_form_is_unparsed(text: str) -> None:

@@ -214,6 +214,7 @@ async def test_a_bug_is_told_in_a_sentence_that_names_the_lease(tmp_path: Path) 
             await store.commit(opened(1))
 
 
+@pytest.mark.fault("Database", "text that no database holds")
 async def test_text_that_no_database_can_hold_costs_a_character_and_not_the_run(tmp_path: Path) -> None:
     nasty = "a\x00b\ud800c\udfffd 🦊"
     kept = "a\ufffdb\ufffdc\ufffdd 🦊"
@@ -229,6 +230,7 @@ async def test_text_that_no_database_can_hold_costs_a_character_and_not_the_run(
     assert set(texts.values()) == {kept}
 
 
+@pytest.mark.fault("Database", "ten megabytes of code")
 async def test_ten_megabytes_of_code_are_kept_to_the_last_character(tmp_path: Path) -> None:
     program = "# 🦊 naïve\n" * 900_000
     assert len(program.encode()) > 10_000_000

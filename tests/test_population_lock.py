@@ -44,6 +44,7 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
+@pytest.mark.fault("Crash and resume", "a second resume is refused and names the holder")
 def test_a_second_process_is_refused_by_the_name_of_the_first(tmp_path: Path) -> None:
     process = _holder(tmp_path / "demo")
     with (
@@ -56,6 +57,7 @@ def test_a_second_process_is_refused_by_the_name_of_the_first(tmp_path: Path) ->
         pass
 
 
+@pytest.mark.fault("Crash and resume", "the lock of a dead holder is free")
 def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     process = _holder(tmp_path)
     assert is_driven(tmp_path)

@@ -90,6 +90,7 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
+@pytest.mark.fault("Database", "no population at all")
 @pytest.mark.parametrize(("spoil", "sentence"), SPOILED.values(), ids=SPOILED.keys())
 def test_a_file_that_is_no_population_is_one_sentence_and_stays_as_it_is(
     database: Path, spoil: Callable[[Path], None], sentence: str
@@ -111,6 +112,7 @@ def test_a_file_that_is_no_population_is_one_sentence_and_stays_as_it_is(
         assert database.read_bytes() == before
 
 
+@pytest.mark.fault("Database", "a damaged page")
 def test_a_page_that_was_overwritten_is_found_by_check_and_is_one_sentence_to_whoever_reads_it(database: Path) -> None:
     connection = sqlite3.connect(database)
     [(page,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'candidates'")

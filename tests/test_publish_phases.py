@@ -76,6 +76,7 @@ def breaking(request: httpx.Request) -> httpx.Response:
     raise httpx.ReadError("connection lost", request=request)
 
 
+@pytest.mark.fault("Weights", "cached prefixes of old weights")
 async def test_the_phases_are_those_of_the_protocol_in_order(weights: Path) -> None:
     engine = Engine(checkpoint_digests(weights))
     receipt = await engine.publish(7, weights)
@@ -87,6 +88,7 @@ async def test_the_phases_are_those_of_the_protocol_in_order(weights: Path) -> N
     assert engine.bodies["finish_weight_update"] == {"weight_version": "7"}
 
 
+@pytest.mark.fault("Weights", "a push that fails before the transfer")
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize(("failure", "kind"), [(refusing, "push_refused"), (breaking, "push_unreachable")])
 async def test_a_failing_phase_ends_the_push_there(weights: Path, phase: str, failure: Failure, kind: str) -> None:
@@ -99,6 +101,8 @@ async def test_a_failing_phase_ends_the_push_there(weights: Path, phase: str, fa
     assert engine.asked == [*PHASES[: PHASES.index(phase) + 1], *resumed]
 
 
+@pytest.mark.fault("Weights", "a push that loads nothing")
+@pytest.mark.fault("Weights", "a push that loads half the names")
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -126,6 +130,7 @@ async def test_an_engine_that_answers_something_else_gave_no_receipt(weights: Pa
         await engine.publish(1, weights)
 
 
+@pytest.mark.fault("Weights", "a push that fails after the transfer has begun")
 async def test_after_a_push_that_began_every_failure_says_so_until_one_succeeds(weights: Path, tmp_path: Path) -> None:
     engine = Engine(checkpoint_digests(weights))
     began: list[bool] = []
@@ -150,6 +155,7 @@ async def test_after_a_push_that_began_every_failure_says_so_until_one_succeeds(
     assert began == [False, True, True, True, False]
 
 
+@pytest.mark.fault("Weights", "a push that fails after the transfer has begun")
 @pytest.mark.parametrize("phase", PHASES)
 async def test_a_server_is_ended_when_a_push_to_it_broke_off_after_it_had_begun(weights: Path, phase: str) -> None:
     engine, killed = Engine(checkpoint_digests(weights)), list[str]()
@@ -165,6 +171,7 @@ async def test_a_server_is_ended_when_a_push_to_it_broke_off_after_it_had_begun(
     assert killed == ([] if phase in BEFORE else [phase])
 
 
+@pytest.mark.fault("Weights", "a push that hangs")
 async def test_a_phase_that_takes_too_long_ends_the_push(weights: Path) -> None:
     async def silent(request: httpx.Request) -> httpx.Response:
         await anyio.sleep_forever()
@@ -176,6 +183,7 @@ async def test_a_phase_that_takes_too_long_ends_the_push(weights: Path) -> None:
     assert (caught.value.kind, caught.value.began) == ("push_timeout", False)
 
 
+@pytest.mark.fault("Weights", "two pushes at once")
 async def test_pushes_do_not_overlap(weights: Path) -> None:
     engine = Engine(checkpoint_digests(weights))
 

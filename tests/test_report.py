@@ -97,6 +97,7 @@ def test_the_report_needs_nothing_from_anywhere_and_forbids_scripts(reported: st
     assert "prefers-color-scheme: dark" in reported
 
 
+@pytest.mark.fault("Configuration and terminal", "hostile text is inert in the report")
 def test_hostile_text_adds_no_element_and_no_control_character(poisoned: Path, reported: str) -> None:
     found = poisoned.read_text(encoding="utf-8")
     assert "owned" in found
@@ -108,6 +109,7 @@ def test_hostile_text_adds_no_element_and_no_control_character(poisoned: Path, r
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028]", found)
 
 
+@pytest.mark.fault("Configuration and terminal", "hostile text is inert in the report")
 @pytest.mark.timeout(120)
 def test_a_browser_draws_the_report_and_runs_no_planted_script(poisoned: Path, tmp_path: Path) -> None:
     picture = tmp_path / "shot.png"

@@ -58,6 +58,7 @@ def leases(folder: Path) -> int:
         connection.close()
 
 
+@pytest.mark.fault("Crash and resume", "a finished run has nothing to resume")
 @pytest.mark.parametrize("rule", ["candidates", "updates", "target"])
 def test_a_finished_run_opens_no_lease_when_it_is_resumed(shell: Shell, rule: str) -> None:
     folder = shell.folder / "run"
@@ -86,6 +87,7 @@ def test_a_run_that_minutes_ended_goes_on_for_as_many_again(tmp_path: Path) -> N
     assert nothing_left(record, resumed_config(record, {})) is None
 
 
+@pytest.mark.fault("Crash and resume", "settings that would change the past are refused")
 def test_every_setting_may_change_or_there_is_a_reason_why_not() -> None:
     known = known_keys()
     for name in (*MAY_CHANGE, *WHY_NOT):
@@ -97,6 +99,7 @@ def test_every_setting_may_change_or_there_is_a_reason_why_not() -> None:
     assert all(name in said for name in MAY_CHANGE if not name.startswith("staleness"))
 
 
+@pytest.mark.fault("Crash and resume", "settings that would change the past are refused")
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -119,6 +122,7 @@ def test_what_would_change_the_past_is_refused_with_the_reason(
         resumed_config(record, changes)
 
 
+@pytest.mark.fault("Crash and resume", "settings that may change are recorded")
 def test_what_leaves_the_past_alone_is_taken_and_recorded(tmp_path: Path) -> None:
     record = run_to_its_end(tmp_path / "run", stop__candidates=8)
     changes = {"learner.max_length": 900, "faults.patience_s": 5.0, "evaluation.slots": 3, "search.trials_shown": 0}

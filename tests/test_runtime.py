@@ -36,6 +36,9 @@ def bound_held(run: Simulated) -> bool:
     return all(update - oldest <= run.core.state.bound for _, update, oldest in run.learner.trained)
 
 
+@pytest.mark.fault("Replay and learner", "bound 0", only="8-0")
+@pytest.mark.fault("Replay and learner", "bound 1", only="20-1")
+@pytest.mark.fault("Replay and learner", "bound 2", only="8-2")
 @pytest.mark.parametrize(("threads", "bound"), [(1, 2), (8, 0), (8, 2), (20, 1), (24, 3)])
 async def test_a_run_trains_every_full_group_within_the_bound(tmp_path: Path, threads: int, bound: int) -> None:
     config = settings(search__threads=threads, staleness__max_staleness=bound, stop__candidates=64)
@@ -169,6 +172,7 @@ async def test_a_learner_that_stays_down_ends_the_run_and_says_so(tmp_path: Path
         assert rows[0]["state"] == "gave_up"
 
 
+@pytest.mark.fault("Replay and learner", "bound lowered on resume is refused")
 async def test_a_resume_may_raise_the_bound_and_nothing_else_of_it(tmp_path: Path) -> None:
     async with simulated(tmp_path, settings(stop__candidates=16), World()) as run:
         with anyio.fail_after(60):

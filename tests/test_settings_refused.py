@@ -24,6 +24,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     return Shell(tmp_path, monkeypatch, capsys)
 
 
+@pytest.mark.fault("Configuration and terminal", "a value out of range")
 @pytest.mark.parametrize("value", NOT_FINITE)
 @pytest.mark.parametrize("key", [*NUMBERS, "stop.minutes", "stop.budget", "stop.target", "learner.kl_penalty"])
 def test_a_number_that_is_not_finite_is_refused_in_every_setting(key: str, value: str) -> None:

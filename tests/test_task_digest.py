@@ -36,7 +36,13 @@ def test_what_comes_and_goes_by_itself_is_not_in_a_tasks_digest(tmp_path: Path) 
     folder = tmp_path / "mine"
     write(folder)
     before = load_task(str(folder)).digest
-    for name in ("__pycache__/evaluator.cpython-312.pyc", ".cache/x", ".evaluator.py.swp", "runs/mine-1/population.db"):
+    for name in (
+        "__pycache__/evaluator.cpython-312.pyc",
+        ".cache/x",
+        ".evaluator.py.swp",
+        "runs/mine-1/population.db",
+        "cheats/a.py",
+    ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x")
     (folder / "runs" / "mine-1" / "events.jsonl").write_text("x")

@@ -96,6 +96,7 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serv
         yield Server(handle, engine, publisher, at_first, caught.value.kind)
 
 
+@pytest.mark.fault("Weights", "an engine restarted with old weights")
 async def test_a_server_that_has_just_come_up_has_no_version_and_its_tokens_are_refused(server: Server) -> None:
     assert server.version_at_first is None
     assert server.fault_at_first == "bad_spans"

@@ -61,6 +61,7 @@ def test_a_model_that_holds_what_it_was_given_has_every_tensor_in_force(kind: to
     assert not_in_force(Model(given, kind), given, seed=1) == []
 
 
+@pytest.mark.fault("Weights", "a push that loads nothing")
 @pytest.mark.parametrize("name", sorted(tensors_of(0)))
 def test_a_tensor_that_stayed_at_the_old_weights_is_named(name: str) -> None:
     old, new = tensors_of(0), tensors_of(1)

@@ -101,6 +101,7 @@ class HttpEngine:
         self._labels = labels or Numbers()
         self._context: int | None = None
         self._gives_spans = False
+        self._words: dict[int, str] = {}
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._http = httpx.AsyncClient(
             base_url=base_url,
@@ -112,7 +113,16 @@ class HttpEngine:
         )
 
     async def encode(self, text: str) -> tuple[int, ...]:
-        return await self.tokens(text, special=True)
+        """The text as data: a special token that it spells is encoded as the letters that it is made of."""
+        tokens = await self.tokens(text, special=True)
+        pieces = [text]
+        for token in sorted(self._special.intersection(tokens)):  # the first may be one that opens every prompt
+            word = await self._word(token)
+            pieces = [piece for part in pieces for piece in _cut(part, word)]
+        if pieces == [text]:
+            return tokens
+        encoded = [await self.tokens(piece, special=piece is pieces[0]) for piece in pieces]
+        return tuple(token for piece in encoded for token in piece)
 
     async def tokens(self, text: str, *, special: bool = False) -> tuple[int, ...]:
         """Token ids of a text; `special`: with what begins a sequence for this model."""
@@ -171,6 +181,13 @@ class HttpEngine:
     ) -> None:
         await self.aclose()
 
+    async def _word(self, token: int) -> str:
+        """How a special token is spelt."""
+        if token not in self._words:
+            asked = wire.DetokenizeRequest(tokens=[token])
+            self._words[token] = (await self._ask("POST", "/detokenize", wire.DetokenizeAnswer, asked)).prompt
+        return self._words[token]
+
     async def _ask(
         self,
         method: str,
@@ -198,6 +215,16 @@ class HttpEngine:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             raise InfrastructureFault("bad_answer", f"{path}: {where}: {first['msg']}") from error
+
+
+def _cut(text: str, word: str) -> list[str]:
+    """The text in pieces none of which holds the whole word: each occurrence is cut behind its first character."""
+    first, *others = text.split(word) if len(word) > 1 else [text]
+    pieces = [first]
+    for other in others:
+        pieces[-1] += word[0]
+        pieces.append(word[1:] + other)
+    return pieces
 
 
 def _sampled(answer: wire.GenerateAnswer, max_tokens: int) -> Sampled:

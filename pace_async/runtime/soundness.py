@@ -3,7 +3,8 @@ that cheat, fail or hang, and its catalogue.
 
 Invariant: everything runs as in a run (sandbox, scorer, limits), except that no score is remembered and a hanging
 program is given seconds instead of the task's whole limit. A check never raises for what it finds: it fails, with a
-remedy. Not a proof: an evaluator can be cheated in ways that no list of programs knows. To add one, add to `CHEATS`.
+remedy. Not a proof: an evaluator can be cheated in ways that no list of programs knows. To add one for every task, add
+to `CHEATS`; for one task, put the program into its folder `cheats`, where each must score no better than the seed.
 """
 
 import math
@@ -12,6 +13,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import anyio
 
 from pace_async.config import Evaluation as EvaluationSettings
 from pace_async.errors import CandidateFault, UsageError
@@ -22,6 +25,7 @@ from pace_async.evaluate.tiers import Tier
 from pace_async.implement.catalogue import Edit, apply_edit, load_catalogue
 from pace_async.programs import compiled, program_hash
 from pace_async.reward import progress
+from pace_async.task import CHEATS as CHEATS_FOLDER
 from pace_async.task import Task, better, load_task, split_block
 
 HANG_S = 3.0
@@ -99,6 +103,8 @@ async def _answers(task: Task, seed: int, tier: Tier, say: Callable[[Check], Non
         say(_bounds(task, first.score))
         for cheat in CHEATS:
             say(await _cheat(task, cheat, evaluator, seed))
+        for file in sorted((task.folder / CHEATS_FOLDER).glob("*.py")):
+            say(await _known_cheat(task, file, first.score, evaluator, seed))
     return True
 
 
@@ -164,6 +170,24 @@ async def _cheat(task: Task, cheat: Cheat, evaluator: Evaluator, seed: int) -> C
         said = f"scored {found.score:.6g}"
     ok = found.outcome in cheat.outcomes if cheat.outcomes else found.outcome not in ("ok", "infrastructure_error")
     return Check(cheat.name, ok, said, "" if ok else cheat.remedy.format(evaluator=task.spec.evaluator))
+
+
+async def _known_cheat(task: Task, file: Path, honest: float, evaluator: Evaluator, seed: int) -> Check:
+    """Whether a program of the task's own folder of cheats gains nothing over the seed program's score."""
+    name = f"cheat {file.stem} gains nothing"
+    try:
+        program = await anyio.Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        return Check(name, False, f"{file} cannot be read: {error}", "mend or remove it")
+    found = await evaluator.evaluate(program, seed)
+    if found.outcome == "infrastructure_error":
+        return Check(name, False, f"{found.outcome}: {found.detail}", "see that the sandbox works: pace doctor")
+    if found.score is None:
+        return Check(name, True, f"{found.outcome}: {found.detail}")
+    said = f"scored {found.score:.6g}, the seed program {honest:.6g}"
+    if better(task.spec.direction, found.score, honest):
+        return Check(name, False, said, _STRICT.format(evaluator=task.spec.evaluator))
+    return Check(name, True, said)
 
 
 def _catalogue(task: Task) -> Check:

@@ -1,4 +1,5 @@
-"""Drives a run to its end: T search threads, one learning loop, the engine's keeper and the signals in one task group.
+"""Drives a run to its end: T search threads, one learning loop and the engine's keeper in one task group; outside of it
+the signals, which must still be heard when that group has been cancelled and does not end.
 
 Nothing here decides; it starts, waits, and writes down how the run ended. Ends by itself when a stop rule is met, what
 runs has finished and the groups that are complete have been trained.
@@ -24,8 +25,12 @@ async def drive(core: Core, engine: EngineProcess | None = None, *, signals: boo
     await core.record(RunStateChanged("running", "", core.started))
     core.changed()  # a stop rule that is met already opens no lease
     try:
-        with anyio.CancelScope() as scope:
-            await _search_and_learn(core, engine, scope, signals)
+        async with anyio.create_task_group() as outside:
+            with anyio.CancelScope() as scope:
+                if signals:
+                    outside.start_soon(obey_signals, core, scope)
+                await _search_and_learn(core, engine)
+            outside.cancel_scope.cancel()
         state = STATES.get(core.stopping or "interrupted", "done")
         reason = core.stopping or ""
     except* PaceError as errors:
@@ -40,10 +45,8 @@ async def drive(core: Core, engine: EngineProcess | None = None, *, signals: boo
     return state
 
 
-async def _search_and_learn(core: Core, engine: EngineProcess | None, scope: anyio.CancelScope, signals: bool) -> None:
+async def _search_and_learn(core: Core, engine: EngineProcess | None) -> None:
     async with anyio.create_task_group() as beside:
-        if signals:
-            beside.start_soon(obey_signals, core, scope)
         if engine is not None:
             beside.start_soon(keep_engine, core, engine)
         if core.config.stop.minutes is not None:

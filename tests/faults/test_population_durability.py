@@ -23,7 +23,7 @@ from pace_async.population.store import Store
 from tests.population_facts import fresh, opened, rollout
 
 pytestmark = pytest.mark.anyio
-CHECKOUT = Path(__file__).parent.parent
+CHECKOUT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -32,12 +32,13 @@ def anyio_backend() -> str:
 
 
 def _child(database: Path, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.population_child", str(database), *more]
+    command = [sys.executable, "-m", "tests.faults.population_child", str(database), *more]
     return subprocess.Popen(
         command, cwd=CHECKOUT, env=clean_environment(), stdout=subprocess.PIPE, text=True, start_new_session=True
     )
 
 
+@pytest.mark.fault("Crash and resume", "killed around a commit")
 async def test_no_acknowledged_row_is_lost_to_kill_9(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
         database = store.path
@@ -63,6 +64,7 @@ async def test_no_acknowledged_row_is_lost_to_kill_9(tmp_path: Path) -> None:
         assert record.candidates == record.next_lease - 1 >= 2 * len(acknowledged)
 
 
+@pytest.mark.fault("Database", "full disk")
 async def test_a_full_disk_ends_the_run_with_a_sentence_and_loses_nothing(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
         database = store.path
@@ -91,6 +93,7 @@ async def test_cancelling_the_caller_does_not_cut_a_commit_short(tmp_path: Path)
         assert (await store.load()).candidates == 19
 
 
+@pytest.mark.fault("Database", "storm of cancelled tasks")
 async def test_a_storm_of_cancelled_tasks_leaves_each_transaction_whole_and_the_store_usable(tmp_path: Path) -> None:
     draw = random.Random(3)
     async with fresh(tmp_path) as store:
@@ -147,6 +150,7 @@ async def test_readers_in_other_threads_always_see_whole_moments_of_a_run_that_i
         assert (await store.load()).candidates == lease - 1
 
 
+@pytest.mark.fault("Database", "locked for seconds: waits")
 async def test_a_commit_waits_while_another_process_holds_the_database(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
         other = sqlite3.connect(store.path, isolation_level=None)
@@ -159,6 +163,7 @@ async def test_a_commit_waits_while_another_process_holds_the_database(tmp_path:
         assert (await store.load()).admitted == 1
 
 
+@pytest.mark.fault("Database", "locked for minutes: ends with a sentence and loses nothing")
 async def test_a_database_that_stays_locked_ends_the_run_with_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

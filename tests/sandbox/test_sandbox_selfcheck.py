@@ -8,7 +8,7 @@ import pytest
 from pace_async.errors import UsageError
 from pace_async.evaluate.selfcheck import Check, check_tier, describe, pick_tier
 from pace_async.evaluate.tiers import Bubblewrap, NoSandbox, Rlimits
-from tests.sandbox_tiers import BWRAP
+from tests.sandbox.tiers import BWRAP
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 needs_bwrap = pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed")
@@ -19,6 +19,9 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.mark.fault("Sandbox", "TCP and UDP")
+@pytest.mark.fault("Sandbox", "abstract sockets")
+@pytest.mark.fault("Sandbox", "signals its parent")
 @needs_bwrap
 @pytest.mark.anyio
 async def test_bubblewrap_lets_nothing_through() -> None:
@@ -64,6 +67,7 @@ async def test_a_bubblewrap_that_does_not_start_is_passed_over(tmp_path: Path, m
     assert (await pick_tier(False)).name == "rlimits"
 
 
+@pytest.mark.fault("Sandbox", "no sandbox on the machine")
 @pytest.mark.anyio
 async def test_without_any_proven_tier_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

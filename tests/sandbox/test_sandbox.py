@@ -17,7 +17,7 @@ from pace_async.evaluate.launch import launch
 from pace_async.evaluate.tiers import Bubblewrap, Limits
 from pace_async.evaluate.verdict import judge
 from pace_async.evaluate.work import Work
-from tests.sandbox_tiers import (
+from tests.sandbox.tiers import (
     BWRAP,
     LIMITS,
     SANDBOXES,
@@ -56,6 +56,7 @@ async def test_a_result_comes_back_with_numpy_values_as_plain_json(sandbox: Sand
     assert await value_of(sandbox, program, argument=1.5) == {"array": [0, 1, 2], "number": 1.5, "whole": 2}
 
 
+@pytest.mark.fault("Sandbox", "endless loop")
 @each_sandbox
 async def test_an_endless_loop_ends_at_the_limit(sandbox: Sandbox) -> None:
     verdict, ended = await run_program(sandbox, "def f(x):\n    while True: pass", limits=SHORT)
@@ -63,6 +64,7 @@ async def test_an_endless_loop_ends_at_the_limit(sandbox: Sandbox) -> None:
     assert ended.seconds >= SHORT.seconds
 
 
+@pytest.mark.fault("Sandbox", "ignores SIGTERM")
 @each_sandbox
 async def test_a_program_that_ignores_sigterm_ends_at_the_limit(sandbox: Sandbox) -> None:
     program = """
@@ -76,6 +78,7 @@ async def test_a_program_that_ignores_sigterm_ends_at_the_limit(sandbox: Sandbox
     assert verdict.outcome == "timeout"
 
 
+@pytest.mark.fault("Sandbox", "detached grandchild that holds stdout")
 @each_sandbox
 async def test_a_detached_grandchild_that_holds_stdout_neither_hangs_nor_survives(sandbox: Sandbox) -> None:
     name = f"left{os.getpid()}"
@@ -100,6 +103,7 @@ async def test_a_detached_grandchild_that_holds_stdout_neither_hangs_nor_survive
     assert left_alive(name) == []
 
 
+@pytest.mark.fault("Sandbox", "fork bomb")
 @each_sandbox
 async def test_a_fork_bomb_is_bounded_and_leaves_no_process(sandbox: Sandbox) -> None:
     name = f"bomb{os.getpid()}"
@@ -119,6 +123,7 @@ async def test_a_fork_bomb_is_bounded_and_leaves_no_process(sandbox: Sandbox) ->
     assert left_alive(name) == []
 
 
+@pytest.mark.fault("Sandbox", "300 MB of output")
 @each_sandbox
 async def test_300_megabytes_of_output_are_cut_off(sandbox: Sandbox) -> None:
     program = """
@@ -138,6 +143,7 @@ async def test_a_result_beyond_the_output_limit_is_an_overflow_not_a_forgery(san
     assert verdict.outcome == "output_overflow"
 
 
+@pytest.mark.fault("Sandbox", "no newline and invalid UTF-8")
 @each_sandbox
 async def test_little_output_in_any_bytes_does_no_harm(sandbox: Sandbox) -> None:
     program = """
@@ -152,12 +158,14 @@ async def test_little_output_in_any_bytes_does_no_harm(sandbox: Sandbox) -> None
     assert ended.stderr == b"said\n"
 
 
+@pytest.mark.fault("Sandbox", "memory of one process")
 @each_sandbox
 async def test_memory_beyond_the_limit_is_out_of_memory(sandbox: Sandbox) -> None:
     verdict, _ = await run_program(sandbox, "def f(x):\n    return len(bytearray(2 << 30))")
     assert verdict.outcome == "out_of_memory"
 
 
+@pytest.mark.fault("Sandbox", "memory of one process")
 @each_sandbox
 async def test_memory_taken_in_small_pieces_is_out_of_memory(sandbox: Sandbox) -> None:
     verdict, _ = await run_program(sandbox, "kept = []\ndef f(x):\n    while True: kept.append(bytearray(1 << 20))")
@@ -170,6 +178,7 @@ async def test_a_kill_that_is_not_ours_is_taken_for_want_of_memory(sandbox: Sand
     assert (verdict.outcome, ended.exit_code) == ("out_of_memory", -9)
 
 
+@pytest.mark.fault("Sandbox", "memory of a family")
 @each_sandbox
 async def test_a_family_shares_one_memory_limit(sandbox: Sandbox) -> None:
     if cgroup.find() is None:
@@ -190,6 +199,9 @@ async def test_a_family_shares_one_memory_limit(sandbox: Sandbox) -> None:
     assert not ended.survivors
 
 
+@pytest.mark.fault("Sandbox", "sys.exit(0)", only="exit")
+@pytest.mark.fault("Sandbox", "os._exit(0)", only="os_exit")
+@pytest.mark.fault("Sandbox", "segmentation fault", only="segfault")
 @each_sandbox
 @pytest.mark.parametrize(
     ("program", "detail"),
@@ -220,6 +232,7 @@ async def test_a_program_that_fails_is_a_candidate_error_with_its_last_line(
     assert (verdict.outcome, verdict.detail[: len(detail)]) == ("candidate_error", detail)
 
 
+@pytest.mark.fault("Sandbox", "NaN, infinity and 1e999")
 @each_sandbox
 @pytest.mark.parametrize("value", ["float('nan')", "float('inf')", "{1, 2}", "{(1, 2): 3}", "b'bytes'", "lambda: 1"])
 async def test_what_is_not_json_is_no_result(sandbox: Sandbox, value: str) -> None:
@@ -228,6 +241,7 @@ async def test_what_is_not_json_is_no_result(sandbox: Sandbox, value: str) -> No
     assert verdict.detail.startswith("f returned no JSON value")
 
 
+@pytest.mark.fault("Sandbox", "forged result on stdout")
 @each_sandbox
 async def test_a_forged_result_on_stdout_is_ignored(sandbox: Sandbox) -> None:
     program = """
@@ -238,6 +252,7 @@ async def test_a_forged_result_on_stdout_is_ignored(sandbox: Sandbox) -> None:
     assert await value_of(sandbox, program) == 1
 
 
+@pytest.mark.fault("Sandbox", "forged result on every descriptor")
 @each_sandbox
 async def test_bytes_written_to_every_descriptor_are_suspicious(sandbox: Sandbox) -> None:
     program = """
@@ -252,6 +267,7 @@ async def test_bytes_written_to_every_descriptor_are_suspicious(sandbox: Sandbox
     assert verdict.outcome == "suspicious"
 
 
+@pytest.mark.fault("Sandbox", "a second result")
 @each_sandbox
 async def test_a_second_answer_with_the_right_nonce_is_suspicious(sandbox: Sandbox) -> None:
     program = """
@@ -268,6 +284,8 @@ async def test_a_second_answer_with_the_right_nonce_is_suspicious(sandbox: Sandb
     assert (verdict.outcome, verdict.detail) == ("suspicious", "the result pipe carried more than one answer")
 
 
+@pytest.mark.fault("Sandbox", "environment")
+@pytest.mark.fault("Sandbox", "environment of process 1")
 @each_sandbox
 async def test_the_environment_of_this_process_is_seen_nowhere(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
@@ -289,6 +307,7 @@ async def test_the_environment_of_this_process_is_seen_nowhere(
     assert max(BORN_WITH, key=len) not in seen
 
 
+@pytest.mark.fault("Sandbox", "answers, scorer and this package")
 @each_sandbox
 async def test_the_task_and_the_package_cannot_be_read(sandbox: Sandbox, tmp_path: Path) -> None:
     secret = tmp_path / "evaluator.py"
@@ -346,6 +365,7 @@ async def test_files_that_a_program_writes_are_gone_afterwards(sandbox: Sandbox,
     assert list(filter(os.path.lexists, written)) == []
 
 
+@pytest.mark.fault("Sandbox", "fills its temporary folder")
 @each_sandbox
 async def test_the_disk_that_a_program_may_fill_is_bounded(sandbox: Sandbox) -> None:
     program = """
@@ -392,6 +412,7 @@ async def test_a_cancelled_launch_leaves_no_process(sandbox: Sandbox) -> None:
     assert psutil.wait_procs(started, timeout=5)[1] == []
 
 
+@pytest.mark.fault("Sandbox", "the runtime killed")
 @each_sandbox
 async def test_a_candidate_dies_with_the_process_that_started_it(sandbox: Sandbox, tmp_path: Path) -> None:
     script = tmp_path / "parent.py"

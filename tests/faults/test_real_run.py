@@ -62,10 +62,13 @@ def killed_and_resumed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
     yield folder, before, [process.pid for process in alive]
 
 
+@pytest.mark.fault("Crash and resume", "a real run killed and resumed")
+@pytest.mark.fault("Sandbox", "the runtime killed")
 def test_no_child_outlives_a_killed_runtime(killed_and_resumed: tuple[Path, set[object], list[int]]) -> None:
     assert killed_and_resumed[2] == []
 
 
+@pytest.mark.fault("Crash and resume", "a real run killed and resumed")
 def test_every_committed_candidate_survives_kill_9(killed_and_resumed: tuple[Path, set[object], list[int]]) -> None:
     folder, before, _ = killed_and_resumed
     after = [row[0] for row in rows(folder, "select candidate from candidates where candidate > 0")]
@@ -74,6 +77,7 @@ def test_every_committed_candidate_survives_kill_9(killed_and_resumed: tuple[Pat
     assert len(after) == len(set(after)) == CANDIDATES
 
 
+@pytest.mark.fault("Crash and resume", "a real run killed and resumed")
 def test_groups_are_trained_once_within_the_bound(killed_and_resumed: tuple[Path, set[object], list[int]]) -> None:
     folder = killed_and_resumed[0]
     trained = [row[0] for row in rows(folder, "select update_number from groups where state = 'trained' order by 1")]
@@ -117,6 +121,7 @@ def test_a_finished_run_has_nothing_to_resume_and_reads_well(
     assert "evolve block" in shown
 
 
+@pytest.mark.fault("Crash and resume", "one Ctrl-C drains")
 def test_ctrl_c_drains_and_resume_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()

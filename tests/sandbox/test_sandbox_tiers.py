@@ -11,7 +11,7 @@ from pace_async.evaluate.python_files import PythonFiles, locate
 from pace_async.evaluate.tiers import Bubblewrap, Limits
 from pace_async.evaluate.verdict import judge
 from pace_async.evaluate.work import Work
-from tests.sandbox_tiers import BWRAP
+from tests.sandbox.tiers import BWRAP
 
 LIMITS = Limits(30.0, 256, 1 << 20)
 

@@ -1,4 +1,4 @@
-"""A process that writes rollouts until it is killed: `python -m tests.population_child DATABASE [LIMIT]`.
+"""A process that writes rollouts until it is killed: `python -m tests.faults.population_child DATABASE [LIMIT]`.
 
 It prints the id of each pair of leases once their commit is acknowledged, so whoever reads knows what must be there.
 With a LIMIT in bytes no file of its own may grow beyond that: to the database this is a full disk; it then prints the

@@ -22,8 +22,8 @@ from pace_async.evaluate.verdict import judge
 from pace_async.evaluate.warm import imports_of, start_warm_parent
 from pace_async.evaluate.work import Work
 from tests.evaluate_tasks import DOUBLE, make_task
-from tests.sandbox_tiers import BWRAP, LIMITS, Sandbox, close_parents, run_program, value_of
-from tests.test_sandbox_tiers import with_packages
+from tests.sandbox.test_sandbox_tiers import with_packages
+from tests.sandbox.tiers import BWRAP, LIMITS, Sandbox, close_parents, run_program, value_of
 
 pytestmark = [
     pytest.mark.anyio,
@@ -78,6 +78,7 @@ async def test_the_next_candidate_finds_no_file_socket_or_process_of_the_one_bef
     assert (await value_of(WARM, MARK, argument=name))["found"] == []
 
 
+@pytest.mark.fault("Sandbox", "signals or sees its neighbours")
 async def test_candidates_that_run_at_once_see_nothing_of_each_other() -> None:
     program = """
     import contextlib, os, socket, sys
@@ -134,6 +135,7 @@ async def test_a_forked_candidate_is_as_locked_in_as_one_that_was_started_cold()
     assert warm == cold
 
 
+@pytest.mark.fault("Sandbox", "signals its parent")
 async def test_nothing_that_a_candidate_can_send_or_write_reaches_its_parent_or_process_1() -> None:
     program = """
     import contextlib, ctypes, os, signal

@@ -1,0 +1,208 @@
+"""Processes that drive a simulated run over a real database and kill themselves at a failpoint.
+
+`python -m tests.faults.lives` loads everything once; each line on its standard input is a life, which it forks, waits
+for and answers with how the process ended. A life ends with SIGKILL, so nothing of it is cleaned up: no transaction,
+file or lock. What is killed at the same failpoint of the same run is killed in the same state.
+
+A failpoint is a name and a number: the n-th time that the process comes there, from 1. Names are `STAGE before`, `STAGE
+after`; `statement`, before a statement of a transaction that writes; `weights half`, with a file of weights begun; and
+`any`, which counts all of them.
+"""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+from sqlalchemy import Engine, event
+
+from pace_async.advise.base import Completion
+from pace_async.children import clean_environment
+from pace_async.evaluate.base import Evaluation
+from pace_async.events import Fact, GroupShipped
+from pace_async.implement.base import Experiment, Implemented
+from pace_async.learn.base import Step
+from pace_async.population.lock import RunLock
+from pace_async.population.schema import upgrade
+from pace_async.publish.base import Receipt
+from pace_async.runtime.core import Core
+from pace_async.runtime.supervisor import drive
+from pace_async.search.state import Member
+from pace_async.simulate.runs import Habits
+from pace_async.simulate.stages import WEIGHTS, World
+from pace_async.task import Task
+from tests.simulated import settings, simulated
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What one process does: drive the run in `folder`, or bring its database to the newest schema; until it ends, or
+    until it comes for the `number`-th time to the failpoint `name`."""
+
+    folder: str
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    seed: int = 0
+    discard_every: int = 0
+    migrates: bool = False
+    name: str = ""
+    number: int = 0
+
+
+class Lives:
+    """Starts them."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def live(self, life: Life) -> bool:
+        """Live it to its end; whether it was killed. Raises AssertionError if it ended in another way."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(asdict(life)) + "\n")
+        self._process.stdin.flush()
+        ended = int(self._process.stdout.readline())
+        assert ended in (0, -signal.SIGKILL), f"{life} ended with {ended}; its traceback is on standard error"
+        return ended != 0
+
+
+@contextmanager
+def lives() -> Generator[Lives]:
+    """The process that forks them."""
+    command = [sys.executable, "-m", "tests.faults.lives"]
+    with subprocess.Popen(
+        command,
+        cwd=CHECKOUT,
+        env=clean_environment(OMP_NUM_THREADS="1"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield Lives(process)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+class Failpoints:
+    """Counts where the process comes by, and kills it there."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+        self._passed: Counter[str] = Counter()
+
+    def __call__(self, name: str) -> None:
+        self._passed.update((name, "any"))
+        if self._life.name in (name, "any") and self._passed[self._life.name] == self._life.number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def next_is_fatal(self, name: str) -> bool:
+        """Whether the process dies when it comes to `name` the next time, so that something can be left half done."""
+        reached = self._passed["any"] + 1 if self._life.name == "any" else self._passed[name] + 1
+        return self._life.name in (name, "any") and reached == self._life.number
+
+
+class Failing:
+    """A stage, or several, with a failpoint before and after every call."""
+
+    def __init__(self, inner: Any, at: Failpoints) -> None:
+        self._inner, self._at = inner, at
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def generate(self, prompt_ids: tuple[int, ...], **how: Any) -> Completion:
+        return await self._call("advise", "generate", prompt_ids, **how)
+
+    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
+        return await self._call("implement", "implement", task, parent, experiment)
+
+    async def evaluate(self, program: str, seed: int) -> Evaluation:
+        return await self._call("evaluate", "evaluate", program, seed)
+
+    async def publish(self, version: int, weights: Path) -> Receipt:
+        return await self._call("publish", "publish", version, weights)
+
+    async def train(self, group: Path) -> Step:
+        step: Step = await self._call("learn", "train", group)
+        if step.weights is not None and self._at.next_is_fatal("weights half"):
+            (step.weights / WEIGHTS).write_text("1")  # a digit of many
+        self._at("weights half")
+        return step
+
+    async def commit(self, *facts: Fact) -> None:
+        name = "ship" if any(isinstance(fact, GroupShipped) for fact in facts) else "commit"
+        await self._call(name, "commit", *facts)
+
+    async def _call(self, name: str, method: str, *arguments: Any, **more: Any) -> Any:
+        self._at(f"{name} before")
+        result = await getattr(self._inner, method)(*arguments, **more)
+        self._at(f"{name} after")
+        return result
+
+
+def _fail(core: Core, at: Failpoints) -> None:
+    stages = core.stages
+    wrapped = {
+        name: Failing(getattr(stages, name), at) for name in ("engine", "implementer", "evaluator", "population")
+    }
+    trains = {name: Failing(inner, at) for name in ("learner", "publisher") if (inner := getattr(stages, name))}
+    core.stages = replace(stages, **cast("Any", wrapped | trains))
+
+
+def _count_statements(at: Failpoints) -> None:
+    def before(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.lstrip()[:6].upper() not in ("SELECT", "PRAGMA"):
+            at("statement")
+
+    event.listen(Engine, "before_cursor_execute", before)
+
+
+async def _run(life: Life, at: Failpoints) -> None:
+    config = settings(**life.settings)
+    with RunLock(Path(life.folder)):
+        async with simulated(
+            Path(life.folder), config, World(seed=life.seed), Habits(discard_every=life.discard_every)
+        ) as run:
+            _fail(run.core, at)
+            _count_statements(at)
+            with anyio.fail_after(60):
+                assert await drive(run.core) == "done"
+
+
+def _live(life: Life) -> None:
+    at = Failpoints(life)
+    if life.migrates:
+        _count_statements(at)
+        upgrade(Path(life.folder) / "population.db")
+    else:
+        anyio.run(_run, life, at)
+
+
+def main() -> None:
+    """Fork a life for each line, wait for it, say how it ended."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            try:
+                _live(Life(**json.loads(line)))
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

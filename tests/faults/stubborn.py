@@ -1,0 +1,62 @@
+"""A run one of whose stages does not let itself be cancelled: `python -m tests.faults.stubborn FOLDER`.
+
+Prints a word when an evaluation has begun, when the run drains, and when the evaluation was cancelled and goes on.
+"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+
+from pace_async.children import die_with_parent
+from pace_async.evaluate.base import Evaluation
+from pace_async.events import Fact, RunStateChanged
+from pace_async.runtime.clock import RealClock
+from pace_async.runtime.supervisor import drive
+from pace_async.simulate.stages import World
+from tests.simulated import settings, simulated
+
+
+class Stubborn:
+    """An evaluator that never ends."""
+
+    async def evaluate(self, program: str, seed: int) -> Evaluation:
+        print("evaluating", flush=True)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            print("cancelled", flush=True)
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep_forever()
+        raise AssertionError
+
+
+class Telling:
+    """The population, which tells when the run drains."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def commit(self, *facts: Fact) -> None:
+        await self._inner.commit(*facts)
+        if any(isinstance(fact, RunStateChanged) and fact.state == "draining" for fact in facts):
+            print("draining", flush=True)
+
+
+async def main(folder: Path) -> None:
+    config = settings(search__threads=1, stop__candidates=8)
+    async with simulated(folder, config, World()) as run:
+        stages = run.core.stages
+        population = cast("Any", Telling(stages.population))
+        run.core.stages = replace(stages, evaluator=Stubborn(), population=population, clock=RealClock())
+        await drive(run.core, signals=True)
+
+
+if __name__ == "__main__":
+    die_with_parent()
+    anyio.run(main, Path(sys.argv[1]))

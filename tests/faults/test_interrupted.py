@@ -1,0 +1,208 @@
+"""Ctrl-C once, twice, thrice; SIGTERM; two at one run; a machine that slept: the real database, simulated stages."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from pace_async.children import clean_environment
+from pace_async.evaluate.base import Evaluation, Evaluator
+from pace_async.population.lock import RunLock
+from pace_async.runtime.clock import RealClock
+from pace_async.runtime.supervisor import drive
+from pace_async.simulate.stages import World
+from tests.command_line import Shell
+from tests.faults.invariants import assert_sound, candidates_of
+from tests.simulated import Simulated, settings, simulated
+
+pytestmark = pytest.mark.anyio
+SHAPE = {"stop__candidates": 40, "search__threads": 4, "learner__group_size": 4, "learner__k": 2}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@dataclass
+class Held:
+    """An evaluator that answers until it is held, and then not before it is let go."""
+
+    inner: Evaluator
+    until: int
+    waiting: int = 0
+    let_go: anyio.Event = field(default_factory=anyio.Event)
+    all_wait: anyio.Event = field(default_factory=anyio.Event)
+    calls: int = 0
+
+    async def evaluate(self, program: str, seed: int) -> Evaluation:
+        self.calls += 1
+        if self.calls > self.until and not self.let_go.is_set():
+            self.waiting += 1
+            if self.waiting == SHAPE["search__threads"]:
+                self.all_wait.set()
+            await self.let_go.wait()
+        return await self.inner.evaluate(program, seed)
+
+
+def hold(run: Simulated, until: int = 10) -> Held:
+    """Hold the run's evaluations after the first ones; its clock is the machine's, so that deadlines are real."""
+    held = Held(run.core.stages.evaluator, until)
+    run.core.stages = replace(run.core.stages, evaluator=held, clock=RealClock())
+    return held
+
+
+async def states(run: Simulated) -> list[str]:
+    return [row["state"] for row in await run.store.query("select state from run_states order by number")]
+
+
+async def goes_on_to_its_end(folder: Path) -> None:
+    """Resume, and look at what holds."""
+    kept = candidates_of(folder / "population.db")
+    async with simulated(folder, settings(**SHAPE), World(seed=9)) as run:
+        with anyio.fail_after(100):
+            assert await drive(run.core) == "done"
+    assert_sound(folder / "population.db", kept=kept, finished=True)
+    assert len(candidates_of(folder / "population.db")) == 41
+
+
+@pytest.mark.fault("Crash and resume", "one Ctrl-C drains", only="SIGINT")
+@pytest.mark.fault("Crash and resume", "SIGTERM drains", only="SIGTERM")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+async def test_one_signal_drains_what_runs_is_finished_and_nothing_new_begins(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    async with simulated(tmp_path, settings(**SHAPE), World(seed=9)) as run:
+        held, ended = hold(run), list[str]()
+
+        async def drive_it() -> None:
+            ended.append(await drive(run.core, signals=True))
+
+        with anyio.fail_after(100):
+            async with anyio.create_task_group() as group:
+                group.start_soon(drive_it)
+                await held.all_wait.wait()
+                [admitted] = await run.store.query("select count(*) n from leases")
+                os.kill(os.getpid(), number)
+                await run.core.wait_until(lambda: run.core.stopping is not None)
+                held.let_go.set()
+        assert ended == ["interrupted"]
+        assert (await states(run))[-2:] == ["draining", "interrupted"]
+        assert await run.store.query("select lease from leases where stage in ('admitted', 'advised')") == []
+        assert await run.store.query("select count(*) n from leases") == [admitted]
+    await goes_on_to_its_end(tmp_path)
+
+
+@pytest.mark.fault("Crash and resume", "two Ctrl-C cancel")
+async def test_a_second_signal_cancels_and_leaves_what_was_running_for_a_resume(tmp_path: Path) -> None:
+    async with simulated(tmp_path, settings(**SHAPE), World(seed=9)) as run:
+        held, ended = hold(run), list[str]()
+
+        async def drive_it() -> None:
+            ended.append(await drive(run.core, signals=True))
+
+        with anyio.fail_after(100):
+            async with anyio.create_task_group() as group:
+                group.start_soon(drive_it)
+                await held.all_wait.wait()
+                os.kill(os.getpid(), signal.SIGINT)
+                await run.core.wait_until(lambda: run.core.stopping is not None)
+                os.kill(os.getpid(), signal.SIGINT)
+        assert ended == ["interrupted"]
+        running = await run.store.query("select lease from leases where stage = 'advised' and state = 'open'")
+        assert len(running) == SHAPE["search__threads"]
+    await goes_on_to_its_end(tmp_path)
+
+
+@pytest.mark.fault("Crash and resume", "SIGTERM drains")
+async def test_a_drain_that_takes_longer_than_its_deadline_leaves_the_rest_for_a_resume(tmp_path: Path) -> None:
+    async with simulated(tmp_path, settings(**SHAPE, faults__drain_s=0.05), World(seed=9)) as run:
+        held = hold(run)
+        with anyio.fail_after(100):
+            async with anyio.create_task_group() as group:
+                group.start_soon(lambda: drive(run.core, signals=True))
+                await held.all_wait.wait()
+                os.kill(os.getpid(), signal.SIGTERM)
+        assert (await states(run))[-1] == "interrupted"
+    await goes_on_to_its_end(tmp_path)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.fault("Crash and resume", "three Ctrl-C exit")
+def test_a_third_ctrl_c_ends_a_run_that_cannot_be_cancelled(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.faults.stubborn", str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            for word in ("evaluating", "draining", "cancelled"):
+                assert process.stdout.readline().strip() == word
+                process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    assert_sound(tmp_path / "population.db")
+
+
+async def begin(folder: Path) -> None:
+    async with simulated(folder, settings(**SHAPE), World()):
+        pass
+
+
+@pytest.mark.fault("Crash and resume", "a second resume is refused and names the holder")
+def test_a_run_that_is_being_driven_is_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    anyio.run(begin, folder)
+    before = (folder / "population.db").read_bytes()
+    with RunLock(folder):
+        said = Shell(tmp_path, monkeypatch, capsys).pace("resume", "run")
+    assert said.code == 4
+    assert f"process {os.getpid()}" in said.err
+    assert (folder / "population.db").read_bytes() == before
+
+
+class Sleepy:
+    """The machine's clock, on a machine that is suspended for hours again and again."""
+
+    def __init__(self) -> None:
+        self._real, self._slept, self._asked = RealClock(), 0.0, 0
+
+    def now(self) -> float:
+        self._asked += 1
+        self._slept += 36_000.0 * (self._asked % 7 == 0)
+        return self._real.now() + self._slept
+
+    async def sleep(self, seconds: float) -> None:
+        self._slept += 36_000.0
+        await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.fault("Crash and resume", "a machine that slept makes nothing stale")
+async def test_hours_that_pass_while_the_machine_sleeps_make_nothing_stale(tmp_path: Path) -> None:
+    failing = World(seed=2, fails=lambda stage, call: stage in ("advise", "evaluate") and call % 9 == 0)
+    async with simulated(tmp_path, settings(**SHAPE), failing) as run:
+        run.core.stages = replace(run.core.stages, clock=Sleepy())
+        with anyio.fail_after(100):
+            assert await drive(run.core) == "done"
+        [span] = await run.store.query("select max(at) - min(at) s from candidates where candidate > 0")
+        [closed] = await run.store.query("select sum(state = 'expired') expired, max(staleness) worst from leases")
+        assert span["s"] > 100 * 3600
+        assert closed["expired"] == 0
+        assert closed["worst"] <= 2
+    assert_sound(tmp_path / "population.db", finished=True)

@@ -1,0 +1,226 @@
+"""Stages that fail, hang or lie, under the real runtime and database: the gate's counts hold, and nothing storms."""
+
+import asyncio
+import gc
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import psutil
+import pytest
+
+from pace_async.advise.base import Completion
+from pace_async.errors import InfrastructureFault
+from pace_async.events import Fact, TokenSpan
+from pace_async.learn.base import Step
+from pace_async.runtime.supervisor import drive
+from pace_async.simulate.runs import FAULTLESS, Habits
+from pace_async.simulate.stages import World
+from tests.faults.invariants import assert_sound
+from tests.simulated import Simulated, settings, simulated
+
+pytestmark = pytest.mark.anyio
+SHAPE: dict[str, Any] = {"search__threads": 6, "learner__group_size": 4, "learner__k": 2}
+LONG_S = 100.0
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@dataclass
+class Counting:
+    """A population that counts what is committed."""
+
+    inner: Any
+    begun: int = 0
+    ended: int = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def commit(self, *facts: Fact) -> None:
+        self.begun += 1
+        await self.inner.commit(*facts)
+        self.ended += 1
+
+    async def quiet(self) -> None:
+        """Let what is on its way be written, and see that nothing follows, however often the loop turns."""
+        while self.ended < self.begun:
+            await anyio.lowlevel.checkpoint()
+        before = self.begun
+        for _ in range(2000):
+            await anyio.lowlevel.checkpoint()
+        assert self.begun == before
+
+
+@dataclass
+class Stalled:
+    """A stage that answers only once it is let go."""
+
+    inner: Any
+    at_once: int = 1
+    waiting: int = 0
+    all_wait: anyio.Event = field(default_factory=anyio.Event)
+    let_go: anyio.Event = field(default_factory=anyio.Event)
+
+    async def train(self, group: Path) -> Step:
+        await self._wait()
+        return await self.inner.train(group)
+
+    async def evaluate(self, program: str, seed: int) -> Any:
+        await self._wait()
+        return await self.inner.evaluate(program, seed)
+
+    async def _wait(self) -> None:
+        self.waiting += 1
+        if self.waiting == self.at_once:
+            self.all_wait.set()
+        await self.let_go.wait()
+
+
+@pytest.mark.fault("Replay and learner", "learner stalled: the search waits, without a storm")
+async def test_while_the_learner_stalls_the_search_fills_its_bound_and_waits(tmp_path: Path) -> None:
+    async with simulated(tmp_path, settings(**SHAPE, stop__candidates=40), World(seed=1)) as run:
+        stalled, counted = Stalled(run.core.stages.learner), Counting(run.core.stages.population)
+        run.core.stages = replace(run.core.stages, learner=stalled, population=counted)
+        full = (run.core.state.bound + 1) * run.core.state.size
+        async with anyio.create_task_group() as group:
+            group.start_soon(drive, run.core)
+            with anyio.fail_after(LONG_S):
+                await stalled.all_wait.wait()
+                await run.core.wait_until(lambda: run.core.state.open == full and not run.core.state.running)
+            await counted.quiet()
+            assert stalled.waiting == 1
+            assert run.core.state.evaluated == full
+            stalled.let_go.set()
+    assert_sound(tmp_path / "population.db", finished=True)
+
+
+@pytest.mark.fault("Replay and learner", "search stalled")
+async def test_while_every_evaluation_stalls_the_learner_waits(tmp_path: Path) -> None:
+    async with simulated(tmp_path, settings(**SHAPE, stop__candidates=24), World(seed=1), FAULTLESS) as run:
+        stalled, counted = Stalled(run.core.stages.evaluator, at_once=6), Counting(run.core.stages.population)
+        run.core.stages = replace(run.core.stages, evaluator=stalled, population=counted)
+        async with anyio.create_task_group() as group:
+            group.start_soon(drive, run.core)
+            with anyio.fail_after(LONG_S):
+                await stalled.all_wait.wait()
+            await counted.quiet()
+            assert run.learner.trained == []
+            stalled.let_go.set()
+    assert_sound(tmp_path / "population.db", finished=True)
+
+
+@pytest.mark.fault("Replay and learner", "bound of a million")
+async def test_under_a_bound_of_a_million_the_threads_are_the_limit_and_every_group_trains(tmp_path: Path) -> None:
+    config = settings(**SHAPE, stop__candidates=40, staleness__max_staleness=1_000_000)
+    async with simulated(tmp_path, config, World(seed=4)) as run:
+        with anyio.fail_after(LONG_S):
+            assert await drive(run.core) == "done"
+        [row] = await run.store.query("select count(*) n, min(deadline) d from leases where state = 'trained'")
+    assert row["n"] == 40
+    assert row["d"] == 1_000_000
+    assert_sound(tmp_path / "population.db", finished=True)
+
+
+@dataclass
+class Lying:
+    """An engine of whose answers every fifth is no answer, as `client` finds it, or comes from weights that had been
+    replaced before it was asked."""
+
+    run: Simulated
+    inner: Any
+    stale: bool = False
+    calls: int = 0
+
+    async def encode(self, text: str) -> tuple[int, ...]:
+        return await self.inner.encode(text)
+
+    async def decode(self, token_ids: tuple[int, ...]) -> str:
+        return await self.inner.decode(token_ids)
+
+    async def generate(self, prompt_ids: tuple[int, ...], **how: Any) -> Completion:
+        self.calls += 1
+        answer: Completion = await self.inner.generate(prompt_ids, **how)
+        if not self.stale and self.calls % 5 == 0:
+            raise InfrastructureFault("bad_logprobs", "log-probability nan at token 0")
+        if self.stale and self.calls % 5 == 0 and answer.spans[0].version > 0:
+            return replace(answer, spans=(TokenSpan(0, 0, len(answer.token_ids)),))
+        return answer
+
+
+@pytest.mark.fault("Advisor and engine", "the rollout of a bad answer gives its place back, counted")
+async def test_answers_that_are_none_are_asked_for_again_and_then_give_their_place_back(tmp_path: Path) -> None:
+    config = settings(**SHAPE, stop__candidates=40, faults__retries=0)
+    async with simulated(tmp_path, config, World(seed=6)) as run:
+        run.core.stages = replace(run.core.stages, engine=Lying(run, run.core.stages.engine))
+        with anyio.fail_after(LONG_S):
+            assert await drive(run.core) == "done"
+        [faults] = await run.store.query(
+            "select count(*) n from faults where stage = 'advise' and kind = 'bad_logprobs'"
+        )
+        [leases] = await run.store.query(
+            "select sum(state = 'aborted') aborted, sum(state = 'trained') trained, count(*) admitted from leases"
+        )
+        rewarded = await run.store.query(
+            "select candidate from candidates c join leases l on l.lease = c.lease where l.state = 'aborted'"
+        )
+    assert faults["n"] == leases["aborted"] > 0
+    assert leases["trained"] == 40
+    assert leases["admitted"] == 40 + leases["aborted"]
+    assert rewarded == []
+    assert_sound(tmp_path / "population.db", finished=True)
+
+
+@pytest.mark.fault("Weights", "an engine restarted with old weights")
+async def test_an_answer_of_weights_older_than_those_published_is_not_taken(tmp_path: Path) -> None:
+    async with simulated(tmp_path, settings(**SHAPE, stop__candidates=28), World(seed=7)) as run:
+        run.core.stages = replace(run.core.stages, engine=Lying(run, run.core.stages.engine, stale=True))
+        with anyio.fail_after(LONG_S):
+            assert await drive(run.core) == "done"
+        noticed = await run.store.query("select kind from faults where stage = 'advise'")
+        taken = await run.store.query("select lease from leases where oldest_version < admitted_version")
+    assert {row["kind"] for row in noticed} == {"old_weights"}
+    assert taken == []
+    assert_sound(tmp_path / "population.db", finished=True)
+
+
+@pytest.mark.fault("Weights", "a push that fails before the transfer")
+async def test_while_pushes_fail_the_old_version_is_served_and_the_bound_holds(tmp_path: Path) -> None:
+    world = World(seed=8, fails=lambda stage, call: stage == "publish" and call % 3 != 0)
+    async with simulated(tmp_path, settings(**SHAPE, stop__candidates=40), world) as run:
+        with anyio.fail_after(LONG_S):
+            assert await drive(run.core) == "done"
+        [failed] = await run.store.query("select count(*) n from faults where stage = 'publish'")
+        [worst] = await run.store.query("select max(staleness) s from leases")
+    assert failed["n"] >= 18
+    assert worst["s"] <= 2
+    assert_sound(tmp_path / "population.db", finished=True)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.fault("Soak", "memory, descriptors and tasks stay flat")
+async def test_over_thousands_of_candidates_memory_descriptors_and_tasks_stay_flat(memory: Path) -> None:
+    """Ten stretches of the same run in one process. Each may keep what it found (the islands' programs, a view): the
+    last five may not grow by more than the first ones did, and by little at all."""
+    process = psutil.Process()
+    sizes: list[int] = []
+    descriptors: list[int] = []
+    tasks: list[int] = []
+    for stretch in range(1, 11):
+        config = settings(**SHAPE, stop__candidates=200 * stretch, search__members_kept=20)
+        async with simulated(memory, config, World(seed=3), Habits(discard_every=7)) as run:
+            assert await drive(run.core) == "done"
+        gc.collect()
+        sizes.append(process.memory_info().rss)
+        descriptors.append(process.num_fds())
+        tasks.append(len(asyncio.all_tasks()))
+    assert len(set(descriptors[1:])) == 1, descriptors
+    assert len(set(tasks)) == 1, tasks
+    assert sizes[9] - sizes[4] < 60 << 20, [size >> 20 for size in sizes]
+    assert_sound(memory / "population.db", finished=True)
