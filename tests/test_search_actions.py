@@ -14,7 +14,7 @@ from pace_async.events import IslandActed
 from pace_async.search.acting import after_action, decide, progress_of, why
 from pace_async.search.actions import Odds, is_due, odds, partner
 from pace_async.search.backtrack import SNAPSHOTS_KEPT, choose_snapshot, remembered
-from pace_async.search.crossover import take_in
+from pace_async.search.crossover import news, take_in
 from pace_async.search.ideas import interleaved, mingle
 from pace_async.search.islands import after_advice, after_evaluation, first_island
 from pace_async.search.momentum import gain, goal_of, moved, progress
@@ -172,7 +172,9 @@ def test_interleaving_keeps_everything_in_its_order(older: list[int], newer: lis
 def test_what_is_taken_in_is_new_here_numbered_on_and_within_the_cap(
     own: tuple[Idea, ...], arriving: tuple[Idea, ...], cap: int, following: int
 ) -> None:
-    pool, taken, after = take_in(own, arriving, following, cap)
+    pool, taken, after = take_in(own, news(own, arriving), following, cap)
+    again = tuple(idea for idea in arriving if idea.number in {one.origin for one in taken})
+    assert take_in(own, again, following, cap) == (pool, taken, after)
     assert len(pool) <= cap
     assert [idea.number for idea in taken] == list(range(following, after))
     known = {idea.description for idea in own}

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pace_async.events import IslandActed
 from pace_async.search.actions import is_due, odds, partner
 from pace_async.search.backtrack import choose_snapshot, gone_back
-from pace_async.search.crossover import take_in
+from pace_async.search.crossover import news, take_in
 from pace_async.search.ideas import Pool
 from pace_async.search.momentum import progress
 from pace_async.search.parents import best_of
@@ -64,7 +64,7 @@ def decide(
         number = choose_snapshot(len(course.history), draw)
         return replace(back, candidate=course.history[number].best.candidate, snapshot=number, stay=rules.stay)
     shown = pools[chosen]
-    _, taken, _ = take_in(island.ideas, shown.ideas, island.next_idea, rules.ideas_kept)
+    _, taken, _ = take_in(island.ideas, news(island.ideas, shown.ideas), island.next_idea, rules.ideas_kept)
     return replace(
         back,
         action="crossover",
@@ -87,8 +87,10 @@ def after_action(island: Island, acted: IslandActed, arriving: Pool, rules: Rule
             raise ValueError(f"snapshot {number} does not hold candidate {acted.candidate}")
         island = gone_back(island, number, acted.stay)
     else:
-        pool, taken, next_idea = take_in(island.ideas, arriving, island.next_idea, rules.ideas_kept)
-        if taken != acted.ideas:
+        origins = {idea.origin: idea.number for idea in acted.ideas}
+        chosen = tuple(idea for idea in arriving if idea.number in origins)
+        pool, taken, next_idea = take_in(island.ideas, chosen, island.next_idea, rules.ideas_kept)
+        if {idea.origin: idea.number for idea in taken} != origins:
             raise ValueError(f"the ideas of island {acted.partner} are not those that came over")
         island = replace(island, ideas=pool, next_idea=next_idea)
     return replace(island, course=replace(island.course, since=0, acted=acted))
