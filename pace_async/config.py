@@ -72,7 +72,7 @@ class Search(_Room):
     backtracking: bool = Field(
         default=False,
         description="Whether an island that has stopped improving goes back along its own history or crosses over with "
-        "another island (PACEvolve).",
+        "another island (PACEvolve). Off, because what longer runs gain by it is not measured, while migration is.",
     )
     momentum_decay: float = Field(default=0.85, ge=0, lt=1, description="Share of an island's momentum that stays.")
     momentum_trigger: float = Field(
