@@ -65,8 +65,11 @@ def test_the_worked_example_of_momentum_holds_in_both_directions(direction: str)
 def test_gain_and_progress_are_shares_and_do_not_know_the_direction(
     old: float, new: float, goal: float, start: float
 ) -> None:
-    gains = {gain(*(mirrored(direction, x) for x in (old, new, goal)), direction) for direction in DIRECTIONS}
-    ways = {progress(*(mirrored(direction, x) for x in (start, new, goal)), direction) for direction in DIRECTIONS}
+    gains, ways = set[float](), set[float]()
+    for facing in DIRECTIONS:
+        before, after, end, first = (mirrored(facing, score) for score in (old, new, goal, start))
+        gains.add(gain(before, after, end, facing))
+        ways.add(progress(first, after, end, facing))
     assert len(gains) == len(ways) == 1
     assert all(0.0 <= share <= 1.0 for share in (*gains, *ways))
     assert (gains == {0.0}) == (new <= old)
