@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.events import IslandActed
+from pace_async.events import IdeaTaken, IslandActed
 from pace_async.search.acting import after_action, decide, progress_of, why
 from pace_async.search.actions import Odds, is_due, odds, partner
 from pace_async.search.backtrack import SNAPSHOTS_KEPT, choose_snapshot, remembered
@@ -261,7 +261,7 @@ def test_an_action_that_is_not_this_island_s_is_refused() -> None:
         after_action(island, replace(acted, snapshot=9), (), RULES)
     with pytest.raises(ValueError, match="does not hold candidate 77"):
         after_action(island, replace(acted, candidate=77), (), RULES)
-    crossed = replace(acted, action="crossover", partner=2, as_of=3)
+    crossed = replace(acted, action="crossover", partner=2, as_of=3, ideas=(IdeaTaken(43, "heard of", 7),))
     with pytest.raises(ValueError, match="island 2 are not those"):
         after_action(island, crossed, (Idea(1, "unheard of"),), RULES)
 
