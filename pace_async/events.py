@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Purpose = Literal["propose", "assess", "select"]
+Action = Literal["backtrack", "crossover"]
 Closing = Literal["trained", "skipped", "aborted", "expired"]
 Outcome = Literal[
     "ok",
@@ -76,6 +77,42 @@ class LeaseOpened:
     version: int
     at: float
     migrant: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IdeaTaken:
+    """An idea that came from another island: `number` is its number here, `origin` the one it has there."""
+
+    number: int
+    description: str
+    origin: int
+
+
+@dataclass(frozen=True, slots=True)
+class IslandActed:
+    """An island that had stopped improving acted as `lease` opened.
+
+    backtrack: its best program and its ideas are again those of `snapshot` of its history (0 is the oldest), the later
+    ideas set aside for `stay` rollouts; `candidate` is that program. crossover: it took in `ideas` of the island
+    `partner` as of the end of that one's lease `as_of`, and starts `lease` from the partner's best program,
+    `candidate`. Why: `momentum` after `rollouts` since the last action, `progress` in [0, 1] beside that of the best
+    other island, `rival` (None where no other had come anywhere), and the `probability` of what was drawn."""
+
+    lease: int
+    island: int
+    action: Action
+    candidate: int
+    snapshot: int | None
+    stay: int
+    partner: int | None
+    as_of: int | None
+    ideas: tuple[IdeaTaken, ...]
+    momentum: float
+    rollouts: int
+    progress: float
+    rival: float | None
+    probability: float
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +293,7 @@ class SettingChanged:
 
 Fact = (
     LeaseOpened
+    | IslandActed
     | Advised
     | ImplementerReserved
     | ImplementerCalled

@@ -17,10 +17,13 @@ from pace_async.programs import program_hash
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from pace_async.replay.groupfile import group_digest
 from pace_async.reward import reward
+from pace_async.search.acting import after_action, decide
+from pace_async.search.choice import parent_of, rules_of
 from pace_async.search.draws import derive, generator
 from pace_async.search.islands import after_advice, after_evaluation, context_of, first_island
-from pace_async.search.parents import choose_migrant, choose_parent, fitter
-from pace_async.search.state import Island, Member, Trial
+from pace_async.search.momentum import goal_of
+from pace_async.search.parents import choose_migrant, fitter
+from pace_async.search.state import Island, Member, Rules, Shown, Trial
 from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.runs import HORIZON, Habits
 from pace_async.simulate.stages import SimulatedEngine, SimulatedEvaluator, SimulatedImplementer, World
@@ -32,10 +35,11 @@ Row = tuple[Any, ...]
 
 @dataclass
 class Result:
-    """Rows as the population has them; see `ROLLOUTS` and `GROUPS` in the tests."""
+    """Rows as the population has them; see `ROLLOUTS`, `GROUPS` and `ACTIONS` in the tests."""
 
     rollouts: list[Row] = field(default_factory=list[Row])
     groups: list[Row] = field(default_factory=list[Row])
+    actions: list[Row] = field(default_factory=list[Row])
 
 
 def now(work: Coroutine[Any, Any, T]) -> T:
@@ -55,25 +59,24 @@ def straight_line(config: Config, task: Task, habits: Habits) -> Result:
     }
     result, order = Result(), list(islands)
     elites: dict[int, Member] = {}
+    pools: dict[int, Shown] = {}
+    bounds, direction = task.spec.bounds, task.spec.direction
+    rules = rules_of(config.search, direction, goal_of(direction, bounds.lower, bounds.upper))
     lease = evaluated = version = groups = 0
     limit = config.stop.candidates or 0
     while evaluated < limit:
         turns, group, found = order[: limit - evaluated], list[tuple[int, Advice, float]](), dict[int, list[Member]]()
+        ended: dict[int, Shown] = {}
         while turns:
             island, lease = turns.pop(0), lease + 1
-            migrant = choose_migrant(
-                elites,
-                islands[island],
-                task.spec.direction,
-                generator(config.seed, lease, "migrant"),
-                probability=config.search.migration,
-            )
-            done = _rollout(config, task, habits, world, islands, island, migrant, lease, version, result)
+            migrant = _act(config, islands, island, elites, pools, rules, lease, result)
+            done = _rollout(config, task, habits, world, islands, island, migrant, lease, version, rules, result)
             if done is None:
                 turns.append(island)
             else:
                 group.append((lease, *done))
                 found[island] = [member for member in islands[island].members if member.candidate == lease]
+                ended[island] = Shown(lease, islands[island].ideas)
             order.remove(island)
             order.append(island)
         evaluated += len(group)
@@ -83,8 +86,30 @@ def straight_line(config: Config, task: Task, habits: Habits) -> Result:
         version = _train(config, habits, world, sorted(group, key=lambda rollout: rollout[0]), groups, version, result)
         for island, members in found.items():
             for member in members:
-                elites[island] = fitter(task.spec.direction, elites.get(island), member)
+                elites[island] = fitter(direction, elites.get(island), member)
+        pools |= ended
     return result
+
+
+def _act(
+    config: Config,
+    islands: dict[int, Island],
+    number: int,
+    elites: dict[int, Member],
+    pools: dict[int, Shown],
+    rules: Rules,
+    lease: int,
+    result: Result,
+) -> Member | None:
+    island = islands[number]
+    acted = decide(island, elites, pools, rules, lease=lease, draw=generator(config.seed, lease, "action"), at=0.0)
+    if acted is None:
+        draw = generator(config.seed, lease, "migrant")
+        return choose_migrant(elites, island, rules.direction, draw, probability=config.search.migration)
+    result.actions.append((lease, number, acted.action, acted.candidate, acted.partner, acted.momentum))
+    arriving = pools[acted.partner].ideas if acted.partner is not None else ()
+    islands[number] = after_action(island, acted, arriving, rules)
+    return elites[acted.partner] if acted.partner is not None else None
 
 
 def _rollout(
@@ -97,13 +122,11 @@ def _rollout(
     migrant: Member | None,
     lease: int,
     version: int,
+    rules: Rules,
     result: Result,
 ) -> tuple[Advice, float] | None:
     spec, search = task.spec, config.search
-    draw = generator(config.seed, lease, "parent")
-    parent = migrant or choose_parent(
-        islands[island].members, spec.direction, draw, size=search.tournament_size, pool=search.tournament_pool
-    )
+    parent = migrant or parent_of(islands[island], search, spec.direction, generator(config.seed, lease, "parent"))
     advice = now(
         advise(
             SimulatedEngine(world, habits.unparsed_every, Bytes()),
@@ -122,7 +145,9 @@ def _rollout(
         idea = next(idea.description for idea in advice.pool if idea.number == advice.idea)
         experiment = Experiment(lease=lease, idea=idea, description=advice.experiment)
         program = now(SimulatedImplementer(world).implement(task, parent, experiment)).program
-        judge = SimulatedEvaluator(world, spec.bounds.lower, spec.bounds.upper, habits.fails_every, habits.lost)
+        judge = SimulatedEvaluator(
+            world, spec.bounds.lower, habits.highest(spec.bounds), habits.fails_every, habits.lost
+        )
         found = now(judge.evaluate(program, config.evaluation.seed))
         if found.outcome == "infrastructure_error":
             return None
@@ -137,12 +162,7 @@ def _rollout(
     member = Member(lease, program, found.score) if program is not None and found.score is not None else None
     trial = Trial(lease, advice.experiment, found.outcome, found.score) if advice.experiment is not None else None
     islands[island] = after_evaluation(
-        islands[island],
-        idea=advice.idea,
-        trial=trial,
-        member=member,
-        direction=spec.direction,
-        kept=search.members_kept,
+        islands[island], parent=parent.candidate, idea=advice.idea, trial=trial, member=member, rules=rules
     )
     digest = program_hash(program) if program is not None else None
     result.rollouts.append(

@@ -26,7 +26,19 @@ TIMES = {"at", "opened_at", "closed_at", "shipped_at", "ended_at", "written_at",
 ROLLOUTS = """
 select c.candidate, c.island, l.oldest_version, c.parent, e.description, c.program_hash, c.outcome, c.score, c.reward
 from candidates c join leases l on l.lease = c.lease join experiments e on e.lease = c.lease order by c.candidate"""
+ACTIONS = "select lease, island, action, candidate, partner, momentum from island_actions order by lease"
 GROUPS = "select group_number, update_number, state, alpha, digest from groups order by group_number"
+
+SEARCH: dict[str, object] = {
+    "search__migration": 0.5,
+    "search__backtracking": True,
+    "search__momentum_trigger": 0.1,
+    "search__action_interval": 2,
+    "search__backtrack_stay": 2,
+}
+REACH = 0.5
+"""Islands that look at one another often, and act often: in a few rollouts everything happens that may. With
+scores that reach half of the way, going back is about as likely as crossing over."""
 
 
 def durations(seed: int, generation: float = 3.0) -> Durations:
@@ -107,10 +119,10 @@ class Life:
 
 
 TROUBLES = {
-    "none": Habits(unparsed_every=0, fails_every=0),
-    "candidates fail": Habits(),
-    "steps are discarded": Habits(discard_every=3),
-    "machines are lost": Habits(lost=frozenset({3, 9, 10, 14, 33})),
+    "none": Habits(unparsed_every=0, fails_every=0, reach=REACH),
+    "candidates fail": Habits(reach=REACH),
+    "steps are discarded": Habits(discard_every=3, reach=REACH),
+    "machines are lost": Habits(lost=frozenset({3, 9, 10, 14, 33}), reach=REACH),
 }
 
 
@@ -120,8 +132,8 @@ def test_sync_is_bound_0_with_as_many_threads_as_a_group_is_a_straight_line_loop
     tmp_path: Path, trouble: str, seed: int
 ) -> None:
     habits = TROUBLES[trouble]
-    bound_0 = settings(search__migration=0.5, seed=seed, staleness__max_staleness=0, stop__candidates=60)
-    sync = settings(search__migration=0.5, seed=seed, staleness__mode="sync", stop__candidates=60)
+    bound_0 = settings(**SEARCH, seed=seed, staleness__max_staleness=0, stop__candidates=60)
+    sync = settings(**SEARCH, seed=seed, staleness__mode="sync", stop__candidates=60)
     one = Life(tmp_path / "bound 0", bound_0, World(seed=seed, durations=durations(seed)), habits).live()
     two = Life(tmp_path / "sync", sync, World(seed=seed, durations=durations(seed)), habits).live()
     assert one.state == two.state == "done"
@@ -129,13 +141,24 @@ def test_sync_is_bound_0_with_as_many_threads_as_a_group_is_a_straight_line_loop
     expected = straight_line(sync, TINY_TASK, habits)
     assert two.rows(ROLLOUTS) == expected.rollouts
     assert two.rows(GROUPS) == expected.groups
+    assert two.rows(ACTIONS) == expected.actions
+    assert {action for _, _, action, *_ in expected.actions} == {"backtrack", "crossover"}
+    assert two.rows("select count(*) from ideas where origin is not null")[0][0] > 3
     assert two.rows("select count(*) from leases where migrant is not null")[0][0] > 3
     assert len(expected.rollouts) == 60
     assert len(expected.groups) == 7
 
 
+@pytest.mark.parametrize("parents", ["puct", "map_elites", "top_k"])
+def test_a_straight_line_loop_chooses_the_same_parents_in_every_way(tmp_path: Path, parents: str) -> None:
+    sync = settings(**SEARCH, seed=1, search__parents=parents, staleness__mode="sync", stop__candidates=60)
+    run = Life(tmp_path, sync, World(seed=1, durations=durations(1))).live()
+    assert run.rows(ROLLOUTS) == straight_line(sync, TINY_TASK, Habits()).rollouts
+    assert len({parent for _, _, _, parent, *_ in run.rows(ROLLOUTS)}) > 10
+
+
 def test_in_sync_nothing_depends_on_how_long_anything_takes(tmp_path: Path) -> None:
-    config = settings(search__migration=0.5, seed=4, staleness__mode="sync", stop__candidates=48)
+    config = settings(**SEARCH, seed=4, staleness__mode="sync", stop__candidates=48)
     dumps = [
         Life(tmp_path, config, World(seed=4, durations=durations(seed))).live().dump(times=False) for seed in (1, 2)
     ]
@@ -146,7 +169,7 @@ def test_the_simulated_weights_make_the_candidates(tmp_path: Path) -> None:
     """So that the equalities here would notice a group trained in another order, or other weights served."""
     found: list[list[tuple[Any, ...]]] = []
     for objective in ("grpo", "maxk"):
-        config = settings(search__migration=0.5, seed=4, learner__objective=objective, stop__candidates=40)
+        config = settings(**SEARCH, seed=4, learner__objective=objective, stop__candidates=40)
         run = Life(tmp_path, config, World(seed=4, durations=durations(1))).live()
         found.append(run.rows("select candidate, program_hash from candidates order by candidate"))
     assert found[0][:9] == found[1][:9]
@@ -156,7 +179,7 @@ def test_the_simulated_weights_make_the_candidates(tmp_path: Path) -> None:
 @pytest.mark.fault("Soak", "the same seed gives equal populations byte for byte")
 @pytest.mark.parametrize("policy", ["pace", "soft", "drop"])
 def test_the_same_seed_gives_equal_populations_byte_for_byte(tmp_path: Path, policy: str) -> None:
-    config = settings(search__migration=0.5, seed=7, search__threads=12, staleness__policy=policy, stop__candidates=120)
+    config = settings(**SEARCH, seed=7, search__threads=12, staleness__policy=policy, stop__candidates=120)
 
     def populate() -> Life:
         draws = World(seed=7, durations=durations(7), fails=lambda stage, call: stage == "publish" and call % 3 == 0)
@@ -181,8 +204,8 @@ def test_a_run_interrupted_at_any_commit_and_resumed_equals_the_uninterrupted_on
     shape: dict[str, Any] = {"staleness__mode": "sync"}
     if mode != "sync":
         shape = {"search__threads": 12, "staleness__policy": mode}
-    config = settings(search__migration=0.5, seed=3, stop__candidates=24, **shape)
-    habits = Habits(discard_every=4, lost=frozenset({11, 17}))
+    config = settings(**SEARCH, seed=3, stop__candidates=24, **shape)
+    habits = Habits(discard_every=4, lost=frozenset({11, 17}), reach=REACH)
 
     def life() -> Life:
         world = World(seed=3, durations=durations(3, 3.0 if mode == "sync" else 0.0), reattaches=mode != "sync")
@@ -200,10 +223,43 @@ def test_a_run_interrupted_at_any_commit_and_resumed_equals_the_uninterrupted_on
         assert dump(broken) == expected, f"commit {last}"
 
 
+@pytest.mark.parametrize("shape", [{"staleness__mode": "sync"}, {"search__threads": 4}], ids=["sync", "pace"])
+def test_a_run_interrupted_while_an_island_has_gone_back_goes_on_as_if_it_had_not_been(
+    tmp_path: Path, shape: dict[str, object]
+) -> None:
+    """Few islands, so that each acts several times; among the commits are those that open a lease with an action, and
+    those between them and the return of the ideas set aside."""
+    few: dict[str, object] = {"search__threads": 3, "learner__group_size": 3, "learner__k": 2, **shape}
+    config = settings(**{**SEARCH, **few}, seed=6, stop__candidates=26)
+    habits = Habits(lost=frozenset({7, 11, 17}), reach=REACH)
+
+    def life() -> Life:
+        world = World(seed=6, durations=durations(6, 3.0 if "search__threads" not in shape else 0.0), reattaches=True)
+        return Life(tmp_path, config, world, habits)
+
+    def dump(run: Life) -> list[str]:
+        synchronous = "search__threads" not in shape
+        return run.dump(times=not synchronous, tables=["run_states", "faults"], columns=["detail"])
+
+    whole = life().live()
+    expected, islands = dump(whole), whole.population.load().islands
+    acted = [action for (action,) in whole.rows("select action from island_actions")]
+    assert acted.count("backtrack") >= 2
+    assert acted.count("crossover") >= 2
+    staying = 0
+    for last in range(5, whole.commits, whole.commits // 12):
+        broken = life().live(last)
+        staying += any(island.course.stay for island in broken.population.load().islands.values())
+        broken.live()
+        assert dump(broken) == expected, f"commit {last}"
+        assert broken.population.load().islands == islands
+    assert staying > 3
+
+
 @pytest.mark.parametrize("every", [1, 4, 19])
 def test_a_run_interrupted_again_and_again_keeps_the_bound_and_every_lease(tmp_path: Path, every: int) -> None:
     """Here what was in flight is lost each time, as that of a dead machine is."""
-    config = settings(search__migration=0.5, seed=5, search__threads=12, stop__candidates=40)
+    config = settings(**SEARCH, seed=5, search__threads=12, stop__candidates=40)
     run = Life(tmp_path, config, World(seed=5, durations=durations(5)), Habits(discard_every=4, lost=frozenset({9})))
     for _ in range(400):
         run.live(every + 1)

@@ -17,6 +17,7 @@ from pace_async.errors import PaceBug
 from pace_async.events import Fact, ImplementerCalled, LeaseAborted, LeaseReleased, VersionPublished
 from pace_async.population.questions import conservation, status
 from pace_async.population.reader import open_readonly
+from pace_async.population.refold import rules_of_run
 from pace_async.population.store import Store
 from pace_async.search.ideas import admit
 from pace_async.search.islands import after_advice, after_evaluation, first_island
@@ -33,7 +34,7 @@ from tests.population_facts import (
     trained,
 )
 
-IDEAS_KEPT, MEMBERS_KEPT = 3, 100
+RULES = rules_of_run(HEADER)
 SEED = Member(0, "seed = 1\n", 0.9598)
 
 
@@ -79,7 +80,9 @@ class Model:
         known = [idea.number for idea in island.ideas]
         verdicts = [self.draw.choice(known) if known and self.draw.random() < 0.4 else None for _ in range(2)]
         verdicts = verdicts if len(set(verdicts)) > 1 or verdicts[0] is None else [verdicts[0], None]
-        pool, notes, following = admit(island.ideas, [f"idea of {lease}"] * 2, verdicts, island.next_idea, IDEAS_KEPT)
+        pool, notes, following = admit(
+            island.ideas, [f"idea of {lease}"] * 2, verdicts, island.next_idea, RULES.ideas_kept
+        )
         self.islands[number] = after_advice(island, pool, following)
         self.advised.append(lease)
         self.sampled[lease] = self.published
@@ -96,11 +99,11 @@ class Model:
         assert fact.program is not None
         self.islands[number] = after_evaluation(
             self.islands[number],
+            parent=0,
             idea=self.chosen[lease],
             trial=Trial(lease, 'Change layout to "hex".', fact.outcome, score),
             member=Member(lease, fact.program, score) if score is not None else None,
-            direction="maximize",
-            kept=MEMBERS_KEPT,
+            rules=RULES,
         )
         self.complete[lease] = self.sampled[lease]
         self.scores[lease] = score

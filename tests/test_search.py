@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pace_async.config import Search
+from pace_async.search.choice import rules_of
 from pace_async.search.draws import derive
 from pace_async.search.ideas import TRIALS_KEPT, admit, record_trial
 from pace_async.search.islands import after_evaluation, context_of, first_island
@@ -93,9 +95,9 @@ def test_a_tried_idea_moves_to_the_end_and_a_dropped_one_is_ignored() -> None:
 
 def test_an_island_takes_a_scored_program_once() -> None:
     island = first_island(1, Member(0, "seed", 1.0))
-    child = Member(1, "child", 2.0)
+    child, rules = Member(1, "child", 2.0), rules_of(Search(members_kept=10), "maximize", 3.0)
     for _ in range(2):
-        island = after_evaluation(island, idea=None, trial=None, member=child, direction="maximize", kept=10)
+        island = after_evaluation(island, parent=0, idea=None, trial=None, member=child, rules=rules)
     assert [member.candidate for member in island.members] == [1, 0]
     assert context_of(island, island.members[1], "maximize").best == child
 

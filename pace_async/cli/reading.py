@@ -4,7 +4,7 @@ from typing import Any
 
 import typer
 
-from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_fields, print_json, shown
+from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_fields, print_json, print_table, shown
 
 _CONSERVED = ("admitted", "trained", "skipped", "aborted", "expired", "open")
 
@@ -82,19 +82,63 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
 
 def show(
     run: str = typer.Argument(..., help="Run folder or its name under ./runs.", metavar="RUN"),
-    candidate: int = typer.Argument(..., help="Candidate number.", metavar="CANDIDATE"),
+    candidate: int | None = typer.Argument(None, help="Candidate number.", metavar="CANDIDATE"),
+    islands: bool = typer.Option(False, "--islands", help="Show how the islands stand, and no candidate."),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """One candidate: idea, experiment, score, the advisor's answers, and its evolve block.
+    """One candidate: idea, experiment, score, the advisor's answers, and its evolve block; or the islands.
+
+    With --islands: of each island its progress towards the goal, its momentum, what it did last, how many rollouts
+    since, and why. docs/search.md says what these are.
 
     Example: pace show circle_packing-1 17
     """
+    from pace_async.errors import UsageError
+    from pace_async.population.islands_now import islands_now
     from pace_async.population.reader import open_readonly
     from pace_async.runtime.places import find_places
+
+    if islands == (candidate is not None):
+        raise UsageError("Say which candidate to show, or --islands.")
+    with open_readonly(find_places(run).database) as reader:
+        if candidate is None:
+            _show_islands(islands_now(reader.record()), as_json)
+        else:
+            _show_candidate(reader.show(candidate), as_json)
+
+
+def _show_islands(found: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    print_table([_island(one) for one in found])
+
+
+def _island(found: dict[str, Any]) -> dict[str, object]:
+    acted = found["last_action"]
+    return {
+        "island": found["island"],
+        "rollouts": found["rollouts"],
+        "best": found["best_score"],
+        "progress": f"{found['progress']:.2f}",
+        "momentum": f"{found['momentum']:.2g}",
+        "ideas": found["ideas"],
+        "last action": None if acted is None else _action(found, acted),
+        "since": None if acted is None else found["since_action"],
+        "why": None if acted is None else acted["why"],
+    }
+
+
+def _action(found: dict[str, Any], acted: dict[str, Any]) -> str:
+    if acted["action"] == "crossover":
+        return f"crossover with island {acted['partner']}, from candidate {acted['candidate']}"
+    left = f" (its later ideas return in {found['staying']})" if found["staying"] else ""
+    return f"backtrack to candidate {acted['candidate']}{left}"
+
+
+def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
     from pace_async.task import split_block
 
-    with open_readonly(find_places(run).database) as reader:
-        found = reader.show(candidate)
     if as_json:
         print_json(found)
         return

@@ -19,6 +19,7 @@ from pace_async.events import (
     ImplementerCalled,
     ImplementerChecked,
     ImplementerReserved,
+    IslandActed,
     LearnerStageChanged,
     LeaseAborted,
     LeaseOpened,
@@ -99,7 +100,7 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return replace(view, spend_usd=view.spend_usd + event.cost_usd)
         case ImplementerReserved():
             return replace(view, reserved={**view.reserved, event.number: event.cost_usd})
-        case SettingChanged():
+        case SettingChanged() | IslandActed():
             return view
         case Evaluated():
             return _evaluated(view, event)

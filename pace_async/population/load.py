@@ -1,5 +1,6 @@
 """Reading a RunRecord. Everything is read in one transaction, so it is one moment of the run."""
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from itertools import groupby
 
@@ -19,8 +20,9 @@ from pace_async.population.models import (
 from pace_async.population.read_facts import advice_of, evaluations_of, groups_of
 from pace_async.population.read_spending import changes_of, reservations_of, reserved_of, spend_of
 from pace_async.population.record import LastLease, OpenLease, RunRecord
-from pace_async.population.refold import islands_of
+from pace_async.population.refold import fold
 from pace_async.population.write_run import HEADER_FIELDS
+from pace_async.search.ideas import Pool
 from pace_async.search.state import Member
 
 
@@ -82,16 +84,18 @@ def load_record(connection: Connection, name: str | None) -> RunRecord:
     candidates = select(func.count()).where(CandidateRow.run_id == run_id, CandidateRow.candidate > 0)
     ended = select(func.count()).where(*of_groups, GroupRow.state != "shipped")
     seed_program = _member(connection, run_id, CandidateRow.candidate == 0)
+    folded = fold(connection, run_id, header, seed_program)
     return RunRecord(
         run_id=run_id,
         header=header,
         state=state,
         reason=reason,
-        leases=_open_leases(connection, run_id),
-        islands=islands_of(connection, run_id, header, seed_program),
+        leases=_open_leases(connection, run_id, folded.pools),
+        islands=folded.islands,
         seed_program=seed_program,
         best=_member(connection, run_id, CandidateRow.merit.is_not(None)),
         elites=_elites(connection, run_id),
+        pools=folded.shown,
         version=newest.version,
         weights=newest.weights,
         published=connection.execute(published).scalar_one(),
@@ -159,7 +163,7 @@ def _member(connection: Connection, run_id: int, which: ColumnElement[bool]) -> 
     return None if row is None else Member(row.candidate, row.program, row.score)
 
 
-def _open_leases(connection: Connection, run_id: int) -> tuple[OpenLease, ...]:
+def _open_leases(connection: Connection, run_id: int, pools: Mapping[int, Pool]) -> tuple[OpenLease, ...]:
     rows = connection.execute(
         select(LeaseRow).where(LeaseRow.run_id == run_id, LeaseRow.state == "open").order_by(LeaseRow.lease)
     ).all()
@@ -179,6 +183,7 @@ def _open_leases(connection: Connection, run_id: int) -> tuple[OpenLease, ...]:
             migrant=_member(connection, run_id, CandidateRow.candidate == row.migrant) if row.migrant else None,
             advice=advice.get(row.lease),
             evaluated=evaluations.get(row.lease),
+            ideas=pools.get(row.lease, ()),
         )
         for row in rows
     )

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from pace_async.events import Outcome, Purpose
+from pace_async.events import Action, Outcome, Purpose
 from pace_async.population.columns import CleanJson, CleanText
 
 LEASE_STATES = ("open", "trained", "skipped", "aborted", "expired")
@@ -164,8 +164,43 @@ class LeaseRow(Base):
     )
 
 
+class IslandActionRow(Base):
+    """An island that had stopped improving went back along its history or crossed over with another as `lease` opened:
+    the fields of `events.IslandActed`. What came over stands in `ideas`."""
+
+    __tablename__ = "island_actions"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    lease: Mapped[int] = mapped_column(primary_key=True)
+    island: Mapped[int]
+    action: Mapped[str]
+    candidate: Mapped[int]
+    snapshot: Mapped[int | None]
+    stay: Mapped[int]
+    partner: Mapped[int | None]
+    as_of: Mapped[int | None]
+    momentum: Mapped[float]
+    rollouts: Mapped[int]
+    progress: Mapped[float]
+    rival: Mapped[float | None]
+    probability: Mapped[float]
+    at: Mapped[float]
+    __table_args__ = (
+        _refers(("lease",), "leases", ("lease",)),
+        _refers(("island",), "islands", ("island",)),
+        _refers(("candidate",), "candidates", ("candidate",)),
+        _refers(("partner",), "islands", ("island",)),
+        _refers(("as_of",), "leases", ("lease",)),
+        _one_of("action", get_args(Action)),
+        CheckConstraint("(action = 'backtrack') = (snapshot IS NOT NULL)", name="backtrack_to_a_snapshot"),
+        CheckConstraint("(action = 'crossover') = (partner IS NOT NULL)", name="crossover_with_a_partner"),
+        CheckConstraint("(partner IS NULL) = (as_of IS NULL)", name="partner_as_of_a_lease"),
+    )
+
+
 class IdeaRow(Base):
-    """An idea as it first stood in an island's pool; `lease` is the rollout that proposed it."""
+    """An idea as it first stood in an island's pool; `lease` is the rollout that proposed it or, where it came over
+    from another island, the one that opened then. `origin` is its number on that island, which stands with the action.
+    """
 
     __tablename__ = "ideas"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -173,6 +208,7 @@ class IdeaRow(Base):
     idea: Mapped[int] = mapped_column(primary_key=True)
     lease: Mapped[int]
     description: Mapped[str]
+    origin: Mapped[int | None]
     __table_args__ = (_refers(("island",), "islands", ("island",)), _refers(("lease",), "leases", ("lease",)))
 
 

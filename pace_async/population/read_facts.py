@@ -9,16 +9,27 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection, select
 
-from pace_async.events import Advised, AdvisorCall, Evaluated, GroupShipped, IdeaNote
+from pace_async.events import (
+    Advised,
+    AdvisorCall,
+    Evaluated,
+    GroupShipped,
+    IdeaNote,
+    IdeaTaken,
+    IslandActed,
+)
 from pace_async.population.blobs import unpack_ids, unpack_logprobs, unpack_spans
 from pace_async.population.models import (
     AdvisorCallRow,
     CandidateRow,
     ExperimentRow,
     GroupRow,
+    IdeaRow,
+    IslandActionRow,
     LeaseRow,
     Proposal,
 )
+from pace_async.population.write_actions import ACTION_FIELDS
 
 
 def advice_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, Advised]:
@@ -70,6 +81,22 @@ def notes_of(connection: Connection, run_id: int, leases: Collection[int] | None
     for row in connection.execute(statement):
         notes[row.lease].append(IdeaNote(number=row.idea, description=row.description, known=row.known))
     return {lease: tuple(listed) for lease, listed in notes.items()}
+
+
+def actions_of(connection: Connection, run_id: int) -> dict[int, IslandActed]:
+    """Every action of an island, by the lease that opened with it."""
+    taken: defaultdict[int, list[IdeaTaken]] = defaultdict(list)
+    for row in connection.execute(
+        select(IdeaRow).where(IdeaRow.run_id == run_id, IdeaRow.origin.is_not(None)).order_by(IdeaRow.idea)
+    ):
+        taken[row.lease].append(IdeaTaken(number=row.idea, description=row.description, origin=row.origin))
+    rows = connection.execute(
+        select(IslandActionRow).where(IslandActionRow.run_id == run_id).order_by(IslandActionRow.lease)
+    )
+    return {
+        row.lease: IslandActed(ideas=tuple(taken[row.lease]), **{name: getattr(row, name) for name in ACTION_FIELDS})
+        for row in rows
+    }
 
 
 def evaluations_of(connection: Connection, run_id: int, candidates: Collection[int]) -> dict[int, Evaluated]:

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 from pace_async.events import Advised, Closing, Evaluated, GroupShipped, ImplementerReserved, RunHeader
 from pace_async.objectives import NO_SPREADS, Spreads
-from pace_async.search.state import Island, Member
+from pace_async.search.state import Idea, Island, Member, Shown
 
 
 @dataclass(frozen=True, slots=True)
 class OpenLease:
     """A lease that has not closed. `migrant` is the parent from another island, if any; `advice` is there from stage
     advised on, `evaluated` from stage complete on; a shipped one is also in its group. `oldest_version` is None while
-    admitted."""
+    admitted; `ideas` is the pool of its island when it was complete."""
 
     lease: int
     island: int
@@ -29,6 +29,7 @@ class OpenLease:
     migrant: Member | None
     advice: Advised | None
     evaluated: Evaluated | None
+    ideas: tuple[Idea, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,12 @@ class RunRecord:
     """Where a run stands. `state` is the last one committed, or "created" before the first; `version` is the
     learner's, `weights` its directory (None for version 0: the advisor as given), `published` the last version
     published; `shipped` are groups given to the learner whose end is not known; `groups` counts ended ones, skipped
-    ones too; `candidates` the rollouts evaluated, the task's own program not counted; `best` the best program so far,
-    that one included; `elites` the best program of each island among the rollouts that are trained or skipped, islands
-    without one left out. `closings` has every way to close; `last_leases` goes by island; `reserved` are the calls
-    whose end is not known, `reservations` the number of calls ever reserved, `changes` the settings that resumes
-    changed, at their latest; `spreads` those of the groups shipped so far."""
+    ones too; `candidates` the rollouts evaluated, the task's own program not counted; `best` the best program so
+    far, that one included; `elites` the best program of each island among the rollouts that are trained or skipped,
+    islands without one left out, `pools` their ideas as of the newest of these. `closings` has every way to close;
+    `last_leases` goes by island; `reserved` are the calls whose end is not known, `reservations` the number of
+    calls ever reserved, `changes` the settings that resumes changed, at their latest; `spreads` those of the groups
+    shipped so far."""
 
     run_id: int
     header: RunHeader
@@ -59,6 +61,7 @@ class RunRecord:
     seed_program: Member | None
     best: Member | None
     elites: Mapping[int, Member]
+    pools: Mapping[int, Shown]
     version: int
     weights: str | None
     published: int

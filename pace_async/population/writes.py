@@ -15,6 +15,7 @@ from pace_async.events import (
     ImplementerCalled,
     ImplementerChecked,
     ImplementerReserved,
+    IslandActed,
     LeaseAborted,
     LeaseOpened,
     LeaseReleased,
@@ -22,7 +23,7 @@ from pace_async.events import (
     SettingChanged,
     VersionPublished,
 )
-from pace_async.population import write_learning, write_rollouts, write_run, write_spending
+from pace_async.population import write_actions, write_learning, write_rollouts, write_run, write_spending
 from pace_async.population.scope import Scope
 
 
@@ -39,6 +40,8 @@ def _write(scope: Scope, fact: Fact) -> None:
     match fact:
         case LeaseOpened():
             write_rollouts.lease_opened(scope, fact)
+        case IslandActed():
+            write_actions.island_acted(scope, fact)
         case Advised():
             write_rollouts.advised(scope, fact)
         case ImplementerReserved():

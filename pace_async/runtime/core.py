@@ -16,7 +16,7 @@ from pace_async.advise.base import Engine
 from pace_async.config import Config
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.base import Evaluator
-from pace_async.events import Fact, FaultSeen, GroupShipped, LeaseOpened, Sight
+from pace_async.events import Fact, FaultSeen, GroupShipped, IslandActed, LeaseOpened, Sight
 from pace_async.implement.base import Implementer
 from pace_async.learn.base import Learner
 from pace_async.observe.bus import Bus
@@ -25,8 +25,12 @@ from pace_async.publish.base import Publisher
 from pace_async.runtime.clock import Clock
 from pace_async.runtime.state import RunState, Turn, Work
 from pace_async.runtime.stopping import Progress, Reason, reason_to_stop
+from pace_async.search.acting import after_action, decide
+from pace_async.search.choice import rules_of
 from pace_async.search.draws import generator
+from pace_async.search.momentum import goal_of
 from pace_async.search.parents import choose_migrant
+from pace_async.search.state import Member, Rules
 from pace_async.task import Task
 
 
@@ -121,17 +125,34 @@ class Core:
         finally:
             self._queue.remove(turn)
             self.changed()
-        migrant = choose_migrant(
-            self.state.elites,
-            self.state.islands[island],
-            self.task.spec.direction,
-            generator(self.config.seed, lease.lease, "migrant"),
-            probability=self.config.search.migration,
-        )
         now = self.stages.clock.now()
+        acted, migrant = self._act(lease.lease, island, now)
         arrived = migrant.candidate if migrant is not None else None
-        await self.record(LeaseOpened(lease.lease, island, lease.deadline, served, now, arrived))
+        await self.record(LeaseOpened(lease.lease, island, lease.deadline, served, now, arrived), *acted)
         return Work(lease, island, migrant)
+
+    def _act(self, lease: int, number: int, now: float) -> tuple[tuple[IslandActed, ...], Member | None]:
+        """What an island does as it opens a lease, if anything, and the parent that comes from another. Nobody else
+        looks at the island before the lease is committed."""
+        state, seed = self.state, self.config.seed
+        island, rules = state.islands[number], self.rules
+        acted = decide(
+            island, state.elites, state.pools, rules, lease=lease, draw=generator(seed, lease, "action"), at=now
+        )
+        if acted is None:
+            draw = generator(seed, lease, "migrant")
+            probability = self.config.search.migration
+            return (), choose_migrant(state.elites, island, rules.direction, draw, probability=probability)
+        partner = acted.partner
+        arriving = state.pools[partner].ideas if partner is not None else ()
+        state.islands[number] = after_action(island, acted, arriving, rules)
+        return (acted,), state.elites[partner] if partner is not None else None
+
+    @property
+    def rules(self) -> Rules:
+        """What is fixed about the islands of this run."""
+        bounds, direction = self.task.spec.bounds, self.task.spec.direction
+        return rules_of(self.config.search, direction, goal_of(direction, bounds.lower, bounds.upper))
 
     def _room(self) -> bool:
         limit = self.config.stop.candidates

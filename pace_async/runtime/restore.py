@@ -36,6 +36,7 @@ def restore(record: RunRecord, config: Config) -> Restored:
         direction=record.header.direction,
         islands=islands,
         elites=dict(record.elites),
+        pools=dict(record.pools),
         policy=config.staleness.policy,
         learner=record.version,
         served=record.published,
@@ -56,7 +57,9 @@ def restore(record: RunRecord, config: Config) -> Restored:
     for row in sorted(record.leases, key=_completion):
         lease = Lease(row.deadline, row.lease)
         if row.evaluated is not None and row.advice is not None:
-            rollout = Rollout(lease, row.advice.calls, row.evaluated.reward, row.island, member_of(row.evaluated))
+            rollout = Rollout(
+                lease, row.advice.calls, row.evaluated.reward, row.island, member_of(row.evaluated), row.ideas
+            )
             if row.stage == "shipped":
                 in_training.append(rollout)
             else:

@@ -10,7 +10,7 @@ from functools import cached_property
 from pace_async.events import AdvisorCall, Evaluated
 from pace_async.objectives import NO_SPREADS, Spreads
 from pace_async.search.parents import fitter
-from pace_async.search.state import Island, Member
+from pace_async.search.state import Idea, Island, Member, Shown
 from pace_async.staleness.gate import Lease, deadline_of
 from pace_async.staleness.policies import Choice, Finished, Policy, admits, choose
 
@@ -36,13 +36,14 @@ def member_of(ended: Evaluated) -> Member | None:
 
 @dataclass(frozen=True)
 class Rollout:
-    """A complete rollout in the replay buffer."""
+    """A complete rollout in the replay buffer, with the pool of its island as it was then."""
 
     lease: Lease
     calls: tuple[AdvisorCall, ...]
     reward: float
     island: int
     member: Member | None
+    ideas: tuple[Idea, ...] = ()
 
     @cached_property
     def oldest_version(self) -> int:
@@ -73,14 +74,16 @@ class Turn:
 
 @dataclass(slots=True)
 class RunState:
-    """Mutable, touched by the event loop only. `elites` is what islands see of one another: the best program of each
-    among the rollouts whose lease is closed, so under `--sync` as of the last group."""
+    """Mutable, touched by the event loop only. `elites` and `pools` are what islands see of one another: the best
+    program of each among the rollouts whose lease is closed, so under `--sync` as of the last group, and the ideas of
+    each as of the newest of these."""
 
     size: int
     bound: int
     direction: str
     islands: dict[int, Island]
     elites: dict[int, Member] = field(default_factory=dict[int, Member])
+    pools: dict[int, Shown] = field(default_factory=dict[int, Shown])
     policy: Policy = "pace"
     learner: int = 0
     served: int = 0
@@ -152,6 +155,9 @@ class RunState:
             if rollout.member is not None:
                 known = self.elites.get(rollout.island)
                 self.elites[rollout.island] = fitter(self.direction, known, rollout.member)
+            shown, lease = self.pools.get(rollout.island), rollout.lease.lease
+            if shown is None or shown.lease < lease:
+                self.pools[rollout.island] = Shown(lease, rollout.ideas)
 
     def choose(self) -> Choice:
         """What to expire and what to ship next. Nothing ships while a group is in training."""

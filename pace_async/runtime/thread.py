@@ -15,9 +15,9 @@ from pace_async.programs import program_hash
 from pace_async.reward import reward
 from pace_async.runtime.core import Core
 from pace_async.runtime.state import Decision, Rollout, Work, member_of
+from pace_async.search.choice import parent_of
 from pace_async.search.draws import generator
 from pace_async.search.islands import after_advice, after_evaluation, context_of
-from pace_async.search.parents import choose_parent
 from pace_async.search.state import SearchContext, Trial
 from pace_async.task import better
 
@@ -46,9 +46,7 @@ async def _decide(core: Core, work: Work) -> Decision:
     search, spec = core.config.search, core.task.spec
     core.show(StageChanged(work.island, lease, "advise"))
     draw = generator(core.config.seed, lease, "parent")
-    parent = work.migrant or choose_parent(
-        island.members, spec.direction, draw, size=search.tournament_size, pool=search.tournament_pool
-    )
+    parent = work.migrant or parent_of(island, search, spec.direction, draw)
     advice = await _ask(core, lease, context_of(island, parent, spec.direction), island.next_idea)
     await core.record(
         Advised(
@@ -174,7 +172,18 @@ async def _complete(
         at=now,
     )
     member = member_of(ended)
-    rollout = Rollout(work.lease, decision.calls, value, work.island, member)
+    trial = None
+    if decision.experiment is not None:
+        trial = Trial(lease, decision.experiment, evaluation.outcome, evaluation.score)
+    island = after_evaluation(
+        state.islands[work.island],
+        parent=decision.parent.candidate,
+        idea=decision.idea,
+        trial=trial,
+        member=member,
+        rules=core.rules,
+    )
+    rollout = Rollout(work.lease, decision.calls, value, work.island, member, island.ideas)
     untrained = () if core.stages.learner else (LeaseReleased(lease, "skipped", now),)
     if untrained:
         state.reveal(rollout)
@@ -182,17 +191,7 @@ async def _complete(
     state.evaluated += 1
     if member is not None and (state.best is None or better(direction, member.score, state.best.score)):
         state.best = member
-    trial = None
-    if decision.experiment is not None:
-        trial = Trial(lease, decision.experiment, evaluation.outcome, evaluation.score)
-    state.islands[work.island] = after_evaluation(
-        state.islands[work.island],
-        idea=decision.idea,
-        trial=trial,
-        member=member,
-        direction=direction,
-        kept=config.search.members_kept,
-    )
+    state.islands[work.island] = island
     state.finish(rollout)
     if core.stages.learner is None:
         state.release(lease)

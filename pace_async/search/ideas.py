@@ -6,11 +6,14 @@ the cap is at the front. An idea that has just been admitted is never dropped in
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
+from typing import TypeVar
 
 from pace_async.events import IdeaNote
 from pace_async.search.state import Idea, Trial
 
 Pool = tuple[Idea, ...]
+T = TypeVar("T")
 
 TRIALS_KEPT = 50
 """As many as a prompt may show (`search.trials_shown`)."""
@@ -45,3 +48,23 @@ def record_trial(pool: Pool, number: int, trial: Trial) -> Pool:
         return pool
     tried = replace(found[0], trials=(*found[0].trials, trial)[-TRIALS_KEPT:])
     return (*(idea for idea in pool if idea.number != number), tried)
+
+
+def mingle(older: Pool, newer: Pool, cap: int) -> Pool:
+    """Both pools of one island as one, of which the ideas used last stay. An idea that stands in both has its place in
+    `newer` and the experiments of both."""
+    before = {idea.number: idea for idea in older}
+    again = {idea.number for idea in newer}
+    joined = [_joined(before[idea.number], idea) if idea.number in before else idea for idea in newer]
+    return tuple(interleaved([idea for idea in older if idea.number not in again], joined)[-cap:])
+
+
+def interleaved(older: Sequence[T], newer: Sequence[T]) -> list[T]:
+    """Both sequences as one, by place from the end; at equal place the one of `newer` comes later."""
+    from_the_end = zip_longest(reversed(newer), reversed(older), fillvalue=None)
+    return [one for pair in from_the_end for one in pair if one is not None][::-1]
+
+
+def _joined(one: Idea, other: Idea) -> Idea:
+    trials = {trial.candidate: trial for trial in (*one.trials, *other.trials)}
+    return replace(other, trials=tuple(trials[candidate] for candidate in sorted(trials))[-TRIALS_KEPT:])

@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 
+from pace_async.search.backtrack import one_step_of_stay, remembered
 from pace_async.search.ideas import record_trial
-from pace_async.search.parents import keep_best, ranked
-from pace_async.search.state import Idea, Island, Member, SearchContext, Trial
+from pace_async.search.momentum import gain, moved
+from pace_async.search.parents import best_of, keep_best, ranked
+from pace_async.search.puct import expanded
+from pace_async.search.state import Course, Idea, Island, Member, Rules, SearchContext, Snapshot, Trial
 
 
 def first_island(number: int, seed_program: Member) -> Island:
     """An island that knows only the task's initial program."""
-    return Island(number=number, members=(seed_program,))
+    return Island(number=number, members=(seed_program,), course=Course(history=(Snapshot(seed_program, ()),)))
 
 
 def context_of(island: Island, parent: Member, direction: str) -> SearchContext:
@@ -23,12 +26,32 @@ def after_advice(island: Island, ideas: tuple[Idea, ...], next_idea: int) -> Isl
 
 
 def after_evaluation(
-    island: Island, *, idea: int | None, trial: Trial | None, member: Member | None, direction: str, kept: int
+    island: Island, *, parent: int, idea: int | None, trial: Trial | None, member: Member | None, rules: Rules
 ) -> Island:
-    """The island once a candidate has ended: the trial under its idea, and the program among the members if it scored
-    and is not there already."""
+    """The island once a candidate has ended: the trial under its idea, the program among the members if it scored and
+    is not there already, and everything that counts rollouts one further. `parent` is the candidate that was changed;
+    it need not be a member."""
     ideas = record_trial(island.ideas, idea, trial) if idea is not None and trial is not None else island.ideas
     members = island.members
     if member is not None and all(member.program != known.program for known in members):
-        members = keep_best((*members, member), direction, kept)
-    return replace(island, ideas=ideas, members=members)
+        members = keep_best((*members, member), rules.direction, rules.members_kept)
+    visits = expanded(island.visits, parent, member, members, rules.direction)
+    after = replace(island, ideas=ideas, members=members, visits=visits)
+    return one_step_of_stay(_moved_on(after, best_of(island.members, rules.direction), rules), rules.ideas_kept)
+
+
+def _moved_on(island: Island, before: Member, rules: Rules) -> Island:
+    """Momentum and history, given the best member before this rollout."""
+    course, best = island.course, best_of(island.members, rules.direction)
+    gained = gain(before.score, best.score, rules.goal, rules.direction)
+    history = remembered(course.history, Snapshot(best, island.ideas)) if gained > 0.0 else course.history
+    return replace(
+        island,
+        course=replace(
+            course,
+            momentum=moved(course.momentum, gained, rules.decay),
+            updates=course.updates + 1,
+            since=course.since + 1,
+            history=history,
+        ),
+    )

@@ -1,8 +1,9 @@
 """Which program is changed next, and which programs an island keeps.
 
-Parent choice is PACEvolve's tournament: draw `size` of the `pool` best members, take the best of them. Elitist: only
+The default is PACEvolve's tournament: draw `size` of the `pool` best members, take the best of them. Elitist: only
 the best matter. Equal scores go to the older candidate. Now and then a parent comes from another island, so that one
-that is stuck goes on from where the others are.
+that is stuck goes on from where the others are; not while that one has gone back to an older state of its own. The
+other ways to choose (`search.parents`) are in `puct` and `grid`; `choice` picks the way.
 """
 
 import random
@@ -25,12 +26,18 @@ def choose_parent(members: Sequence[Member], direction: str, draw: random.Random
     return best[min(places)]
 
 
+def choose_among_best(members: Sequence[Member], direction: str, draw: random.Random, k: int) -> Member:
+    """One of the best `k`, all alike. `members` must not be empty."""
+    return draw.choice(ranked(members, direction)[:k])
+
+
 def choose_migrant(
     elites: Mapping[int, Member], island: Island, direction: str, draw: random.Random, *, probability: float
 ) -> Member | None:
     """With `probability`, the best program of one other island, all alike, if it is strictly better than the best of
-    `island`; else None. `elites` has the best of each island that has any, as the others may see it."""
-    if draw.random() >= probability:
+    `island`; else None, and always None while the island has gone back. `elites` has the best of each island that has
+    any, as the others may see it."""
+    if draw.random() >= probability or island.course.stay > 0:
         return None
     others = [elites[number] for number in sorted(elites) if number != island.number]
     if not others:
@@ -42,6 +49,12 @@ def choose_migrant(
 def fitter(direction: str, a: Member | None, b: Member) -> Member:
     """The better of two; equal scores go to the older candidate."""
     return b if a is None else ranked((a, b), direction)[0]
+
+
+def best_of(members: Sequence[Member], direction: str) -> Member:
+    """The best of `members`, which must not be empty; equal scores go to the older candidate."""
+    sign = -1.0 if direction == "maximize" else 1.0
+    return min(members, key=lambda member: (sign * member.score, member.candidate))
 
 
 def keep_best(members: Sequence[Member], direction: str, kept: int) -> tuple[Member, ...]:

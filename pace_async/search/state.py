@@ -4,7 +4,10 @@ One thread is one island, with its own members, its own idea pool and its own hi
 units; which direction is better stands in the task.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pace_async.events import IslandActed
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +39,73 @@ class Idea:
 
 
 @dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An island when it found a new best: that program and the pool of then."""
+
+    best: Member
+    ideas: tuple[Idea, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How the search of an island goes. `momentum` in [0, 1], `updates` how often it moved, `since` the rollouts that
+    ended since the last action, `history` oldest first; `stay` the rollouts left of going back, with the ideas `aside`
+    meanwhile; `acted` the last action and why."""
+
+    momentum: float = 0.0
+    updates: int = 0
+    since: int = 0
+    history: tuple[Snapshot, ...] = ()
+    stay: int = 0
+    aside: tuple[Idea, ...] = ()
+    acted: IslandActed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Visits:
+    """What came of a member as a parent: `expansions` rollouts from it or from what descends from it, `best_child` the
+    best score among its own children. `parent` is the nearest ancestor that is still a member."""
+
+    parent: int | None
+    expansions: int = 0
+    best_child: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Island:
-    """Members (any order) and the pool of ideas of one search thread."""
+    """Members (any order), how often each was tried (by candidate; one that is missing was not), the pool of ideas and
+    the course of one search thread."""
 
     number: int
     members: tuple[Member, ...]
     ideas: tuple[Idea, ...] = ()
     next_idea: int = 1
+    visits: Mapping[int, Visits] = field(default_factory=dict[int, Visits])
+    course: Course = Course()
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The pool of an island as the others may see it: as it was when the rollout of `lease` ended."""
+
+    lease: int
+    ideas: tuple[Idea, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a run fixes about its islands: the task's direction and goal, how much is kept, and the settings of
+    momentum and actions (see `search.momentum` and `search.actions`)."""
+
+    direction: str
+    goal: float
+    ideas_kept: int
+    members_kept: int
+    backtracking: bool
+    decay: float
+    trigger: float
+    interval: int
+    stay: int
 
 
 @dataclass(frozen=True, slots=True)

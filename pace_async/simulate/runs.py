@@ -51,12 +51,18 @@ TINY_TASK = Task(
 class Habits:
     """What simulated stages get wrong, all of it seeded: one answer in `unparsed_every` breaks the format, one program
     in `fails_every` times out, every `discard_every`-th step is discarded (0: none), and the machine is lost under the
-    evaluations of the leases in `lost`."""
+    evaluations of the leases in `lost`. Scores lie between the task's bounds, in the share `reach` of the way from the
+    lower to the upper one."""
 
     unparsed_every: int = 11
     fails_every: int = 13
     discard_every: int = 0
     lost: frozenset[int] = frozenset()
+    reach: float = 1.0
+
+    def highest(self, bounds: Bounds) -> float:
+        """The best score that there can be."""
+        return bounds.lower + self.reach * (bounds.upper - bounds.lower)
 
 
 FAULTLESS = Habits(unparsed_every=0, fails_every=0)
@@ -82,7 +88,7 @@ def core_of(
     stages = Stages(
         engine=SimulatedEngine(world, habits.unparsed_every, codec),
         implementer=SimulatedImplementer(world),
-        evaluator=SimulatedEvaluator(world, bounds.lower, bounds.upper, habits.fails_every, habits.lost),
+        evaluator=SimulatedEvaluator(world, bounds.lower, habits.highest(bounds), habits.fails_every, habits.lost),
         population=population,
         clock=clock,
         learner=SimulatedLearner(world, folder / "versions", discard_every=habits.discard_every) if trains else None,

@@ -1,0 +1,40 @@
+"""Parent choice by MAP-Elites: a grid over what programs are like, the best program of each cell, all cells alike.
+
+Two features place a program: how long its text is, in characters, and how many of its lines the task's own program does
+not have. Each is cut into `bins` equal parts between the least and the greatest among the members, so the grid is as
+fine as the members are different; where they all agree in a feature there is one part. Not an archive of its own: it is
+laid over the programs that the island keeps (`search.members_kept`, the best), so a cell whose programs fell out of
+those is empty.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+
+from pace_async.search.parents import ranked
+from pace_async.search.state import Member
+
+Cell = tuple[int, int]
+
+
+def choose_elite(members: Sequence[Member], origin: str, direction: str, draw: random.Random, bins: int) -> Member:
+    """The elite of one cell; one number is drawn. `origin` is the task's own program; `members` must not be empty."""
+    elites = elites_of(members, origin, direction, bins)
+    return elites[sorted(elites)[draw.randrange(len(elites))]]
+
+
+def elites_of(members: Sequence[Member], origin: str, direction: str, bins: int) -> Mapping[Cell, Member]:
+    """The best member of each cell that has any, equal scores by age."""
+    known = set(origin.splitlines())
+    order = ranked(members, direction)
+    lengths = _parts([len(member.program) for member in order], bins)
+    strange = _parts([sum(line not in known for line in member.program.splitlines()) for member in order], bins)
+    elites: dict[Cell, Member] = {}
+    for cell, member in zip(zip(lengths, strange, strict=True), order, strict=True):
+        elites.setdefault(cell, member)
+    return elites
+
+
+def _parts(values: Sequence[int], bins: int) -> list[int]:
+    """The part, 0 to bins − 1, into which each value falls."""
+    least, width = min(values), max(values) - min(values) + 1
+    return [(value - least) * bins // width for value in values]

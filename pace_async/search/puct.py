@@ -1,0 +1,78 @@
+"""Parent choice by PUCT with state reuse (TTT-Discover): any program found so far may be gone on from again.
+
+The parent is the member with the highest
+
+    Q(s) + c · P(s) · √(1 + T) / (1 + n(s))
+
+Q: the best score among the children of s, its own score where it has none, scaled so that the members lie in [0, 1];
+P: the prior, in proportion to its rank from below, adding up to 1; n: rollouts from s or from what descends from s;
+T: those from any member; c: `search.puct_exploration`. Nothing is drawn. Equal values go to the better member, then to
+the older. Worked example, maximising, c = 1, nothing tried yet: scores 1 and 2 have Q 0 and 1, P 1/3 and 2/3, T = 0, so
+1/3 and 5/3: the second. After three rollouts from it without a child of 2 or better (the best one 1.5, now a member as
+well), T = 3 and Q = 0, 0.5 and 0.5 (it, its child): P 1/6, 3/6, 2/6 and n 0, 3, 0 give 1/3, 0.75 and 7/6: the child.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pace_async.search.parents import ranked
+from pace_async.search.state import Member, Visits
+from pace_async.task import better
+
+UNTRIED = Visits(parent=None)
+
+
+def choose_puct(members: Sequence[Member], visits: Mapping[int, Visits], direction: str, exploration: float) -> Member:
+    """The member with the highest value. `members` must not be empty."""
+    order = ranked(members, direction)
+    top, bottom = order[0].score, order[-1].score
+    spread = (top - bottom) or 1.0
+    total = len(order) * (len(order) + 1) / 2
+    tried = [visits.get(member.candidate, UNTRIED) for member in order]
+    expansions = sum(one.expansions for one in tried if one.parent is None)
+
+    def value(place: int) -> float:
+        one = tried[place]
+        reached = order[place].score if one.best_child is None else one.best_child
+        prior = (len(order) - place) / total
+        bonus = exploration * prior * math.sqrt(1 + expansions) / (1 + one.expansions)
+        return (reached - bottom) / spread + bonus
+
+    return order[max(range(len(order)), key=lambda place: (value(place), -place))]
+
+
+def expanded(
+    visits: Mapping[int, Visits], parent: int, child: Member | None, members: Sequence[Member], direction: str
+) -> Mapping[int, Visits]:
+    """The visits once a rollout from `parent` has ended, over the `members` of now. `child` is None where it has no
+    score. What descends from a program that is no member any more descends from its nearest ancestor that is one; a
+    parent that is no member (of another island, or dropped meanwhile) counts nothing."""
+    present = {member.candidate for member in members}
+    after = dict(visits)
+    step: int | None = parent if parent in present or parent in after else None
+    descent = step
+    while step is not None:
+        one = after.get(step, UNTRIED)
+        after[step] = replace(one, expansions=one.expansions + 1)
+        step = one.parent
+    if descent is not None and child is not None:
+        one = after[descent]
+        known = one.best_child
+        if known is None or better(direction, child.score, known):
+            after[descent] = replace(one, best_child=child.score)
+        if child.candidate in present:
+            after[child.candidate] = Visits(parent=descent)
+    gone = [candidate for candidate in after if candidate not in present]
+    return _without(after, gone) if gone else after
+
+
+def _without(visits: dict[int, Visits], gone: Sequence[int]) -> dict[int, Visits]:
+    left = {candidate: one for candidate, one in visits.items() if candidate not in gone}
+    for candidate, one in left.items():
+        parent = one.parent
+        while parent is not None and parent not in left:
+            parent = visits[parent].parent
+        if parent != one.parent:
+            left[candidate] = replace(one, parent=parent)
+    return left
