@@ -104,6 +104,32 @@ async def test_without_an_objective_leases_close_on_completion(tmp_path: Path) -
         assert await counts(run) == {"skipped": 20, "worst": None}
 
 
+class Crowd(World):
+    """Evaluations wait until `wanted` of them run at once."""
+
+    def __init__(self, wanted: int) -> None:
+        super().__init__()
+        self.missing, self.complete = wanted, anyio.Event()
+
+    async def stage(self, name: str, key: int = 0) -> None:
+        await super().stage(name, key)
+        if name == "evaluate":
+            self.missing -= 1
+            if self.missing == 0:
+                self.complete.set()
+            await self.complete.wait()
+
+
+async def test_without_an_objective_every_thread_works_however_low_the_bound(tmp_path: Path) -> None:
+    """Nothing is trained, so nothing becomes stale: B = 8 and a bound of 0 would let 8 of 20 threads work."""
+    shape = {"search__threads": 20, "staleness__max_staleness": 0, "stop__candidates": 40}
+    config = settings(learner__objective="none", **shape)
+    async with simulated(tmp_path, config, Crowd(20), Habits(unparsed_every=0)) as run:
+        with anyio.fail_after(60):
+            assert await drive(run.core) == "done"
+        assert await counts(run) == {"skipped": 40, "worst": None}
+
+
 @pytest.mark.parametrize("seed", range(8))
 async def test_a_run_cancelled_anywhere_resumes_without_losing_or_repeating(tmp_path: Path, seed: int) -> None:
     config = settings(seed=seed, stop__candidates=48)

@@ -37,6 +37,7 @@ def restore(record: RunRecord, config: Config) -> Restored:
         islands=islands,
         elites=dict(record.elites),
         pools=dict(record.pools),
+        trains=config.learner.objective != "none",
         policy=config.staleness.policy,
         learner=record.version,
         served=record.published,

@@ -84,6 +84,7 @@ class RunState:
     islands: dict[int, Island]
     elites: dict[int, Member] = field(default_factory=dict[int, Member])
     pools: dict[int, Shown] = field(default_factory=dict[int, Shown])
+    trains: bool = True
     policy: Policy = "pace"
     learner: int = 0
     served: int = 0
@@ -107,8 +108,8 @@ class RunState:
         return len(self.running) + len(self.parked) + len(self.complete) + len(self.training)
 
     def may_admit(self) -> bool:
-        """Whether the gate lets one more lease open."""
-        return admits(
+        """Whether the gate lets one more lease open. Where nothing is trained nothing can become stale."""
+        return not self.trains or admits(
             self.policy,
             running=len(self.running) + len(self.parked),
             held=len(self.complete) + len(self.training),
