@@ -9,13 +9,15 @@ import psutil
 import pytest
 
 PACE = str(Path(sys.executable).with_name("pace"))
+HEARING = ("env", "--default-signal=INT")
+"""Tests that a shell put into the background ignore Ctrl-C, and so would their children."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 def interrupt_at(words: str, run: Path) -> tuple[int, str]:
     """Exit code and last line of a run that gets Ctrl-C as soon as it prints `words`; no child survives it."""
-    command = [PACE, "run", "--candidates", "8", "--run-dir", str(run), "--display", "plain"]
+    command = [*HEARING, PACE, "run", "--candidates", "8", "--run-dir", str(run), "--display", "plain"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
         lines: list[str] = []

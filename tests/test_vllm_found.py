@@ -61,5 +61,5 @@ def test_the_cuda_build_needs_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("engine", ["ollama", "", "VLLM"])
 def test_an_engine_that_is_not_there_is_refused(engine: str) -> None:
-    with pytest.raises(UsageError, match="there is embedded and vllm"):
+    with pytest.raises(UsageError, match="there is embedded, vllm and http"):
         refuse_unless_served(engine)

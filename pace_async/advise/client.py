@@ -138,6 +138,7 @@ class HttpEngine:
     async def generate(
         self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int
     ) -> Completion:
+        self._refuse_unless_room(prompt_ids)
         before = None if self._gives_spans else await self.label()
         sampled = await self.sample(prompt_ids, max_tokens=max_tokens, temperature=temperature, seed=seed)
         if sampled.finish == "length" and len(sampled.token_ids) < max_tokens:
@@ -154,12 +155,15 @@ class HttpEngine:
 
     async def sample(self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int) -> Sampled:
         """An answer whose labels nobody has looked at."""
-        if self._context is not None and len(prompt_ids) >= self._context:
-            raise PromptTooLong(len(prompt_ids), self._context)
+        self._refuse_unless_room(prompt_ids)
         parameters = wire.SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed)
         asked = wire.GenerateRequest(token_ids=list(prompt_ids), sampling_params=parameters)
         answer = await self._ask("POST", "/inference/v1/generate", wire.GenerateAnswer, asked)
         return _sampled(answer, max_tokens)
+
+    def _refuse_unless_room(self, prompt_ids: tuple[int, ...]) -> None:
+        if self._context is not None and len(prompt_ids) >= self._context:
+            raise PromptTooLong(len(prompt_ids), self._context)
 
     async def label(self, timeout_s: float | None = None) -> str:
         """What the server calls the weights that it serves."""

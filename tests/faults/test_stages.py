@@ -164,13 +164,14 @@ async def test_answers_that_are_none_are_asked_for_again_and_then_give_their_pla
             "select count(*) n from faults where stage = 'advise' and kind = 'bad_logprobs'"
         )
         [leases] = await run.store.query(
-            "select sum(state = 'aborted') aborted, sum(state = 'trained') trained, count(*) admitted from leases"
+            "select sum(state = 'aborted') aborted, sum(state in ('trained', 'skipped')) consumed,"
+            " count(*) admitted from leases"
         )
         rewarded = await run.store.query(
             "select candidate from candidates c join leases l on l.lease = c.lease where l.state = 'aborted'"
         )
     assert faults["n"] == leases["aborted"] > 0
-    assert leases["trained"] == 40
+    assert leases["consumed"] == 40
     assert leases["admitted"] == 40 + leases["aborted"]
     assert rewarded == []
     assert_sound(tmp_path / "population.db", finished=True)
