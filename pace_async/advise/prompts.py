@@ -10,12 +10,15 @@ text. Not the place where answers are read: that is `parsing`.
 
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 from textwrap import dedent
 
-from pace_async.search.state import Idea, Member, SearchContext
+from pace_async.search.state import Idea, SearchContext
 from pace_async.task import Task, split_block
 
 IDEAS_PER_PROPOSAL = 3
+REMEMBERED = 128
+"""Programs, and pairs of them, whose lines are at hand."""
 
 _PROPOSE = """\
 Propose three new ideas that may improve the score. Answer, for N = 1, 2, 3:
@@ -63,7 +66,7 @@ def _beginning(task: Task, context: SearchContext, trials_shown: int) -> str:
     goal = "Higher is better." if task.spec.direction == "maximize" else "Lower is better."
     return (
         f"{background} {goal}\n"
-        f"\nParent, score {score_text(context.parent.score)}:\n{_code(_block(context.parent))}"
+        f"\nParent, score {score_text(context.parent.score)}:\n{_code(_block(context.parent.program))}"
         f"\n{_best(context)}"
         f"\nIdeas:\n{_pool(context.ideas, trials_shown)}"
     )
@@ -71,9 +74,18 @@ def _beginning(task: Task, context: SearchContext, trials_shown: int) -> str:
 
 def _best(context: SearchContext) -> str:
     """Only the lines in which the best block differs; lines that it lacks are named as such."""
-    parent, best = _block(context.parent), _block(context.best)
-    if parent == best:
+    added, lacking = _difference(context.parent.program, context.best.program)
+    if not added and not lacking:
         return "The parent is the best.\n"
+    text = f"Best, score {score_text(context.best.score)}, where it differs:\n{_code(added)}"
+    return text + (f"and lacks:\n{_code(lacking)}" if lacking else "")
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _difference(parent_program: str, best_program: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The lines of the best program's block that the parent's has not, and the other way round. Remembered, because
+    three prompts of a rollout ask for it, and it is the event loop that compares."""
+    parent, best = _block(parent_program), _block(best_program)
     added: list[str] = []
     lacking: list[str] = []
     for kind, start, end, first, last in SequenceMatcher(None, parent, best, autojunk=False).get_opcodes():
@@ -81,8 +93,7 @@ def _best(context: SearchContext) -> str:
             added += best[first:last]
         if kind == "delete":
             lacking += parent[start:end]
-    text = f"Best, score {score_text(context.best.score)}, where it differs:\n{_code(added)}"
-    return text + (f"and lacks:\n{_code(lacking)}" if lacking else "")
+    return tuple(added), tuple(lacking)
 
 
 def _pool(ideas: Iterable[Idea], trials_shown: int) -> str:
@@ -96,13 +107,14 @@ def _idea(place: int, idea: Idea, trials_shown: int) -> str:
     return f"Idea {place}: {one_line(idea.description)} ({tried})\n"
 
 
-def _block(member: Member) -> list[str]:
-    """Lines of the member's evolve block, without common indentation; of the whole program if it has no block."""
+@lru_cache(maxsize=REMEMBERED)
+def _block(program: str) -> tuple[str, ...]:
+    """Lines of a program's evolve block, without common indentation; of the whole program if it has no block."""
     try:
-        block = split_block(member.program)[1]
+        block = split_block(program)[1]
     except ValueError:
-        block = member.program
-    return [line.rstrip() for line in dedent(block).strip("\n").splitlines() if line.strip()]
+        block = program
+    return tuple(line.rstrip() for line in dedent(block).strip("\n").splitlines() if line.strip())
 
 
 def _code(lines: Iterable[str]) -> str:
