@@ -28,8 +28,8 @@ def test_a_run_stopped_by_the_length_limit_is_resumed_to_its_end(tmp_path: Path)
     assert stopped.returncode == 2, stopped.stderr
     said = re.fullmatch(
         r"pace: Lease \d+ has a call of (\d+) tokens and learner\.max_length is 64: raise it, with `pace resume RUN "
-        r"--set learner\.max_length=\1` or more\.\n",
-        stopped.stderr,
+        r"--set learner\.max_length=\1` or more\.",
+        stopped.stderr.splitlines()[-1],
     )
     assert said is not None, stopped.stderr
     enough = f"learner.max_length={2 * int(said[1])}"
