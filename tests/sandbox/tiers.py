@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import anyio
 import psutil
 import pytest
 
@@ -40,15 +41,17 @@ class Sandbox:
         if not self.is_warm:
             return None
         key = tuple(hidden)
-        if key not in _parents:
-            parent = start_warm_parent(self.tier, hidden, ["numpy"])
-            assert parent is not None
-            await parent.ready()
-            assert not parent.broken, parent.broken
-            _parents[key] = parent
+        async with _one_at_a_time:
+            if key not in _parents:
+                parent = start_warm_parent(self.tier, hidden, ["numpy"])
+                assert parent is not None
+                await parent.ready()
+                assert not parent.broken, parent.broken
+                _parents[key] = parent
         return _parents[key]
 
 
+_one_at_a_time = anyio.Lock()
 _parents: dict[tuple[Path, ...], WarmParent] = {}
 SANDBOXES = [
     pytest.param(
