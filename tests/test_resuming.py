@@ -13,7 +13,14 @@ from pace_async.config import known_keys
 from pace_async.errors import UsageError
 from pace_async.population.record import RunRecord
 from pace_async.population.store import Store
-from pace_async.runtime.resuming import MAY_CHANGE, WHY_NOT, nothing_left, resumed_config, setting_changes
+from pace_async.runtime.resuming import (
+    MAY_CHANGE,
+    WHY_NOT,
+    in_force,
+    nothing_left,
+    resumed_config,
+    setting_changes,
+)
 from pace_async.runtime.supervisor import drive
 from pace_async.simulate.stages import World
 from tests.command_line import Shell
@@ -129,6 +136,15 @@ def test_what_leaves_the_past_alone_is_taken_and_recorded(tmp_path: Path) -> Non
     config = resumed_config(record, {**changes, "learner.k": 4})
     assert config.learner.max_length == 900
     assert {one.key: json.loads(one.after) for one in setting_changes(record, config)} == changes
+
+
+def test_what_is_shown_after_a_resume_is_what_is_in_force(tmp_path: Path) -> None:
+    record = run_to_its_end(tmp_path, stop__candidates=8)
+    config = resumed_config(record, {"implementer.model": "openai/other", "staleness.max_staleness": 3})
+    shown = in_force(record.header, config)
+    assert (shown.implementer, shown.max_staleness, shown.name) == ("openai/other", 3, record.header.name)
+    assert shown.config["implementer"]["model"] == "openai/other"  # pyright: ignore[reportIndexIssue]
+    assert in_force(record.header, resumed_config(record, {})).max_staleness == record.header.max_staleness
 
 
 def test_a_swapped_implementer_is_recorded_whole_and_what_was_taken_out_stays_out(tmp_path: Path) -> None:

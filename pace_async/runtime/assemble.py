@@ -36,6 +36,7 @@ from pace_async.runtime.places import Places
 from pace_async.runtime.purse import Purse
 from pace_async.runtime.replica import Probing
 from pace_async.runtime.restore import restore
+from pace_async.runtime.resuming import in_force
 from pace_async.runtime.state import RunState
 from pace_async.runtime.supervisor import drive
 from pace_async.task import Task
@@ -57,8 +58,8 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
     """Drive the run to its end and print the closing words; the state it ended in."""
     config, places = resources.config, resources.places
     restored = restore(resources.record, config)
-    in_force = replace(resources.record.header, config=config.model_dump(mode="json"))
-    bus = Bus(await view_of(replace(resources.record, header=in_force), config.stop, resources.store))
+    shown = replace(resources.record, header=in_force(resources.record.header, config))
+    bus = Bus(await view_of(shown, config.stop, resources.store))
     output = Output(sys.stdout)
     displays = [choose(display, output), JsonlDisplay(places.events)]
     async with observing(bus, displays), _stages(resources, restored.state, bus) as (stages, engine):

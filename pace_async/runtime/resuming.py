@@ -8,10 +8,11 @@ or under a name of `WHY_NOT`.
 import json
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from pace_async.config import Config, flat, known_keys, resolve
 from pace_async.errors import UsageError
-from pace_async.events import FaultSeen, ImplementerCalled, SettingChanged
+from pace_async.events import FaultSeen, ImplementerCalled, RunHeader, SettingChanged
 from pace_async.population.record import RunRecord
 from pace_async.runtime.stopping import Progress, reason_to_stop
 
@@ -82,6 +83,17 @@ def resumed_config(record: RunRecord, changes: Mapping[str, object]) -> Config:
     if config.staleness.mode == "sync" and "staleness.max_staleness" in changes:
         raise UsageError("A synchronous run has no bound to raise: leave --max-staleness out.")
     return config
+
+
+def in_force(header: RunHeader, config: Config) -> RunHeader:
+    """The header as it is from now on, for what shows the run; the run's row keeps what it began as."""
+    return replace(
+        header,
+        engine=config.advisor.engine,
+        implementer=config.implementer.model,
+        max_staleness=config.bound,
+        config=config.model_dump(mode="json"),
+    )
 
 
 def nothing_left(record: RunRecord, config: Config) -> str | None:
