@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from pace_async.errors import UsageError
+from pace_async.yaml_text import read_mapping, value_of
 
 
 class _Room(BaseModel):
@@ -357,7 +358,7 @@ def resolve(
 ) -> Config:
     """The configuration of a run. `overrides` maps dotted keys to values and wins over the environment, which wins over
     the file. Raises UsageError in one sentence."""
-    tree: dict[str, Any] = _read(file) if file is not None else {}
+    tree: dict[str, Any] = read_mapping(file) if file is not None else {}
     for name, text in sorted((environment if environment is not None else os.environ).items()):
         if name.startswith("PACE_") and "__" in name:
             dotted = name.removeprefix("PACE_").lower().replace("__", ".")
@@ -374,7 +375,7 @@ def mistakes(file: Path) -> list[str]:
     """What is wrong with a file of settings, one sentence for each mistake; empty if nothing. The environment is left
     out."""
     try:
-        Config.model_validate(_read(file))
+        Config.model_validate(read_mapping(file))
     except UsageError as error:
         return [str(error)]
     except ValidationError as error:
@@ -408,53 +409,6 @@ def flat(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:
 def dump(config: Config) -> str:
     """The configuration as YAML that `resolve` reads back."""
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-
-
-class _NoDuplicates(yaml.SafeLoader):
-    """Refuses a key that stands twice in one mapping."""
-
-
-def _mapping(loader: _NoDuplicates, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen: dict[Any, Any] = {}
-    for key_node, value_node in node.value:
-        key = cast("Any", loader.construct_object(key_node, deep=True))  # pyright: ignore[reportUnknownMemberType]
-        if isinstance(key, (dict, list)):
-            raise UsageError(f"A list or mapping cannot be a key (line {key_node.start_mark.line + 1}).")
-        if key in seen:
-            raise UsageError(f"Key {key!r} stands twice (line {key_node.start_mark.line + 1}): keep one.")
-        seen[key] = loader.construct_object(value_node, deep=True)  # pyright: ignore[reportUnknownMemberType]
-    return seen
-
-
-_NoDuplicates.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"Cannot read {file}: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{file} is not UTF-8 text.") from None
-    try:
-        raw: Any = yaml.load(text, Loader=_NoDuplicates)
-    except yaml.YAMLError as error:
-        raise UsageError(f"{file} is not valid YAML: {str(error).splitlines()[0]}.") from None
-    except RecursionError:
-        raise UsageError(f"{file} is not valid YAML: it is nested too deep.") from None
-    if raw is None:
-        return {}
-    if not isinstance(raw, dict):
-        raise UsageError(f"{file} must be a mapping of settings.")
-    return cast("dict[str, Any]", raw)
-
-
-def value_of(text: str, what: str) -> object:
-    """A setting's value, written as YAML by a person; `what` names the setting. Raises UsageError."""
-    try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError):
-        raise UsageError(f"{what}: {text!r} is not a YAML value.") from None
 
 
 def _put(tree: dict[str, Any], dotted: str, value: object, what: str) -> None:

@@ -31,19 +31,11 @@ from tests.faulty_engine import (
     without_spans,
     write_versions,
 )
+from tests.publishing import PHASES
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 UPDATES = 3
-PHASES = (
-    "init_weight_transfer_engine",
-    "pause",
-    "start_weight_update",
-    "update_weights",
-    "collective_rpc",
-    "finish_weight_update",
-    "resume",
-)
 
 
 @pytest.fixture

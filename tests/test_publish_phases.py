@@ -15,18 +15,10 @@ from pace_async.publish.file import FilePublisher
 from pace_async.publish.finite import is_finite
 from pace_async.runtime.engines import KillsWhatItLeftUnknown
 from pace_async.weights import checkpoint_digests, tensors, write_atomically
+from tests.publishing import PHASES
 
 pytestmark = pytest.mark.anyio
 
-PHASES = (
-    "init_weight_transfer_engine",
-    "pause",
-    "start_weight_update",
-    "update_weights",
-    "collective_rpc",
-    "finish_weight_update",
-    "resume",
-)
 BEFORE = PHASES[:2]
 
 Failure = Callable[[httpx.Request], httpx.Response]

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 def overrides_of(sets: list[str] | None, flags: Mapping[str, object] | None = None) -> dict[str, object]:
     """`--set a.b=c` as dotted keys with YAML values, then the flags that were given. Raises UsageError."""
-    from pace_async.config import value_of
     from pace_async.errors import UsageError
+    from pace_async.yaml_text import value_of
 
     found: dict[str, object] = {}
     for item in sets or []:

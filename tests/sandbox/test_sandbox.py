@@ -3,7 +3,6 @@
 import os
 import sys
 import time
-from collections.abc import Generator
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -23,7 +22,6 @@ from tests.sandbox.tiers import (
     SANDBOXES,
     SHORT,
     Sandbox,
-    close_parents,
     left_alive,
     left_below,
     run_program,
@@ -33,17 +31,6 @@ from tests.sandbox.tiers import (
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
 BORN_WITH = Path("/proc/self/environ").read_text(errors="replace").split("\0")
 each_sandbox = pytest.mark.parametrize("sandbox", SANDBOXES)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def parents() -> Generator[None]:
-    yield
-    anyio.run(close_parents)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @each_sandbox

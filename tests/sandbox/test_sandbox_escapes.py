@@ -4,11 +4,10 @@ import os
 import socket
 import sqlite3
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import gettempdir
 
-import anyio
 import pytest
 
 from pace_async.config import Evaluation as Settings
@@ -18,23 +17,12 @@ from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.tiers import Limits, Tier
 from pace_async.task import Task
 from tests.evaluate_tasks import make_task
-from tests.sandbox.tiers import SANDBOXES, TIERS, Sandbox, close_parents, run_program, value_of
+from tests.sandbox.tiers import SANDBOXES, TIERS, Sandbox, run_program, value_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
 each_sandbox = pytest.mark.parametrize("sandbox", SANDBOXES)
 each_tier = pytest.mark.parametrize("tier", TIERS)
 REFUSED = 1  # EPERM
-
-
-@pytest.fixture(scope="module", autouse=True)
-def parents() -> Generator[None]:
-    yield
-    anyio.run(close_parents)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def there(paths: Iterable[str]) -> list[str]:

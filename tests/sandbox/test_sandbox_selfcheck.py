@@ -14,11 +14,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox nee
 needs_bwrap = pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.fault("Sandbox", "TCP and UDP")
 @pytest.mark.fault("Sandbox", "abstract sockets")
 @pytest.mark.fault("Sandbox", "signals its parent")

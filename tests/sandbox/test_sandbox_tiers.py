@@ -16,11 +16,6 @@ from tests.sandbox.tiers import BWRAP
 LIMITS = Limits(30.0, 256, 1 << 20)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def with_packages(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Python's files, as if installed packages lay in `folder`."""
     real = locate()

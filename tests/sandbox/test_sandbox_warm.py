@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Generator
 from pathlib import Path
 
 import anyio
@@ -23,7 +22,7 @@ from pace_async.evaluate.warm import imports_of, start_warm_parent
 from pace_async.evaluate.work import Work
 from tests.evaluate_tasks import DOUBLE, make_task
 from tests.sandbox.test_sandbox_tiers import with_packages
-from tests.sandbox.tiers import BWRAP, LIMITS, Sandbox, close_parents, run_program, value_of
+from tests.sandbox.tiers import BWRAP, LIMITS, Sandbox, run_program, value_of
 
 pytestmark = [
     pytest.mark.anyio,
@@ -31,17 +30,6 @@ pytestmark = [
 ]
 TIER = Bubblewrap(BWRAP or "")
 COLD, WARM = Sandbox(TIER), Sandbox(TIER, is_warm=True)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def parents() -> Generator[None]:
-    yield
-    anyio.run(close_parents)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 MARK = """

@@ -1,0 +1,56 @@
+"""YAML as a person writes it: strict where a slip would pass unseen, and every mistake one sentence."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from pace_async.errors import UsageError
+
+
+class _NoDuplicates(yaml.SafeLoader):
+    """Refuses a key that stands twice in one mapping."""
+
+
+def _mapping(loader: _NoDuplicates, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: dict[Any, Any] = {}
+    for key_node, value_node in node.value:
+        key = cast("Any", loader.construct_object(key_node, deep=True))  # pyright: ignore[reportUnknownMemberType]
+        if isinstance(key, (dict, list)):
+            raise UsageError(f"A list or mapping cannot be a key (line {key_node.start_mark.line + 1}).")
+        if key in seen:
+            raise UsageError(f"Key {key!r} stands twice (line {key_node.start_mark.line + 1}): keep one.")
+        seen[key] = loader.construct_object(value_node, deep=True)  # pyright: ignore[reportUnknownMemberType]
+    return seen
+
+
+_NoDuplicates.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def read_mapping(file: Path) -> dict[str, Any]:
+    """The mapping that a file holds; an empty file is an empty one. Raises UsageError, in one sentence."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"Cannot read {file}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not UTF-8 text.") from None
+    try:
+        raw: Any = yaml.load(text, Loader=_NoDuplicates)
+    except yaml.YAMLError as error:
+        raise UsageError(f"{file} is not valid YAML: {str(error).splitlines()[0]}.") from None
+    except RecursionError:
+        raise UsageError(f"{file} is not valid YAML: it is nested too deep.") from None
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        raise UsageError(f"{file} must be a mapping of settings.")
+    return cast("dict[str, Any]", raw)
+
+
+def value_of(text: str, what: str) -> object:
+    """A setting's value, written as YAML by a person; `what` names the setting. Raises UsageError."""
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError):
+        raise UsageError(f"{what}: {text!r} is not a YAML value.") from None
