@@ -35,7 +35,7 @@ def next_group(bandit: Bandit, folder: Path, number: int) -> Path | None:
     group = bandit.group(number)
     if group is None:
         return None
-    path = folder / f"{number:06d}.npz"
+    path = folder / f"{number:06d}.safetensors"
     path.parent.mkdir(exist_ok=True)
     write_group(path, group)
     return path

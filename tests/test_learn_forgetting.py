@@ -34,7 +34,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def write(folder: Path, update: int) -> Path:
     """The file of the group that trains version `update`; every third number was skipped by the runtime."""
-    path = folder / f"{update + update // 2 + 1:06d}.npz"
+    path = folder / f"{update + update // 2 + 1:06d}.safetensors"
     write_group(path, random_group(vocab=VOCAB, seed=update, update=update, number=int(path.stem), rollouts=3))
     return path
 
@@ -97,15 +97,15 @@ async def test_a_call_beyond_the_length_limit_says_which_setting_to_raise(toy: P
 
 def test_only_older_groups_and_what_killed_writers_left_are_forgotten(tmp_path: Path) -> None:
     for name in (
-        "000001.npz",
-        "000009.npz",
-        "000010.npz",
-        "000011.npz",
-        "notes.npz",
-        ".000010.npz.42.tmp",
+        "000001.safetensors",
+        "000009.safetensors",
+        "000010.safetensors",
+        "000011.safetensors",
+        "notes.safetensors",
+        ".000010.safetensors.42.tmp",
         "000002.txt",
     ):
         (tmp_path / name).write_text("")
-    forget_before(tmp_path / "000010.npz")
+    forget_before(tmp_path / "000010.safetensors")
     left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"000010.npz", "000011.npz", "notes.npz", "000002.txt"}
+    assert left == {"000010.safetensors", "000011.safetensors", "notes.safetensors", "000002.txt"}

@@ -30,7 +30,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def groups(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Files of the groups that train versions 0, 1, 2, …"""
     folder = tmp_path_factory.mktemp("groups")
-    paths = [folder / f"{update + 1:06d}.npz" for update in range(8)]
+    paths = [folder / f"{update + 1:06d}.safetensors" for update in range(8)]
     for update, path in enumerate(paths):
         write_group(
             path, random_group(vocab=VOCAB, seed=update, update=update, number=update + 1, rollouts=4, max_age=2)
@@ -100,7 +100,7 @@ def test_a_group_that_does_not_train_the_present_version_is_refused(
     with pytest.raises(Refused, match="group 2 trains version 1, but the learner is at 0"):
         lineage.train(groups[1])
     with pytest.raises(Refused, match="gone"):
-        lineage.train(tmp_path / "gone.npz")
+        lineage.train(tmp_path / "gone.safetensors")
     assert_same(before, state(lineage))
 
 
@@ -109,7 +109,7 @@ def test_a_discarded_step_makes_no_version_and_its_place_is_taken_by_the_next_gr
 ) -> None:
     lineage = begin(toy, tmp_path)
     bad = random_group(vocab=VOCAB, seed=50, number=9, logprob=-1000.0)
-    path = tmp_path / "bad.npz"
+    path = tmp_path / "bad.safetensors"
     write_group(path, bad)
     before = state(lineage)
     outcome = lineage.train(path)
@@ -170,7 +170,7 @@ def test_another_group_in_the_place_of_an_unrecorded_one_makes_its_own_version(
 ) -> None:
     lineage = begin(toy, tmp_path)
     unrecorded = lineage.train(groups[0])
-    other = tmp_path / "other.npz"
+    other = tmp_path / "other.safetensors"
     write_group(other, random_group(vocab=VOCAB, seed=77, rollouts=4))
     outcome = begin(toy, tmp_path).train(other)
     assert outcome.version == 1
@@ -181,7 +181,7 @@ def test_another_group_in_the_place_of_an_unrecorded_one_makes_its_own_version(
 
 
 def test_checkpoints_of_another_history_are_not_started_from(toy: Path, tmp_path: Path, groups: list[Path]) -> None:
-    other = tmp_path / "other.npz"
+    other = tmp_path / "other.safetensors"
     write_group(other, random_group(vocab=VOCAB, seed=77, rollouts=4))
     begin(toy, tmp_path / "one").train(other)
     lineage = begin(toy, tmp_path / "one", groups[:1])
@@ -212,9 +212,9 @@ def test_version_0_is_the_model_as_given(toy: Path, tmp_path: Path) -> None:
 def test_a_history_with_a_damaged_group_that_must_be_replayed_is_refused_by_name(
     toy: Path, tmp_path: Path, groups: list[Path]
 ) -> None:
-    damaged = tmp_path / "000001.npz"
+    damaged = tmp_path / "000001.safetensors"
     damaged.write_bytes(groups[0].read_bytes()[:-50])
-    with pytest.raises(Refused, match=r"000001\.npz is damaged"):
+    with pytest.raises(Refused, match=r"000001\.safetensors is damaged"):
         begin(toy, tmp_path / "out", [damaged])
 
 

@@ -38,7 +38,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def groups(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("groups")
-    paths = [folder / f"{update + 1:06d}.npz" for update in range(4)]
+    paths = [folder / f"{update + 1:06d}.safetensors" for update in range(4)]
     for update, path in enumerate(paths):
         write_group(path, random_group(vocab=VOCAB, seed=update, update=update, number=update + 1, rollouts=4))
     return paths
@@ -97,7 +97,7 @@ async def test_a_learner_killed_in_any_moment_comes_back_with_the_same_weights_a
         assert set(first.metrics) >= METRICS
         assert child_of(learner).memory_info().rss < 1.2e9
         assert await learner.train(groups[0]) == first
-        with pytest.raises(PaceBug, match=r"refused 000004\.npz: group 4 trains version 3"):
+        with pytest.raises(PaceBug, match=r"refused 000004\.safetensors: group 4 trains version 3"):
             await learner.train(groups[3])
         async with anyio.create_task_group() as tasks:
             victim = child_of(learner)
@@ -146,8 +146,8 @@ async def test_a_learner_without_a_model_or_with_a_damaged_history_says_so(
     async with ProcessLearner(empty, tmp_path / "out", SETTINGS) as learner:
         with pytest.raises(InfrastructureFault, match=r"learner_died: .*empty holds no model.*learner\.log"):
             await learner.ready()
-    damaged = tmp_path / "000001.npz"
+    damaged = tmp_path / "000001.safetensors"
     damaged.write_bytes(groups[0].read_bytes()[:-50])
     async with ProcessLearner(toy, tmp_path / "out", SETTINGS, [damaged]) as learner:
-        with pytest.raises(GaveUp, match=r"cannot rebuild version 1: .*000001\.npz is damaged"):
+        with pytest.raises(GaveUp, match=r"cannot rebuild version 1: .*000001\.safetensors is damaged"):
             await learner.ready()

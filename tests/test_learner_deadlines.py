@@ -53,7 +53,7 @@ def learner_of(child: Child, folder: Path, history: list[Path], monkeypatch: pyt
 async def test_a_step_taken_again_has_as_long_as_a_step_and_loading_has_its_own_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    history = [tmp_path / f"{number:06d}.npz" for number in (1, 2)]
+    history = [tmp_path / f"{number:06d}.safetensors" for number in (1, 2)]
     for path in history:
         path.touch()
     child = Child({"reached": 0}, {"reached": 1}, {"reached": 2}, {"version": 2, "weights": str(tmp_path)})
@@ -64,8 +64,8 @@ async def test_a_step_taken_again_has_as_long_as_a_step_and_loading_has_its_own_
 async def test_a_learner_that_dies_in_a_step_taken_again_is_a_fault_of_the_infrastructure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "000001.npz").touch()
+    (tmp_path / "000001.safetensors").touch()
     child = Child({"reached": 0})
     with pytest.raises(InfrastructureFault, match="learner_died"):
-        await learner_of(child, tmp_path, [tmp_path / "000001.npz"], monkeypatch).ready()
+        await learner_of(child, tmp_path, [tmp_path / "000001.safetensors"], monkeypatch).ready()
     assert child.given_s == [START_S, STEP_S]

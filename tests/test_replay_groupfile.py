@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pace_async.events import AdvisorCall, TokenSpan
-from pace_async.replay.groupfile import Group, TrainedCall, TrainedRollout, group_digest, read_group, write_group
+from pace_async.replay.groupfile import (
+    Group,
+    TrainedCall,
+    TrainedRollout,
+    group_digest,
+    group_path,
+    read_group,
+    write_group,
+)
 
 CALL = TrainedCall((3, 4), (5, 6), (-0.5, -1.25), (1, 2))
 
@@ -54,11 +62,11 @@ def groups(draw: st.DrawFn) -> Group:
 @settings(max_examples=60, deadline=None)
 @given(groups())
 def test_a_group_read_back_is_the_group_written_to_the_last_bit(tmp_path_factory, written: Group) -> None:
-    path = tmp_path_factory.mktemp("groups") / "000001.npz"
+    path = tmp_path_factory.mktemp("groups") / "000001.safetensors"
     digest = write_group(path, written)
     assert read_group(path) == written
     assert digest == group_digest(written)
-    assert [entry.name for entry in path.parent.iterdir()] == ["000001.npz"]
+    assert [entry.name for entry in path.parent.iterdir()] == ["000001.safetensors"]
 
 
 def test_the_digest_tells_groups_apart_by_any_value_and_is_the_same_for_equal_groups() -> None:
@@ -80,27 +88,24 @@ def test_the_digest_tells_groups_apart_by_any_value_and_is_the_same_for_equal_gr
     assert group_digest(group()) == group_digest(first)
 
 
-@pytest.mark.parametrize("place", range(0, 2000, 97))
-def test_a_file_with_a_changed_byte_is_refused_or_reads_as_the_same_group(tmp_path: Path, place: int) -> None:
-    path = tmp_path / "group.npz"
+def test_a_file_with_any_changed_byte_is_refused_by_name(tmp_path: Path) -> None:
+    path = group_path(tmp_path, 1)
     write_group(path, group())
-    content = bytearray(path.read_bytes())
-    content[place % len(content)] ^= 0x40
-    path.write_bytes(content)
-    try:
-        assert read_group(path) == group()  # a byte that archives do not read
-    except ValueError as error:
-        assert str(path) in str(error)
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x40]) + whole[place + 1 :])
+        with pytest.raises(ValueError, match=r"000001\.safetensors is "):
+            read_group(path)
 
 
 def test_a_file_cut_short_or_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "group.npz"
+    path = tmp_path / "group.safetensors"
     write_group(path, group())
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ValueError, match=r"group\.npz is damaged"):
+    with pytest.raises(ValueError, match=r"group\.safetensors is damaged"):
         read_group(path)
     path.write_text("not a group")
-    with pytest.raises(ValueError, match=r"group\.npz is damaged"):
+    with pytest.raises(ValueError, match=r"group\.safetensors is damaged"):
         read_group(path)
 
 

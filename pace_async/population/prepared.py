@@ -1,15 +1,17 @@
 """Statements that are compiled once and then run as they are.
 
-For every execution SQLAlchemy looks the statement up, checks its parameters, and binds and wraps anew, which takes more
-than twice the time that the database does; a candidate takes a dozen statements, so that was what a commit cost. The
-SQL, the order of parameters and the conversion of values (`columns`) are still SQLAlchemy's.
+For every execution SQLAlchemy looks the statement up, checks its parameters, binds and wraps anew and wraps the result
+too, which takes more than twice the time that the database does; a candidate takes a dozen statements, so that was what
+a commit cost. The SQL, the order of parameters, the conversion of values (`columns`) and the errors are still
+SQLAlchemy's; the cursor is the driver's.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, CursorResult, Dialect
+from sqlalchemy import Connection, Dialect
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 
 _Convert = Callable[[Any], Any]
@@ -35,14 +37,42 @@ class Prepared:
         self._columns = columns
         self._compiled: dict[str, _Compiled] = {}
 
-    def run(self, connection: Connection, *rows: Mapping[str, Any]) -> CursorResult[Any]:
-        """Execute with one row of parameters, or with each of several. Raises what `Connection.execute` raises."""
+    def run(self, connection: Connection, *rows: Mapping[str, Any]) -> int:
+        """Execute with one row of parameters, or with each of several. Returns how many rows of the database it
+        changed. Raises what `Connection.execute` raises."""
+        cursor = self._executed(connection, rows)
+        try:
+            return cursor.rowcount
+        finally:
+            cursor.close()
+
+    def value(self, connection: Connection, row: Mapping[str, Any]) -> Any:
+        """The first column of the first row that it finds, as the driver has it, or None where there is none."""
+        cursor = self._executed(connection, (row,))
+        try:
+            found = cursor.fetchone()
+        finally:
+            cursor.close()
+        return None if found is None else found[0]
+
+    def _executed(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> Any:
         dialect = connection.dialect
         compiled = self._compiled.get(dialect.name)
         if compiled is None:
             compiled = self._compiled[dialect.name] = _compile(self._statement, self._columns, dialect)
         parameters = [_parameters(compiled, row) for row in rows]
-        return connection.exec_driver_sql(compiled.sql, parameters if len(rows) > 1 else parameters[0])
+        cursor = connection.connection.cursor()
+        try:
+            if len(parameters) == 1:
+                cursor.execute(compiled.sql, parameters[0])
+            else:
+                cursor.executemany(compiled.sql, parameters)
+        except dialect.loaded_dbapi.Error as error:
+            cursor.close()
+            raise DBAPIError.instance(
+                compiled.sql, parameters, error, dialect.loaded_dbapi.Error, dialect=dialect
+            ) from error
+        return cursor
 
 
 def _compile(statement: ClauseElement, columns: tuple[str, ...] | None, dialect: Dialect) -> _Compiled:

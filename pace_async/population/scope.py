@@ -36,12 +36,12 @@ class Scope:
 
     def value(self, statement: Prepared, **of: object) -> Any:
         """The first value of the first row, or None where there is no row. `of_run` is given."""
-        return statement.run(self.connection, {"of_run": self.run_id, **of}).scalar()
+        return statement.value(self.connection, {"of_run": self.run_id, **of})
 
     def one(self, statement: Prepared, broken: Callable[[], str], **parameters: object) -> None:
         """Run an UPDATE that must change exactly one row; `broken` says what it means that it did not. `of_run` is
         given."""
-        if statement.run(self.connection, {"of_run": self.run_id, **parameters}).rowcount != 1:
+        if statement.run(self.connection, {"of_run": self.run_id, **parameters}) != 1:
             raise PaceBug(broken())
 
     def lease_is(self, lease: int) -> str:

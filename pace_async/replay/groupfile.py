@@ -1,30 +1,39 @@
 """The group file: one group, in one file that checks itself.
 
 A group file is what the runtime hands to the learner and keeps as the record from which weights can be rebuilt. It
-is a numpy archive: the array `header` holds the small values as JSON, the others hold the tokens of all calls, one
-after the other, in the order of leases. Its digest is sha256 over the content (not over the file's bytes), so equal
-groups have equal digests on every machine. Written whole or not at all.
+is a safetensors file: its metadata hold the small values as JSON, its arrays the tokens of all calls, one after the
+other, in the order of leases. Its digest is sha256 over the content (not over the file's bytes), so equal groups have
+equal digests on every machine. Written whole or not at all.
 """
 
 import hashlib
-import io
 import json
 import os
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 
-__all__ = ["Group", "TrainedCall", "TrainedRollout", "forget_before", "group_digest", "read_group", "write_group"]
+__all__ = [
+    "Group",
+    "TrainedCall",
+    "TrainedRollout",
+    "forget_before",
+    "group_digest",
+    "group_path",
+    "read_group",
+    "write_group",
+]
 
-FORMAT = 1
+FORMAT = 2
 
+_SUFFIX = ".safetensors"
 _ARRAYS = ("prompt_lengths", "completion_lengths", "prompt_ids", "completion_ids", "logprobs", "versions")
 
 
@@ -33,18 +42,21 @@ def group_digest(group: Group) -> str:
     return _digest(*_flatten(group))
 
 
+def group_path(folder: Path, number: int) -> Path:
+    """Where group `number` lies in a folder of group files."""
+    return folder / f"{number:06d}{_SUFFIX}"
+
+
 def write_group(path: Path, group: Group) -> str:
     """Write `group` to `path` whole or not at all, through to the disk, replacing what stands there. Returns its
     digest."""
     header, arrays = _flatten(group)
     digest = _digest(header, arrays)
-    document = json.dumps({"digest": digest, "content": header}).encode()
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, header=np.frombuffer(document, np.uint8), **cast("Any", arrays))
+    content = save(arrays, metadata={"digest": digest, "header": header})
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with temporary.open("wb") as stream:
-        stream.write(buffer.getbuffer())
+        stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
     temporary.replace(path)
@@ -59,21 +71,15 @@ def write_group(path: Path, group: Group) -> str:
 def read_group(path: Path) -> Group:
     """The group that was written to `path`. Raises ValueError if the file is damaged or is no group file, OSError if it
     cannot be opened."""
+    with path.open("rb"):  # raises what safetensors would not: which file it is, and why it cannot be opened
+        pass
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            document = json.loads(archive["header"].tobytes())
-            arrays: dict[str, npt.NDArray[Any]] = {name: archive[name] for name in _ARRAYS}
-        header, digest = str(document["content"]), str(document["digest"])
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        EOFError,
-        BadZipFile,
-        OverflowError,
-        zlib.error,
-        NotImplementedError,
-    ) as error:
+        opened = cast("Any", safe_open(path, framework="numpy"))
+        with opened:
+            said = opened.metadata()
+            header, digest = str(said["header"]), str(said["digest"])
+            arrays: dict[str, npt.NDArray[Any]] = {name: opened.get_tensor(name) for name in _ARRAYS}
+    except (SafetensorError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is damaged or is no group file: {error}") from None
     if _digest(header, arrays) != digest:
         raise ValueError(f"{path} is damaged: its content does not match its digest")
@@ -86,7 +92,7 @@ def read_group(path: Path) -> Group:
 def forget_before(path: Path) -> None:
     """Remove the group files beside `path` that have lower numbers, and what writers left that were killed."""
     for file in path.parent.iterdir():
-        older = file.suffix == ".npz" and file.stem.isdigit() and int(file.stem) < int(path.stem)
+        older = file.suffix == _SUFFIX and file.stem.isdigit() and int(file.stem) < int(path.stem)
         if older or (file.name.startswith(".") and file.name.endswith(".tmp")):
             file.unlink(missing_ok=True)
 
@@ -106,12 +112,12 @@ def _flatten(group: Group) -> tuple[str, dict[str, npt.NDArray[Any]]]:
         ],
     }
     arrays: dict[str, npt.NDArray[Any]] = {
-        "prompt_lengths": np.array([len(call.prompt_ids) for call in calls], "<i8"),
-        "completion_lengths": np.array([len(call.completion_ids) for call in calls], "<i8"),
-        "prompt_ids": np.array([token for call in calls for token in call.prompt_ids], "<i8"),
-        "completion_ids": np.array([token for call in calls for token in call.completion_ids], "<i8"),
+        "prompt_lengths": np.array([len(call.prompt_ids) for call in calls], "<i4"),
+        "completion_lengths": np.array([len(call.completion_ids) for call in calls], "<i4"),
+        "prompt_ids": np.array([token for call in calls for token in call.prompt_ids], "<i4"),
+        "completion_ids": np.array([token for call in calls for token in call.completion_ids], "<i4"),
         "logprobs": np.array([value for call in calls for value in call.logprobs], "<f8"),
-        "versions": np.array([version for call in calls for version in call.versions], "<i8"),
+        "versions": np.array([version for call in calls for version in call.versions], "<i4"),
     }
     return json.dumps(header, sort_keys=True), arrays
 

@@ -14,7 +14,7 @@ from pace_async.learn.base import Learner, Step
 from pace_async.objectives import Collapsed, advantages, alpha_at
 from pace_async.publish.base import Publisher
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
-from pace_async.replay.groupfile import forget_before, write_group
+from pace_async.replay.groupfile import forget_before, group_path, write_group
 from pace_async.runtime.core import Core
 from pace_async.runtime.state import Rollout
 from pace_async.runtime.stopping import trains_leftovers
@@ -210,11 +210,6 @@ async def _wait_or_give_up(core: Core, since: float, attempt: int, what: str, fa
     if core.stages.clock.now() - since > patience:
         raise GaveUp(f"{what} for {patience:.0f} s ({fault}); `pace resume` goes on from what is committed.")
     await core.stages.clock.sleep(core.backoff(attempt))
-
-
-def group_path(folder: Path, number: int) -> Path:
-    """The file of group `number`."""
-    return folder / f"{number:06d}.npz"
 
 
 def _is_over(core: Core) -> bool:

@@ -5,6 +5,8 @@ stays, closes the lease as aborted: it is never a reward. Every stage is committ
 would not fit into the budget stays open for a resume.
 """
 
+import asyncio
+
 from pace_async.advise.advisor import Advice, Sampling, advise
 from pace_async.advise.base import PromptTooLong, Voided
 from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault, UsageError
@@ -89,7 +91,13 @@ async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -
         served = core.state.served
         try:
             advice = await advise(
-                core.stages.engine, core.task, context, lease=lease, next_idea=next_idea, sampling=sampling
+                core.stages.engine,
+                core.task,
+                context,
+                lease=lease,
+                next_idea=next_idea,
+                sampling=sampling,
+                now=asyncio.get_running_loop().time,
             )
             oldest = min(call.oldest_version for call in advice.calls)
             if oldest < served:

@@ -30,7 +30,7 @@ from pace_async.task import Task
 Fails = Callable[[str, int], bool]
 """Whether call number n (from 1) of a stage fails."""
 
-ADDED = 20
+ADDED = 5
 
 WEIGHTS = "policy"
 """The file in a version's folder that holds the simulated weights: one number."""
@@ -79,10 +79,10 @@ class World:
             raise InfrastructureFault("simulated", f"{name} call {number}")
 
     async def _until(self, name: str, key: int, seconds: float) -> None:
-        end = anyio.current_time() + seconds
         if self.reattaches:
-            end = self.ends.setdefault((name, key), end)
-        await anyio.sleep(max(0.0, end - anyio.current_time()))
+            now = anyio.current_time()
+            seconds = max(0.0, self.ends.setdefault((name, key), now + seconds) - now)
+        await anyio.sleep(seconds)
 
 
 @dataclass(slots=True)
