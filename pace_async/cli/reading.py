@@ -1,10 +1,13 @@
 """pace status, best and show: read a run, whether or not it is running."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_fields, print_json, print_table, shown
+
+if TYPE_CHECKING:
+    from pace_async.population.reader import Reader
 
 _CONSERVED = ("admitted", "trained", "skipped", "aborted", "expired", "open")
 
@@ -84,12 +87,14 @@ def show(
     run: str = typer.Argument(..., help="Run folder or its name under ./runs.", metavar="RUN"),
     candidate: int | None = typer.Argument(None, help="Candidate number.", metavar="CANDIDATE"),
     islands: bool = typer.Option(False, "--islands", help="Show how the islands stand, and no candidate."),
+    prompts: bool = typer.Option(False, "--prompts", help="Show what the advisor and the implementer were asked."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """One candidate: idea, experiment, score, the advisor's answers, and its evolve block; or the islands.
 
     With --islands: of each island its progress towards the goal, its momentum, what it did last, how many rollouts
-    since, and why. docs/search.md says what these are.
+    since, and why. docs/search.md says what these are. With --prompts: every question that was put for the candidate,
+    as the models saw it.
 
     Example: pace show circle_packing-1 17
     """
@@ -98,11 +103,13 @@ def show(
     from pace_async.population.reader import open_readonly
     from pace_async.runtime.places import find_places
 
-    if islands == (candidate is not None):
+    if islands == (candidate is not None) or (islands and prompts):
         raise UsageError("Say which candidate to show, or --islands.")
     with open_readonly(find_places(run).database) as reader:
         if candidate is None:
             _show_islands(islands_now(reader.record()), as_json)
+        elif prompts:
+            _show_prompts(reader, candidate, as_json)
         else:
             _show_candidate(reader.show(candidate), as_json)
 
@@ -164,6 +171,24 @@ def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
             block = found["program"]
         typer.echo("\nevolve block")
         typer.echo(_indented(block))
+
+
+def _show_prompts(reader: "Reader", candidate: int, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from pace_async.runtime.asked import asked_for
+
+    found = asked_for(reader, candidate)
+    if as_json:
+        print_json({"candidate": candidate, **asdict(found)})
+        return
+    for prompt in found.advisor:
+        typer.echo(f"advisor, {prompt.purpose} ({prompt.tokens} tokens)\n{_indented(prompt.text)}\n")
+        typer.echo(f"its answer\n{_indented(prompt.answer)}\n")
+    for message in found.messages:
+        typer.echo(f"implementer, {message['role']}\n{_indented(message['content'])}\n")
+    if found.note:
+        typer.echo(f"{found.note[0].upper()}{found.note[1:]}.")
 
 
 def _origin(found: dict[str, Any]) -> dict[str, object]:

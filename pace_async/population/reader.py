@@ -20,6 +20,7 @@ from pace_async.population.audit import Check, audit
 from pace_async.population.connect import damage, dangling, engine, locate, refuse_unless_sound
 from pace_async.population.load import find_run, header_of, load_record
 from pace_async.population.models import Run
+from pace_async.population.read_facts import advice_of
 from pace_async.population.record import RunRecord
 from pace_async.population.schema import refuse_unless_current, state_of
 
@@ -73,6 +74,12 @@ class Reader:
         """See `questions.show`."""
         with self._open() as connection:
             return questions.show(connection, candidate, run)
+
+    def advisor_prompts(self, candidate: int, run: str | None = None) -> list[tuple[int, ...]]:
+        """Token ids of each question that the advisor was put for a candidate, in order."""
+        with self._open() as connection:
+            advice = advice_of(connection, find_run(connection, run), [candidate]).get(candidate)
+            return [call.prompt_ids for call in advice.calls] if advice is not None else []
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
         """Rows of a statement of our own; `:name` stands for a parameter."""
