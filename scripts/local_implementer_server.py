@@ -96,6 +96,8 @@ class LocalProvider:
     """Awaited before each answer, for tests that hold calls in flight."""
     retry_after_s: float = 0.05
     """What a `429_wait` asks for."""
+    author: Callable[[str], str] | None = None
+    """Writes good answers in place of the catalogue's edit that the experiment names."""
 
     def app(self) -> Starlette:
         """The routes."""
@@ -174,6 +176,8 @@ class LocalProvider:
         return JSONResponse(completion)
 
     def _words(self, behaviour: str, question: str, key: str) -> str | None:
+        if behaviour == "ok" and self.author is not None:
+            return self.author(question)
         program = _program_in(question)
         before, block, after = split_block(program)
         first = block.split("\n")[0]
