@@ -11,6 +11,7 @@ from pace_async.events import (
     AdvisorCall,
     Fact,
     FaultSeen,
+    FreshScore,
     IdeaNote,
     ImplementerCalled,
     LeaseAborted,
@@ -76,6 +77,26 @@ async def test_an_evaluation_comes_back_equal_with_or_without_a_score(tmp_path: 
         await store.commit(opened(2), advised(2), bad)
         back = await store.read(lambda connection: read_facts.evaluations_of(connection, store.run_id, [0, 1, 2]))
     assert back == {0: seed_program(), 1: good, 2: bad}
+
+
+async def test_tries_on_fresh_instances_come_back_equal_and_say_what_the_own_program_scores_there(
+    tmp_path: Path,
+) -> None:
+    held = FreshScore(2**62, 2.5, "ok", 2.4, 0.96, True, 0.5)
+    failed = (FreshScore(11, 2.6, "ok", 0.97, 0.96, False, 0.5), FreshScore(12, 2.6, "timeout", None, None, False, 2.0))
+    good, bad = (
+        replace(evaluated(1), fresh=(held,)),
+        replace(evaluated(2, score=None), outcome="suspicious", fresh=failed),
+    )
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), advised(1), good)
+        await store.commit(opened(2), advised(2), bad)
+        back = await store.read(lambda connection: read_facts.evaluations_of(connection, store.run_id, [1, 2]))
+        record = await store.load()
+        seen = await store.query("SELECT candidate, claimed, confirmed, tries, fresh_score, outcome FROM confirmations")
+    assert back == {1: good, 2: bad}
+    assert record.own_scores == {2**62: 0.96, 11: 0.96, 12: None}
+    assert [tuple(row.values()) for row in seen] == [(1, 2.5, 1, 1, 2.4, "ok"), (2, 2.6, 0, 2, None, "suspicious")]
 
 
 async def test_a_shipment_comes_back_equal_with_or_without_advantages(tmp_path: Path) -> None:

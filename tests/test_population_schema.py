@@ -120,7 +120,7 @@ def test_a_failed_upgrade_leaves_the_database_as_it_was(tmp_path: Path) -> None:
     connection = sqlite3.connect(database)
     views = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     connection.close()
-    assert views == {"leaderboard", "lineage", "staleness", "actions"}
+    assert views == {"leaderboard", "lineage", "staleness", "actions", "confirmations"}
 
 
 def test_a_newer_schema_is_refused_everywhere(tmp_path: Path) -> None:

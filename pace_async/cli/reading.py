@@ -148,6 +148,7 @@ def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
             "outcome": f"{found['outcome']}: {found['detail']}" if found["detail"] else found["outcome"],
             "score": found["score"],
             "reward": found["reward"],
+            "fresh scores": _fresh(found["fresh_scores"]),
             **_origin(found),
         }
     )
@@ -164,6 +165,14 @@ def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
             block = found["program"]
         typer.echo("\nevolve block")
         typer.echo(_indented(block))
+
+
+def _fresh(tries: list[dict[str, Any]]) -> str | None:
+    """How a claim to be a new best came out on fresh instances; None where there was none."""
+    if not tries:
+        return None
+    scores = ", ".join(one["outcome"] if one["score"] is None else f"{one['score']:.10g}" for one in tries)
+    return f"{scores}: {'confirmed' if tries[-1]['held'] else 'not confirmed'} (claimed {tries[0]['claimed']:.10g})"
 
 
 def _origin(found: dict[str, Any]) -> dict[str, object]:

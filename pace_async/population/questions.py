@@ -4,6 +4,7 @@ Asked of one transaction, several answers agree with one another. Nothing here w
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import Connection, func, select, text
@@ -11,7 +12,7 @@ from sqlalchemy import Connection, func, select, text
 from pace_async.errors import UsageError
 from pace_async.population.load import closings_of, find_run, state_of_run
 from pace_async.population.models import CandidateRow, GroupRow, ImplementerCallRow, LeaseRow, VersionRow
-from pace_async.population.read_facts import advice_of
+from pace_async.population.read_facts import advice_of, fresh_of
 from pace_async.population.read_spending import spend_of
 
 _PROGRAM = """
@@ -97,7 +98,8 @@ def best(connection: Connection, run: str | None = None) -> dict[str, Any]:
 
 def show(connection: Connection, candidate: int, run: str | None = None) -> dict[str, Any]:
     """One candidate: the program, its idea and experiment, its parent, its reward, the advisor's calls (text, versions
-    as [version, start, end] by token) and the implementer's. Raises UsageError if there is no such candidate."""
+    as [version, start, end] by token) and the implementer's, and how it did on fresh instances, where it was tried on
+    them. Raises UsageError if there is no such candidate."""
     run_id = find_run(connection, run)
     found = rows_of(
         connection, _PROGRAM.format(which="c.candidate = :candidate"), {"run_id": run_id, "candidate": candidate}
@@ -114,6 +116,7 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
     return {
         **_plain(found[0]),
         "metrics": connection.execute(metrics).scalar_one(),
+        "fresh_scores": [asdict(tried) for tried in fresh_of(connection, run_id, [candidate]).get(candidate, ())],
         "calls": [
             {
                 "purpose": call.purpose,

@@ -15,7 +15,7 @@ from pace_async.errors import UsageError
 from pace_async.population.connect import dangling, engine, locate, refuse_unless_sound
 from pace_async.task import BUNDLED, CHECKOUT
 
-SCHEMA = "0007"
+SCHEMA = "0008"
 State = Literal["none", "older", "current", "newer"]
 
 

@@ -11,6 +11,7 @@ import anyio
 
 from pace_async.config import Config
 from pace_async.errors import InfrastructureFault
+from pace_async.evaluate.base import Evaluator
 from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.tiers import Tier
 from pace_async.events import FaultSeen, Starting
@@ -29,6 +30,7 @@ from pace_async.population.store import Store
 from pace_async.runtime.clock import RealClock
 from pace_async.runtime.core import Core, Stages
 from pace_async.runtime.engines import serving
+from pace_async.runtime.fresh import FreshInstances
 from pace_async.runtime.keeper import EngineProcess
 from pace_async.runtime.learning import group_path
 from pace_async.runtime.models import advisor_folder
@@ -72,6 +74,7 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
             bus=bus,
             groups_folder=places.groups,
             shipped=restored.shipped,
+            fresh=_fresh(resources, stages.evaluator),
         )
         try:
             state = await drive(core, engine, signals=True)
@@ -82,6 +85,13 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
         columns = output.size()[0] if output.terminal else None
         await say(closing_words(bus.view, places.folder, time.time(), columns))
     return state
+
+
+def _fresh(resources: Resources, evaluator: Evaluator) -> FreshInstances | None:
+    record, own = resources.record, resources.record.seed_program
+    if own is None or not resources.config.evaluation.fresh_seeds:
+        return None
+    return FreshInstances.of(resources.config, resources.task, evaluator, own, record.own_scores)
 
 
 async def say(lines: Sequence[str]) -> None:
