@@ -311,7 +311,8 @@ class Faults(_Room):
     patience_s: float = Field(
         default=600.0,
         gt=0,
-        description="How long the engine or the learner may be down before the run gives up, in seconds.",
+        description="How long the engine, the learner, every model or the database may be out of reach before the run "
+        "gives up, in seconds.",
     )
     drain_s: float = Field(
         default=120.0,

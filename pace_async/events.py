@@ -350,7 +350,16 @@ class Starting:
     what: str
 
 
-Sight = StageChanged | LearnerStageChanged | Starting
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """Not a fact but a sight: nothing can be committed since `at`, because of `reason`. A FaultSeen of the kind
+    "database_back" is the first fact after it."""
+
+    reason: str
+    at: float
+
+
+Sight = StageChanged | LearnerStageChanged | Starting | Stalled
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,13 @@
 """pace status, best and show: read a run, whether or not it is running."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_fields, print_json, print_table, shown
+
+if TYPE_CHECKING:
+    from pace_async.population.lock import Holder
 
 _CONSERVED = ("admitted", "trained", "skipped", "aborted", "expired", "open")
 
@@ -22,13 +25,14 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     Example: pace status circle_packing-1 --json
     """
     from pace_async.observe.ledger import ledger_of_rows
-    from pace_async.population.lock import is_driven
+    from pace_async.population.lock import holder_of, is_driven
     from pace_async.population.reader import open_readonly
     from pace_async.runtime.places import find_places
 
     places = find_places(run)
     with open_readonly(places.database) as reader:
         found = {**reader.status(), **ledger_of_rows(reader.query, reader.header()), "driven": is_driven(places.folder)}
+    found["waiting"] = _waiting(holder_of(places.folder), found["waiting"]) if found["driven"] else None
     if as_json:
         print_json(found)
         return
@@ -37,6 +41,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
         {
             "run": places.folder,
             "state": _standing(found, places.folder),
+            **_waits(found["waiting"]),
             "candidates": found["candidates"],
             "best score": found["best_score"],
             "groups": f"{found['groups_trained']} trained, {found['groups_skipped']} skipped",
@@ -47,6 +52,21 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             "spend": f"{found['spend_usd']:.4f} USD",
         }
     )
+
+
+def _waiting(holder: "Holder | None", known: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What the run waits for and since when: what its rows say, or its process, where it cannot write rows."""
+    if holder is not None and holder.waits_for:
+        return {"for": holder.waits_for, "since": holder.waits_since}
+    return known
+
+
+def _waits(waiting: dict[str, Any] | None) -> dict[str, object]:
+    from time import localtime, strftime
+
+    if waiting is None:
+        return {}
+    return {"waits": f"{waiting['for']}, since {strftime('%Y-%m-%d %H:%M:%S', localtime(waiting['since']))}"}
 
 
 def _standing(found: dict[str, Any], folder: object) -> str:

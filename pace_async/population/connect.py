@@ -19,6 +19,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from pace_async.errors import UsageError
 
 BUSY_TIMEOUT_S = 60.0
+WRITER_BUSY_S = 5.0
+"""How long one try of a run's writer waits for a lock; it tries again (`writer`)."""
 MAGIC = b"SQLite format 3\x00"
 Access = Literal["write", "read", "migrate"]
 
@@ -62,14 +64,14 @@ def refuse_unless_sound(path: Path) -> None:
 
 def reading_engine(path: Path) -> AsyncEngine:
     """A few connections for reading beside an event loop. Whoever makes an engine disposes of it."""
-    made = create_async_engine(_url("sqlite+aiosqlite", path, "read"), connect_args=_arguments(), pool_size=2)
+    made = create_async_engine(_url("sqlite+aiosqlite", path, "read"), connect_args=_arguments("read"), pool_size=2)
     _configure(made.sync_engine, "read")
     return made
 
 
 def engine(path: Path, access: Access) -> Engine:
     """One for code that is not asynchronous."""
-    made = create_engine(_url("sqlite+pysqlite", path, access), connect_args=_arguments())
+    made = create_engine(_url("sqlite+pysqlite", path, access), connect_args=_arguments(access))
     _configure(made, access)
     return made
 
@@ -91,8 +93,28 @@ def damage(connection: Connection) -> list[str]:
     return [line for line in found if line != "ok"]
 
 
-def _arguments() -> dict[str, Any]:
-    return {"timeout": BUSY_TIMEOUT_S, "isolation_level": None}
+_PASSING = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR_WRITE")
+_WORDS = {"SQLITE_BUSY": "the database is locked", "SQLITE_FULL": "the disk is full"}
+
+
+def will_pass(error: DatabaseError) -> bool:
+    """Whether trying again later can help: somebody else holds the database, or the disk is full. Nothing of the
+    transaction is then on the disk, so it can be made again."""
+    return _code(error).startswith(_PASSING)
+
+
+def in_words(error: DatabaseError) -> str:
+    """What is wrong, in a few words."""
+    code = _code(error)
+    return next((words for name, words in _WORDS.items() if code.startswith(name)), str(error.orig))
+
+
+def _code(error: DatabaseError) -> str:
+    return str(getattr(error.orig, "sqlite_errorname", ""))
+
+
+def _arguments(access: Access) -> dict[str, Any]:
+    return {"timeout": WRITER_BUSY_S if access == "write" else BUSY_TIMEOUT_S, "isolation_level": None}
 
 
 def _url(driver: str, path: Path, access: Access) -> URL:

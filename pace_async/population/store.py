@@ -20,6 +20,7 @@ from pace_async.errors import GaveUp, PaceBug, UsageError
 from pace_async.events import Fact, RunHeader
 from pace_async.population.connect import engine, locate, reading_engine
 from pace_async.population.load import header_of, load_record
+from pace_async.population.outage import Outage, Recovered, Say, nobody
 from pace_async.population.questions import rows_of
 from pace_async.population.record import RunRecord
 from pace_async.population.schema import refuse_unless_current, schema_state, upgrade
@@ -41,6 +42,10 @@ class Store:
         self._writer = writer
         self._reader = reader
         self._uncut = Uncut()
+        self._say: Say = nobody
+        self._over: Recovered | None = None
+        self._callers: set[anyio.CancelScope] = set()
+        writer.tell = self._news
         self._run: tuple[int, RunHeader] | None = None
 
     @classmethod
@@ -61,6 +66,10 @@ class Store:
         finally:
             with anyio.move_on_after(CLOSE_S, shield=True):
                 await store.close()
+
+    def be_patient(self, seconds: float, say: Say) -> None:
+        """For how long a database that is locked, full or away is waited for, from now on, and who is told."""
+        self._writer.patience_s, self._say = seconds, say
 
     async def close(self) -> None:
         """Finish what is being written and let go of the file. `open` does it."""
@@ -104,6 +113,11 @@ class Store:
                 write(scope, fact)
 
         await self._write(write_all)
+        if self._over is not None:
+            (over, self._over), now = (self._over, None), time.time()
+            fact = over.fact(now)
+            await self._write(lambda connection: write(scope_of(connection, run_id, header), fact))
+            self._say(fact)
 
     async def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Mapping[str, Any]]:
         """Rows of a read-only statement; `:name` stands for a parameter. Sees every acknowledged commit."""
@@ -131,7 +145,8 @@ class Store:
 
     async def _write(self, work: Callable[[Connection], T]) -> T:
         done: list[T] = []
-        with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=self._writer.outage is None) as caller:
+            self._callers.add(caller)
             try:
                 done.append(await self._writer.run(work))
             except REFUSALS:
@@ -141,4 +156,15 @@ class Store:
                     f"{self.path} cannot be written ({error.orig}): nothing acknowledged is lost; "
                     "see to the disk, or to what holds the file, and `pace resume` the run."
                 ) from error
+            finally:
+                self._callers.discard(caller)
         return done[0]
+
+    def _news(self, news: Outage | Recovered) -> None:
+        """While nothing can be written, a caller need not wait for it: what it asked for waits by itself."""
+        for caller in self._callers:
+            caller.shield = isinstance(news, Recovered)
+        if isinstance(news, Recovered):
+            self._over = news
+        else:
+            self._say(news)

@@ -14,7 +14,7 @@ from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.base import Evaluator
 from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.tiers import Tier
-from pace_async.events import FaultSeen, Starting
+from pace_async.events import FaultSeen, Stalled, Starting
 from pace_async.implement.assemble import open_implementer
 from pace_async.learn.client import ProcessLearner
 from pace_async.learn.settings import Settings
@@ -25,6 +25,8 @@ from pace_async.observe.history import view_of
 from pace_async.observe.jsonl import JsonlDisplay
 from pace_async.observe.output import Output
 from pace_async.observe.summary import closing_words
+from pace_async.population.lock import RunLock
+from pace_async.population.outage import Outage, Say
 from pace_async.population.record import RunRecord
 from pace_async.population.store import Store
 from pace_async.runtime.clock import RealClock
@@ -54,6 +56,7 @@ class Resources:
     tier: Tier
     store: Store
     record: RunRecord
+    lock: RunLock
 
 
 async def conduct(resources: Resources, display: DisplayKind) -> str:
@@ -62,6 +65,7 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
     restored = restore(resources.record, config)
     shown = replace(resources.record, header=in_force(resources.record.header, config))
     bus = Bus(await view_of(shown, config.stop, resources.store))
+    resources.store.be_patient(config.faults.patience_s, waiting(resources.lock, bus))
     output = Output(sys.stdout)
     displays = [choose(display, output), JsonlDisplay(places.events)]
     async with observing(bus, displays), _stages(resources, restored.state, bus) as (stages, engine):
@@ -85,6 +89,19 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
         columns = output.size()[0] if output.terminal else None
         await say(closing_words(bus.view, places.folder, time.time(), columns))
     return state
+
+
+def waiting(lock: RunLock, bus: Bus | None = None) -> Say:
+    """What tells of a database that cannot be written: the lock's file, which `pace status` reads, and the screen."""
+
+    def say(news: Outage | FaultSeen) -> None:
+        lock.waits(*((news.reason, news.since) if isinstance(news, Outage) else ()))
+        if bus is not None:
+            bus.publish(Stalled(news.reason, news.since) if isinstance(news, Outage) else news)
+        elif isinstance(news, Outage):
+            sys.stderr.write(f"pace: {news.reason}: waiting\n")
+
+    return say
 
 
 def _fresh(resources: Resources, evaluator: Evaluator) -> FreshInstances | None:

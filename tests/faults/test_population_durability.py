@@ -17,7 +17,8 @@ from sqlalchemy import Connection
 from pace_async.children import clean_environment
 from pace_async.errors import GaveUp
 from pace_async.events import RunStateChanged
-from pace_async.population import connect
+from pace_async.population import connect, writer
+from pace_async.population.outage import nobody
 from pace_async.population.reader import open_readonly
 from pace_async.population.store import Store
 from tests.population_facts import fresh, opened, rollout
@@ -167,8 +168,10 @@ async def test_a_commit_waits_while_another_process_holds_the_database(tmp_path:
 async def test_a_database_that_stays_locked_ends_the_run_with_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connect, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(connect, "WRITER_BUSY_S", 0.05)
+    monkeypatch.setattr(writer, "RETRY_S", 0.05)
     async with fresh(tmp_path) as store:
+        store.be_patient(0.2, nobody)
         other = sqlite3.connect(store.path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(GaveUp, match="cannot be written \\(database is locked\\)"):
@@ -187,7 +190,7 @@ async def test_the_writer_syncs_every_commit_and_enforces_references(tmp_path: P
 
     async with fresh(tmp_path) as store:
         pragmas = await store._writer.run(ask)  # pyright: ignore[reportPrivateUsage]
-    assert pragmas == ["wal", 2, 1, 60_000]
+    assert pragmas == ["wal", 2, 1, 5_000]
 
 
 async def test_a_write_holds_the_lock_before_it_has_read_or_written_anything(tmp_path: Path) -> None:
