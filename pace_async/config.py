@@ -43,6 +43,25 @@ class Stop(_Room):
         return {**limits, "candidates": None} if other else limits
 
 
+class Population(_Room):
+    """Where everything that happens is written."""
+
+    url: str | None = Field(
+        default=None,
+        description="A PostgreSQL database, as postgresql://USER@HOST/NAME; by default a SQLite file in the run's "
+        "folder. The password comes from PGPASSWORD or ~/.pgpass.",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _no_password(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        if not re.match(r"postgres(ql)?://[^/?#]*/[^/]", url) or re.search(r"://[^/@]*:[^/@]*@|pass", url):
+            raise ValueError("must be postgresql://USER@HOST/NAME; a password belongs into PGPASSWORD or ~/.pgpass")
+        return url
+
+
 class Search(_Room):
     """How candidates are proposed and kept."""
 
@@ -331,6 +350,7 @@ class Config(_Room):
     task: str = Field(default="circle_packing", description="Task name or folder.")
     seed: int = Field(default=0, ge=0, description="Every random draw of the run derives from it.")
     stop: Stop = Stop()
+    population: Population = Population()
     search: Search = Search()
     staleness: Staleness = Staleness()
     advisor: Advisor = Advisor()
@@ -439,4 +459,10 @@ def _about(found: Mapping[str, Any]) -> str:
         near = get_close_matches(where, [*Config.model_fields, *known_keys()], n=1, cutoff=0.5)
         return f"Unknown setting {where!r}" + (f": did you mean {near[0]!r}?" if near else "; see `pace config show`.")
     message = found["msg"].removeprefix("Value error, ")
+    if where in MAY_HOLD_A_SECRET:
+        return f"{where}: {message}."
     return f"{where}: {message} (got {found['input']!r})." if where else f"{message}."
+
+
+MAY_HOLD_A_SECRET = ("population.url", "implementer.api_base", "implementer.options")
+"""Settings that are refused where they hold a secret, which the refusal must not repeat."""

@@ -23,7 +23,7 @@ from tests.population_facts import downgrade, empty_population, fresh, rollout
 async def _with_rollouts(folder: Path) -> Path:
     async with fresh(folder) as store:
         await store.commit(*rollout(1), *rollout(2))
-        return store.path
+        return store.place
 
 
 def _set_revision(database: Path, revision: str) -> None:

@@ -30,9 +30,11 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     from pace_async.runtime.places import find_places
 
     places = find_places(run)
-    with open_readonly(places.database) as reader:
-        found = {**reader.status(), **ledger_of_rows(reader.query, reader.header()), "driven": is_driven(places.folder)}
-    found["waiting"] = _waiting(holder_of(places.folder), found["waiting"]) if found["driven"] else None
+    with open_readonly(*places.population) as reader:
+        driven = is_driven(places.folder)
+        status = reader.status()
+        found = {**status, **ledger_of_rows(reader.query, reader.header()), "driven": driven}
+    found["waiting"] = _waiting(holder_of(places.folder), status["waiting"]) if driven else None
     if as_json:
         print_json(found)
         return
@@ -87,7 +89,7 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     from pace_async.runtime.places import find_places
 
     places = find_places(run)
-    with open_readonly(places.database) as reader:
+    with open_readonly(*places.population) as reader:
         found = reader.best()
     try:
         places.best.write_text(found["program"])
@@ -120,7 +122,7 @@ def show(
 
     if islands == (candidate is not None):
         raise UsageError("Say which candidate to show, or --islands.")
-    with open_readonly(find_places(run).database) as reader:
+    with open_readonly(*find_places(run).population) as reader:
         if candidate is None:
             _show_islands(islands_now(reader.record()), as_json)
         else:

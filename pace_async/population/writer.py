@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DatabaseError, DataError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
 
-from pace_async.population.connect import in_words, will_pass
+from pace_async.errors import RunLocked
+from pace_async.population.connect import in_words, number_of, was_made, will_pass
 from pace_async.population.outage import PATIENCE_S, Outage, Recovered, Tell, nobody
 
 T = TypeVar("T")
@@ -47,17 +48,35 @@ class _Raised:
 
 @dataclass(frozen=True, slots=True)
 class _OutOfReach:
-    error: DatabaseError
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class _InDoubt:
+    """A transaction was to be committed, and the connection broke: it may have been made."""
+
+    number: str
+    outcomes: Sequence[Any]
+
+
+class _Lost(Exception):
+    """The run that this process drives is held by another session, perhaps its own that the server has yet to miss."""
+
+    def __init__(self, held: RunLocked) -> None:
+        super().__init__(str(held))
+        self.held = held
 
 
 class Writer:
     """Owns `engine`, of which it opens one connection. asyncio only. `close` it. `tell` is called when the database is
-    out of reach and when it is back."""
+    out of reach and when it is back; `hold`, once set, on every new connection before anything is written on it."""
 
     def __init__(self, engine: Engine, patience_s: float = PATIENCE_S, tell: Tell = nobody) -> None:
         self._engine = engine
         self.patience_s, self.tell = patience_s, tell
         self.outage: Outage | None = None
+        self.hold: Callable[[Connection], None] | None = None
+        self._in_doubt: _InDoubt | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="pace-population")
         self._connection: Connection | None = None
         self._asked: deque[tuple[Work, asyncio.Future[Any]]] = deque()
@@ -114,9 +133,9 @@ class Writer:
         else:
             self._begin()
 
-    def _wait(self, error: DatabaseError) -> None:
+    def _wait(self, error: Exception) -> None:
         if self.outage is None:
-            self.outage = Outage(in_words(error), time.time())
+            self.outage = Outage(in_words(error) if isinstance(error, DBAPIError) else str(error), time.time())
             self.tell(self.outage)
         if time.time() - self.outage.since >= self.patience_s:
             lost, self._writing = list(self._asked), False
@@ -128,14 +147,22 @@ class Writer:
 
     def _written(self, works: Sequence[Work]) -> list[Any]:
         try:
+            made = self._made_after_all()
+            if made:
+                return [*made, *(self._written(works[len(made) :]) if len(works) > len(made) else ())]
             connection = self._open()
             with connection.begin():
-                return [work(connection) for work in works]
+                number = number_of(connection)
+                outcomes = [work(connection) for work in works]
+                self._in_doubt = None if number is None else _InDoubt(number, outcomes)
+            self._in_doubt = None
+            return outcomes
         except Exception as error:
-            if isinstance(error, DatabaseError) and not isinstance(error, REFUSALS):
+            if isinstance(error, _Lost):
+                return [_OutOfReach(error.held)] * len(works)
+            if isinstance(error, DBAPIError) and not isinstance(error, REFUSALS):
                 self._let_go()
-                outcome = _OutOfReach(error) if will_pass(error) else _Raised(error)
-                return [outcome] * len(works)
+                return [_OutOfReach(error) if will_pass(error) else _Raised(error)] * len(works)
             if len(works) == 1:
                 return [_Raised(error)]
         return self._written_one_by_one(works)
@@ -148,9 +175,26 @@ class Writer:
                 break
         return outcomes + outcomes[-1:] * (len(works) - len(outcomes))
 
+    def _made_after_all(self) -> Sequence[Any]:
+        """The outcomes of the transaction that was in doubt, if it was made."""
+        doubt = self._in_doubt
+        if doubt is None:
+            return ()
+        with (connection := self._open()).begin():
+            made = was_made(connection, doubt.number)
+        self._in_doubt = None
+        return doubt.outcomes if made else ()
+
     def _open(self) -> Connection:
         if self._connection is None:
             self._connection = self._engine.connect()
+            try:
+                if self.hold is not None:
+                    with self._connection.begin():
+                        self.hold(self._connection)
+            except RunLocked as held:
+                self._let_go()
+                raise _Lost(held) from held
         return self._connection
 
     def _let_go(self) -> None:

@@ -95,10 +95,11 @@ def waiting(lock: RunLock, bus: Bus | None = None) -> Say:
     """What tells of a database that cannot be written: the lock's file, which `pace status` reads, and the screen."""
 
     def say(news: Outage | FaultSeen) -> None:
-        lock.waits(*((news.reason, news.since) if isinstance(news, Outage) else ()))
+        away = isinstance(news, Outage)
+        lock.waits(news.reason if away else "", news.since if away else None)
         if bus is not None:
-            bus.publish(Stalled(news.reason, news.since) if isinstance(news, Outage) else news)
-        elif isinstance(news, Outage):
+            bus.publish(Stalled(news.reason, news.since) if away else news)
+        elif away:
             sys.stderr.write(f"pace: {news.reason}: waiting\n")
 
     return say

@@ -64,7 +64,7 @@ def go_on(run: str | None, changes: Mapping[str, object], display: DisplayKind) 
 
 
 def _interrupted(places: Places) -> Interrupted:
-    if places.database.exists():
+    if places.exists:
         return Interrupted(f"interrupted before the search began: `pace resume {places.folder}` begins it.")
     return Interrupted("interrupted before the run began; nothing was written.")
 
@@ -76,9 +76,11 @@ async def _start(config: Config, task: Task, places: Places, display: DisplayKin
     seed_program = await score_seed_program(config, task, tier)
     checks = await _check_implementers(config)
     with RunLock(places.folder) as lock:
-        async with Store.open(places.database) as store:
+        async with Store.open(config.population.url or places.file) as store:
             store.be_patient(config.faults.patience_s, waiting(lock))
             await store.create_run(header_of(config, task, places.name, tier))
+            if config.population.url is not None:
+                places.point_to(str(store.place))
             await store.commit(seed_program, *checks)
             places.config.write_text(dump(config))
             record = await store.load(places.name)
@@ -87,9 +89,10 @@ async def _start(config: Config, task: Task, places: Places, display: DisplayKin
 
 
 async def _go_on(places: Places, changes: Mapping[str, object], display: DisplayKind) -> int:
+    where, name = places.population
     with RunLock(places.folder) as lock:
-        async with Store.open(places.database, create=False) as store:
-            record = await store.load()
+        async with Store.open(where, create=False) as store:
+            record = await store.load(name)
             config = resumed_config(record, changes)
             store.be_patient(config.faults.patience_s, waiting(lock))
             task = load_task(config.task)
@@ -106,7 +109,7 @@ async def _go_on(places: Places, changes: Mapping[str, object], display: Display
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
             checks = await _check_implementers(config)
             await store.commit(*checks, *setting_changes(record, config), *cut_off(record))
-            record = await store.load()
+            record = await store.load(name)
             places.config.write_text(dump(config))
             state = await conduct(Resources(config, task, places, tier, store, record, lock), display)
     return EXIT_CODES[state]

@@ -18,7 +18,7 @@ from pace_async.events import Fact, FaultSeen, RunStateChanged, Stalled
 from pace_async.observe.fold import fold
 from pace_async.observe.model import RunView
 from pace_async.observe.sections import standing
-from pace_async.population import connect, writer
+from pace_async.population import sqlite, writer
 from pace_async.population.lock import RunLock, holder_of
 from pace_async.population.outage import Outage, nobody
 from pace_async.population.reader import open_readonly
@@ -42,7 +42,7 @@ def anyio_backend() -> str:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A try ends, and the next begins, in a moment."""
-    monkeypatch.setattr(connect, "WRITER_BUSY_S", 0.02)
+    monkeypatch.setattr(sqlite, "WRITER_BUSY_S", 0.02)
     monkeypatch.setattr(writer, "RETRY_S", 0.02)
 
 
@@ -154,7 +154,7 @@ async def test_what_waits_is_written_in_the_order_in_which_it_was_asked_for(tmp_
 
         with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
-                with held(store.path):
+                with held(store.place):
                     for number in asked[:20]:
                         note(number)
                     await hearing.away.wait()
@@ -183,7 +183,7 @@ async def test_a_caller_that_is_cancelled_meanwhile_does_not_wait_and_what_it_as
         store.be_patient(60.0, hearing)
         with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
-                with held(store.path):
+                with held(store.place):
                     tasks.start_soon(store.commit, opened(1))
                     await hearing.away.wait()
                     tasks.cancel_scope.cancel()
@@ -275,7 +275,7 @@ async def test_status_says_what_a_run_waits_for_where_a_row_says_so(tmp_path: Pa
     async with fresh(tmp_path) as store:
         old = FaultSeen("implement", kind, "", None, 5.0)
         await store.commit(old, RunStateChanged("running", "", 10.0))
-        with open_readonly(store.path) as reader:
+        with open_readonly(store.place) as reader:
             assert reader.status()["waiting"] is None
             await store.commit(FaultSeen("implement", kind, "", None, 20.0))
             waits = reader.status()["waiting"]
