@@ -43,6 +43,25 @@ class Stop(_Room):
         return {**limits, "candidates": None} if other else limits
 
 
+class Population(_Room):
+    """Where everything that happens is written."""
+
+    url: str | None = Field(
+        default=None,
+        description="A PostgreSQL database, as postgresql://USER@HOST/NAME; by default a SQLite file in the run's "
+        "folder. The password comes from PGPASSWORD or ~/.pgpass.",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _no_password(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        if not re.match(r"postgres(ql)?://[^/?#]*/[^/]", url) or re.search(r"://[^/@]*:[^/@]*@|pass", url):
+            raise ValueError("must be postgresql://USER@HOST/NAME; a password belongs into PGPASSWORD or ~/.pgpass")
+        return url
+
+
 class Search(_Room):
     """How candidates are proposed and kept."""
 
@@ -190,6 +209,13 @@ class Evaluation(_Room):
 
     slots: int = Field(default=2, ge=1, description="Evaluations that may run at once.")
     seed: int = Field(default=0, ge=0, description="Seed of the fixed hidden set of instances.")
+    fresh_seeds: int = Field(
+        default=3,
+        ge=0,
+        le=100,
+        description="A score that claims to be a new best has to hold on the instances of at least one of this many "
+        "fresh seeds, tried in turn; 0: believe it.",
+    )
     memo: Path | None = Field(
         default=None, description="SQLite file that keeps scores of deterministic tasks across runs."
     )
@@ -304,7 +330,8 @@ class Faults(_Room):
     patience_s: float = Field(
         default=600.0,
         gt=0,
-        description="How long the engine or the learner may be down before the run gives up, in seconds.",
+        description="How long the engine, the learner, every model or the database may be out of reach before the run "
+        "gives up, in seconds.",
     )
     drain_s: float = Field(
         default=120.0,
@@ -323,6 +350,7 @@ class Config(_Room):
     task: str = Field(default="circle_packing", description="Task name or folder.")
     seed: int = Field(default=0, ge=0, description="Every random draw of the run derives from it.")
     stop: Stop = Stop()
+    population: Population = Population()
     search: Search = Search()
     staleness: Staleness = Staleness()
     advisor: Advisor = Advisor()
@@ -431,4 +459,10 @@ def _about(found: Mapping[str, Any]) -> str:
         near = get_close_matches(where, [*Config.model_fields, *known_keys()], n=1, cutoff=0.5)
         return f"Unknown setting {where!r}" + (f": did you mean {near[0]!r}?" if near else "; see `pace config show`.")
     message = found["msg"].removeprefix("Value error, ")
+    if where in MAY_HOLD_A_SECRET:
+        return f"{where}: {message}."
     return f"{where}: {message} (got {found['input']!r})." if where else f"{message}."
+
+
+MAY_HOLD_A_SECRET = ("population.url", "implementer.api_base", "implementer.options")
+"""Settings that are refused where they hold a secret, which the refusal must not repeat."""

@@ -174,9 +174,25 @@ class ImplementerChecked:
 
 
 @dataclass(frozen=True, slots=True)
+class FreshScore:
+    """A program whose score claimed to be a new best, tried on the instances of a fresh `seed`. `score` is None unless
+    `outcome` is ok; `own_score` is that of the task's own program on the same instances, None where it has none there.
+    `held`: whether this try bears the claim out."""
+
+    seed: int
+    claimed: float
+    outcome: Outcome
+    score: float | None
+    own_score: float | None
+    held: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluated:
     """A rollout is complete. `program` is None where none could be made. `score` is None unless outcome is ok.
-    `mechanism` is the implementer's name for the kind of edit, where it has one."""
+    `mechanism` is the implementer's name for the kind of edit, where it has one. `fresh` are the tries on fresh
+    instances where the score claimed to be a new best; if none of them held, the outcome is "suspicious"."""
 
     lease: int
     island: int
@@ -192,6 +208,7 @@ class Evaluated:
     memoised: bool
     mechanism: str | None
     at: float
+    fresh: tuple[FreshScore, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +350,16 @@ class Starting:
     what: str
 
 
-Sight = StageChanged | LearnerStageChanged | Starting
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """Not a fact but a sight: nothing can be committed since `at`, because of `reason`. A FaultSeen of the kind
+    "database_back" is the first fact after it."""
+
+    reason: str
+    at: float
+
+
+Sight = StageChanged | LearnerStageChanged | Starting | Stalled
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,13 @@ if ! command -v bwrap >/dev/null; then
         echo "bubblewrap is not installed (apt install bubblewrap): candidates run in a lower sandbox tier, see 'pace doctor'"
     fi
 fi
+if [ "${1:-}" = dev ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
+    if as_root && install_debian --no-install-recommends postgresql; then
+        echo "installed postgresql: the tests of the population run on it too, on servers of their own"
+    else
+        echo "no PostgreSQL: what runs on it is skipped (apt install postgresql)"
+    fi
+fi
 if [ "${1:-}" = dev ] && [ -z "${PACE_BROWSER:-}" ] && ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then
     if as_root && install_debian --no-install-recommends chromium 2>/dev/null; then
         echo "installed chromium: a test opens the report in it"

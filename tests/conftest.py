@@ -4,6 +4,7 @@ Tests marked `needs_vllm` are skipped where vLLM cannot serve, and counted in th
 for a pass; with PACE_NEEDS_VLLM=1 they fail there instead.
 """
 
+import importlib.util
 import ipaddress
 import os
 import socket
@@ -15,6 +16,8 @@ from hypothesis import settings
 
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
 from tests.faults.listing import FaultListing
+from tests.population_facts import populations_on
+from tests.postgres import PostgresServer, binaries, running
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # as our child processes have it; read when the library is imported
 
@@ -61,6 +64,25 @@ def _refuse_unless_here(host: object) -> None:
         here = None
     if here is None or not (here.is_loopback or here.is_unspecified):
         pytest.fail(f"a test wants to reach {name!r}: tests stay on this machine")  # no `except Exception` hides it
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server of this session; skipped where it is not installed (PACE_NEEDS_POSTGRES=1: fails)."""
+    tools, driver = binaries(), importlib.util.find_spec("psycopg")
+    if tools is None or driver is None:
+        missing = "apt install postgresql" if tools is None else "pip install 'pace-async[postgres]'"
+        (pytest.fail if os.environ.get("PACE_NEEDS_POSTGRES") else pytest.skip)(f"needs PostgreSQL: {missing}")
+    with running(tools) as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def both(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The test runs twice, on a SQLite file and on PostgreSQL."""
+    on_server = request.param == "postgresql"
+    with populations_on(request.getfixturevalue("postgres") if on_server else None):
+        yield request.param
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,8 +1,9 @@
 """Facts for the population's tests: short to write, every field set to something that can be told apart."""
 
 import shutil
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from pace_async.events import (
 from pace_async.population.connect import engine
 from pace_async.population.schema import migrations_folder, upgrade
 from pace_async.population.store import Store
+from tests.postgres import PostgresServer
 
 HEADER = RunHeader(
     name="demo",
@@ -47,6 +49,19 @@ HEADER = RunHeader(
 MINIMISING = replace(HEADER, direction="minimize")
 
 
+_server: ContextVar[PostgresServer | None] = ContextVar("server", default=None)
+
+
+@contextmanager
+def populations_on(server: PostgresServer | None) -> Generator[None]:
+    """Within, populations are databases on that server instead of files."""
+    before = _server.set(server)
+    try:
+        yield
+    finally:
+        _server.reset(before)
+
+
 def empty_population(folder: Path) -> Path:
     """A population without a run, as a copy of one that is made once for a whole session of tests."""
     template = folder.parent / "template.db"
@@ -68,8 +83,9 @@ def downgrade(database: Path, revision: str) -> None:
 
 @asynccontextmanager
 async def fresh(folder: Path, header: RunHeader = HEADER) -> AsyncGenerator[Store]:
-    """A run whose task's own program has its score."""
-    async with Store.open(empty_population(folder)) as store:
+    """A run whose task's own program has its score, in a file or wherever populations are."""
+    server = _server.get()
+    async with Store.open(server.new() if server is not None else empty_population(folder)) as store:
         await store.create_run(header)
         await store.commit(seed_program())
         yield store

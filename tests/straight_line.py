@@ -4,13 +4,13 @@ The oracle for equality. Each round every island makes one rollout (one whose ma
 is trained, the next round begins. It uses the pure rooms and the simulated outside world, and nothing of `runtime`.
 """
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pace_async.advise.advisor import Advice, Sampling, advise
 from pace_async.config import Config
-from pace_async.evaluate.base import Evaluation
+from pace_async.evaluate.base import Evaluation, Evaluator
 from pace_async.implement.base import Experiment
 from pace_async.objectives import NO_SPREADS, Collapsed, advantages, alpha_at
 from pace_async.programs import program_hash
@@ -51,7 +51,16 @@ def now(work: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("it waited")
 
 
-def straight_line(config: Config, task: Task, habits: Habits) -> Result:
+@dataclass
+class Fresh:
+    """Scores that claim to be a new best are tried on fresh seeds, by an evaluator around the simulated one."""
+
+    seeds: tuple[int, ...]
+    around: Callable[[Evaluator], Evaluator]
+    tries: list[Row] = field(default_factory=list[Row])
+
+
+def straight_line(config: Config, task: Task, habits: Habits, fresh: Fresh | None = None) -> Result:
     world = World(seed=config.seed, turns=0)
     world.serve(0, None)
     islands = {
@@ -70,7 +79,9 @@ def straight_line(config: Config, task: Task, habits: Habits) -> Result:
         while turns:
             island, lease = turns.pop(0), lease + 1
             migrant = _act(config, islands, island, elites, pools, rules, lease, result)
-            done = _rollout(config, task, habits, world, islands, island, migrant, lease, version, rules, result)
+            done = _rollout(
+                config, task, habits, world, islands, island, migrant, lease, version, rules, result, elites, fresh
+            )
             if done is None:
                 turns.append(island)
             else:
@@ -124,6 +135,8 @@ def _rollout(
     version: int,
     rules: Rules,
     result: Result,
+    elites: dict[int, Member],
+    fresh: Fresh | None,
 ) -> tuple[Advice, float] | None:
     spec, search = task.spec, config.search
     parent = migrant or parent_of(islands[island], search, spec.direction, generator(config.seed, lease, "parent"))
@@ -151,6 +164,10 @@ def _rollout(
         found = now(judge.evaluate(program, config.evaluation.seed))
         if found.outcome == "infrastructure_error":
             return None
+        if fresh is not None and found.score is not None:
+            rivals = (*islands[island].members, *elites.values())
+            if all(found.score > rival.score for rival in rivals):
+                found = _confirmed(config, task, fresh, fresh.around(judge), program, lease, found.score)
     earned = reward(
         found.score,
         direction=spec.direction,
@@ -169,6 +186,20 @@ def _rollout(
         (lease, island, version, parent.candidate, advice.experiment, digest, found.outcome, found.score, earned)
     )
     return advice, earned
+
+
+def _confirmed(
+    config: Config, task: Task, fresh: Fresh, judge: Evaluator, program: str, lease: int, claimed: float
+) -> Evaluation:
+    bounds, held = task.spec.bounds, False
+    for number, seed in enumerate(fresh.seeds, start=1):
+        own, tried = now(judge.evaluate(task.program, seed)).score, now(judge.evaluate(program, seed)).score
+        if own is not None and tried is not None:
+            held = tried - own >= 0.5 * (claimed - bounds.lower) - 0.05 * (bounds.upper - bounds.lower)
+        fresh.tries.append((lease, number, tried, own, held))
+        if held:
+            return Evaluation("ok", claimed, 0.0)
+    return Evaluation("suspicious", None, 0.0)
 
 
 def _train(

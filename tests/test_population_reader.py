@@ -22,7 +22,7 @@ async def _small_run(folder: Path) -> Path:
     async with fresh(folder) as store:
         for lease in range(1, 30):
             await store.commit(*rollout(lease))
-        return store.path
+        return store.place
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_a_population_without_a_run_says_so(tmp_path: Path) -> None:
                 question()
 
 
-@pytest.mark.parametrize("where", ["postgresql://host/db", "sqlite://", "sqlite:///:memory:", "what://is this"])
+@pytest.mark.parametrize("where", ["mysql://host/db", "sqlite://", "sqlite:///:memory:", "what://is this"])
 def test_an_address_that_is_no_file_is_a_sentence(where: str) -> None:
     with pytest.raises(UsageError):
         schema_state(where)

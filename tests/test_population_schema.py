@@ -23,7 +23,7 @@ from tests.population_facts import downgrade, empty_population, fresh, rollout
 async def _with_rollouts(folder: Path) -> Path:
     async with fresh(folder) as store:
         await store.commit(*rollout(1), *rollout(2))
-        return store.path
+        return store.place
 
 
 def _set_revision(database: Path, revision: str) -> None:
@@ -120,7 +120,7 @@ def test_a_failed_upgrade_leaves_the_database_as_it_was(tmp_path: Path) -> None:
     connection = sqlite3.connect(database)
     views = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     connection.close()
-    assert views == {"leaderboard", "lineage", "staleness", "actions"}
+    assert views == {"leaderboard", "lineage", "staleness", "actions", "confirmations"}
 
 
 def test_a_newer_schema_is_refused_everywhere(tmp_path: Path) -> None:

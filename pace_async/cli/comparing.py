@@ -31,7 +31,7 @@ def diff(
     from pace_async.report.difference import counted, difference
     from pace_async.runtime.places import find_places
 
-    with open_readonly(find_places(run).database) as reader:
+    with open_readonly(*find_places(run).population) as reader:
         second = _candidate(reader, b)
         first = _parent(reader, second) if a == "parent" else _candidate(reader, a)
     lines = difference(_program(first), _program(second), _title(first), _title(second))

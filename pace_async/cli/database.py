@@ -29,7 +29,7 @@ def sql(
     from pace_async.population.reader import open_readonly
     from pace_async.runtime.places import find_places
 
-    with open_readonly(find_places(run).database) as reader:
+    with open_readonly(*find_places(run).population) as reader:
         answer = reader.sql(statement)
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
     if as_json:
@@ -44,7 +44,8 @@ def shell(
     write: bool = typer.Option(False, "--write", help="Allow changes; refused while the run is going on."),
     built_in: bool = typer.Option(False, "--built-in", help="Use pace's own small prompt even where sqlite3 is there."),
 ) -> None:
-    """Open the population at a prompt: sqlite3 where it is installed, else a small one. Read-only unless --write.
+    """Open the population at a prompt: sqlite3 where it is installed, else a small one; psql for PostgreSQL. Read-only
+    unless --write.
 
     Example: pace db shell circle_packing-1
     """
@@ -52,12 +53,16 @@ def shell(
     import subprocess
     from contextlib import ExitStack
 
-    from pace_async.population.connect import refuse_unless_sound
+    from pace_async.population.connect import locate, refuse_unless_sound
     from pace_async.population.lock import RunLock
     from pace_async.runtime.places import find_places
 
     places = find_places(run)
-    refuse_unless_sound(places.database)
+    database = locate(places.population[0])
+    refuse_unless_sound(database)
+    if not isinstance(database, Path):
+        _psql(str(database), write=write)
+        return
     sqlite = None if built_in else shutil.which("sqlite3")
     with ExitStack() as stack:
         if write:
@@ -65,11 +70,26 @@ def shell(
         if sqlite is None:
             from pace_async.cli.shell import built_in as prompt
 
-            prompt(places.database, write=write)
+            prompt(database, write=write)
             return
         mode = ["-cmd", "PRAGMA foreign_keys=ON"] if write else ["-readonly"]
-        done = subprocess.run([sqlite, *mode, str(places.database.absolute())], check=False)
+        done = subprocess.run([sqlite, *mode, str(database)], check=False)
     if done.returncode:
+        raise typer.Exit(1)
+
+
+def _psql(url: str, *, write: bool) -> None:
+    import os
+    import shutil
+    import subprocess
+
+    from pace_async.errors import UsageError
+
+    psql = shutil.which("psql")
+    if psql is None:
+        raise UsageError("The population is in PostgreSQL, and psql is not installed: apt install postgresql-client.")
+    reads = {} if write else {"PGOPTIONS": "-c default_transaction_read_only=on"}
+    if subprocess.run([psql, url], check=False, env={**os.environ, **reads}).returncode:
         raise typer.Exit(1)
 
 
@@ -82,7 +102,7 @@ def check(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
     from pace_async.population.reader import open_readonly
     from pace_async.runtime.places import find_places
 
-    with open_readonly(find_places(run).database) as reader:
+    with open_readonly(*find_places(run).population) as reader:
         found = reader.audit()
     sound = all(one.ok for one in found)
     if as_json:
@@ -111,7 +131,7 @@ def backup(
     from pace_async.population.backup import back_up
     from pace_async.runtime.places import find_places
 
-    size = back_up(find_places(run).database, file, force=force)
+    size = back_up(find_places(run).population[0], file, force=force)
     if as_json:
         print_json({"path": str(file), "bytes": size})
     else:
@@ -124,15 +144,17 @@ def upgrade_schema(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
 
     Example: pace db upgrade circle_packing-1
     """
+    from pace_async.population.connect import locate
     from pace_async.population.lock import RunLock
     from pace_async.population.schema import schema_state, upgrade
     from pace_async.runtime.places import find_places
 
     places = find_places(run)
     with RunLock(places.folder):
-        before = schema_state(places.database)
-        upgrade(places.database)
+        database = locate(places.population[0])
+        before = schema_state(database)
+        upgrade(database)
     if as_json:
-        print_json({"path": str(places.database), "upgraded": before != "current", "before": before})
+        print_json({"path": str(database), "upgraded": before != "current", "before": before})
     else:
         typer.echo("already current" if before == "current" else f"upgraded from {before}")

@@ -48,7 +48,7 @@ def export(
     from pace_async.runtime.places import find_places
 
     places = find_places(run)
-    with open_readonly(places.database) as reader:
+    with open_readonly(*places.population) as reader:
         if what == "programs":
             if output is None:
                 raise UsageError("Programs are files: name their folder, as in `-o programs`.")

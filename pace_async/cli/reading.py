@@ -7,6 +7,7 @@ import typer
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_fields, print_json, print_table, shown
 
 if TYPE_CHECKING:
+    from pace_async.population.lock import Holder
     from pace_async.population.reader import Reader
 
 _CONSERVED = ("admitted", "trained", "skipped", "aborted", "expired", "open")
@@ -25,13 +26,16 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     Example: pace status circle_packing-1 --json
     """
     from pace_async.observe.ledger import ledger_of_rows
-    from pace_async.population.lock import is_driven
+    from pace_async.population.lock import holder_of, is_driven
     from pace_async.population.reader import open_readonly
     from pace_async.runtime.places import find_places
 
     places = find_places(run)
-    with open_readonly(places.database) as reader:
-        found = {**reader.status(), **ledger_of_rows(reader.query, reader.header()), "driven": is_driven(places.folder)}
+    with open_readonly(*places.population) as reader:
+        driven = is_driven(places.folder)
+        status = reader.status()
+        found = {**status, **ledger_of_rows(reader.query, reader.header()), "driven": driven}
+    found["waiting"] = _waiting(holder_of(places.folder), status["waiting"]) if driven else None
     if as_json:
         print_json(found)
         return
@@ -40,6 +44,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
         {
             "run": places.folder,
             "state": _standing(found, places.folder),
+            **_waits(found["waiting"]),
             "candidates": found["candidates"],
             "best score": found["best_score"],
             "groups": f"{found['groups_trained']} trained, {found['groups_skipped']} skipped",
@@ -50,6 +55,21 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             "spend": f"{found['spend_usd']:.4f} USD",
         }
     )
+
+
+def _waiting(holder: "Holder | None", known: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What the run waits for and since when: what its rows say, or its process, where it cannot write rows."""
+    if holder is not None and holder.waits_for:
+        return {"for": holder.waits_for, "since": holder.waits_since}
+    return known
+
+
+def _waits(waiting: dict[str, Any] | None) -> dict[str, object]:
+    from time import localtime, strftime
+
+    if waiting is None:
+        return {}
+    return {"waits": f"{waiting['for']}, since {strftime('%Y-%m-%d %H:%M:%S', localtime(waiting['since']))}"}
 
 
 def _standing(found: dict[str, Any], folder: object) -> str:
@@ -70,7 +90,7 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     from pace_async.runtime.places import find_places
 
     places = find_places(run)
-    with open_readonly(places.database) as reader:
+    with open_readonly(*places.population) as reader:
         found = reader.best()
     try:
         places.best.write_text(found["program"])
@@ -105,7 +125,7 @@ def show(
 
     if islands == (candidate is not None) or (islands and prompts):
         raise UsageError("Say which candidate to show, or --islands.")
-    with open_readonly(find_places(run).database) as reader:
+    with open_readonly(*find_places(run).population) as reader:
         if candidate is None:
             _show_islands(islands_now(reader.record()), as_json)
         elif prompts:
@@ -155,6 +175,7 @@ def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
             "outcome": f"{found['outcome']}: {found['detail']}" if found["detail"] else found["outcome"],
             "score": found["score"],
             "reward": found["reward"],
+            "fresh scores": _fresh(found["fresh_scores"]),
             **_origin(found),
         }
     )
@@ -171,6 +192,14 @@ def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
             block = found["program"]
         typer.echo("\nevolve block")
         typer.echo(_indented(block))
+
+
+def _fresh(tries: list[dict[str, Any]]) -> str | None:
+    """How a claim to be a new best came out on fresh instances; None where there was none."""
+    if not tries:
+        return None
+    scores = ", ".join(one["outcome"] if one["score"] is None else f"{one['score']:.10g}" for one in tries)
+    return f"{scores}: {'confirmed' if tries[-1]['held'] else 'not confirmed'} (claimed {tries[0]['claimed']:.10g})"
 
 
 def _show_prompts(reader: "Reader", candidate: int, as_json: bool) -> None:

@@ -34,7 +34,7 @@ def report(
 
     places = find_places(run)
     target = output or places.folder / "report.html"
-    with open_readonly(places.database) as reader:
+    with open_readonly(*places.population) as reader:
         facts = gather(reader)
     write_page(facts, target, force=force)
     if as_json:

@@ -48,6 +48,12 @@ def run(
     config: Path | None = typer.Option(None, "--config", help="YAML file of settings."),
     sets: list[str] | None = typer.Option(None, "--set", help="Any setting, such as learner.k=2.", metavar="KEY=VALUE"),
     run_dir: Path | None = typer.Option(None, "--run-dir", help="Folder of the run [default: runs/TASK-N]."),
+    database: str | None = typer.Option(
+        None,
+        "--db",
+        help="PostgreSQL for the population, instead of a file: postgresql://USER@HOST/NAME.",
+        metavar="URL",
+    ),
     seed: int | None = typer.Option(None, "--seed", help="Every random draw derives from it."),
     unsafe: bool | None = typer.Option(
         None, "--unsafe-no-sandbox/--sandbox", help="Run candidates without isolation: only code you trust."
@@ -81,6 +87,7 @@ def run(
         "advisor.engine": engine,
         "implementer.model": implementer,
         "seed": seed,
+        "population.url": database,
         "evaluation.unsafe_no_sandbox": unsafe,
     }
     resolved = resolve(config, overrides_of(sets, flags))

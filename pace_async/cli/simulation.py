@@ -129,7 +129,7 @@ def _recorded(run: str, seed: int) -> "tuple[RunHeader, Durations]":
     from pace_async.runtime.places import find_places
     from pace_async.simulate.recorded import recorded_durations
 
-    with open_readonly(find_places(run).database) as reader:
+    with open_readonly(*find_places(run).population) as reader:
         return reader.header(), recorded_durations(reader.query, seed)
 
 

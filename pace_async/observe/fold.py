@@ -28,6 +28,7 @@ from pace_async.events import (
     SettingChanged,
     Sight,
     StageChanged,
+    Stalled,
     Starting,
     VersionPublished,
 )
@@ -72,6 +73,8 @@ def fold(view: RunView, event: Fact | Sight) -> RunView:
             return replace(view, learner=replace(view.learner, stage=event.stage))
         case Starting():
             return replace(view, reason=event.what)
+        case Stalled():
+            return _note(replace(view, stalled=event.reason), event.at, "fault", words.stalled(event))
         case RunStateChanged():
             return _state(view, event)
         case _:
@@ -135,6 +138,8 @@ def _models(view: RunView, event: FaultSeen) -> RunView:
             return replace(view, models_down=view.models_down + 1, paused=True)
         case "provider_back":
             return replace(view, models_down=max(0, view.models_down - 1), paused=False)
+        case "database_back":
+            return replace(view, stalled="")
         case _:
             return view
 

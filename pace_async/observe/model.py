@@ -88,7 +88,7 @@ class RunView:
     """A run as of its last folded event. Times are seconds since the epoch. `latest` is the note that the last event
     made, None if it made none. `reserved` is what each call in flight may cost, in USD, by reservation; `unanswered`
     counts the last implementer calls without an answer in between, `models_down` implementers that have been given up
-    for now, `paused` says that all have."""
+    for now, `paused` says that all have; `stalled` is why nothing can be committed, empty where it can."""
 
     header: RunHeader
     stop: Stop = field(default_factory=Stop)
@@ -118,6 +118,7 @@ class RunView:
     unanswered: int = 0
     models_down: int = 0
     paused: bool = False
+    stalled: str = ""
     faults: int = 0
     notes: tuple[Note, ...] = ()
     latest: Note | None = None

@@ -6,7 +6,7 @@ Pure. A score is printed with as many digits as its task's bounds make meaningfu
 import math
 from collections.abc import Mapping
 
-from pace_async.events import Evaluated, FaultSeen, GroupEnded, GroupShipped, RunStateChanged
+from pace_async.events import Evaluated, FaultSeen, GroupEnded, GroupShipped, RunStateChanged, Stalled
 from pace_async.observe.roofline import Roofline
 from pace_async.observe.text import clean
 
@@ -125,6 +125,11 @@ def fault(event: FaultSeen) -> str:
     lease = "" if event.lease is None else f" (candidate {event.lease})"
     detail = clean(event.detail)
     return f"fault in {clean(event.where)}{lease}: {clean(event.kind)}" + (f": {detail}" if detail else "")
+
+
+def stalled(event: Stalled) -> str:
+    """Nothing can be committed."""
+    return f"paused: {clean(event.reason)}; the run goes on by itself when it can write again"
 
 
 def state(event: RunStateChanged) -> str:

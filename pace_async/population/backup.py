@@ -10,13 +10,16 @@ from pathlib import Path
 from urllib.parse import quote
 
 from pace_async.errors import UsageError
-from pace_async.population.connect import BUSY_TIMEOUT_S, locate, refuse_unless_sound
+from pace_async.population.connect import Place, locate
+from pace_async.population.sqlite import BUSY_TIMEOUT_S, refuse_unless_sound
 
 
-def back_up(where: str | Path, target: Path, *, force: bool = False) -> int:
+def back_up(where: str | Place, target: Path, *, force: bool = False) -> int:
     """Copy the population to `target`, one file without a log; the bytes written. Raises UsageError where `target` is
     there already (unless `force`), cannot be written, or the copy does not pass its check."""
     source = locate(where)
+    if not isinstance(source, Path):
+        raise UsageError(f"{source} is backed up with PostgreSQL's own tool: pg_dump '{source}' > {target}.")
     refuse_unless_sound(source)
     if target.is_dir():
         raise UsageError(f"{target} is a folder: name the file of the backup.")

@@ -1,124 +1,109 @@
-"""Where the database is and how to talk to it: everything that differs between databases is here.
+"""Where a population is and how to talk to it: the one room that knows that there are two kinds of database.
 
-SQLite, for one machine: write-ahead log, so readers never wait for the writer; `synchronous=FULL`, so that what was
-acknowledged survives a power cut and not only a killed process (one more fsync a commit, about a millisecond beside
-evaluations of seconds; a published version or money spent cannot be taken back); every write transaction takes the
-write lock at once (BEGIN IMMEDIATE), because a transaction that reads first and upgrades later fails whenever another
-wrote in between; foreign keys on. Readers open the file read-only and cannot create it.
+Everything above speaks SQLAlchemy and does not ask which it is; `sqlite` and `postgres` have what differs.
 """
 
-import os
 from pathlib import Path
-from typing import Any, Literal
-from urllib.parse import quote
+from typing import Literal
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy import Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pace_async.errors import UsageError
+from pace_async.population import postgres, sqlite
+from pace_async.population.postgres import Server
 
-BUSY_TIMEOUT_S = 60.0
-MAGIC = b"SQLite format 3\x00"
 Access = Literal["write", "read", "migrate"]
+Place = Path | Server
+"""A SQLite file, or a database on a server."""
 
 
-def locate(where: str | Path) -> Path:
-    """The file of a population, given as a path or as sqlite:///PATH. Raises UsageError for anything else."""
+def locate(where: str | Place) -> Place:
+    """The place of a population, given as a path, sqlite:///PATH or postgresql://USER@HOST/NAME. Raises UsageError for
+    anything else; a password is never repeated."""
+    if isinstance(where, Server):
+        return where
     if isinstance(where, Path) or "://" not in where:
         return Path(where).absolute()
+    if where.startswith(("postgresql:", "postgresql+", "postgres:")):
+        return postgres.server(where.replace("postgres:", "postgresql:", 1))
     try:
         url = make_url(where)
     except ArgumentError:
-        raise UsageError(f"{where!r} is not the URL of a database.") from None
+        raise UsageError("That is not the URL of a database.") from None
     if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
         raise UsageError(
-            f"A population lives in a SQLite file, as in sqlite:///runs/NAME/population.db; {where!r} is none."
+            "A population lives in a SQLite file, as in sqlite:///runs/NAME/population.db, or in PostgreSQL, as in "
+            f"postgresql://USER@HOST/NAME; {url.get_backend_name()} is neither."
         )
     return Path(url.database).absolute()
 
 
-def refuse_unless_sound(path: Path) -> None:
-    """Raise UsageError, in one sentence, unless `path` is a whole SQLite file as far as its header and size can tell.
-    Reads 100 bytes and creates nothing."""
-    try:
-        with path.open("rb") as stream:
-            header = stream.read(100)
-    except FileNotFoundError:
-        raise UsageError(f"There is no population at {path}.") from None
-    except OSError as error:
-        raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
-    if len(header) < 100 or not header.startswith(MAGIC):
-        raise UsageError(f"{path} is not a population database, or is damaged: restore it from a backup.")
-    page = int.from_bytes(header[16:18], "big")
-    needed = (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big")
-    log = path.with_name(path.name + "-wal")
-    settled = not (log.exists() and log.stat().st_size)
-    if settled and path.stat().st_size < needed:
-        raise UsageError(
-            f"{path} is cut short ({path.stat().st_size} bytes where {needed} belong): restore it from a backup."
-        )
+def refuse_unless_sound(place: Place) -> None:
+    """Raise UsageError, in one sentence, unless the database is there and whole, as far as can be told at once."""
+    if isinstance(place, Path):
+        sqlite.refuse_unless_sound(place)
+    else:
+        postgres.refuse_unless_there(place)
 
 
-def reading_engine(path: Path) -> AsyncEngine:
+def engine(place: Place, access: Access) -> Engine:
+    """One for code that is not asynchronous. Whoever makes an engine disposes of it."""
+    return sqlite.engine(place, access) if isinstance(place, Path) else postgres.engine(place, access)
+
+
+def reading_engine(place: Place) -> AsyncEngine:
     """A few connections for reading beside an event loop. Whoever makes an engine disposes of it."""
-    made = create_async_engine(_url("sqlite+aiosqlite", path, "read"), connect_args=_arguments(), pool_size=2)
-    _configure(made.sync_engine, "read")
-    return made
-
-
-def engine(path: Path, access: Access) -> Engine:
-    """One for code that is not asynchronous."""
-    made = create_engine(_url("sqlite+pysqlite", path, access), connect_args=_arguments())
-    _configure(made, access)
-    return made
+    return sqlite.reading_engine(place) if isinstance(place, Path) else postgres.reading_engine(place)
 
 
 def dangling(connection: Connection) -> list[str]:
-    """Rows that refer to nothing, in words."""
-    return [
-        f"row {row} of {table} refers to a row of {target} that is not there"
-        for table, row, target, _ in connection.exec_driver_sql("PRAGMA foreign_key_check")
-    ]
+    """Rows that refer to nothing, in words. A server does not let them be."""
+    return sqlite.dangling(connection) if _is_file(connection) else []
 
 
 def damage(connection: Connection) -> list[str]:
-    """What the database's own check finds broken, in words."""
-    try:
-        found = [row[0] for row in connection.exec_driver_sql("PRAGMA integrity_check")]
-    except DatabaseError as error:
-        return [str(error.orig)]
-    return [line for line in found if line != "ok"]
+    """What the database's own check finds broken, in words. A server keeps its files by itself."""
+    return sqlite.damage(connection) if _is_file(connection) else []
 
 
-def _arguments() -> dict[str, Any]:
-    return {"timeout": BUSY_TIMEOUT_S, "isolation_level": None}
+def will_pass(error: DBAPIError) -> bool:
+    """Whether trying again later can help: somebody else holds the database, it is full, or away."""
+    return sqlite.will_pass(error) if _of_file(error) else postgres.will_pass(error)
 
 
-def _url(driver: str, path: Path, access: Access) -> URL:
-    query = {"uri": "true", "mode": "ro" if access == "read" else "rwc"}
-    log = path.with_name(path.name + "-wal")
-    if access == "read" and not log.exists() and not os.access(path.parent, os.W_OK):
-        query["immutable"] = "1"  # no writer can be alive here, and a log cannot be made beside the file
-    return URL.create(driver, database=f"file:{quote(str(path))}", query=query)
+def in_words(error: DBAPIError) -> str:
+    """What is wrong, in a few words, without a secret."""
+    return sqlite.in_words(error) if _of_file(error) else postgres.in_words(error)
 
 
-def _configure(engine: Engine, access: Access) -> None:
-    begin = "BEGIN" if access == "read" else "BEGIN IMMEDIATE"
-    pragmas = {
-        "write": ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"),
-        "migrate": ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=OFF"),
-        "read": ("query_only=ON",),
-    }[access]
+def number_of(connection: Connection) -> str | None:
+    """What the open transaction is called, where it can be asked later whether it was made; None where a transaction
+    that failed was not."""
+    return None if _is_file(connection) else postgres.number_of(connection)
 
-    def connected(connection: Any, _record: Any) -> None:
-        cursor = connection.cursor()
-        for pragma in pragmas:
-            cursor.execute(f"PRAGMA {pragma}")
-        cursor.close()
 
-    def begun(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
+def was_made(connection: Connection, number: str) -> bool:
+    """Whether the transaction of that number was committed."""
+    return not _is_file(connection) and postgres.was_made(connection, number)
 
-    event.listen(engine, "connect", connected)
-    event.listen(engine, "begin", begun)
+
+def hold(connection: Connection, run_id: int) -> None:
+    """Drive a run from this connection, or raise RunLocked. A file is held by the lock in its folder."""
+    if not _is_file(connection):
+        postgres.hold(connection, run_id)
+
+
+def alone(connection: Connection) -> None:
+    """Until the transaction ends nobody else changes the schema; a file is locked as a whole anyway."""
+    if not _is_file(connection):
+        postgres.alone(connection)
+
+
+def _is_file(connection: Connection) -> bool:
+    return connection.dialect.name == "sqlite"
+
+
+def _of_file(error: DBAPIError) -> bool:
+    return type(error.orig).__module__.startswith("sqlite3")

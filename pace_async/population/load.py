@@ -17,7 +17,7 @@ from pace_async.population.models import (
     RunState,
     VersionRow,
 )
-from pace_async.population.read_facts import advice_of, evaluations_of, groups_of
+from pace_async.population.read_facts import advice_of, evaluations_of, groups_of, own_scores_of
 from pace_async.population.read_spending import changes_of, reservations_of, reserved_of, spend_of
 from pace_async.population.record import LastLease, OpenLease, RunRecord
 from pace_async.population.refold import fold
@@ -114,6 +114,7 @@ def load_record(connection: Connection, name: str | None) -> RunRecord:
         reservations=reservations_of(connection, run_id),
         changes=changes_of(connection, run_id),
         spreads=_spreads_of(connection, run_id),
+        own_scores=own_scores_of(connection, run_id),
     )
 
 

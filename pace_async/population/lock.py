@@ -8,22 +8,28 @@ import fcntl
 import json
 import os
 import time
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self, cast
+from typing import IO, Any, Self, cast
 
 from pace_async.errors import PaceBug, RunLocked, UsageError
 
 LOCK_NAME = "lock"
+SIZE = 512
+"""Bytes of what is written in it, blanks included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who drives a run: process id, and since when (seconds since the epoch)."""
+    """Who drives a run: process id, and since when (seconds since the epoch); and, where it cannot say so in the
+    population, what it waits for."""
 
     pid: int
     since: float
+    waits_for: str = ""
+    waits_since: float | None = None
 
 
 class RunLock:
@@ -32,13 +38,14 @@ class RunLock:
     def __init__(self, folder: Path) -> None:
         self.path = folder / LOCK_NAME
         self._file: IO[str] | None = None
+        self._holder: Holder | None = None
 
     def __enter__(self) -> Self:
         if self._file is not None:
             raise PaceBug(f"{self.path} is held by this very lock")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            file = self.path.open("a+")
+            file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+")
         except OSError as error:
             raise UsageError(f"Cannot lock the run at {self.path.parent}: {error.strerror}.") from None
         if not _taken(file):
@@ -46,11 +53,22 @@ class RunLock:
             file.close()
             who = f"process {known.pid} (since {_clock(known.since)})" if known else "another process"
             raise RunLocked(f"Run {self.path.parent.name} is driven by {who}: wait for it, or stop it first.")
-        file.truncate(0)
-        file.write(json.dumps({"pid": os.getpid(), "since": time.time()}))
-        file.flush()
-        self._file = file
+        self._file, self._holder = file, Holder(os.getpid(), time.time())
+        self._write(self._holder)
         return self
+
+    def waits(self, reason: str = "", since: float | None = None) -> None:
+        """Say what the holder waits for; without a reason, that it goes on. Best effort: the disk may be full."""
+        if self._file is not None and self._holder is not None:
+            self._holder = replace(self._holder, waits_for=reason, waits_since=since)
+            with suppress(OSError):
+                self._write(self._holder)
+
+    def _write(self, holder: Holder) -> None:
+        """Over what stands there, so that it needs no room on the disk that it does not have."""
+        if self._file is not None:
+            self._file.flush()
+            os.pwrite(self._file.fileno(), json.dumps(asdict(holder)).encode().ljust(SIZE), 0)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -84,11 +102,26 @@ def is_driven(folder: Path) -> bool:
     return False
 
 
+def holder_of(folder: Path) -> Holder | None:
+    """Who drives the run in this folder; None where nobody does, or cannot be told."""
+    try:
+        with (folder / LOCK_NAME).open() as file:
+            return _written(file) if is_driven(folder) else None
+    except OSError:
+        return None
+
+
 def _written(file: IO[str]) -> Holder | None:
     try:
         file.seek(0)
-        found = cast("dict[str, float]", json.loads(file.read()))
-        return Holder(pid=int(found["pid"]), since=float(found["since"]))
+        found = cast("dict[str, Any]", json.loads(file.read()))
+        since = found.get("waits_since")
+        return Holder(
+            pid=int(found["pid"]),
+            since=float(found["since"]),
+            waits_for=str(found.get("waits_for", "")),
+            waits_since=None if since is None else float(since),
+        )
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -380,6 +380,32 @@ class CandidateRow(Base):
     )
 
 
+class FreshScoreRow(Base):
+    """A candidate whose score claimed to be a new best, tried on fresh instances: the fields of `events.FreshScore`, in
+    the order of the tries."""
+
+    __tablename__ = "fresh_scores"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    candidate: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    seed: Mapped[int] = mapped_column(BigInteger)
+    claimed: Mapped[float]
+    outcome: Mapped[str]
+    score: Mapped[float | None]
+    own_score: Mapped[float | None]
+    held: Mapped[bool]
+    seconds: Mapped[float]
+    __table_args__ = (
+        _refers(("candidate",), "candidates", ("candidate",)),
+        _one_of("outcome", SCORED_OUTCOMES),
+        CheckConstraint("(outcome = 'ok') = (score IS NOT NULL)", name="score_if_and_only_if_ok"),
+        CheckConstraint("score IS NOT NULL OR NOT held", name="held_by_a_score"),
+        _finite("claimed"),
+        _finite("score"),
+        _finite("own_score"),
+    )
+
+
 class GroupRow(Base):
     """B rollouts that left to train version `update_number`. `metrics` holds what the learner reported beyond the
     columns. The rewards and advantages stand with the leases; they have none where a branch collapsed."""

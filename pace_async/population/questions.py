@@ -4,15 +4,32 @@ Asked of one transaction, several answers agree with one another. Nothing here w
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import Connection, func, select, text
 
 from pace_async.errors import UsageError
 from pace_async.population.load import closings_of, find_run, state_of_run
-from pace_async.population.models import CandidateRow, GroupRow, ImplementerCallRow, LeaseRow, VersionRow
-from pace_async.population.read_facts import advice_of
+from pace_async.population.models import (
+    CandidateRow,
+    Fault,
+    GroupRow,
+    ImplementerCallRow,
+    LeaseRow,
+    RunState,
+    VersionRow,
+)
+from pace_async.population.read_facts import advice_of, fresh_of
 from pace_async.population.read_spending import spend_of
+
+WAITS = {
+    "all_providers_down": "no model answers",
+    "provider_back": "",
+    "engine_died": "the advisor engine is down",
+    "engine_back": "",
+}
+"""Kinds of faults that begin or end (no words) a wait of the whole run."""
 
 _PROGRAM = """
 SELECT c.candidate, c.island, c.parent, c.outcome, c.score, c.reward, c.mechanism, c.detail, c.seconds, c.memoised,
@@ -53,7 +70,8 @@ def conservation(connection: Connection, run: str | None = None) -> dict[str, in
 def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     """How far a run is. `candidates` are rollouts evaluated (the task's own program not counted), `updates` groups that
     ended, skipped ones too, as `--updates` counts them; `versions_published` leaves out version 0; `best_score` is null
-    before the first score; `state` is the last committed."""
+    before the first score; `state` is the last committed; `waiting` is null, or what the whole run waits for and since
+    when, as far as rows say."""
     run_id = find_run(connection, run)
     complete = (CandidateRow.run_id == run_id,)
     groups = {
@@ -80,9 +98,24 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
         "spend_usd": spend_of(connection, run_id),
         "state": state,
         "reason": reason,
+        "waiting": _waiting(connection, run_id) if state in ("running", "draining") else None,
         "groups_trained": groups.get("trained", 0),
         "groups_skipped": groups.get("skipped", 0),
     }
+
+
+def _waiting(connection: Connection, run_id: int) -> dict[str, Any] | None:
+    """What a run that is driven waits for, as its rows say, and since when; None if for nothing. A process begins
+    without faults."""
+    begun = select(func.max(RunState.at)).where(RunState.run_id == run_id, RunState.state == "running")
+    row = connection.execute(
+        select(Fault.kind, Fault.at)
+        .where(Fault.run_id == run_id, Fault.kind.in_(WAITS), Fault.at >= begun.scalar_subquery())
+        .order_by(Fault.number.desc())
+        .limit(1)
+    ).one_or_none()
+    words = None if row is None else WAITS[row.kind]
+    return None if row is None or not words else {"for": words, "since": row.at}
 
 
 def best(connection: Connection, run: str | None = None) -> dict[str, Any]:
@@ -97,7 +130,8 @@ def best(connection: Connection, run: str | None = None) -> dict[str, Any]:
 
 def show(connection: Connection, candidate: int, run: str | None = None) -> dict[str, Any]:
     """One candidate: the program, its idea and experiment, its parent, its reward, the advisor's calls (text, versions
-    as [version, start, end] by token) and the implementer's. Raises UsageError if there is no such candidate."""
+    as [version, start, end] by token) and the implementer's, and how it did on fresh instances, where it was tried on
+    them. Raises UsageError if there is no such candidate."""
     run_id = find_run(connection, run)
     found = rows_of(
         connection, _PROGRAM.format(which="c.candidate = :candidate"), {"run_id": run_id, "candidate": candidate}
@@ -114,6 +148,7 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
     return {
         **_plain(found[0]),
         "metrics": connection.execute(metrics).scalar_one(),
+        "fresh_scores": [asdict(tried) for tried in fresh_of(connection, run_id, [candidate]).get(candidate, ())],
         "calls": [
             {
                 "purpose": call.purpose,

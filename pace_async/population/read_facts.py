@@ -13,6 +13,7 @@ from pace_async.events import (
     Advised,
     AdvisorCall,
     Evaluated,
+    FreshScore,
     GroupShipped,
     IdeaNote,
     IdeaTaken,
@@ -23,6 +24,7 @@ from pace_async.population.models import (
     AdvisorCallRow,
     CandidateRow,
     ExperimentRow,
+    FreshScoreRow,
     GroupRow,
     IdeaRow,
     IslandActionRow,
@@ -30,6 +32,7 @@ from pace_async.population.models import (
     Proposal,
 )
 from pace_async.population.write_actions import ACTION_FIELDS
+from pace_async.population.write_rollouts import FRESH_FIELDS
 
 
 def advice_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, Advised]:
@@ -101,6 +104,7 @@ def actions_of(connection: Connection, run_id: int) -> dict[int, IslandActed]:
 
 def evaluations_of(connection: Connection, run_id: int, candidates: Collection[int]) -> dict[int, Evaluated]:
     """Complete rollouts. The task's own program, candidate 0, comes back as of island 0."""
+    fresh = fresh_of(connection, run_id, candidates)
     rows = connection.execute(
         select(CandidateRow)
         .where(CandidateRow.run_id == run_id, CandidateRow.candidate.in_(candidates))
@@ -122,9 +126,28 @@ def evaluations_of(connection: Connection, run_id: int, candidates: Collection[i
             memoised=row.memoised,
             mechanism=row.mechanism,
             at=row.at,
+            fresh=fresh.get(row.candidate, ()),
         )
         for row in rows
     }
+
+
+def fresh_of(connection: Connection, run_id: int, candidates: Collection[int]) -> dict[int, tuple[FreshScore, ...]]:
+    """The tries on fresh instances, in their order; candidates without one left out."""
+    tries: defaultdict[int, list[FreshScore]] = defaultdict(list)
+    for row in connection.execute(
+        select(FreshScoreRow)
+        .where(FreshScoreRow.run_id == run_id, FreshScoreRow.candidate.in_(candidates))
+        .order_by(FreshScoreRow.candidate, FreshScoreRow.number)
+    ):
+        tries[row.candidate].append(FreshScore(**{name: getattr(row, name) for name in FRESH_FIELDS}))
+    return {candidate: tuple(listed) for candidate, listed in tries.items()}
+
+
+def own_scores_of(connection: Connection, run_id: int) -> dict[int, float | None]:
+    """The scores of the task's own program on fresh instances, by seed, as far as they were needed."""
+    statement = select(FreshScoreRow.seed, FreshScoreRow.own_score).where(FreshScoreRow.run_id == run_id)
+    return {row.seed: row.own_score for row in connection.execute(statement.distinct())}
 
 
 def groups_of(connection: Connection, run_id: int, state: str | None = None) -> dict[int, GroupShipped]:

@@ -17,7 +17,7 @@ from pace_async.errors import UsageError
 from pace_async.events import RunHeader
 from pace_async.population import questions, stream
 from pace_async.population.audit import Check, audit
-from pace_async.population.connect import damage, dangling, engine, locate, refuse_unless_sound
+from pace_async.population.connect import Place, damage, dangling, engine, in_words, locate, refuse_unless_sound
 from pace_async.population.load import find_run, header_of, load_record
 from pace_async.population.models import Run
 from pace_async.population.read_facts import advice_of
@@ -34,11 +34,12 @@ class Answer:
 
 
 class Reader:
-    """Questions to one population. `run` may be left out where it holds only one."""
+    """Questions to one population. `run` may be left out where it holds only one, or was opened for one."""
 
-    def __init__(self, path: Path, reader: Engine) -> None:
-        self.path = path
+    def __init__(self, place: Place, reader: Engine, run: str | None = None) -> None:
+        self.place = place
         self._engine = reader
+        self._run = run
 
     def runs(self) -> tuple[str, ...]:
         """Names of the runs, oldest first."""
@@ -48,32 +49,32 @@ class Reader:
     def header(self, run: str | None = None) -> RunHeader:
         """What the run is."""
         with self._open() as connection:
-            return header_of(connection, find_run(connection, run))
+            return header_of(connection, find_run(connection, run or self._run))
 
     def record(self, run: str | None = None) -> RunRecord:
         """The run as a resumed runtime would find it."""
         with self._open() as connection:
-            return load_record(connection, run)
+            return load_record(connection, run or self._run)
 
     def conservation(self, run: str | None = None) -> dict[str, int]:
         """See `questions.conservation`."""
         with self._open() as connection:
-            return questions.conservation(connection, run)
+            return questions.conservation(connection, run or self._run)
 
     def status(self, run: str | None = None) -> dict[str, Any]:
         """See `questions.status`."""
         with self._open() as connection:
-            return questions.status(connection, run)
+            return questions.status(connection, run or self._run)
 
     def best(self, run: str | None = None) -> dict[str, Any]:
         """See `questions.best`."""
         with self._open() as connection:
-            return questions.best(connection, run)
+            return questions.best(connection, run or self._run)
 
     def show(self, candidate: int, run: str | None = None) -> dict[str, Any]:
         """See `questions.show`."""
         with self._open() as connection:
-            return questions.show(connection, candidate, run)
+            return questions.show(connection, candidate, run or self._run)
 
     def advisor_prompts(self, candidate: int, run: str | None = None) -> list[tuple[int, ...]]:
         """Token ids of each question that the advisor was put for a candidate, in order."""
@@ -94,7 +95,7 @@ class Reader:
                 rows = tuple(tuple(row) for row in result) if result.returns_rows else ()
                 columns = tuple(result.keys()) if result.returns_rows else ()
             except DBAPIError as error:
-                raise UsageError(f"{self.path.name} refuses the statement: {error.orig}.") from None
+                raise UsageError(f"{_short(self.place)} refuses the statement: {error.orig}.") from None
             return Answer(columns, rows)
 
     def check(self) -> tuple[str, ...]:
@@ -111,12 +112,12 @@ class Reader:
     def stream(self, kind: stream.Kind, run: str | None = None) -> Iterator[dict[str, Any]]:
         """See `stream.stream`: rows as they are read, of one moment of the run."""
         with self._open() as connection:
-            yield from stream.stream(connection, find_run(connection, run), kind)
+            yield from stream.stream(connection, find_run(connection, run or self._run), kind)
 
     def programs(self, run: str | None = None) -> Iterator[dict[str, Any]]:
         """See `stream.programs`."""
         with self._open() as connection:
-            yield from stream.programs(connection, find_run(connection, run))
+            yield from stream.programs(connection, find_run(connection, run or self._run))
 
     @contextmanager
     def _open(self) -> Generator[Connection]:
@@ -124,21 +125,25 @@ class Reader:
             with self._engine.connect() as connection:
                 yield connection
         except DatabaseError as error:
-            raise UsageError(f"{self.path} cannot be read ({error.orig}): restore it from a backup.") from None
+            raise UsageError(f"{self.place} cannot be read ({in_words(error)}): restore it from a backup.") from None
+
+
+def _short(place: Place) -> str:
+    return place.name if isinstance(place, Path) else str(place)
 
 
 @contextmanager
-def open_readonly(where: str | Path) -> Generator[Reader]:
-    """A population to ask. Raises UsageError for a file that is missing, damaged, no population, or of another
-    schema."""
-    path = locate(where)
-    refuse_unless_sound(path)
-    opened = engine(path, "read")
-    reader = Reader(path, opened)
+def open_readonly(where: str | Place, run: str | None = None) -> Generator[Reader]:
+    """A population to ask, about `run` unless a question names another. Raises UsageError for a file that is missing,
+    damaged, no population, or of another schema, and for a server that cannot be reached."""
+    place = locate(where)
+    refuse_unless_sound(place)
+    opened = engine(place, "read")
+    reader = Reader(place, opened, run)
     try:
         with reader._open() as connection:  # pyright: ignore[reportPrivateUsage]
-            state = state_of(connection, str(path))
-        refuse_unless_current(state, str(path))
+            state = state_of(connection, str(place))
+        refuse_unless_current(state, str(place))
         yield reader
     finally:
         opened.dispose()

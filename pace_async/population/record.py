@@ -50,7 +50,7 @@ class RunRecord:
     islands without one left out, `pools` their ideas as of the newest of these. `closings` has every way to close;
     `last_leases` goes by island; `reserved` are the calls whose end is not known, `reservations` the number of
     calls ever reserved, `changes` the settings that resumes changed, at their latest; `spreads` those of the groups
-    shipped so far."""
+    shipped so far; `own_scores` those of the task's own program on fresh instances, by seed."""
 
     run_id: int
     header: RunHeader
@@ -78,6 +78,7 @@ class RunRecord:
     reservations: int = 0
     changes: Mapping[str, object] = field(default_factory=dict[str, object])
     spreads: Spreads = NO_SPREADS
+    own_scores: Mapping[int, float | None] = field(default_factory=dict[int, float | None])
 
     @property
     def finished(self) -> bool:

@@ -12,10 +12,10 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DatabaseError
 
 from pace_async.errors import UsageError
-from pace_async.population.connect import dangling, engine, locate, refuse_unless_sound
+from pace_async.population.connect import Place, alone, dangling, engine, in_words, locate, refuse_unless_sound
 from pace_async.task import BUNDLED, CHECKOUT
 
-SCHEMA = "0007"
+SCHEMA = "0008"
 State = Literal["none", "older", "current", "newer"]
 
 
@@ -27,19 +27,23 @@ def migrations_folder() -> Path:
     raise UsageError("This installation has no migrations folder: install pace-async again.")
 
 
-def schema_state(where: str | Path) -> State:
-    """How the database's schema stands to this version of pace; none where there is no file. Raises UsageError for a
-    damaged file, or one that is no population."""
-    path = locate(where)
-    if not path.exists():
+def schema_state(where: str | Place) -> State:
+    """How the database's schema stands to this version of pace; none where there is no file, or nothing on the server.
+    Raises UsageError for a damaged file, one that is no population, or a server that cannot be reached."""
+    place = locate(where)
+    if isinstance(place, Path) and not place.exists():
         return "none"
-    refuse_unless_sound(path)
-    reader = engine(path, "read")
+    refuse_unless_sound(place)
+    reader = engine(place, "read")
     try:
         with reader.connect() as connection:
-            return state_of(connection, str(path))
+            if not isinstance(place, Path) and not inspect(connection).get_table_names():
+                return "none"
+            return state_of(connection, str(place))
     except DatabaseError as error:
-        raise UsageError(f"{path} cannot be read as a population ({error.orig}): restore it from a backup.") from None
+        raise UsageError(
+            f"{place} cannot be read as a population ({in_words(error)}): restore it from a backup."
+        ) from None
     finally:
         reader.dispose()
 
@@ -62,28 +66,30 @@ def refuse_unless_current(state: State, name: str) -> None:
         raise UsageError(f"{name} was written by a newer pace than this one: install that version to use it.")
 
 
-def upgrade(where: str | Path, revision: str = "head") -> None:
+def upgrade(where: str | Place, revision: str = "head") -> None:
     """Create the database, or bring it to `revision`, in one transaction: all or nothing. Refuses a newer one."""
     from alembic import command
     from alembic.config import Config
 
-    path = locate(where)
-    if schema_state(path) == "newer":
-        refuse_unless_current("newer", str(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
+    place = locate(where)
+    if schema_state(place) == "newer":
+        refuse_unless_current("newer", str(place))
+    if isinstance(place, Path):
+        place.parent.mkdir(parents=True, exist_ok=True)
     config = Config()
     config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
-    writer = engine(path, "migrate")
+    writer = engine(place, "migrate")
     logger = logging.getLogger("alembic")
     level = logger.level
     logger.setLevel(logging.WARNING)
     try:
         with writer.begin() as connection:
+            alone(connection)
             config.attributes["connection"] = connection
             command.upgrade(config, revision)
             broken = dangling(connection)
             if broken:
-                raise UsageError(f"{path} was left as it was, because it is damaged: {broken[0]}.")
+                raise UsageError(f"{place} was left as it was, because it is damaged: {broken[0]}.")
     finally:
         logger.setLevel(level)
         writer.dispose()

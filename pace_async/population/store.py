@@ -8,18 +8,18 @@ cancelling the caller does not cut one short. Reading goes over connections of i
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import anyio
 from sqlalchemy import Connection
-from sqlalchemy.exc import DatabaseError, IntegrityError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pace_async.errors import GaveUp, PaceBug, UsageError
 from pace_async.events import Fact, RunHeader
-from pace_async.population.connect import engine, locate, reading_engine
+from pace_async.population.connect import Place, engine, hold, in_words, locate, reading_engine
 from pace_async.population.load import header_of, load_record
+from pace_async.population.outage import Outage, Recovered, Say, nobody
 from pace_async.population.questions import rows_of
 from pace_async.population.record import RunRecord
 from pace_async.population.schema import refuse_unless_current, schema_state, upgrade
@@ -36,31 +36,39 @@ T = TypeVar("T")
 class Store:
     """Implements `population.base.Population`. Made by `Store.open`; a run is chosen by `create_run` or `load`."""
 
-    def __init__(self, path: Path, writer: Writer, reader: AsyncEngine) -> None:
-        self.path = path
+    def __init__(self, place: Place, writer: Writer, reader: AsyncEngine) -> None:
+        self.place = place
         self._writer = writer
         self._reader = reader
         self._uncut = Uncut()
+        self._say: Say = nobody
+        self._over: Recovered | None = None
+        self._callers: set[anyio.CancelScope] = set()
+        writer.tell = self._news
         self._run: tuple[int, RunHeader] | None = None
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, where: str | Path, *, create: bool = True) -> AsyncGenerator[Self]:
+    async def open(cls, where: str | Place, *, create: bool = True) -> AsyncGenerator[Self]:
         """Open a population, made anew where there is none and `create` allows. Raises UsageError for a file that is
         damaged, no population, or of another schema."""
-        path = locate(where)
-        state = await anyio.to_thread.run_sync(schema_state, path)
+        place = locate(where)
+        state = await anyio.to_thread.run_sync(schema_state, place)
         if state == "none":
             if not create:
-                raise UsageError(f"There is no population at {path}.")
-            await anyio.to_thread.run_sync(upgrade, path)
-        refuse_unless_current(state, str(path))
-        store = cls(path, Writer(engine(path, "write")), reading_engine(path))
+                raise UsageError(f"There is no population at {place}.")
+            await anyio.to_thread.run_sync(upgrade, place)
+        refuse_unless_current(state, str(place))
+        store = cls(place, Writer(engine(place, "write")), reading_engine(place))
         try:
             yield store
         finally:
             with anyio.move_on_after(CLOSE_S, shield=True):
                 await store.close()
+
+    def be_patient(self, seconds: float, say: Say) -> None:
+        """For how long a database that is locked, full or away is waited for, from now on, and who is told."""
+        self._writer.patience_s, self._say = seconds, say
 
     async def close(self) -> None:
         """Finish what is being written and let go of the file. `open` does it."""
@@ -74,21 +82,32 @@ class Store:
         try:
             run_id = await self._write(lambda connection: run_created(connection, header, now))
         except IntegrityError as error:
-            if "runs.name" not in str(error.orig):
+            if not any(word in str(error.orig) for word in ("runs.name", "uq_runs_name")):
                 raise PaceBug(f"the record refuses the run {header.name!r}: {error.orig}") from error
             raise UsageError(
-                f"{self.path} already holds a run {header.name!r}: resume it, or choose another name."
+                f"{self.place} already holds a run {header.name!r}: resume it, or choose another name."
             ) from None
-        except OverflowError:
+        except (OverflowError, DataError):
             raise UsageError(f"seed {header.seed} is too large for the database: use one below 2**63.") from None
-        self._run = run_id, header
+        await self._drive(run_id, header)
         return run_id
 
     async def load(self, name: str | None = None) -> RunRecord:
         """The run called `name`, or the only one, as the rows have it; it becomes the one that is written."""
         record = await self.read(lambda connection: load_record(connection, name))
-        self._run = record.run_id, record.header
+        await self._drive(record.run_id, record.header)
         return record
+
+    async def _drive(self, run_id: int, header: RunHeader) -> None:
+        """Be the one that writes the run, on whatever connection. Raises RunLocked."""
+
+        def drive(connection: Connection) -> None:
+            hold(connection, run_id)
+
+        self._writer.hold = None
+        await self._write(drive)
+        self._writer.hold = drive
+        self._run = run_id, header
 
     async def commit(self, *facts: Fact) -> None:
         """Write the facts in one transaction, all or none, shielded from cancellation. A NUL or a lone surrogate in a
@@ -104,6 +123,11 @@ class Store:
                 write(scope, fact)
 
         await self._write(write_all)
+        if self._over is not None:
+            (over, self._over), now = (self._over, None), time.time()
+            fact = over.fact(now)
+            await self._write(lambda connection: write(scope_of(connection, run_id, header), fact))
+            self._say(fact)
 
     async def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Mapping[str, Any]]:
         """Rows of a read-only statement; `:name` stands for a parameter. Sees every acknowledged commit."""
@@ -131,14 +155,26 @@ class Store:
 
     async def _write(self, work: Callable[[Connection], T]) -> T:
         done: list[T] = []
-        with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=self._writer.outage is None) as caller:
+            self._callers.add(caller)
             try:
                 done.append(await self._writer.run(work))
             except REFUSALS:
                 raise
-            except DatabaseError as error:
+            except DBAPIError as error:
                 raise GaveUp(
-                    f"{self.path} cannot be written ({error.orig}): nothing acknowledged is lost; "
+                    f"{self.place} cannot be written ({in_words(error)}): nothing acknowledged is lost; "
                     "see to the disk, or to what holds the file, and `pace resume` the run."
                 ) from error
+            finally:
+                self._callers.discard(caller)
         return done[0]
+
+    def _news(self, news: Outage | Recovered) -> None:
+        """While nothing can be written, a caller need not wait for it: what it asked for waits by itself."""
+        for caller in self._callers:
+            caller.shield = isinstance(news, Recovered)
+        if isinstance(news, Recovered):
+            self._over = news
+        else:
+            self._say(news)

@@ -6,12 +6,13 @@ order is held by the UPDATE's own condition, so that it is decided where the row
 
 from sqlalchemy import Integer, bindparam, func, select, update
 
-from pace_async.events import Advised, AdvisorCall, Evaluated, LeaseAborted, LeaseOpened
+from pace_async.events import Advised, AdvisorCall, Evaluated, FreshScore, LeaseAborted, LeaseOpened
 from pace_async.population.blobs import pack_ids, pack_logprobs, pack_spans
 from pace_async.population.models import (
     AdvisorCallRow,
     CandidateRow,
     ExperimentRow,
+    FreshScoreRow,
     IdeaRow,
     IslandRow,
     LeaseRow,
@@ -20,6 +21,7 @@ from pace_async.population.models import (
 from pace_async.population.prepared import Prepared
 from pace_async.population.scope import OF_RUN, STANDING, Scope
 
+FRESH_FIELDS = tuple(FreshScore.__dataclass_fields__)
 KNOWN_ISLAND = Prepared(
     select(IslandRow.island).where(IslandRow.run_id == OF_RUN, IslandRow.island == bindparam("of_island"))
 )
@@ -95,7 +97,8 @@ def advised(scope: Scope, fact: Advised) -> None:
 
 
 def evaluated(scope: Scope, fact: Evaluated) -> None:
-    """The candidate. Lease 0 is the task's own program, which needs no permission and belongs to no island."""
+    """The candidate, and how it did on fresh instances. Lease 0 is the task's own program, which needs no permission
+    and belongs to no island."""
     own = fact.lease != 0
     if own:
         _advance(scope, fact.lease, "complete", COMPLETE)
@@ -119,6 +122,13 @@ def evaluated(scope: Scope, fact: Evaluated) -> None:
             "program_hash": fact.program_hash,
             "program": fact.program,
         },
+    )
+    scope.add(
+        FreshScoreRow,
+        *(
+            {"candidate": fact.lease, "number": number, **{name: getattr(tried, name) for name in FRESH_FIELDS}}
+            for number, tried in enumerate(fact.fresh, start=1)
+        ),
     )
 
 

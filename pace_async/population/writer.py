@@ -6,11 +6,15 @@ of it in one transaction with one sync to the disk (group commit), so a hundred 
 than one. If one of them is refused, none of that transaction stands and each is written on its own, in order: nobody
 fails for a neighbour's fault.
 
+While the database is locked, full or away, what is asked for waits, in its order, and is tried again; when that has
+lasted longer than `patience_s`, all that waits fails.
+
 Invariant: a caller is answered after its work is on the disk, or after nothing of it is; a caller that is cancelled
 leaves its work to go to its end. What is asked for is written in that order. All but `_written` runs on the event loop.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +22,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DatabaseError, DataError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
+
+from pace_async.errors import RunLocked
+from pace_async.population.connect import in_words, number_of, was_made, will_pass
+from pace_async.population.outage import PATIENCE_S, Outage, Recovered, Tell, nobody
 
 T = TypeVar("T")
 Work = Callable[[Connection], Any]
@@ -29,17 +37,46 @@ REFUSALS = IntegrityError, ProgrammingError, DataError
 MOST = 256
 """Works in one transaction."""
 
+RETRY_S = 1.0
+"""Between two tries to reach a database; each may wait for a lock by itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Raised:
     error: Exception
 
 
-class Writer:
-    """Owns `engine`, of which it opens one connection. asyncio only. `close` it."""
+@dataclass(frozen=True, slots=True)
+class _OutOfReach:
+    error: Exception
 
-    def __init__(self, engine: Engine) -> None:
+
+@dataclass(frozen=True, slots=True)
+class _InDoubt:
+    """A transaction was to be committed, and the connection broke: it may have been made."""
+
+    number: str
+    outcomes: Sequence[Any]
+
+
+class _Lost(Exception):
+    """The run that this process drives is held by another session, perhaps its own that the server has yet to miss."""
+
+    def __init__(self, held: RunLocked) -> None:
+        super().__init__(str(held))
+        self.held = held
+
+
+class Writer:
+    """Owns `engine`, of which it opens one connection. asyncio only. `close` it. `tell` is called when the database is
+    out of reach and when it is back; `hold`, once set, on every new connection before anything is written on it."""
+
+    def __init__(self, engine: Engine, patience_s: float = PATIENCE_S, tell: Tell = nobody) -> None:
         self._engine = engine
+        self.patience_s, self.tell = patience_s, tell
+        self.outage: Outage | None = None
+        self.hold: Callable[[Connection], None] | None = None
+        self._in_doubt: _InDoubt | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="pace-population")
         self._connection: Connection | None = None
         self._asked: deque[tuple[Work, asyncio.Future[Any]]] = deque()
@@ -51,18 +88,24 @@ class Writer:
         which the first is then undone. Raises what it raised, or what the database did; nothing was written then."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._running.add(answer)
-        answer.add_done_callback(self._running.discard)
+        answer.add_done_callback(self._forget)
         self._asked.append((work, answer))
         if not self._writing:
             self._begin()
-        return await asyncio.shield(answer)
+        await asyncio.wait([answer])
+        return answer.result()
 
     async def close(self) -> None:
-        """Finish what was asked for, then let go of the database."""
+        """Finish what was asked for, but wait for no database that is out of reach; then let go of it."""
+        self.patience_s = 0.0
         if self._running:
             await asyncio.wait(self._running)
         await asyncio.get_running_loop().run_in_executor(self._thread, self._let_go)
         self._thread.shutdown()
+
+    def _forget(self, answer: asyncio.Future[Any]) -> None:
+        self._running.discard(answer)
+        answer.exception()  # whoever asked may be gone
 
     def _begin(self) -> None:
         taken = [self._asked.popleft() for _ in range(min(MOST, len(self._asked)))]
@@ -71,32 +114,87 @@ class Writer:
             written = asyncio.get_running_loop().run_in_executor(
                 self._thread, self._written, [work for work, _ in taken]
             )
-            written.add_done_callback(lambda done: self._answer([answer for _, answer in taken], done.result()))
+            written.add_done_callback(lambda done: self._ended(taken, done.result()))
 
-    def _answer(self, answers: Sequence[asyncio.Future[Any]], outcomes: Sequence[Any]) -> None:
-        for answer, outcome in zip(answers, outcomes, strict=True):
+    def _ended(self, taken: Sequence[tuple[Work, asyncio.Future[Any]]], outcomes: Sequence[Any]) -> None:
+        """Answer those whose outcome is known; the rest goes first in the next try."""
+        waiting = [each for each, outcome in zip(taken, outcomes, strict=True) if isinstance(outcome, _OutOfReach)]
+        if len(waiting) < len(taken) and self.outage is not None:
+            over, self.outage = self.outage, None
+            self.tell(Recovered(over.reason, time.time() - over.since))
+        for (_, answer), outcome in zip(taken, outcomes, strict=True):
             if isinstance(outcome, _Raised):
                 answer.set_exception(outcome.error)
-            else:
+            elif not isinstance(outcome, _OutOfReach):
                 answer.set_result(outcome)
-        self._begin()
+        if waiting:
+            self._asked.extendleft(reversed(waiting))
+            self._wait(outcomes[-1].error)
+        else:
+            self._begin()
+
+    def _wait(self, error: Exception) -> None:
+        if self.outage is None:
+            self.outage = Outage(in_words(error) if isinstance(error, DBAPIError) else str(error), time.time())
+            self.tell(self.outage)
+        if time.time() - self.outage.since >= self.patience_s:
+            lost, self._writing = list(self._asked), False
+            self._asked.clear()
+            for _, answer in lost:
+                answer.set_exception(error)
+        else:
+            asyncio.get_running_loop().call_later(RETRY_S, self._begin)
 
     def _written(self, works: Sequence[Work]) -> list[Any]:
         try:
+            made = self._made_after_all()
+            if made:
+                return [*made, *(self._written(works[len(made) :]) if len(works) > len(made) else ())]
             connection = self._open()
             with connection.begin():
-                return [work(connection) for work in works]
+                number = number_of(connection)
+                outcomes = [work(connection) for work in works]
+                self._in_doubt = None if number is None else _InDoubt(number, outcomes)
+            self._in_doubt = None
+            return outcomes
         except Exception as error:
-            if isinstance(error, DatabaseError) and not isinstance(error, REFUSALS):
+            if isinstance(error, _Lost):
+                return [_OutOfReach(error.held)] * len(works)
+            if isinstance(error, DBAPIError) and not isinstance(error, REFUSALS):
                 self._let_go()
-                return [_Raised(error)] * len(works)
+                return [_OutOfReach(error) if will_pass(error) else _Raised(error)] * len(works)
             if len(works) == 1:
                 return [_Raised(error)]
-        return [outcome for work in works for outcome in self._written([work])]
+        return self._written_one_by_one(works)
+
+    def _written_one_by_one(self, works: Sequence[Work]) -> list[Any]:
+        outcomes: list[Any] = []
+        for work in works:
+            outcomes += self._written([work])
+            if isinstance(outcomes[-1], _OutOfReach):
+                break
+        return outcomes + outcomes[-1:] * (len(works) - len(outcomes))
+
+    def _made_after_all(self) -> Sequence[Any]:
+        """The outcomes of the transaction that was in doubt, if it was made."""
+        doubt = self._in_doubt
+        if doubt is None:
+            return ()
+        with (connection := self._open()).begin():
+            made = was_made(connection, doubt.number)
+        self._in_doubt = None
+        return doubt.outcomes if made else ()
 
     def _open(self) -> Connection:
         if self._connection is None:
             self._connection = self._engine.connect()
+            try:
+                if self.hold is not None:
+                    with self._connection.begin():
+                        self.hold(self._connection)
+            except RunLocked as held:
+                self._let_go()
+                raise _Lost(held) from held
         return self._connection
 
     def _let_go(self) -> None:

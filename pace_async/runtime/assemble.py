@@ -11,9 +11,10 @@ import anyio
 
 from pace_async.config import Config
 from pace_async.errors import InfrastructureFault
+from pace_async.evaluate.base import Evaluator
 from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.tiers import Tier
-from pace_async.events import FaultSeen, Starting
+from pace_async.events import FaultSeen, Stalled, Starting
 from pace_async.implement.assemble import open_implementer
 from pace_async.learn.client import ProcessLearner
 from pace_async.learn.settings import Settings
@@ -24,11 +25,14 @@ from pace_async.observe.history import view_of
 from pace_async.observe.jsonl import JsonlDisplay
 from pace_async.observe.output import Output
 from pace_async.observe.summary import closing_words
+from pace_async.population.lock import RunLock
+from pace_async.population.outage import Outage, Say
 from pace_async.population.record import RunRecord
 from pace_async.population.store import Store
 from pace_async.runtime.clock import RealClock
 from pace_async.runtime.core import Core, Stages
 from pace_async.runtime.engines import serving
+from pace_async.runtime.fresh import FreshInstances
 from pace_async.runtime.keeper import EngineProcess
 from pace_async.runtime.learning import group_path
 from pace_async.runtime.models import advisor_folder
@@ -52,6 +56,7 @@ class Resources:
     tier: Tier
     store: Store
     record: RunRecord
+    lock: RunLock
 
 
 async def conduct(resources: Resources, display: DisplayKind) -> str:
@@ -60,6 +65,7 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
     restored = restore(resources.record, config)
     shown = replace(resources.record, header=in_force(resources.record.header, config))
     bus = Bus(await view_of(shown, config.stop, resources.store))
+    resources.store.be_patient(config.faults.patience_s, waiting(resources.lock, bus))
     output = Output(sys.stdout)
     displays = [choose(display, output), JsonlDisplay(places.events)]
     async with observing(bus, displays), _stages(resources, restored.state, bus) as (stages, engine):
@@ -72,6 +78,7 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
             bus=bus,
             groups_folder=places.groups,
             shipped=restored.shipped,
+            fresh=_fresh(resources, stages.evaluator),
         )
         try:
             state = await drive(core, engine, signals=True)
@@ -82,6 +89,27 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
         columns = output.size()[0] if output.terminal else None
         await say(closing_words(bus.view, places.folder, time.time(), columns))
     return state
+
+
+def waiting(lock: RunLock, bus: Bus | None = None) -> Say:
+    """What tells of a database that cannot be written: the lock's file, which `pace status` reads, and the screen."""
+
+    def say(news: Outage | FaultSeen) -> None:
+        away = isinstance(news, Outage)
+        lock.waits(news.reason if away else "", news.since if away else None)
+        if bus is not None:
+            bus.publish(Stalled(news.reason, news.since) if away else news)
+        elif away:
+            sys.stderr.write(f"pace: {news.reason}: waiting\n")
+
+    return say
+
+
+def _fresh(resources: Resources, evaluator: Evaluator) -> FreshInstances | None:
+    record, own = resources.record, resources.record.seed_program
+    if own is None or not resources.config.evaluation.fresh_seeds:
+        return None
+    return FreshInstances.of(resources.config, resources.task, evaluator, own, record.own_scores)
 
 
 async def say(lines: Sequence[str]) -> None:

@@ -23,6 +23,7 @@ from pace_async.observe.bus import Bus
 from pace_async.population.base import Population
 from pace_async.publish.base import Publisher
 from pace_async.runtime.clock import Clock
+from pace_async.runtime.fresh import FreshInstances
 from pace_async.runtime.state import RunState, Turn, Work
 from pace_async.runtime.stopping import Progress, Reason, reason_to_stop
 from pace_async.search.acting import after_action, decide
@@ -49,7 +50,7 @@ class Stages:
 
 @dataclass(slots=True)
 class Core:
-    """State, seams, and the broadcast that ties the tasks of a run together."""
+    """State, seams, and the broadcast that ties the tasks of a run together. Without `fresh` new bests are believed."""
 
     config: Config
     task: Task
@@ -59,6 +60,7 @@ class Core:
     bus: Bus
     groups_folder: Path
     shipped: GroupShipped | None = None
+    fresh: FreshInstances | None = None
     started: float = 0.0
     stopping: Reason | None = None
     engine_up: bool = True

@@ -6,6 +6,7 @@ from typing import Protocol
 import anyio
 
 from pace_async.errors import GaveUp, InfrastructureFault
+from pace_async.events import FaultSeen
 from pace_async.runtime.core import Core
 
 
@@ -42,6 +43,7 @@ async def keep_engine(core: Core, engine: EngineProcess) -> None:
         if patience.cancelled_caught:
             seconds = core.config.faults.patience_s
             raise GaveUp(f"The advisor engine stayed down for {seconds:.0f} s; {engine.log}.")
+        await core.record(FaultSeen("engine", "engine_back", "it serves again", None, core.stages.clock.now()))
         core.engine_up = True
         core.changed()
 

@@ -25,7 +25,7 @@ from pace_async.population.lock import RunLock
 from pace_async.population.store import Store
 from pace_async.programs import program_hash
 from pace_async.reward import reward
-from pace_async.runtime.assemble import Resources, conduct, say
+from pace_async.runtime.assemble import Resources, conduct, say, waiting
 from pace_async.runtime.engines import refuse_unless_served
 from pace_async.runtime.external import refuse_unless_fit
 from pace_async.runtime.models import advisor_folder
@@ -64,7 +64,7 @@ def go_on(run: str | None, changes: Mapping[str, object], display: DisplayKind) 
 
 
 def _interrupted(places: Places) -> Interrupted:
-    if places.database.exists():
+    if places.exists:
         return Interrupted(f"interrupted before the search began: `pace resume {places.folder}` begins it.")
     return Interrupted("interrupted before the run began; nothing was written.")
 
@@ -75,21 +75,26 @@ async def _start(config: Config, task: Task, places: Places, display: DisplayKin
     tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
     seed_program = await score_seed_program(config, task, tier)
     checks = await _check_implementers(config)
-    with RunLock(places.folder):
-        async with Store.open(places.database) as store:
+    with RunLock(places.folder) as lock:
+        async with Store.open(config.population.url or places.file) as store:
+            store.be_patient(config.faults.patience_s, waiting(lock))
             await store.create_run(header_of(config, task, places.name, tier))
+            if config.population.url is not None:
+                places.point_to(str(store.place))
             await store.commit(seed_program, *checks)
             places.config.write_text(dump(config))
             record = await store.load(places.name)
-            state = await conduct(Resources(config, task, places, tier, store, record), display)
+            state = await conduct(Resources(config, task, places, tier, store, record, lock), display)
     return EXIT_CODES[state]
 
 
 async def _go_on(places: Places, changes: Mapping[str, object], display: DisplayKind) -> int:
-    with RunLock(places.folder):
-        async with Store.open(places.database, create=False) as store:
-            record = await store.load()
+    where, name = places.population
+    with RunLock(places.folder) as lock:
+        async with Store.open(where, create=False) as store:
+            record = await store.load(name)
             config = resumed_config(record, changes)
+            store.be_patient(config.faults.patience_s, waiting(lock))
             task = load_task(config.task)
             if task.digest != record.header.task_digest:
                 raise UsageError(
@@ -104,9 +109,9 @@ async def _go_on(places: Places, changes: Mapping[str, object], display: Display
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
             checks = await _check_implementers(config)
             await store.commit(*checks, *setting_changes(record, config), *cut_off(record))
-            record = await store.load()
+            record = await store.load(name)
             places.config.write_text(dump(config))
-            state = await conduct(Resources(config, task, places, tier, store, record), display)
+            state = await conduct(Resources(config, task, places, tier, store, record, lock), display)
     return EXIT_CODES[state]
 
 

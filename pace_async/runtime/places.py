@@ -19,8 +19,32 @@ class Places:
         return self.folder.name
 
     @property
-    def database(self) -> Path:
+    def file(self) -> Path:
         return self.folder / "population.db"
+
+    @property
+    def pointer(self) -> Path:
+        """Where the population is on a server, and what the run is called there."""
+        return self.folder / "population.url"
+
+    @property
+    def population(self) -> tuple[Path | str, str | None]:
+        """A file; or the URL of a database on a server, and what the run is called there. Raises UsageError."""
+        if not self.pointer.exists():
+            return self.file, None
+        lines = self.pointer.read_text().split()
+        if len(lines) != 2:
+            raise UsageError(f"{self.pointer} must hold the URL of a database and the name of a run in it.")
+        return lines[0], lines[1]
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a run, begun at least."""
+        return self.file.is_file() or self.pointer.is_file()
+
+    def point_to(self, url: str) -> None:
+        """Let the folder's run be one on a server. Raises OSError."""
+        self.pointer.write_text(f"{url}\n{self.name}\n")
 
     @property
     def config(self) -> Path:
@@ -59,7 +83,7 @@ def new_places(task: str, run_dir: Path | None) -> Places:
         while (RUNS / f"{task}-{number}").exists():
             number += 1
         run_dir = RUNS / f"{task}-{number}"
-    if (run_dir / "population.db").exists():
+    if Places(run_dir).exists:
         raise UsageError(f"{run_dir} already holds a run: `pace resume {run_dir}` goes on with it.")
     if run_dir.exists() and not run_dir.is_dir():
         raise UsageError(f"{run_dir} is a file; --run-dir must name a folder.")
@@ -69,21 +93,27 @@ def new_places(task: str, run_dir: Path | None) -> Places:
 def find_places(run: str | None) -> Places:
     """A run by its folder, by its name under ./runs, or the latest one. Raises UsageError."""
     if run is None:
-        found = [path.parent for path in RUNS.glob("*/population.db")]
+        found = _there()
         if not found:
             raise UsageError("There is no run under ./runs yet: `pace run` makes one.")
-        return Places(max(found, key=lambda folder: _written_at(Places(folder).database)))
+        return Places(max(found, key=lambda folder: _written_at(Places(folder))))
     for folder in (Path(run), RUNS / run, Path(run).parent if run.endswith("population.db") else Path(run)):
-        if (folder / "population.db").is_file():
+        if Places(folder).exists:
             return Places(folder)
-    there = sorted(path.parent.name for path in RUNS.glob("*/population.db"))
+    there = sorted(folder.name for folder in _there())
     hint = f"there are {', '.join(there[:5])}" if there else "there is none under ./runs"
     raise UsageError(f"There is no run {run!r}: {hint}.")
 
 
-def _written_at(database: Path) -> float:
+def _there() -> list[Path]:
+    return [folder for folder in RUNS.glob("*") if Places(folder).exists]
+
+
+def _written_at(places: Places) -> float:
     """When a row was last committed, as far as files tell: what is new stands in the log beside the database until it
-    is moved there. A reader may make an empty log, so one says nothing."""
-    log = database.with_name(f"{database.name}-wal")
-    times = [file.stat() for file in (database, log) if file.exists()]
+    is moved there. A reader may make an empty log, so one says nothing. Of a database on a server the events tell."""
+    log = places.file.with_name(f"{places.file.name}-wal")
+    times = [file.stat() for file in (places.file, log, places.pointer) if file.exists()]
+    if places.pointer.exists() and places.events.exists():
+        times.append(places.events.stat())
     return max((found.st_mtime for found in times if found.st_size), default=0.0)

@@ -55,6 +55,7 @@ MAY_CHANGE = (
 WHY_NOT = {
     "task": "scores would not compare",
     "seed": "every random draw of the run derives from it",
+    "population": "the rows are where they are",
     "search.threads": "each thread is an island, and the islands are there",
     "search": "the islands are rebuilt from the rows with it",
     "staleness.mode": "a run goes on as it began, sync or async",

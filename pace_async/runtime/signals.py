@@ -21,8 +21,8 @@ async def obey_signals(core: Core, scope: anyio.CancelScope) -> None:
                 presses += 1
                 if presses == 1:
                     core.stop("interrupted")
-                    await core.record(RunStateChanged("draining", "interrupted", core.stages.clock.now()))
                     group.start_soon(_cancel_later, core, scope)
+                    group.start_soon(core.record, RunStateChanged("draining", "interrupted", core.stages.clock.now()))
                 elif presses == 2:
                     scope.cancel()
                 else:

@@ -5,9 +5,11 @@ Nothing here decides; it starts, waits, and writes down how the run ended. Ends 
 runs has finished and the groups that are complete have been trained.
 """
 
+from contextlib import suppress
+
 import anyio
 
-from pace_async.errors import PaceError
+from pace_async.errors import GaveUp, PaceError
 from pace_async.events import RunStateChanged
 from pace_async.runtime.core import Core
 from pace_async.runtime.keeper import EngineProcess, keep_engine
@@ -16,6 +18,7 @@ from pace_async.runtime.signals import obey_signals
 from pace_async.runtime.stopping import Reason
 from pace_async.runtime.thread import search_thread
 
+LAST_WORD_S = 10.0
 STATES: dict[Reason, str] = {"budget": "stopped_by_budget", "interrupted": "interrupted"}
 
 
@@ -35,14 +38,21 @@ async def drive(core: Core, engine: EngineProcess | None = None, *, signals: boo
         reason = core.stopping or ""
     except* PaceError as errors:
         first = _first(errors)
-        await core.record(RunStateChanged("gave_up", str(first), core.stages.clock.now()))
+        await _last_word(core, "gave_up", str(first))
         raise first from None
     except* Exception as errors:
         first = _first(errors)
-        await core.record(RunStateChanged("crashed", type(first).__name__, core.stages.clock.now()))
+        await _last_word(core, "crashed", type(first).__name__)
         raise
-    await core.record(RunStateChanged(state, reason, core.stages.clock.now()))
+    await _last_word(core, state, reason)
     return state
+
+
+async def _last_word(core: Core, state: str, reason: str) -> None:
+    """Write down how the run ended. Where the database is out of reach nobody waits for that: a run without a last word
+    was cut off, and goes on as such."""
+    with anyio.move_on_after(LAST_WORD_S), suppress(GaveUp):
+        await core.record(RunStateChanged(state, reason, core.stages.clock.now()))
 
 
 async def _search_and_learn(core: Core, engine: EngineProcess | None) -> None:

@@ -11,7 +11,7 @@ from pace_async.advise.advisor import Advice, Sampling, advise
 from pace_async.advise.base import PromptTooLong, Voided
 from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault, UsageError
 from pace_async.evaluate.base import Evaluation
-from pace_async.events import Advised, Evaluated, LeaseAborted, LeaseReleased, Outcome, StageChanged
+from pace_async.events import Advised, Evaluated, FreshScore, LeaseAborted, LeaseReleased, Outcome, StageChanged
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.programs import program_hash
 from pace_async.reward import reward
@@ -19,6 +19,7 @@ from pace_async.runtime.core import Core
 from pace_async.runtime.state import Decision, Rollout, Work, member_of
 from pace_async.search.choice import parent_of
 from pace_async.search.draws import generator
+from pace_async.search.fresh import claims_best
 from pace_async.search.islands import after_advice, after_evaluation, context_of
 from pace_async.search.state import SearchContext, Trial
 from pace_async.task import better
@@ -126,6 +127,7 @@ async def _try_out(core: Core, work: Work, decision: Decision) -> None:
     """Implement and evaluate what was decided; the rollout is complete afterwards."""
     lease, spec = work.lease.lease, core.task.spec
     implemented: Implemented | None = None
+    fresh: tuple[FreshScore, ...] = ()
     try:
         if decision.experiment is None:
             raise CandidateFault("unparsed", decision.detail)
@@ -136,11 +138,24 @@ async def _try_out(core: Core, work: Work, decision: Decision) -> None:
         evaluation = await core.stages.evaluator.evaluate(implemented.program, core.config.evaluation.seed)
         if evaluation.outcome == "infrastructure_error":
             raise InfrastructureFault("evaluation", evaluation.detail)
+        if (
+            core.fresh is not None
+            and evaluation.score is not None
+            and _claims_best(core, work.island, evaluation.score)
+        ):
+            evaluation, fresh = await core.fresh.confirmed(implemented.program, evaluation)
     except CandidateFault as fault:
         outcome = _outcome(fault)
         detail = fault.detail if outcome == fault.kind else str(fault)
         evaluation = Evaluation(outcome=outcome, score=None, seconds=0.0, detail=detail)
-    await _complete(core, work, decision, implemented, evaluation, spec.direction)
+    await _complete(core, work, decision, implemented, evaluation, fresh, spec.direction)
+
+
+def _claims_best(core: Core, island: int, score: float) -> bool:
+    """Whether a score of an island would be a new best, as far as islands see one another: so under `--sync` it does
+    not hang on which rollout ends first, and no best of the whole run is missed."""
+    members = (*core.state.islands[island].members, *core.state.elites.values())
+    return claims_best(score, members, core.task.spec.direction)
 
 
 async def _complete(
@@ -149,6 +164,7 @@ async def _complete(
     decision: Decision,
     implemented: Implemented | None,
     evaluation: Evaluation,
+    fresh: tuple[FreshScore, ...],
     direction: str,
 ) -> None:
     lease, state, config = work.lease.lease, core.state, core.config
@@ -178,6 +194,7 @@ async def _complete(
         memoised=evaluation.memoised,
         mechanism=implemented.mechanism if implemented else None,
         at=now,
+        fresh=fresh,
     )
     member = member_of(ended)
     trial = None

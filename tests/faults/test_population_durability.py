@@ -17,7 +17,8 @@ from sqlalchemy import Connection
 from pace_async.children import clean_environment
 from pace_async.errors import GaveUp
 from pace_async.events import RunStateChanged
-from pace_async.population import connect
+from pace_async.population import sqlite, writer
+from pace_async.population.outage import nobody
 from pace_async.population.reader import open_readonly
 from pace_async.population.store import Store
 from tests.population_facts import fresh, opened, rollout
@@ -41,7 +42,7 @@ def _child(database: Path, *more: str) -> subprocess.Popen[str]:
 @pytest.mark.fault("Crash and resume", "killed around a commit")
 async def test_no_acknowledged_row_is_lost_to_kill_9(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
-        database = store.path
+        database = store.place
     acknowledged: list[int] = []
     for goal in (1, 25, 4):
         process = await anyio.to_thread.run_sync(_child, database)
@@ -67,7 +68,7 @@ async def test_no_acknowledged_row_is_lost_to_kill_9(tmp_path: Path) -> None:
 @pytest.mark.fault("Database", "full disk")
 async def test_a_full_disk_ends_the_run_with_a_sentence_and_loses_nothing(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
-        database = store.path
+        database = store.place
     process = await anyio.to_thread.run_sync(_child, database, "1000000")
     assert process.stdout is not None
     *acknowledged, sentence = process.stdout.read().splitlines()
@@ -125,7 +126,7 @@ async def test_commits_asked_for_at_once_are_made_one_after_the_other(tmp_path: 
 
 async def test_readers_in_other_threads_always_see_whole_moments_of_a_run_that_is_written(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
-        database, watching = store.path, [2]
+        database, watching = store.place, [2]
 
         def watch() -> None:
             last = 0
@@ -153,7 +154,7 @@ async def test_readers_in_other_threads_always_see_whole_moments_of_a_run_that_i
 @pytest.mark.fault("Database", "locked for seconds: waits")
 async def test_a_commit_waits_while_another_process_holds_the_database(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
-        other = sqlite3.connect(store.path, isolation_level=None)
+        other = sqlite3.connect(store.place, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(store.commit, opened(1))
@@ -167,9 +168,11 @@ async def test_a_commit_waits_while_another_process_holds_the_database(tmp_path:
 async def test_a_database_that_stays_locked_ends_the_run_with_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connect, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(sqlite, "WRITER_BUSY_S", 0.05)
+    monkeypatch.setattr(writer, "RETRY_S", 0.05)
     async with fresh(tmp_path) as store:
-        other = sqlite3.connect(store.path, isolation_level=None)
+        store.be_patient(0.2, nobody)
+        other = sqlite3.connect(store.place, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(GaveUp, match="cannot be written \\(database is locked\\)"):
             await store.commit(opened(1))
@@ -187,14 +190,14 @@ async def test_the_writer_syncs_every_commit_and_enforces_references(tmp_path: P
 
     async with fresh(tmp_path) as store:
         pragmas = await store._writer.run(ask)  # pyright: ignore[reportPrivateUsage]
-    assert pragmas == ["wal", 2, 1, 60_000]
+    assert pragmas == ["wal", 2, 1, 5_000]
 
 
 async def test_a_write_holds_the_lock_before_it_has_read_or_written_anything(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
 
         def somebody_else_tries(_: Connection) -> str:
-            other = sqlite3.connect(store.path, isolation_level=None, timeout=0)
+            other = sqlite3.connect(store.place, isolation_level=None, timeout=0)
             with pytest.raises(sqlite3.OperationalError) as refused:
                 other.execute("BEGIN IMMEDIATE")
             other.close()

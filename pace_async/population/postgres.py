@@ -1,0 +1,183 @@
+"""A population on a PostgreSQL server, which several runs and machines can share.
+
+What was acknowledged survives a power cut of the server (`synchronous_commit=on`). Who drives a run holds an advisory
+lock of the session that writes, so it is free as soon as that session ends; keep-alive packets, from both sides, are
+its heartbeat: they end the session of a machine that has gone within half a minute. Whoever has lost its session must
+take the lock again before it writes anything. Where a connection broke in the middle of a COMMIT, the number of the
+transaction tells whether it was made.
+
+No password is ever in a URL here: libpq takes it from PGPASSWORD or ~/.pgpass.
+"""
+
+import os
+import socket
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import URL, Connection, Engine, create_engine, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from pace_async.errors import RunLocked, UsageError
+
+Access = Literal["write", "read", "migrate"]
+SPACE = 0x70616365
+"""The first half of the keys of our advisory locks; the second is a run's id, or 0 for the schema."""
+LOCK_WAIT_S = 5.0
+"""How long one try waits for somebody's lock on a table."""
+BEAT_S, MISSED = 10, 3
+"""Seconds between keep-alive packets, and how many of them may be lost."""
+QUERY = ("host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "application_name")
+PASSING = ("08", "53", "57P", "55P03", "40")
+"""Beginnings of SQLSTATE: no connection, no room, shut down or restarting, a lock not to be had, out of luck."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A database on a server. `url` has no password, so it may be shown and stored."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+
+def server(where: str) -> Server:
+    """The database that a URL names. Raises UsageError for one with a password in it, or that names none."""
+    try:
+        url = make_url(where)
+    except ArgumentError:
+        raise UsageError("That is not the URL of a database: postgresql://USER@HOST/NAME is one.") from None
+    if url.password is not None or any("pass" in name.lower() for name in url.query):
+        raise UsageError("The URL of the database holds a password: put it into PGPASSWORD or ~/.pgpass instead.")
+    if not url.database:
+        raise UsageError("The URL of the database names no database: postgresql://USER@HOST/NAME does.")
+    unknown = sorted(set(url.query) - set(QUERY))
+    if unknown:
+        raise UsageError(f"The URL of the database may not set {unknown[0]!r}; it may set {', '.join(QUERY)}.")
+    return Server(url.set(drivername="postgresql").render_as_string())
+
+
+def refuse_unless_there(place: Server) -> None:
+    """Raise UsageError, in one sentence, unless the server answers and has the database."""
+    reader = engine(place, "read")
+    try:
+        with reader.connect():
+            pass
+    except DBAPIError as error:
+        raise UsageError(f"{place} cannot be reached: {in_words(error)}.") from None
+    finally:
+        reader.dispose()
+
+
+def engine(place: Server, access: Access) -> Engine:
+    """One for code that is not asynchronous. Raises UsageError where the driver is not installed."""
+    try:
+        return create_engine(_url(place), connect_args=_arguments(access))
+    except ModuleNotFoundError:
+        raise UsageError(
+            "PostgreSQL needs a driver that is not installed: pip install 'pace-async[postgres]'."
+        ) from None
+
+
+def reading_engine(place: Server) -> AsyncEngine:
+    """A few connections for reading beside an event loop."""
+    return create_async_engine(_url(place), connect_args=_arguments("read"), pool_size=2, pool_pre_ping=True)
+
+
+def will_pass(error: DBAPIError) -> bool:
+    """Whether trying again later can help. Where nobody knows whether a transaction was made, `was_made` tells."""
+    state = _state(error)
+    if not state and _refused(error):
+        return False
+    return error.connection_invalidated or state.startswith(PASSING) or (not state and "connect" in str(error.orig))
+
+
+def in_words(error: DBAPIError) -> str:
+    """What is wrong, in a few words, without what a connection was made with."""
+    state = _state(error)
+    if state == "55P03":
+        return "the database is locked"
+    if state == "53100":
+        return "the disk of the database is full"
+    if not state and _refused(error):
+        return _refused(error)
+    if will_pass(error):
+        return "the database does not answer"
+    return " ".join(str(error.orig).splitlines()[0].split())
+
+
+def number_of(connection: Connection) -> str:
+    """What the open transaction is called."""
+    return str(connection.exec_driver_sql("SELECT pg_current_xact_id()::text").scalar_one())
+
+
+def was_made(connection: Connection, number: str) -> bool:
+    """Whether the transaction of that number was committed. Raises where its end is still open."""
+    statement = text("SELECT pg_xact_status(CAST(:number AS xid8))")
+    return connection.execute(statement, {"number": number}).scalar_one() == "committed"
+
+
+def hold(connection: Connection, run_id: int) -> None:
+    """Drive a run from this session, or raise RunLocked, naming who does. Holding it twice changes nothing."""
+    who = f"pace on {socket.gethostname()[:40]}, process {os.getpid()}"
+    connection.execute(text("SELECT set_config('application_name', :who, false)"), {"who": who})
+    key = {"space": SPACE, "run_id": run_id}
+    if connection.execute(text(_HELD_HERE), key).first() is not None:
+        return
+    if not connection.execute(text("SELECT pg_try_advisory_lock(:space, :run_id)"), key).scalar_one():
+        holder = connection.execute(text(_HOLDER), key).one_or_none()
+        known = f"{holder.name} (since {holder.since})" if holder is not None else "another process"
+        raise RunLocked(f"The run is driven by {known}: wait for it, or stop it first.")
+
+
+def alone(connection: Connection) -> None:
+    """Until the transaction ends nobody else changes the schema."""
+    connection.execute(text("SELECT pg_advisory_xact_lock(:space, 0)"), {"space": SPACE})
+
+
+_LOCKS = """
+FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.granted AND l.classid = :space AND l.objid = :run_id AND l.objsubid = 2
+AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
+_HELD_HERE = f"SELECT 1 {_LOCKS} AND l.pid = pg_backend_pid()"
+_HOLDER = (
+    f"SELECT a.application_name AS name, to_char(a.backend_start, 'YYYY-MM-DD HH24:MI:SS') AS since {_LOCKS} LIMIT 1"
+)
+
+
+def _refused(error: DBAPIError) -> str:
+    """Why a server that answers lets nobody in, as it says it; empty where it may do so in a moment, or said nothing.
+    libpq gives no code for it."""
+    _, fatal, words = str(error.orig).rpartition("FATAL:")
+    soon = ("starting up", "shutting down", "recovery", "too many", "terminating", "slots")
+    return " ".join(words.split()) if fatal and not any(word in words for word in soon) else ""
+
+
+def _state(error: DBAPIError) -> str:
+    return str(getattr(error.orig, "sqlstate", None) or "")
+
+
+def _url(place: Server) -> URL:
+    return make_url(place.url).set(drivername="postgresql+psycopg")
+
+
+def _arguments(access: Access) -> dict[str, Any]:
+    settings = {
+        "synchronous_commit": "on",
+        "client_encoding": "UTF8",
+        "timezone": "UTC",
+        "lock_timeout": f"{LOCK_WAIT_S * 1000:.0f}",
+        "tcp_keepalives_idle": BEAT_S,
+        "tcp_keepalives_interval": BEAT_S,
+        "tcp_keepalives_count": MISSED,
+        "default_transaction_read_only": "on" if access == "read" else "off",
+    }
+    return {
+        "options": " ".join(f"-c {name}={value}" for name, value in settings.items()),
+        "connect_timeout": 5,
+        "keepalives_idle": BEAT_S,
+        "keepalives_interval": BEAT_S,
+        "keepalives_count": MISSED,
+        "application_name": "pace",
+    }

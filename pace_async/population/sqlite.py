@@ -1,0 +1,131 @@
+"""A population in a SQLite file, for one machine.
+
+Write-ahead log, so readers never wait for the writer; `synchronous=FULL`, so that what was acknowledged survives a
+power cut and not only a killed process (one more fsync a commit, about a millisecond beside evaluations of seconds; a
+published version or money spent cannot be taken back); every write transaction takes the write lock at once (BEGIN
+IMMEDIATE), because a transaction that reads first and upgrades later fails whenever another wrote in between; foreign
+keys on. Readers open the file read-only and cannot create it.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import DatabaseError, DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from pace_async.errors import UsageError
+
+BUSY_TIMEOUT_S = 60.0
+WRITER_BUSY_S = 5.0
+"""How long one try of a run's writer waits for a lock; it tries again (`writer`)."""
+MAGIC = b"SQLite format 3\x00"
+Access = Literal["write", "read", "migrate"]
+
+
+def refuse_unless_sound(path: Path) -> None:
+    """Raise UsageError, in one sentence, unless `path` is a whole SQLite file as far as its header and size can tell.
+    Reads 100 bytes and creates nothing."""
+    try:
+        with path.open("rb") as stream:
+            header = stream.read(100)
+    except FileNotFoundError:
+        raise UsageError(f"There is no population at {path}.") from None
+    except OSError as error:
+        raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
+    if len(header) < 100 or not header.startswith(MAGIC):
+        raise UsageError(f"{path} is not a population database, or is damaged: restore it from a backup.")
+    page = int.from_bytes(header[16:18], "big")
+    needed = (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big")
+    log = path.with_name(path.name + "-wal")
+    settled = not (log.exists() and log.stat().st_size)
+    if settled and path.stat().st_size < needed:
+        raise UsageError(
+            f"{path} is cut short ({path.stat().st_size} bytes where {needed} belong): restore it from a backup."
+        )
+
+
+def reading_engine(path: Path) -> AsyncEngine:
+    """A few connections for reading beside an event loop. Whoever makes an engine disposes of it."""
+    made = create_async_engine(_url("sqlite+aiosqlite", path, "read"), connect_args=_arguments("read"), pool_size=2)
+    _configure(made.sync_engine, "read")
+    return made
+
+
+def engine(path: Path, access: Access) -> Engine:
+    """One for code that is not asynchronous."""
+    made = create_engine(_url("sqlite+pysqlite", path, access), connect_args=_arguments(access))
+    _configure(made, access)
+    return made
+
+
+def dangling(connection: Connection) -> list[str]:
+    """Rows that refer to nothing, in words."""
+    return [
+        f"row {row} of {table} refers to a row of {target} that is not there"
+        for table, row, target, _ in connection.exec_driver_sql("PRAGMA foreign_key_check")
+    ]
+
+
+def damage(connection: Connection) -> list[str]:
+    """What the database's own check finds broken, in words."""
+    try:
+        found = [row[0] for row in connection.exec_driver_sql("PRAGMA integrity_check")]
+    except DatabaseError as error:
+        return [str(error.orig)]
+    return [line for line in found if line != "ok"]
+
+
+_PASSING = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR_WRITE")
+_WORDS = {"SQLITE_BUSY": "the database is locked", "SQLITE_FULL": "the disk is full"}
+
+
+def will_pass(error: DBAPIError) -> bool:
+    """Whether trying again later can help: somebody else holds the database, or the disk is full. Nothing of the
+    transaction is then on the disk, so it can be made again."""
+    return _code(error).startswith(_PASSING)
+
+
+def in_words(error: DBAPIError) -> str:
+    """What is wrong, in a few words."""
+    code = _code(error)
+    return next((words for name, words in _WORDS.items() if code.startswith(name)), str(error.orig))
+
+
+def _code(error: DBAPIError) -> str:
+    return str(getattr(error.orig, "sqlite_errorname", ""))
+
+
+def _arguments(access: Access) -> dict[str, Any]:
+    return {"timeout": WRITER_BUSY_S if access == "write" else BUSY_TIMEOUT_S, "isolation_level": None}
+
+
+def _url(driver: str, path: Path, access: Access) -> URL:
+    query = {"uri": "true", "mode": "ro" if access == "read" else "rwc"}
+    log = path.with_name(path.name + "-wal")
+    if access == "read" and not log.exists() and not os.access(path.parent, os.W_OK):
+        query["immutable"] = "1"  # no writer can be alive here, and a log cannot be made beside the file
+    return URL.create(driver, database=f"file:{quote(str(path))}", query=query)
+
+
+def _configure(engine: Engine, access: Access) -> None:
+    begin = "BEGIN" if access == "read" else "BEGIN IMMEDIATE"
+    pragmas = {
+        "write": ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"),
+        "migrate": ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=OFF"),
+        "read": ("query_only=ON",),
+    }[access]
+
+    def connected(connection: Any, _record: Any) -> None:
+        cursor = connection.cursor()
+        for pragma in pragmas:
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    def begun(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    event.listen(engine, "connect", connected)
+    event.listen(engine, "begin", begun)
