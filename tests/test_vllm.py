@@ -29,6 +29,9 @@ from tests.engine_models import plain_logprobs
 pytestmark = [pytest.mark.anyio, pytest.mark.needs_vllm, pytest.mark.slow, pytest.mark.timeout(900)]
 
 END = 1
+LONG = 1200
+"""Tokens that take longer than a push."""
+
 NOISE = 2e-4
 """Nats between two float32 engines that add in another order."""
 
