@@ -123,11 +123,6 @@ class Advisor(_Room):
         description="vLLM's key-value cache, in GiB; by default 1 on a CPU and what is left of gpu_memory on a GPU.",
     )
     gpu_memory: float = Field(default=0.9, gt=0, le=1, description="vLLM's share of the GPU's memory.")
-    transfer: Literal["file", "nccl"] = Field(
-        default="file",
-        description="How the weights of a version reach vLLM: file, as a checkpoint directory; nccl, from the "
-        "learner's GPU to the engine's. Adapters (learner.lora_rank) are files always.",
-    )
     probe_limit: float = Field(
         default=5e-3,
         gt=0,
@@ -362,8 +357,6 @@ class Config(_Room):
             raise ValueError(
                 f"learner.lora_rank needs advisor.engine vllm, which serves adapters; it is {self.advisor.engine}"
             )
-        if self.advisor.transfer == "nccl" and (self.learner.lora_rank is not None or self.advisor.engine != "vllm"):
-            raise ValueError("advisor.transfer nccl needs advisor.engine vllm, and all weights, not learner.lora_rank")
         return self
 
     @property

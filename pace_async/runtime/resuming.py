@@ -40,7 +40,6 @@ MAY_CHANGE = (
     "advisor.threads",
     "advisor.kv_cache_gib",
     "advisor.gpu_memory",
-    "advisor.transfer",
     "advisor.probe_limit",
     "advisor.engine_arguments",
     "evaluation.slots",
