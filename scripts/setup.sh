@@ -18,7 +18,8 @@ install_debian() {
     exit 2
 }
 if [ ! -x "$venv/bin/python" ] && [ -x .venv/bin/python ]; then
-    cp -a .venv "$venv"  # its scripts still name .venv, but python -m goes by where python lies
+    mkdir -p "$venv"
+    cp -a .venv/. "$venv"  # its scripts still name .venv, but python -m goes by where python lies
 fi
 if [ ! -x "$venv/bin/python" ]; then
     if ! "$python" -m venv "$venv" 2>/dev/null; then
