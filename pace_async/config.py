@@ -255,6 +255,16 @@ class LearnerConfig(_Room):
     alpha_start: float = Field(default=0.0, ge=0, le=0.8, description="Where the schedule code begins: 0 or 0.5 there.")
     learning_rate: float = Field(default=1e-6, gt=0, description="AdamW learning rate; 1e-6 suits billions of weights.")
     tiny_learning_rate: float = Field(default=1e-4, gt=0, description="The same for the advisor in the package.")
+    lora_rank: int | None = Field(
+        default=None,
+        ge=1,
+        le=512,
+        description="Train LoRA adapters of this rank on all linear layers in place of all weights; each version is an "
+        "adapter that vLLM serves beside the last ones, without a pause. Needs advisor.engine vllm.",
+    )
+    lora_alpha: float | None = Field(
+        default=None, gt=0, description="The adapters are scaled by this over their rank; by default twice the rank."
+    )
     weight_decay: float = Field(default=0.1, ge=0, description="AdamW weight decay.")
     betas: tuple[float, float] = Field(default=(0.9, 0.98), description="AdamW betas.")
     clip_low: float = Field(default=0.2, gt=0, lt=1, description="Ratio clip below 1.")
@@ -370,6 +380,10 @@ class Config(_Room):
             raise ValueError(
                 f"sync needs as many threads as a group has rollouts: search.threads is {self.search.threads}, "
                 f"learner.group_size is {self.learner.group_size}"
+            )
+        if self.learner.lora_rank is not None and self.advisor.engine != "vllm":
+            raise ValueError(
+                f"learner.lora_rank needs advisor.engine vllm, which serves adapters; it is {self.advisor.engine}"
             )
         return self
 

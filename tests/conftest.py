@@ -105,7 +105,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     counts = {
-        state: sum("needs_vllm" in report.keywords for report in terminalreporter.getreports(state))
+        state: sum("needs_vllm" in getattr(report, "keywords", ()) for report in terminalreporter.getreports(state))
         for state in ("passed", "failed", "error", "skipped")
     }
     if any(counts.values()):

@@ -1,5 +1,6 @@
 """A real vLLM server: the numbers of transformers, versions that are proven and told apart, nothing left behind."""
 
+import json
 import os
 import shutil
 import signal
@@ -20,15 +21,20 @@ from pace_async.advise.engines.served_copy import EMBEDDING, HEAD, serve_from
 from pace_async.advise.engines.vllm_found import Build, find_vllm
 from pace_async.advise.engines.vllm_managed import VllmHandle, VllmSettings, managed_vllm
 from pace_async.errors import InfrastructureFault
+from pace_async.population.reader import open_readonly
 from pace_async.publish.base import PushFailed
 from pace_async.publish.file import FilePublisher
 from pace_async.runtime.models import TINY
 from pace_async.weights import checkpoint_digests, write_atomically
+from tests.command_line import PACE
 from tests.engine_models import plain_logprobs
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs_vllm, pytest.mark.slow, pytest.mark.timeout(900)]
 
 END = 1
+LONG = 1200
+"""Tokens that take longer than a push."""
+
 NOISE = 2e-4
 """Nats between two float32 engines that add in another order."""
 
@@ -174,6 +180,21 @@ async def test_a_version_with_tied_embeddings_moves_the_head_too(
     whole = version_of(tmp_path / "whole", 5, lm_head__weight=head)
     expected = plain_logprobs(whole, prompt, answer.token_ids, 1.0)
     assert answer.logprobs == pytest.approx(expected, abs=NOISE)
+
+
+async def test_a_run_by_url_searches_and_learns_on_a_server_that_stands_already(server: Server, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    asked = ["run", "circle_packing", "--async", "--max-staleness", "2", "--engine", server.handle.url]
+    rest = ["--updates", "4", "--seed", "0", "--run-dir", str(run), "--display", "none"]
+    done = await anyio.run_process([PACE, *asked, *rest], check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    with open_readonly(run / "population.db") as reader:
+        assert [check for check in reader.audit() if not check.ok] == []
+        versions = reader.sql("select version, receipt, probe_k3, weights from versions where version > 0").rows
+    for _, receipt, k3, weights in versions:
+        assert json.loads(receipt) == checkpoint_digests(Path(weights))
+        assert 0 <= k3 < 5e-3
+    assert versions
 
 
 async def test_a_checkpoint_that_does_not_fit_is_never_labelled(

@@ -18,7 +18,8 @@ Not a retrier: the search thread decides that.
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from types import TracebackType
@@ -60,6 +61,18 @@ class Labels(Protocol):
         ...
 
 
+class Adapters(Protocol):
+    """Which adapter a request names, for an engine that serves each version as one. Version 0 is `BASE`."""
+
+    def using(self) -> AbstractContextManager[str]:
+        """The adapter's name, which is the label of its weights; it stays loaded meanwhile."""
+        ...
+
+
+BASE = "0"
+"""The name of the weights below all adapters."""
+
+
 class Numbers:
     """`Labels` that are the versions' numbers, all believed."""
 
@@ -94,13 +107,15 @@ class HttpEngine:
         special_ids: Collection[int] = (),
         timeout_s: float = 120.0,
         labels: Labels | None = None,
+        adapters: Adapters | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._special = frozenset(special_ids)
         self._timeout_s = timeout_s
         self._labels = labels or Numbers()
         self._context: int | None = None
-        self._gives_spans = False
+        self._adapters = adapters
+        self._gives_spans = adapters is not None
         self._words: dict[int, str] = {}
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._http = httpx.AsyncClient(
@@ -140,7 +155,10 @@ class HttpEngine:
     ) -> Completion:
         self._refuse_unless_room(prompt_ids)
         before = None if self._gives_spans else await self.label()
-        sampled = await self.sample(prompt_ids, max_tokens=max_tokens, temperature=temperature, seed=seed)
+        with self._adapters.using() if self._adapters is not None else nullcontext() as adapter:
+            sampled = await self.sample(
+                prompt_ids, max_tokens=max_tokens, temperature=temperature, seed=seed, adapter=adapter
+            )
         if sampled.finish == "length" and len(sampled.token_ids) < max_tokens:
             raise PromptTooLong(len(prompt_ids), len(prompt_ids) + len(sampled.token_ids))
         count = len(sampled.token_ids)
@@ -153,13 +171,26 @@ class HttpEngine:
             raise InfrastructureFault("bad_spans", "an answer without spans from a server that gave them before")
         return Completion(sampled.token_ids, sampled.logprobs, tuple(spans), sampled.finish)
 
-    async def sample(self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int) -> Sampled:
-        """An answer whose labels nobody has looked at."""
+    async def sample(
+        self,
+        prompt_ids: tuple[int, ...],
+        *,
+        max_tokens: int,
+        temperature: float,
+        seed: int,
+        adapter: str | None = None,
+    ) -> Sampled:
+        """An answer whose labels nobody has looked at. With an adapter that is the label of every token: a request
+        finishes on the adapter that it began with."""
         self._refuse_unless_room(prompt_ids)
         parameters = wire.SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed)
-        asked = wire.GenerateRequest(token_ids=list(prompt_ids), sampling_params=parameters)
+        model = None if adapter == BASE else adapter
+        asked = wire.GenerateRequest(token_ids=list(prompt_ids), sampling_params=parameters, model=model)
         answer = await self._ask("POST", "/inference/v1/generate", wire.GenerateAnswer, asked)
-        return _sampled(answer, max_tokens)
+        sampled = _sampled(answer, max_tokens)
+        if adapter is None:
+            return sampled
+        return replace(sampled, spans=(wire.VersionSpan(version=adapter, start=0, end=len(sampled.token_ids)),))
 
     def _refuse_unless_room(self, prompt_ids: tuple[int, ...]) -> None:
         if self._context is not None and len(prompt_ids) >= self._context:

@@ -5,6 +5,8 @@ import typer
 from pace_async.cli.options import overrides_of
 from pace_async.cli.output import JSON_OPTION, print_json, print_table
 
+_WORDS = {True: "yes", False: "NO", None: "not here"}
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -31,13 +33,15 @@ def doctor(
 
     config = resolve(None, overrides_of(sets, {"implementer.model": implementer}))
 
-    rows = [
-        {"check": found.name, "ok": found.ok, "found": found.found, "remedy": found.remedy}
-        for found in anyio.run(examine, config.implementer if implementer is not None else None)
-    ]
+    findings = anyio.run(examine, config.implementer if implementer is not None else None)
     if as_json:
-        print_json(rows)
+        print_json([{"check": one.name, "ok": one.ok, "found": one.found, "remedy": one.remedy} for one in findings])
     else:
-        print_table([{**row, "ok": "yes" if row["ok"] else "NO", "remedy": row["remedy"] or None} for row in rows])
-    if not all(row["ok"] for row in rows):
+        print_table(
+            [
+                {"check": one.name, "ok": _WORDS[one.ok], "found": one.found, "remedy": one.remedy or None}
+                for one in findings
+            ]
+        )
+    if any(one.ok is False for one in findings):
         raise typer.Exit(1)

@@ -32,6 +32,8 @@ class Settings:
     correction: Correction = field(default_factory=Correction)
     micro_tokens: int = 8192
     max_length: int | None = None
+    lora_rank: int | None = None
+    lora_alpha: float | None = None
     temperature: float = 1.0
     checkpoint_every: int = 1
     threads: int = 1
@@ -60,6 +62,8 @@ class Settings:
             ),
             micro_tokens=learner.micro_tokens,
             max_length=learner.max_length,
+            lora_rank=learner.lora_rank,
+            lora_alpha=learner.lora_alpha,
             temperature=config.advisor.temperature,
             checkpoint_every=learner.checkpoint_every,
             threads=half_the_cores(),

@@ -165,6 +165,8 @@ def _save_weights(trainer: GroupTrainer, model: Path, folder: Path) -> None:
         if not bool(torch.isfinite(weight).all()):
             raise ValueError(f"weight {name} is not finite and is not written")
     cast("Any", trainer.policy).save_pretrained(folder)
+    if trainer.settings.lora_rank is not None:  # adapters alone were written
+        return
     for file in model.iterdir():
         if file.is_file() and file.name not in _WRITTEN_BY_TRANSFORMERS and not file.name.endswith(_WEIGHTS):
             shutil.copyfile(file, folder / file.name)

@@ -27,6 +27,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from pace_async.learn.adapters import with_adapters
 from pace_async.learn.batch import MicroBatch, micro_batches
 from pace_async.learn.correction import Weighed, weigh
 from pace_async.learn.ratios import TokenFacts, off_policy_metrics
@@ -69,6 +70,7 @@ class GroupTrainer(GRPOTrainer):
         settings: Settings,
         out: Path,
         reference: PreTrainedModel | None = None,
+        adapters: Any = None,
     ):
         never_read = cast("Any", Dataset).from_dict({"prompt": [""]})  # the base class insists on a dataset
         self._seen: list[_Seen] = []
@@ -76,8 +78,9 @@ class GroupTrainer(GRPOTrainer):
         self._inputs: dict[str, torch.Tensor] = {}
         self.settings = settings
         base = cast("Any", super())
-        base.__init__(policy, _never_called, _arguments(settings, out), never_read, processing_class=tokenizer)
-        self.policy = policy
+        arguments = _arguments(settings, out)
+        base.__init__(policy, _never_called, arguments, never_read, processing_class=tokenizer, peft_config=adapters)
+        self.policy = cast("PreTrainedModel", cast("Any", self).model)  # with adapters, TRL has wrapped it
         self.reference = cast("Any", reference).eval().to(self.accelerator.device) if reference is not None else None
         self.beta = settings.kl_penalty if reference is not None else 0.0
         self.adamw: torch.optim.AdamW = base.create_optimizer()
@@ -242,12 +245,16 @@ class GroupTrainer(GRPOTrainer):
         return metrics
 
 
-def load_trainer(model: Path, settings: Settings, out: Path, reference: Path | None = None) -> GroupTrainer:
-    """A trainer on the weights in directory `model`, in float32 (a step of 1e-6 vanishes in bfloat16). `reference` is
-    version 0's directory; it is loaded where the distance from it is penalised."""
+def load_trainer(model: Path, settings: Settings, out: Path, given: Path | None = None) -> GroupTrainer:
+    """A trainer on the weights in directory `model`, in float32 (a step of 1e-6 vanishes in bfloat16). `given` is
+    version 0's directory, where that is another: what adapters are laid on, and the reference where the distance from
+    it is penalised."""
     torch.set_num_threads(settings.threads)
-    tokenizer = cast("Any", AutoTokenizer).from_pretrained(model, local_files_only=True)
-    frozen = _load(reference) if reference is not None and settings.kl_penalty > 0 else None
+    tokenizer = cast("Any", AutoTokenizer).from_pretrained(given or model, local_files_only=True)
+    frozen = _load(given) if given is not None and settings.kl_penalty > 0 else None
+    if settings.lora_rank is not None:
+        policy, adapters = with_adapters(given or model, model, settings.lora_rank, settings.lora_alpha)
+        return GroupTrainer(policy, tokenizer, settings, out, frozen, adapters)
     return GroupTrainer(_load(model), tokenizer, settings, out, frozen)
 
 

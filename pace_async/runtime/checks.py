@@ -18,10 +18,11 @@ SAFE_SQLITE = (3, 51, 3)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check. `remedy` is empty where there is nothing to do."""
+    """One check. `ok` None: missing, and only needed where it is asked for. `remedy` is empty where there is nothing to
+    do."""
 
     name: str
-    ok: bool
+    ok: bool | None
     found: str
     remedy: str = ""
 
@@ -63,7 +64,7 @@ def _vllm() -> Finding:
     """The defaults do without it, so that it is not installed is no failure."""
     found = find_vllm()
     if isinstance(found, Missing):
-        return Finding("engine vllm", not found.broken, found.found, found.remedy)
+        return Finding("engine vllm", False if found.broken else None, found.found, found.remedy)
     return Finding("engine vllm", True, f"{found.package} {found.version}, on the {found.device}")
 
 

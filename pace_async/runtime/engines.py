@@ -19,7 +19,7 @@ from pace_async.advise.client import special_token_ids
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.advise.engines.served_copy import serve_from
 from pace_async.advise.engines.vllm_found import Build, Missing, find_vllm
-from pace_async.advise.engines.vllm_managed import VllmHandle, VllmSettings, managed_vllm
+from pace_async.advise.engines.vllm_managed import AdapterSlots, VllmHandle, VllmSettings, managed_vllm
 from pace_async.config import Config
 from pace_async.errors import GaveUp, UsageError
 from pace_async.publish.base import Publisher, PushFailed, Receipt
@@ -153,13 +153,14 @@ async def _vllm(
         kv_cache_gib=chosen.kv_cache_gib,
         gpu_memory=chosen.gpu_memory,
         threads=chosen.threads,
+        adapters=adapter_slots(config),
         arguments=chosen.engine_arguments,
     )
     model = serve_from(given, places.served_model)
     log = places.logs / "engine.log"
     async with (
         managed_vllm(build, model, settings, log=log, start_s=chosen.engine_start_s) as handle,
-        _replica(config, given, handle.url, probing) as replica,
+        _replica(config, given, handle.url, probing, adapters=settings.adapters is not None) as replica,
     ):
         process = _Vllm(handle, replica, state, model)
         await process.label()
@@ -216,11 +217,21 @@ def _newest(state: RunState, given: Path) -> Path:
     return Path(state.weights) if state.weights else given
 
 
-def _replica(config: Config, given: Path, url: str, probing: Probing, *, numbered: bool = False) -> Replica:
+def adapter_slots(config: Config) -> AdapterSlots | None:
+    """The adapters that requests may need at once: those of the versions that an open lease may have been admitted
+    under, η + 1 of them, and the next, which is asked by its probe."""
+    rank = config.learner.lora_rank
+    return None if rank is None else AdapterSlots(rank, config.bound + 2)
+
+
+def _replica(
+    config: Config, given: Path, url: str, probing: Probing, *, numbered: bool = False, adapters: bool = False
+) -> Replica:
     return Replica(
         url,
         probing=probing,
         special_ids=special_token_ids(given),
         timeout_s=config.advisor.timeout_s,
         numbered=numbered,
+        adapters=adapters,
     )

@@ -17,6 +17,7 @@ from pace_async.advise.client import HttpEngine
 from pace_async.errors import InfrastructureFault
 from pace_async.learn.base import Scorer
 from pace_async.publish import probe
+from pace_async.publish.adapter import BASE, AdapterPublisher, Adapters
 from pace_async.publish.base import PushFailed, Receipt
 from pace_async.publish.file import FilePublisher
 from pace_async.runtime.labels import PushLabels
@@ -42,7 +43,8 @@ class Probing:
 
 
 class Replica:
-    """An `Engine` and a `Publisher`. `url` has no slash at its end. An async context manager."""
+    """An `Engine` and a `Publisher`. `url` has no slash at its end; `adapters`: each version is a LoRA adapter, and the
+    engine's base is known to be version 0. An async context manager."""
 
     def __init__(
         self,
@@ -53,11 +55,17 @@ class Replica:
         timeout_s: float = 120.0,
         phase_s: float = 60.0,
         numbered: bool = False,
+        adapters: bool = False,
     ) -> None:
         self.url = url
-        self.labels = PushLabels(numbered=numbered)
-        self.client = HttpEngine(url, special_ids=special_ids, timeout_s=timeout_s, labels=self.labels)
-        self._publisher = FilePublisher(url, phase_s=phase_s, label=self.labels.begin)
+        self.labels = PushLabels(numbered=numbered or adapters)
+        held = Adapters() if adapters else None
+        self.client = HttpEngine(url, special_ids=special_ids, timeout_s=timeout_s, labels=self.labels, adapters=held)
+        self._publisher = (
+            FilePublisher(url, phase_s=phase_s, label=self.labels.begin)
+            if held is None
+            else AdapterPublisher(url, held, phase_s=phase_s, label=self.labels.begin)
+        )
         self._probing = probing
         self._timeout_s = timeout_s
         self._alarms = 0
@@ -91,6 +99,8 @@ class Replica:
                 self.labels.settle(False)
                 raise
             self.labels.settle(True)
+            if isinstance(self._publisher, AdapterPublisher):
+                await self._publisher.turn_to(self._name(version))
             self._sound.set()
             return replace(receipt, k3=k3)
 
@@ -121,14 +131,16 @@ class Replica:
         raise PushFailed("probe_failed", detail, began=True)
 
     async def _k3(self, scorer: Scorer, version: int) -> float | None:
+        name = self._name(version)
         prompt = await self.client.encode(probe.TEXT)
         sampled = await self.client.sample(
             prompt,
             max_tokens=self._probing.tokens,
             temperature=self._probing.temperature,
             seed=probe.SEED + self._alarms,  # what was a false alarm is not one for ever
+            adapter=name if isinstance(self._publisher, AdapterPublisher) else None,
         )
-        strange = {span.version for span in sampled.spans or ()} - {self.labels.last}
+        strange = {span.version for span in sampled.spans or ()} - {name}
         if strange:
             raise InfrastructureFault("probe_failed", f"answered by weights {min(strange)!r}")
         try:
@@ -140,6 +152,12 @@ class Replica:
             return None
         k3 = probe.k3_of(sampled.logprobs, own)
         return math.inf if math.isnan(k3) else k3
+
+    def _name(self, version: int) -> str:
+        """What the push that was begun last calls its weights."""
+        if isinstance(self._publisher, AdapterPublisher) and version == 0:
+            return BASE
+        return self.labels.last or ""
 
     def _distrust(self) -> None:
         self._alarms += 1

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from pace_async.advise.engines.load import BadCheckpoint, digest_of, read_tensors, refuse_unless_servable
 from pace_async.advise.engines.served_copy import EMBEDDING, HEAD
+from pace_async.advise.engines.vllm_lora_proof import not_in_slot
 from pace_async.advise.engines.vllm_proof import not_in_force
 
 _base = cast("Any", import_module("vllm.distributed.weight_transfer.base"))
@@ -117,6 +118,15 @@ class ReceiptExtension:
 
     def weight_receipt(self) -> dict[str, str]:
         return self.weight_transfer_engine.receipt()
+
+    def adapter_receipt(self, path: str) -> dict[str, str]:
+        """Name to digest of each tensor of the adapter in directory `path` that stands where the adapter loaded last
+        computes."""
+        manager: Any = cast("Any", self).model_runner.lora_manager._adapter_manager
+        given = _read(Path(path))
+        with torch.inference_mode():
+            wrong = set(not_in_slot(manager, max(manager.list_adapters()), given.tensors, Path(path)))
+        return {name: digest for name, digest in given.digests.items() if name not in wrong}
 
 
 def _read(folder: Path) -> Checkpoint:

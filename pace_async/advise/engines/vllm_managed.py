@@ -31,18 +31,36 @@ _LOOK_S = 0.2
 _SWEEP_LOOKS = 100
 _SWEEP_S = 0.05
 _LONGEST_SOCKET_FOLDER = 60
+_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""What --max-lora-rank may be."""
+
 _EXTENSION = "pace_async.advise.engines.vllm_file.ReceiptExtension"
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterSlots:
+    """LoRA adapters of at most `rank` that can be asked at once: `count`."""
+
+    rank: int
+    count: int
+
+    def arguments(self) -> list[str]:
+        highest = next(known for known in _RANKS if known >= self.rank)
+        count = str(self.count)
+        return ["--enable-lora", "--max-loras", count, "--max-cpu-loras", count, "--max-lora-rank", str(highest)]
 
 
 @dataclass(frozen=True, slots=True)
 class VllmSettings:
     """How large a server is. `kv_cache_gib` None: 1 on a CPU; on a GPU what is left of `gpu_memory`, its share of the
-    card. `threads` are those of one tensor operation on a CPU; `arguments` are further ones for vLLM."""
+    card. `threads` are those of one tensor operation on a CPU; `adapters` None: it serves none; `arguments` are further
+    ones for vLLM."""
 
     requests: int = 8
     kv_cache_gib: float | None = None
     gpu_memory: float = 0.9
     threads: int = 1
+    adapters: AdapterSlots | None = None
     arguments: Sequence[str] = ()
 
 
@@ -101,6 +119,7 @@ class VllmHandle(EngineProcess):
             *("--logprobs-mode", "processed_logprobs"),
             *("--override-generation-config", json.dumps(whole)),  # a model's own would change what is sampled from
             *("--disable-log-stats", "--disable-uvicorn-access-log", *(["--enforce-eager"] if cpu else [])),
+            *(chosen.adapters.arguments() if chosen.adapters is not None else ()),
             *chosen.arguments,
         ]
 
@@ -114,6 +133,8 @@ class VllmHandle(EngineProcess):
             VLLM_RPC_BASE_PATH=str(sockets),
         )
         environment[STARTED_BY_PACE] = "1"
+        if self._settings.adapters is not None:
+            environment["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
         if self._build.device == "cpu":
             environment |= {
                 "VLLM_TARGET_DEVICE": "cpu",
