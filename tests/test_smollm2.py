@@ -49,7 +49,7 @@ def checkpoint(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_gguf(model: LlamaForCausalLM, file: Path, leave_out: str = "", quantised: bool = False) -> Path:
-    """As SmolLM2's file is made: its special tokens, its way of splitting text, llama.cpp's order of queries and keys."""
+    """As SmolLM2's file is made: its special tokens, its splitting of text, llama.cpp's order of queries and keys."""
     config: Any = model.config
     writer = gguf.GGUFWriter(file, "llama")
     writer.add_block_count(config.num_hidden_layers)
