@@ -17,6 +17,7 @@ def main() -> int:
     parser.add_argument("--groups", type=int, default=0)
     parser.add_argument("--max-staleness", type=int, default=2)
     parser.add_argument("--best", type=float, default=None)
+    parser.add_argument("--k3", type=float, default=None, help="probe_k3 of every version published must be below this")
     wanted = parser.parse_args()
     database = sqlite3.connect(f"file:{wanted.run / 'population.db'}?mode=ro", uri=True)
 
@@ -38,6 +39,9 @@ def main() -> int:
     trained_leases = trained * one("select group_size from runs")
     twice = one("select count(*) - count(distinct update_number) from groups where state = 'trained'")
     best = one("select max(score) from candidates")  # circle packing is maximised
+    unproven = one("select count(*) from versions where state = 'published' and (receipt is null or receipt = 'null')")
+    unprobed = one("select count(*) from versions where state = 'published' and probe_k3 is null")
+    furthest = one("select max(probe_k3) from versions where state = 'published'")
     checks = [
         ("candidates", candidates, candidates >= wanted.candidates),
         ("groups trained", trained, trained >= wanted.groups),
@@ -48,6 +52,9 @@ def main() -> int:
         ("rollouts trained, all in whole groups", in_groups, in_groups == trained_leases),
         ("versions trained twice", twice, twice == 0),
         ("best score", best, wanted.best is None or best >= wanted.best),
+        ("published without a receipt", unproven, unproven == 0),
+        ("published without a probe", unprobed, wanted.k3 is None or unprobed == 0),
+        ("worst probe_k3", furthest, wanted.k3 is None or furthest < wanted.k3),
     ]
     for name, value, holds in checks:
         sys.stdout.write(f"{'ok ' if holds else 'BAD'}  {name}: {value:g}\n")

@@ -52,11 +52,12 @@ class Sampled:
 
 
 class Sampler:
-    """Samples answers to prompts of any length in one batch, with a key-value cache, at temperature 1."""
+    """Samples answers of a Llama to prompts of any length in one batch, with a key-value cache, at temperature 1."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.model = cast("Any", LlamaForCausalLM).from_pretrained(folder).eval()
+        self.end: int = self.model.config.eos_token_id
         self.generator = torch.Generator().manual_seed(seed)
 
     @torch.inference_mode()
@@ -66,7 +67,6 @@ class Sampler:
         length = max(len(ids) for ids in encoded)
         ids = torch.tensor([[2] * (length - len(prompt)) + prompt for prompt in encoded])
         mask = torch.tensor([[0] * (length - len(prompt)) + [1] * len(prompt) for prompt in encoded])
-        end = self.tokenizer.token_to_id("</s>")
         cache: Any = None
         answers: list[list[int]] = [[] for _ in prompts]
         entropies: list[list[float]] = [[] for _ in prompts]
@@ -74,7 +74,12 @@ class Sampler:
         while open_rows and len(max(answers, key=len)) < max_tokens:
             positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
             out = self.model(
-                input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
+                input_ids=ids,
+                attention_mask=mask,
+                position_ids=positions,
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1,
             )
             cache = out.past_key_values
             logs = out.logits[:, -1].float().log_softmax(-1)
@@ -82,7 +87,7 @@ class Sampler:
             entropy = -(logs.exp() * logs).sum(-1)
             for i in list(open_rows):
                 entropies[i].append(entropy[i].item())
-                if int(drawn[i]) == end:
+                if int(drawn[i]) == self.end:
                     open_rows.discard(i)
                 else:
                     answers[i].append(int(drawn[i]))

@@ -24,6 +24,7 @@ from transformers import LlamaForCausalLM
 
 from tiny_advisor import corpus
 from tiny_advisor.architecture import WIDTH
+from tiny_advisor.tokenizer import END
 from tiny_advisor.worlds import World
 
 PROBED = 2
@@ -60,9 +61,9 @@ class Row:
     marks: list[tuple[int, int]]
 
 
-def row(tokenizer: Tokenizer, example: corpus.Example) -> Row:
-    """An example as tokens."""
-    end: int = cast("Any", tokenizer).token_to_id("</s>")
+def row(tokenizer: Tokenizer, example: corpus.Example, end_token: str = END) -> Row:
+    """An example as tokens, each answer closed by `end_token`."""
+    end: int = cast("Any", tokenizer).token_to_id(end_token)
     encoded_prompt = tokenizer.encode(example.prompt)
     prompt: list[int] = encoded_prompt.ids
     told = dict(example.marks)
@@ -117,8 +118,18 @@ def _example(worlds: Sequence[World], recipe: Recipe, step: int, rng: random.Ran
 
 
 def losses(model: LlamaForCausalLM, batch: Sequence[Row], probe: nn.Linear) -> tuple[Tensor, Tensor, Tensor]:
-    """(cross-entropy of each answer token in nats against an even choice among those that are right there, whether the
-    likeliest was right), both (tokens,), and the probe's cross-entropy of each mark (marks,)."""
+    """Those of `answer_losses`, (tokens,) each, and the probe's cross-entropy of each mark (marks,)."""
+    out = cast("Any", model.model)(**side_by_side(batch), use_cache=False, output_hidden_states=True)
+    length = out.last_hidden_state.shape[1]
+    marked = [(i * length + place, told) for i, r in enumerate(batch) for place, told in r.marks]
+    middle = out.hidden_states[PROBED].reshape(-1, WIDTH)[[place for place, _ in marked]]
+    told = torch.tensor([told for _, told in marked], dtype=torch.long)
+    probed = nn.functional.cross_entropy(probe(middle), told, reduction="none")
+    return *answer_losses(model, out.last_hidden_state, batch), probed
+
+
+def side_by_side(batch: Sequence[Row]) -> dict[str, Tensor]:
+    """What a model's forward pass takes: each answer of a row sees the row's prompt and itself."""
     length = max(len(r.ids) for r in batch)
     ids = torch.zeros(len(batch), length, dtype=torch.long)
     segments = torch.full((len(batch), length), -1)
@@ -129,14 +140,13 @@ def losses(model: LlamaForCausalLM, batch: Sequence[Row], probe: nn.Linear) -> t
         positions[i, : len(r.ids)] = torch.tensor(r.positions)
     same = segments[:, :, None] == segments[:, None, :]
     seen = (same | (segments[:, None, :] == 0)) & torch.ones(length, length, dtype=torch.bool).tril()
-    out = cast("Any", model.model)(
-        input_ids=ids, attention_mask=seen[:, None], position_ids=positions, use_cache=False, output_hidden_states=True
-    )
-    marked = [(i * length + place, told) for i, r in enumerate(batch) for place, told in r.marks]
-    middle = out.hidden_states[PROBED].reshape(-1, WIDTH)[[place for place, _ in marked]]
-    told = torch.tensor([told for _, told in marked], dtype=torch.long)
-    probed = nn.functional.cross_entropy(probe(middle), told, reduction="none")
-    hidden = out.last_hidden_state
+    return {"input_ids": ids, "attention_mask": seen[:, None], "position_ids": positions}
+
+
+def answer_losses(model: LlamaForCausalLM, hidden: Tensor, batch: Sequence[Row]) -> tuple[Tensor, Tensor]:
+    """From the last hidden states, (rows, length, width): cross-entropy of each answer token in nats against an even
+    choice among those that are right there, and whether the likeliest was right, both (tokens,)."""
+    length = hidden.shape[1]
     asked = [(i * length + place, right) for i, r in enumerate(batch) for place, right in r.losses]
     places = torch.tensor([place for place, _ in asked])
     logs = model.lm_head(hidden.reshape(-1, hidden.shape[-1])[places]).float().log_softmax(-1)
@@ -145,7 +155,7 @@ def losses(model: LlamaForCausalLM, batch: Sequence[Row], probe: nn.Linear) -> t
     target[torch.arange(len(asked)).repeat_interleave(counts), [token for _, right in asked for token in right]] = 1.0
     target /= counts[:, None]
     hits = target.gather(1, logs.argmax(-1, keepdim=True))[:, 0] > 0
-    return -(target * logs).sum(-1), hits, probed
+    return -(target * logs).sum(-1), hits
 
 
 def train(
