@@ -31,7 +31,7 @@ class Recipe:
     """`rows` prompts make one step; `layers` is how many of the upper layers are trained, with the last norm;
     `answers` is how many proposals stand side by side."""
 
-    steps: int = 60
+    steps: int = 300
     rows: int = 2
     layers: int = 15
     answers: int = 3
