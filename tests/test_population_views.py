@@ -141,6 +141,7 @@ def test_status_counts_everything_once(database: Path) -> None:
             "updates": 2,
             "versions_published": 1,
             "best_score": 2.6,
+            "waiting": None,
             "admitted": 7,
             "trained": 4,
             "skipped": 0,

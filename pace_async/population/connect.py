@@ -89,8 +89,13 @@ def was_made(connection: Connection, number: str) -> bool:
     return not _is_file(connection) and postgres.was_made(connection, number)
 
 
+def is_held_by_session(place: Place) -> bool:
+    """Whether a run is held by the session that writes it. A file is held by the lock in its folder."""
+    return not isinstance(place, Path)
+
+
 def hold(connection: Connection, run_id: int) -> None:
-    """Drive a run from this connection, or raise RunLocked. A file is held by the lock in its folder."""
+    """Drive a run from this connection, or raise RunLocked. Does nothing to a file."""
     if not _is_file(connection):
         postgres.hold(connection, run_id)
 

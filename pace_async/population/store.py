@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pace_async.errors import GaveUp, PaceBug, UsageError
 from pace_async.events import Fact, RunHeader
-from pace_async.population.connect import Place, engine, hold, in_words, locate, reading_engine
+from pace_async.population.connect import Place, engine, hold, in_words, is_held_by_session, locate, reading_engine
 from pace_async.population.load import header_of, load_record
 from pace_async.population.outage import Outage, Recovered, Say, nobody
 from pace_async.population.questions import rows_of
@@ -104,9 +104,10 @@ class Store:
         def drive(connection: Connection) -> None:
             hold(connection, run_id)
 
-        self._writer.hold = None
-        await self._write(drive)
-        self._writer.hold = drive
+        if is_held_by_session(self.place):
+            self._writer.hold = None
+            await self._write(drive)
+            self._writer.hold = drive
         self._run = run_id, header
 
     async def commit(self, *facts: Fact) -> None:

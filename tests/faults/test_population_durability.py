@@ -174,7 +174,7 @@ async def test_a_database_that_stays_locked_ends_the_run_with_a_sentence(
         store.be_patient(0.2, nobody)
         other = sqlite3.connect(store.place, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(GaveUp, match="cannot be written \\(database is locked\\)"):
+        with pytest.raises(GaveUp, match="cannot be written \\(the database is locked\\)"):
             await store.commit(opened(1))
         other.execute("ROLLBACK")
         other.close()
