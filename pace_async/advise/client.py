@@ -240,7 +240,7 @@ class HttpEngine:
         except TimeoutError:
             raise InfrastructureFault("engine_timeout", f"{path}: no answer in {deadline_s:g} s") from None
         except httpx.HTTPError as error:
-            raise InfrastructureFault("engine_unreachable", f"{path}: {error or type(error).__name__}") from error
+            raise InfrastructureFault("engine_unreachable", f"{path}: {str(error) or type(error).__name__}") from error
         if response.status_code >= 400:
             kind_of_fault = "engine_refused" if response.status_code < 500 else "engine_error"
             raise InfrastructureFault(kind_of_fault, f"{path}: {response.status_code} {response.text[:300]}")

@@ -57,7 +57,7 @@ class Phases:
         except TimeoutError:
             raise PushFailed("push_timeout", f"{name}: no answer in {self._phase_s:g} s", self.began) from None
         except httpx.HTTPError as error:
-            detail = f"{name}: {error or type(error).__name__}"
+            detail = f"{name}: {str(error) or type(error).__name__}"
             raise PushFailed("push_unreachable", detail, self.began) from error
         if response.status_code >= 400:
             raise PushFailed("push_refused", f"{name}: {response.status_code} {response.text[:300]}", self.began)
