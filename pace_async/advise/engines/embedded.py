@@ -79,7 +79,14 @@ def _prepare(arguments: argparse.Namespace, listener: socket.socket) -> Any:
         max_model_len=text.max_position_embeddings,
     )
     server = uvicorn.Server(
-        uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+        uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+            timeout_keep_alive=600,  # at its 5 s it closes a connection just as httpx uses it again
+        )
     )
 
     def serve() -> None:
