@@ -84,7 +84,8 @@ def test_a_run_whose_server_was_killed_in_the_middle_goes_on_by_itself(finished:
     assert finished.left == []
     kinds = {kind for (kind,) in finished.rows("select kind from faults")}
     assert "engine_died" in kinds
-    assert kinds & {"engine_unreachable", "voided", "push_unreachable"}, "answers or a push were on their way"
+    broken_off = {"engine_unreachable", "engine_error", "voided", "push_unreachable"}  # by what of vLLM went first
+    assert kinds & broken_off, "answers or a push were on their way"
     ((trained, stalest),) = finished.rows(
         "select (select count(*) from groups where state = 'trained'), max(staleness) from leases"
         " where state = 'trained'"
