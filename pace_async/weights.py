@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any, cast
 
 COMPLETE = "COMPLETE"
+BASE = "0"
+"""What an engine of adapters calls version 0: the weights below all adapters, which requests that name none get."""
+
 TensorBytes = tuple[str, str, tuple[int, ...], bytes]
 """Name, type in safetensors' spelling, shape, raw bytes."""
 

@@ -1,8 +1,11 @@
 """Groups for the tests of learning: ragged, of random tokens."""
 
+from pathlib import Path
+
 import numpy as np
 
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
+from pace_async.replay.groupfile import group_path, write_group
 
 
 def random_group(
@@ -47,3 +50,11 @@ def random_group(
             for lease in range(1, rollouts + 1)
         ),
     )
+
+
+def written_groups(folder: Path, count: int, *, vocab: int) -> list[Path]:
+    """Files of the groups that train versions 1, 2, …, each of four rollouts."""
+    paths = [group_path(folder, update + 1) for update in range(count)]
+    for update, path in enumerate(paths):
+        write_group(path, random_group(vocab=vocab, seed=update, update=update, number=update + 1, rollouts=4))
+    return paths

@@ -13,11 +13,10 @@ from pace_async.errors import UsageError
 from pace_async.learn.lineage import Lineage
 from pace_async.learn.settings import Settings
 from pace_async.learn.store import optimizer_state
-from pace_async.replay.groupfile import write_group
 from pace_async.runtime.engines import adapter_slots
 from pace_async.weights import checkpoint_digests, is_complete
 from scripts.toys import write_llama
-from tests.learn_toys import random_group
+from tests.learn_toys import written_groups
 from tests.simulated import settings as run_settings
 
 VOCAB = 40
@@ -31,11 +30,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def groups(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    folder = tmp_path_factory.mktemp("groups")
-    paths = [folder / f"{update + 1:06d}.npz" for update in range(3)]
-    for update, path in enumerate(paths):
-        write_group(path, random_group(vocab=VOCAB, seed=update, update=update, number=update + 1, rollouts=4))
-    return paths
+    return written_groups(tmp_path_factory.mktemp("groups"), 3, vocab=VOCAB)
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,11 @@ from pace_async.errors import GaveUp, InfrastructureFault, PaceBug
 from pace_async.learn.client import ProcessLearner
 from pace_async.learn.lineage import Lineage
 from pace_async.learn.settings import Settings
-from pace_async.replay.groupfile import group_digest, read_group, write_group
+from pace_async.replay.groupfile import group_digest, read_group
 from pace_async.weights import checkpoint_digests, is_complete
 from scripts.toys import write_llama
 from tests.engine_models import plain_logprobs
-from tests.learn_toys import random_group
+from tests.learn_toys import written_groups
 
 VOCAB = 40
 SETTINGS = Settings(learning_rate=1e-3, checkpoint_every=2)
@@ -36,11 +36,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def groups(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    folder = tmp_path_factory.mktemp("groups")
-    paths = [folder / f"{update + 1:06d}.safetensors" for update in range(4)]
-    for update, path in enumerate(paths):
-        write_group(path, random_group(vocab=VOCAB, seed=update, update=update, number=update + 1, rollouts=4))
-    return paths
+    return written_groups(tmp_path_factory.mktemp("groups"), 4, vocab=VOCAB)
 
 
 @pytest.fixture(scope="session")

@@ -11,10 +11,10 @@ from safetensors.torch import load_file, save_file
 
 from pace_async.advise.client import HttpEngine
 from pace_async.advise.engines.vllm_lora_proof import not_in_slot
-from pace_async.publish.adapter import BASE, AdapterPublisher, Adapters
+from pace_async.publish.adapter import AdapterPublisher, Adapters
 from pace_async.publish.base import PushFailed
 from pace_async.runtime.labels import PushLabels
-from pace_async.weights import checkpoint_digests, write_atomically
+from pace_async.weights import BASE, checkpoint_digests, write_atomically
 
 A, B = "base_model.model.layer.q.lora_A.weight", "base_model.model.layer.k.lora_B.weight"
 

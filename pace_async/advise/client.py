@@ -33,6 +33,7 @@ from pace_async.advise.base import Completion, PromptTooLong
 from pace_async.advise.engines import wire
 from pace_async.errors import InfrastructureFault
 from pace_async.events import TokenSpan
+from pace_async.weights import BASE
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -67,10 +68,6 @@ class Adapters(Protocol):
     def using(self) -> AbstractContextManager[str]:
         """The adapter's name, which is the label of its weights; it stays loaded meanwhile."""
         ...
-
-
-BASE = "0"
-"""The name of the weights below all adapters."""
 
 
 class Numbers:

@@ -19,9 +19,7 @@ import httpx
 
 from pace_async.publish.base import PushFailed, Receipt
 from pace_async.publish.phases import Phases
-
-BASE = "0"
-"""What version 0 is called: requests that name no adapter."""
+from pace_async.weights import BASE
 
 
 class Adapters:

@@ -17,10 +17,11 @@ from pace_async.advise.client import HttpEngine
 from pace_async.errors import InfrastructureFault
 from pace_async.learn.base import Scorer
 from pace_async.publish import probe
-from pace_async.publish.adapter import BASE, AdapterPublisher, Adapters
+from pace_async.publish.adapter import AdapterPublisher, Adapters
 from pace_async.publish.base import PushFailed, Receipt
 from pace_async.publish.file import FilePublisher
 from pace_async.runtime.labels import PushLabels
+from pace_async.weights import BASE
 
 Tell = Callable[[InfrastructureFault], Awaitable[None]]
 """Records that something outside failed."""

@@ -3,10 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Generator
 from pathlib import Path
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +19,7 @@ from pace_async.evaluate.scoring import Scorer
 from pace_async.evaluate.selfcheck import pick_tier
 from pace_async.task import Task, load_task
 from tests.evaluate_tasks import DOUBLE, EVALUATOR, make_task
-from tests.sandbox.tiers import SANDBOXES, Sandbox, close_parents, run_program
+from tests.sandbox.tiers import SANDBOXES, Sandbox, run_program
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
 TIMED = """
@@ -34,17 +32,6 @@ def score(instances, outputs, seconds, overhead):
 """
 WORK = "sum(i * i for i in range(1_000_000))"
 LEAST_S = 0.01  # which a million steps take on any machine that there is
-
-
-@pytest.fixture(scope="module", autouse=True)
-def parents() -> Generator[None]:
-    yield
-    anyio.run(close_parents)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture
