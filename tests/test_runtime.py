@@ -111,13 +111,14 @@ class Crowd(World):
         super().__init__()
         self.missing, self.complete = wanted, anyio.Event()
 
-    async def stage(self, name: str, key: int = 0) -> None:
-        await super().stage(name, key)
+    async def stage(self, name: str, key: int = 0) -> float:
+        seconds = await super().stage(name, key)
         if name == "evaluate":
             self.missing -= 1
             if self.missing == 0:
                 self.complete.set()
             await self.complete.wait()
+        return seconds
 
 
 async def test_without_an_objective_every_thread_works_however_low_the_bound(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ stays, leases closed as skipped). Invariant: no lease is trained beyond the run'
 only grow, one at a time.
 """
 
+from functools import partial
+
 from sqlalchemy import bindparam, func, select, update
 
 from pace_async.errors import PaceBug
@@ -15,12 +17,9 @@ from pace_async.population.scope import OF_LEASE, OF_RUN, STANDING, Scope
 
 NAMED_METRICS = ("loss", "entropy", "grad_norm", "clip_fraction", "ess", "k3", "mean_ratio")
 
-TAKEN = select(LeaseRow.lease, LeaseRow.state, LeaseRow.stage, LeaseRow.oldest_version).where(
-    LeaseRow.run_id == OF_RUN, LeaseRow.lease.in_(bindparam("of_leases", expanding=True))
-)
 SHIP = Prepared(
     update(LeaseRow)
-    .where(LeaseRow.run_id == OF_RUN, LeaseRow.lease == OF_LEASE)
+    .where(*STANDING, LeaseRow.stage == "complete", LeaseRow.oldest_version == bindparam("sampled_by"))
     .values(
         stage="shipped",
         group_number=bindparam("number"),
@@ -46,14 +45,9 @@ END = Prepared(
         **{name: bindparam(f"its_{name}") for name in NAMED_METRICS},
     )
 )
-CLOSE = (
+CLOSE = Prepared(
     update(LeaseRow)
-    .where(
-        LeaseRow.run_id == OF_RUN,
-        LeaseRow.group_number == bindparam("of_group"),
-        LeaseRow.lease.in_(bindparam("of_leases", expanding=True)),
-        LeaseRow.state == "open",
-    )
+    .where(*STANDING, LeaseRow.group_number == bindparam("of_group"))
     .values(
         state=bindparam("closing"), trained_by=bindparam("update"), reason=bindparam("why"), closed_at=bindparam("now")
     )
@@ -61,6 +55,7 @@ CLOSE = (
 SHIPPED = Prepared(
     select(func.count()).where(LeaseRow.run_id == OF_RUN, LeaseRow.group_number == bindparam("of_group"))
 )
+SAMPLED_BY = Prepared(select(LeaseRow.oldest_version).where(LeaseRow.run_id == OF_RUN, LeaseRow.lease == OF_LEASE))
 NEWEST = Prepared(select(func.max(VersionRow.version)).where(VersionRow.run_id == OF_RUN))
 RELEASE = Prepared(
     update(LeaseRow)
@@ -83,7 +78,9 @@ PUBLISH = Prepared(
 
 def group_shipped(scope: Scope, fact: GroupShipped) -> None:
     """Leases complete → shipped, with what the learner was given for each."""
-    _check_shipment(scope, fact)
+    what = f"group {fact.number}"
+    if not fact.leases:
+        raise PaceBug(f"{what} needs leases")
     scope.add(
         GroupRow,
         {
@@ -98,21 +95,19 @@ def group_shipped(scope: Scope, fact: GroupShipped) -> None:
         },
     )
     advantages = fact.advantages if fact.advantages is not None else (None,) * len(fact.leases)
-    rows = zip(fact.leases, fact.staleness, fact.rewards, advantages, strict=True)
-    SHIP.run(
-        scope.connection,
-        *(
-            {
-                "of_run": scope.run_id,
-                "of_lease": lease,
-                "number": fact.number,
-                "age": age,
-                "earned": earned,
-                "weight": weight,
-            }
-            for lease, age, earned, weight in rows
-        ),
-    )
+    for lease, age, earned, weight in zip(fact.leases, fact.staleness, fact.rewards, advantages, strict=True):
+        if age < 0 or (scope.max_staleness is not None and age > scope.max_staleness):
+            raise PaceBug(f"{what}: lease {lease} is {age} stale; the run allows 0 to {scope.max_staleness}")
+        scope.one(
+            SHIP,
+            partial(_not_shipped, scope, fact, lease, age),
+            of_lease=lease,
+            sampled_by=fact.update - age,
+            number=fact.number,
+            age=age,
+            earned=earned,
+            weight=weight,
+        )
 
 
 def group_ended(scope: Scope, fact: GroupEnded) -> None:
@@ -139,20 +134,18 @@ def group_ended(scope: Scope, fact: GroupEnded) -> None:
         others={name: value for name, value in fact.metrics.items() if name not in NAMED_METRICS},
         **{f"its_{name}": fact.metrics.get(name) for name in NAMED_METRICS},
     )
-    closed = scope.connection.execute(
-        CLOSE,
-        {
-            "of_run": scope.run_id,
-            "of_group": fact.number,
-            "of_leases": fact.leases,
-            "closing": fact.closing,
-            "update": fact.update if fact.closing == "trained" else None,
-            "why": fact.reason or None,
-            "now": fact.at,
-        },
-    ).rowcount
-    shipped = scope.value(SHIPPED, of_group=fact.number)
-    if not closed == len(fact.leases) == shipped:
+    for lease in fact.leases:
+        scope.one(
+            CLOSE,
+            partial(_not_closed, scope, what, lease),
+            of_lease=lease,
+            of_group=fact.number,
+            closing=fact.closing,
+            update=fact.update if fact.closing == "trained" else None,
+            why=fact.reason or None,
+            now=fact.at,
+        )
+    if scope.value(SHIPPED, of_group=fact.number) != len(fact.leases):
         raise PaceBug(f"{what} must close exactly the leases it was shipped with, not {list(fact.leases)}")
     if fact.closing == "trained":
         _version_written(scope, fact)
@@ -200,21 +193,13 @@ def _version_written(scope: Scope, fact: GroupEnded) -> None:
     )
 
 
-def _check_shipment(scope: Scope, fact: GroupShipped) -> None:
-    what = f"group {fact.number}"
-    if not fact.leases or len(set(fact.leases)) != len(fact.leases):
-        raise PaceBug(f"{what} needs distinct leases, not {list(fact.leases)}")
-    found = scope.connection.execute(TAKEN, {"of_run": scope.run_id, "of_leases": fact.leases})
-    rows = {row.lease: row for row in found}
-    for lease, staleness in zip(fact.leases, fact.staleness, strict=True):
-        row = rows.get(lease)
-        if row is None or (row.state, row.stage) != ("open", "complete"):
-            raise PaceBug(f"{what} cannot take lease {lease}: it {scope.lease_is(lease)}")
-        if row.oldest_version is None or staleness != fact.update - row.oldest_version:
-            raise PaceBug(
-                f"{what}: lease {lease} sampled by version {row.oldest_version} is not {staleness} "
-                f"stale at update {fact.update}"
-            )
-        limit = scope.max_staleness if scope.max_staleness is not None else staleness
-        if not 0 <= staleness <= limit:
-            raise PaceBug(f"{what}: lease {lease} is {staleness} stale; the run allows 0 to {limit}")
+def _not_shipped(scope: Scope, fact: GroupShipped, lease: int, age: int) -> str:
+    sampled_by = scope.value(SAMPLED_BY, of_lease=lease)
+    return (
+        f"group {fact.number} at update {fact.update} cannot take lease {lease} as {age} stale: it "
+        f"{scope.lease_is(lease)}, and was sampled by version {sampled_by}"
+    )
+
+
+def _not_closed(scope: Scope, what: str, lease: int) -> str:
+    return f"{what} cannot close lease {lease}, which was not shipped with it: it {scope.lease_is(lease)}"

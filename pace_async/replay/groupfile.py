@@ -9,7 +9,7 @@ equal digests on every machine. Written whole or not at all.
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -147,8 +147,9 @@ def _unflatten(text: str, arrays: dict[str, npt.NDArray[Any]]) -> Group:
 
 
 def _split(flat: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> list[tuple[Any, ...]]:
-    parts: Sequence[npt.NDArray[Any]] = np.split(flat, np.cumsum(lengths)[:-1])
-    return [tuple(part.tolist()) for part in parts]
+    values: list[Any] = flat.tolist()
+    ends: list[int] = np.cumsum(lengths).tolist()
+    return [tuple(values[start:end]) for start, end in pairwise([0, *ends])]
 
 
 def _digest(header: str, arrays: dict[str, npt.NDArray[Any]]) -> str:

@@ -6,7 +6,7 @@ import random
 
 def derive(seed: int, *parts: int | str) -> int:
     """A 63-bit seed that depends on every part, the same on every machine."""
-    text = "/".join([str(seed), *(str(part) for part in parts)])
+    text = "/".join(map(str, (seed, *parts)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 1
 
 

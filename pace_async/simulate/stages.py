@@ -67,16 +67,20 @@ class World:
         """Serve the weights in `folder` from now on."""
         self.served, self.weights = version, weights_of(folder, self.seed)
 
-    async def stage(self, name: str, key: int = 0) -> None:
-        """Let the stage's time pass. Raises InfrastructureFault where it is to fail."""
+    async def stage(self, name: str, key: int = 0) -> float:
+        """Let the stage's time pass: virtual seconds, or 1 where there are only turns. Raises InfrastructureFault where
+        it is to fail."""
         number = self.calls[name] = self.calls.get(name, 0) + 1
+        seconds = 1.0
         if self.durations is None:
             for _ in range(derive(self.seed, name, number) % (self.turns + 1)):
                 await anyio.lowlevel.checkpoint()
         else:
-            await self._until(name, key, self.durations.of(name, key))
+            seconds = self.durations.of(name, key)
+            await self._until(name, key, seconds)
         if self.fails(name, number):
             raise InfrastructureFault("simulated", f"{name} call {number}")
+        return seconds
 
     async def _until(self, name: str, key: int, seconds: float) -> None:
         if self.reattaches:
@@ -157,11 +161,10 @@ class SimulatedEvaluator:
     async def evaluate(self, program: str, seed: int) -> Evaluation:
         lease = int(program.rpartition("added_")[2].partition(" ")[0])
         if self.world.slots is None:
-            await self.world.stage("evaluate", lease)
+            seconds = await self.world.stage("evaluate", lease)
         else:
             async with self.world.slots:
-                await self.world.stage("evaluate", lease)
-        seconds = 1.0 if self.world.durations is None else self.world.durations.evaluation(lease)
+                seconds = await self.world.stage("evaluate", lease)
         if lease in self.lost:
             return Evaluation("infrastructure_error", None, seconds, "simulated loss of the machine")
         draw = derive(seed, program)
