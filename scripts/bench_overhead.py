@@ -32,6 +32,7 @@ import anyio
 
 from pace_async.config import Config, resolve
 from pace_async.evaluate.base import Evaluation
+from pace_async.heap import start_up_frozen
 from pace_async.implement.assemble import models_of, open_implementer
 from pace_async.implement.base import Experiment
 from pace_async.implement.chat import open_chats
@@ -211,9 +212,10 @@ async def measure(config: Config, durations: Durations) -> Found:
                     groups_folder=folder / "groups",
                     shipped=restored.shipped,
                 )
-                began, processor = time.monotonic(), _processor()
-                await drive(core)
-                seconds, processor = time.monotonic() - began, _processor() - processor
+                with start_up_frozen():
+                    began, processor = time.monotonic(), _processor()
+                    await drive(core)
+                    seconds, processor = time.monotonic() - began, _processor() - processor
             rows = await store.query("select outcome, seconds from candidates where lease is not null order by lease")
         calls = await _calls_alone(config, task)
     whole = [ANSWER_S + float(row["seconds"]) for row in rows]

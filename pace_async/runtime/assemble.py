@@ -15,6 +15,7 @@ from pace_async.evaluate.base import Evaluator
 from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.tiers import Tier
 from pace_async.events import FaultSeen, Stalled, Starting
+from pace_async.heap import start_up_frozen
 from pace_async.implement.assemble import open_implementer
 from pace_async.learn.client import ProcessLearner
 from pace_async.learn.settings import Settings
@@ -81,7 +82,8 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
             fresh=_fresh(resources, stages.evaluator),
         )
         try:
-            state = await drive(core, engine, signals=True)
+            with start_up_frozen():
+                state = await drive(core, engine, signals=True)
         finally:
             if core.state.best is not None:
                 places.best.write_text(core.state.best.program)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from pace_async.children import die_with_parent
+from pace_async.heap import start_up_frozen
 
 
 def main() -> None:
@@ -92,7 +93,8 @@ def _prepare(arguments: argparse.Namespace, listener: socket.socket) -> Any:
     def serve() -> None:
         threading.Thread(target=_decode, args=(batcher,), daemon=True).start()
         _say({"ready": True, "port": listener.getsockname()[1]})
-        server.run(sockets=[listener])
+        with start_up_frozen():
+            server.run(sockets=[listener])
 
     return serve
 

@@ -1,0 +1,45 @@
+"""What start-up left is out of the collector's way while a run lasts, and only then."""
+
+import gc
+import weakref
+
+from pace_async.heap import start_up_frozen
+
+
+class Knot:
+    """Refers to itself, so that only the collector frees it."""
+
+    def __init__(self) -> None:
+        self.self = self
+
+
+def test_a_collection_visits_only_what_was_made_since() -> None:
+    before = len(gc.get_objects())
+    with start_up_frozen():
+        assert len(gc.get_objects()) < before / 10
+        made = weakref.ref(Knot())
+        gc.collect()
+        assert made() is None
+    assert gc.get_freeze_count() == 0
+    assert len(gc.get_objects()) > before / 2
+
+
+def test_garbage_of_the_start_is_not_kept() -> None:
+    left = weakref.ref(Knot())
+    with start_up_frozen():
+        assert left() is None
+
+
+def test_what_was_frozen_is_collected_again_after_a_run_that_failed() -> None:
+    knot = Knot()
+    left = weakref.ref(knot)
+    try:
+        with start_up_frozen():
+            del knot
+            gc.collect()
+            assert left() is not None
+            raise RuntimeError
+    except RuntimeError:
+        pass
+    gc.collect()
+    assert left() is None
