@@ -42,9 +42,9 @@ def score(schedules: list[Any], settings: dict[str, Any] = SETTINGS) -> dict[str
 
 
 def test_the_seed_program_is_far_below_a_combination_of_settings() -> None:
-    assert score(schedules_of({}))["score"] == pytest.approx(1042.75, abs=0.1)
-    assert score(schedules_of(GOOD))["score"] > 1790
-    assert score(schedules_of({"start": "nearest", "domains": 1}))["score"] < TASK.spec.bounds.lower
+    assert TASK.spec.bounds.lower < score(schedules_of({}))["score"] < TASK.spec.bounds.lower + 5
+    assert 1790 < score(schedules_of(GOOD))["score"] < TASK.spec.bounds.upper
+    assert score(schedules_of({"start": "nearest", "domains": 1}))["score"] < 1690
 
 
 def test_what_a_search_changes_counts_only_if_the_schedule_is_changed() -> None:
