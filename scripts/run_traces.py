@@ -15,8 +15,9 @@ from objectives_plot import Curve
 class Trace:
     """One run. Best so far after each candidate, the seed program's counted: score in the sense of higher is better,
     reward, and the score's mean place between the bounds; the mean reward of valid candidates in the last quarter; the
-    seed program's score; seconds from the first lease to the last score. Of each update that trained: nats a token, the
-    norm of the gradient before clipping. `metrics` are what the scorer said of the best program beside its score."""
+    seed program's score; seconds from the first lease to the last score, interruptions counted. Of each update that
+    trained: nats a token, the norm of the gradient before clipping. `metrics` are what the scorer said of the best
+    program beside its score."""
 
     best: Curve
     best_reward: Curve

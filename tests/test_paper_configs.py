@@ -8,6 +8,7 @@ import pytest
 from pace_async.config import Config, flat, resolve
 from pace_async.errors import UsageError
 from pace_async.learn.settings import Settings
+from pace_async.runtime.launch import task_of
 from pace_async.runtime.stopping import default_horizon
 from pace_async.task import limited, load_task, settings_of, task_folders
 from tests.command_line import Shell
@@ -81,7 +82,8 @@ def test_a_runs_limits_take_the_place_of_the_tasks_and_leave_its_digest() -> Non
     other = limited(task, timeout_s=600.0, lower=0.0, upper=1.0)
     assert (other.spec.timeout_s, other.spec.bounds.lower, other.spec.bounds.upper) == (600.0, 0.0, 1.0)
     assert other.digest == task.digest
-    assert limited(task).spec == task.spec
+    assert task_of(laid("eplb")).spec == other.spec
+    assert limited(task).spec == task.spec == task_of(resolve(None, {"task": "eplb"}, environment={})).spec
     with pytest.raises(UsageError, match="must be below"):
         limited(task, lower=0.95)
 
