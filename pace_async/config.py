@@ -4,7 +4,7 @@
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self, cast
@@ -228,6 +228,9 @@ class Evaluation(_Room):
         "imports, where the sandbox can do that; otherwise start each by itself.",
     )
     retries: int = Field(default=2, ge=0, description="Further tries after the infrastructure failed.")
+    timeout_s: float | None = Field(
+        default=None, gt=0, description="Wall-clock limit of one evaluation, in seconds; by default the task's own."
+    )
     settings: dict[str, bool | int | float | str] = Field(
         default_factory=dict[str, bool | int | float | str],
         description="Settings of the task, over those that its task.yaml gives.",
@@ -322,6 +325,10 @@ class Reward(_Room):
 
     scale: float = Field(default=5.0, gt=0, description="Reward of full progress.")
     exponent: float = Field(default=1.0, gt=0, description="Shaping exponent of progress.")
+    lower: float | None = Field(
+        default=None, description="The lower of the scores between which progress is measured; by default the task's."
+    )
+    upper: float | None = Field(default=None, description="The upper of these scores; by default the task's.")
 
 
 class Faults(_Room):
@@ -394,13 +401,15 @@ class Config(_Room):
 
 
 def resolve(
-    file: Path | None = None,
+    file: Path | Sequence[Path] | None = None,
     overrides: Mapping[str, object] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Config:
     """The configuration of a run. `overrides` maps dotted keys to values and wins over the environment, which wins over
-    the file. Raises UsageError in one sentence."""
-    tree: dict[str, Any] = read_mapping(file) if file is not None else {}
+    the file; of several files each is laid over those before it. Raises UsageError in one sentence."""
+    tree: dict[str, Any] = {}
+    for one in [file] if isinstance(file, Path) else file or ():
+        tree = _laid_over(tree, read_mapping(one))
     for name, text in sorted((environment if environment is not None else os.environ).items()):
         if name.startswith("PACE_") and "__" in name:
             dotted = name.removeprefix("PACE_").lower().replace("__", ".")
@@ -451,6 +460,12 @@ def flat(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:
 def dump(config: Config) -> str:
     """The configuration as YAML that `resolve` reads back."""
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, key by key; where both have one, that of `above`, unless both values are mappings."""
+    both = [key for key in below if isinstance(below[key], dict) and isinstance(above.get(key), dict)]
+    return {**below, **above, **{key: _laid_over(below[key], above[key]) for key in both}}
 
 
 def _put(tree: dict[str, Any], dotted: str, value: object, what: str) -> None:

@@ -17,7 +17,7 @@ an instance only after its output for the previous one has been taken.
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -90,6 +90,20 @@ class Task:
     @property
     def catalogue_path(self) -> Path | None:
         return self.folder / self.spec.catalogue if self.spec.catalogue else None
+
+
+def limited(
+    task: Task, *, timeout_s: float | None = None, lower: float | None = None, upper: float | None = None
+) -> Task:
+    """The task with other limits than its own; None leaves one as it is. Its digest stays: programs score the same.
+    Raises UsageError for bounds in the wrong order."""
+    own = task.spec.bounds
+    try:
+        bounds = Bounds(lower=own.lower if lower is None else lower, upper=own.upper if upper is None else upper)
+    except ValidationError as error:
+        raise UsageError(f"{error.errors()[0]['msg'].removeprefix('Value error, ')}.") from None
+    changed = {"bounds": bounds, "timeout_s": task.spec.timeout_s if timeout_s is None else timeout_s}
+    return replace(task, spec=task.spec.model_copy(update=changed))
 
 
 def settings_of(spec: TaskSpec, chosen: Mapping[str, Setting]) -> dict[str, Setting]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from bench_runs import Wanted, connect, difference, finished, run_all, spread
+from bench_runs import Wanted, connect, difference, finished, run_all, seeds_of, spread
 
 ARMS: dict[str, list[str]] = {
     "pace": ["--objective", "pace"],
@@ -61,8 +61,7 @@ def main() -> int:
     parser.add_argument("--set", action="append", default=[], dest="sets", metavar="KEY=VALUE")
     parser.add_argument("--report-only", action="store_true")
     chosen = parser.parse_args()
-    first, _, last = chosen.seeds.partition("-")
-    seeds = range(int(first), int(last or first) + 1)
+    seeds = seeds_of(chosen.seeds)
     arms = chosen.arms.split(",")
     if not chosen.report_only:
         chosen.folder.mkdir(parents=True, exist_ok=True)

@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from bench_runs import Wanted, connect, difference, finished, run_all, spread
-from objectives_plot import Curve, draw
+from bench_runs import Wanted, difference, finished, part_of, run_all, seeds_of, spread
+from objectives_plot import draw
+from run_traces import Trace, read
 
 OBJECTIVES = ("pace", "grpo", "entropic", "maxk", "none")
 ASYNC = ["--async", "--max-staleness", "2"]
@@ -44,21 +44,6 @@ class Arm:
     mode: str
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """One run. Best so far after each candidate, in the sense of higher is better, and its mean place between the
-    bounds; the mean reward of valid candidates in the last quarter; the seed program's score; seconds from the first
-    lease to the last score. Of each update that trained: nats a token, the norm of the gradient before clipping."""
-
-    best: Curve
-    area: float
-    valid_reward: float
-    seed_score: float
-    seconds: float
-    entropy: Curve
-    grad_norm: Curve
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", default="circle_packing,eplb")
@@ -72,16 +57,14 @@ def main() -> int:
     parser.add_argument("--plots", type=Path, help="folder of the plots; default: that of the runs")
     parser.add_argument("--report-only", action="store_true")
     chosen = parser.parse_args()
-    first, _, last = chosen.seeds.partition("-")
-    seeds = range(int(first), int(last or first) + 1)
+    seeds = seeds_of(chosen.seeds)
     arms = [
         Arm(*names) for names in product(chosen.tasks.split(","), chosen.objectives.split(","), chosen.modes.split(","))
     ]
     if not chosen.report_only:
         chosen.folder.mkdir(parents=True, exist_ok=True)
-        part, _, parts = chosen.shard.partition("/")
         every = [wanted(chosen, arm, seed) for seed in seeds for arm in arms]
-        failed = run_all(every[int(part) - 1 :: int(parts)], chosen.jobs)
+        failed = run_all(part_of(every, chosen.shard), chosen.jobs)
         if failed:
             sys.stderr.write(f"failed: {', '.join(failed)}\n")
             return 1
@@ -104,37 +87,6 @@ def wanted(chosen: argparse.Namespace, arm: Arm, seed: int) -> Wanted:
     arguments = [arm.task, "--objective", arm.objective, *MODES[arm.mode], "--seed", str(seed)]
     arguments += ["--candidates", str(chosen.candidates), "--set", f"evaluation.memo={chosen.folder / 'memo.db'}"]
     return Wanted(folder_of(chosen, arm, seed), arguments)
-
-
-def read(folder: Path) -> Trace:
-    """One finished run."""
-    database = connect(folder)
-    [direction, lower, upper] = database.execute("select direction, lower, upper from runs").fetchone()
-    sign = 1.0 if direction == "maximize" else -1.0
-    [seed_score] = database.execute("select score from candidates where candidate = 0").fetchone()
-    rows = database.execute(
-        "select score, reward from candidates where lease is not null order by at, candidate"
-    ).fetchall()
-    found = np.array([-np.inf if score is None else sign * score for score, _ in rows])
-    valid = [reward for score, reward in rows[-(len(rows) // 4) :] if score is not None]
-    best: Any = np.maximum(np.maximum.accumulate(found), sign * seed_score)
-    low, high = sorted((sign * lower, sign * upper))
-    [seconds] = database.execute(
-        "select max(c.at) - min(l.opened_at) from candidates c join leases l on l.lease = c.lease"
-    ).fetchone()
-    places: Any = np.clip((best - low) / (high - low), 0.0, 1.0)
-    updates = database.execute(
-        "select entropy, grad_norm from groups where state = 'trained' order by group_number"
-    ).fetchall()
-    return Trace(
-        best=best,
-        area=float(places.mean()),
-        valid_reward=float(np.mean(valid)) if valid else float("nan"),
-        seed_score=sign * seed_score,
-        seconds=seconds,
-        entropy=np.array([entropy for entropy, _ in updates], dtype=np.float64),
-        grad_norm=np.array([norm for _, norm in updates], dtype=np.float64),
-    )
 
 
 def report(task: str, runs: Mapping[Arm, Sequence[Trace]]) -> str:

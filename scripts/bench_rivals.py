@@ -30,7 +30,7 @@ from typing import Any
 
 import anyio
 import uvicorn
-from bench_runs import PACE, connect, difference, finished, spread
+from bench_runs import PACE, connect, difference, finished, seeds_of, spread
 from catalogue_moves import move_answer
 from local_implementer_server import LocalProvider
 from starlette.applications import Starlette
@@ -112,8 +112,7 @@ def main() -> int:
     parser.add_argument("--peers", metavar="PYTHON", help="a Python that has the rivals already")
     parser.add_argument("--report-only", action="store_true")
     chosen = parser.parse_args()
-    first, _, last = chosen.seeds.partition("-")
-    seeds = range(int(first), int(last or first) + 1)
+    seeds = seeds_of(chosen.seeds)
     arms: list[str] = chosen.arms.split(",")
     if unknown := set(arms) - set(ARMS):
         parser.error(f"--arms: there is no {', '.join(sorted(unknown))}; choose of {', '.join(ARMS)}")

@@ -24,6 +24,20 @@ class Wanted:
     arguments: Sequence[str]
 
 
+def seeds_of(text: str) -> range:
+    """Seeds as "first-last", or a single one."""
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def part_of(every: Sequence[Wanted], shard: str) -> Sequence[Wanted]:
+    """Those that shard "i/n" runs, of n that together run all."""
+    part, _, parts = shard.partition("/")
+    if not 1 <= int(part) <= int(parts):
+        raise ValueError(f"a shard is i/n with i from 1 to n, not {shard!r}")
+    return every[int(part) - 1 :: int(parts)]
+
+
 def run_all(wanted: Iterable[Wanted], jobs: int) -> list[str]:
     """Run or resume those that have not finished, `jobs` at once; names of those that failed. Ctrl-C leaves what is
     running to end by itself and begins no other."""
@@ -67,7 +81,13 @@ def spread(values: Sequence[float]) -> str:
 
 
 def difference(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """Mean difference with Welch's 95 % interval."""
+    """Mean difference with Welch's 95 % interval; without one where neither side varies."""
+    gap = float(np.mean(ours) - np.mean(theirs))
+    parts = np.array([np.var(side, ddof=1) / len(side) for side in (ours, theirs)])
+    error = float(parts.sum())
+    if error == 0.0:
+        return f"{gap:+.3f} (none varies)"
+    freedom = error**2 / float((parts**2 / [len(ours) - 1, len(theirs) - 1]).sum())
     test: Any = stats
-    interval = test.ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
-    return f"{np.mean(ours) - np.mean(theirs):+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
+    half = test.t.ppf(0.975, freedom) * error**0.5
+    return f"{gap:+.3f} [{gap - half:+.3f}, {gap + half:+.3f}]"

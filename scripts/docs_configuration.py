@@ -24,7 +24,7 @@ A setting is named by its room and key: `learner.k`. It is looked up in this ord
 
 1. a flag, such as `--threads 12`, or `--set learner.k=2`, which reaches every setting;
 2. an environment variable, such as `PACE_LEARNER__K=2` (two underscores between room and key);
-3. the file named by `--config`, in YAML, as `pace config show` prints it;
+3. the file named by `--config`, in YAML, as `pace config show` prints it; of several the last wins;
 4. the default.
 
 `pace config show` prints what a run would have, `pace config validate FILE` lists every mistake of a file. An unknown

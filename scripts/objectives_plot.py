@@ -11,12 +11,12 @@ matplotlib.use("svg")
 import matplotlib.pyplot as pyplot
 
 Curve = np.ndarray[Any, np.dtype[np.float64]]
-DASHES = {"sync": "--", "async": "-", "async behaviour": ":", "async uncapped": "-."}
+DASHES = {"": "-", "sync": "--", "async": "-", "async behaviour": ":", "async uncapped": "-."}
 
 
 def draw(path: Path, title: str, panels: Mapping[str, Mapping[tuple[str, str], Sequence[Curve]]]) -> None:
     """Write an SVG file with `panels` side by side: of each (objective, mode) the mean of its runs' curves, with a band
-    of one standard error where there are several."""
+    of one standard error where there are several. The mode is empty where all are alike."""
     plot: Any = pyplot
     plot.rcParams.update({"svg.hashsalt": "pace", "font.size": 9})
     colours = _colours(arm for arms in panels.values() for arm in arms)
@@ -25,10 +25,13 @@ def draw(path: Path, title: str, panels: Mapping[str, Mapping[tuple[str, str], S
         for (objective, mode), curves in arms.items():
             mean, error = _mean(curves)
             at = np.arange(1, len(mean) + 1)
-            axis.plot(at, mean, DASHES[mode], color=colours[objective], linewidth=1.3, label=f"{objective} {mode}")
+            axis.plot(
+                at, mean, DASHES[mode], color=colours[objective], linewidth=1.3, label=f"{objective} {mode}".strip()
+            )
             axis.fill_between(at, mean - error, mean + error, color=colours[objective], alpha=0.12, linewidth=0)
         axis.set_title(name)
         axis.set_xlabel("candidates" if axis is axes[0][0] else "updates")
+        axis.xaxis.get_major_locator().set_params(integer=True)
         axis.grid(alpha=0.3)
     figure.suptitle(title)
     handles, labels = axes[0][0].get_legend_handles_labels()

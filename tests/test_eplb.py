@@ -2,7 +2,12 @@
 
 import json
 import math
+import os
+import sys
 from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,16 +15,23 @@ import pytest
 
 from pace_async.implement.catalogue import Edit, apply_edit, load_catalogue
 from pace_async.task import load_task, split_block
+from tests.command_line import Shell
 from tests.test_circle_packing import load
 
 TASK = load_task("eplb")
+sys.path.insert(0, str(TASK.folder))
 EVALUATOR = load(TASK.folder / TASK.spec.evaluator, "eplb_evaluator")
+LOAD = sys.modules["expert_load"]
+sys.path.remove(str(TASK.folder))
 SETTINGS = dict(TASK.spec.settings)
 SMALL = {**SETTINGS, "layers": 2, "windows": 2}
 BEST = {
     **{"counter": "array", "placer": "heap", "refiner": "array", "domains": 1, "copies": "hottest"},
     **{"order": "falling", "spread": "snake", "recent": 0.4},
 }
+HIERARCHICAL = {"domains": 4, "gather": "joined", "copies": "hottest", "order": "falling"}
+GLOBAL = {**HIERARCHICAL, "domains": 1}
+TRACE = Path(os.environ.get("PACE_EPLB", Path(__file__).parent.parent.parent / "shared" / "data" / "eplb"))
 ENGINES = {"counter": "array", "placer": "array", "refiner": "array"}
 
 
@@ -159,3 +171,108 @@ def test_every_mechanism_is_assigned_once_in_the_block_and_every_option_gives_a_
 def test_the_bounds_are_what_the_seed_program_and_the_best_combination_reach() -> None:
     assert score(maps_of({}), SETTINGS, [0.03] * 6)["score"] == pytest.approx(TASK.spec.bounds.lower, abs=0.02)
     assert score(maps_of(BEST))["score"] == pytest.approx(TASK.spec.bounds.upper, abs=0.01)
+
+
+def write_trace(folder: Path, records: list[Any], text: str | None = None) -> tuple[str, str]:
+    """A file of the trace's format; how its digest begins and ends."""
+    whole = json.dumps({"load_history": [{"logical_expert_load": record} for record in records]}, indent=1)
+    file = folder / LOAD.FILE
+    file.write_text(whole if text is None else text)
+    digest = sha256(file.read_bytes()).hexdigest()
+    return digest[:8], digest[-4:]
+
+
+def drawn(records: int, layers: int = 2) -> np.ndarray:
+    """(records, layers, 256) tokens: a few experts are busy in every record."""
+    rng = np.random.default_rng(0)
+    return rng.poisson(30 * rng.lognormal(0, 1, (layers, 256)), (records, layers, 256))
+
+
+def test_records_are_summed_to_windows_however_the_text_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = drawn(7)
+    digest = write_trace(tmp_path, records.tolist())
+    for chunk in (1000, 4099, 1 << 22):
+        monkeypatch.setattr(LOAD, "_CHUNK", chunk)
+        LOAD.read_windows.cache_clear()
+        windows = LOAD.read_windows(tmp_path, 3, 256, digest)
+        assert [window.tolist() for window in windows] == [
+            records[begin : begin + 3].sum(axis=0).tolist() for begin in (0, 3, 6)
+        ]
+    assert LOAD.read_windows(tmp_path / LOAD.FILE, 4, 256, digest)[1].tolist() == records[4:].sum(axis=0).tolist()
+
+
+def test_a_run_on_the_trace_places_from_one_window_and_is_scored_on_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = write_trace(tmp_path, drawn(8).tolist())
+    monkeypatch.setattr(EVALUATOR, "read_windows", partial(LOAD.read_windows, sha256=digest))
+    settings = {**SETTINGS, "data": "trace", "path": str(tmp_path), "records": 2}
+    windows = LOAD.read_windows(tmp_path, 2, 256, digest)
+    shown = EVALUATOR.instances(0, settings)
+    assert [instance["load"] for instance in shown] == [window.tolist() for window in windows[:-1]]
+    assert EVALUATOR.instances(5, settings) == shown
+    for edits, together in ((HIERARCHICAL, 1.0), (GLOBAL, 0.0)):
+        maps = maps_of({**ENGINES, **edits}, settings)
+        found = score(maps, settings)
+        ahead = [EVALUATOR._carried(np.array(slots), load) for slots, load in zip(maps, windows[1:], strict=True)]
+        mean, most = sum(one.mean(axis=1).sum() for one in ahead), sum(one.max(axis=1).sum() for one in ahead)
+        assert found["balancedness"] == pytest.approx(mean / most)
+        assert found["groups_on_one_node"] == pytest.approx(together, abs=0.05)
+
+
+def test_a_global_placement_is_more_balanced_than_one_that_keeps_groups_on_their_nodes() -> None:
+    hierarchical, everywhere = (score(maps_of({**ENGINES, **edits})) for edits in (HIERARCHICAL, GLOBAL))
+    assert hierarchical["groups_on_one_node"] == 1.0
+    assert everywhere["groups_on_one_node"] < 0.05
+    assert everywhere["balancedness"] > hierarchical["balancedness"] + 0.05
+
+
+def test_without_the_trace_one_sentence_says_what_to_get_and_where_to_put_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    trace = ("--set", "evaluation.settings.data=trace", "--set", "evaluation.settings.path=nowhere")
+    said = shell.pace("run", "eplb", *trace)
+    assert said.code == 2
+    (sentence,) = [line for line in said.err.splitlines() if "trace" in line]
+    assert sentence == (
+        "pace: There is no trace of expert loads at nowhere: get expert-load.json (234 MB) from "
+        f"{LOAD.SOURCE} and name the folder that holds it by --set evaluation.settings.path=FOLDER."
+    )
+    assert shell.files() == []
+
+
+LINES = drawn(4).tolist()
+SPOILED: dict[str, tuple[Any, str]] = {
+    "another file": (None, "another file than expected .* get expert-load.json"),
+    "a text that breaks off": ('{"load_history": [{"logical_expert_load": [[1', "ends before"),
+    "another text": ('{"history": []}', "ends before"),
+    "an empty list": ('{"load_history": []}', "0 windows"),
+    "no table": ('{"load_history": [{"load": [[1]]}]}', "record 0 .* no table logical_expert_load"),
+    "too few experts": ([[[1] * 255]], "record 0 .* 256 in each layer"),
+    "less than nothing": ([[[-1] * 256]], "record 0 .* whole numbers"),
+    "fractions": ([LINES[0], [[0.5] * 256] * 2], "record 1 .* whole numbers"),
+    "another number of layers": ([LINES[0], LINES[1][:1]], "2 and of 1 layers"),
+    "one window": (LINES, "1 windows of 100 records"),
+}
+
+
+@pytest.mark.parametrize("how", SPOILED)
+def test_a_trace_that_cannot_be_used_is_refused_with_the_reason(how: str, tmp_path: Path) -> None:
+    content, why = SPOILED[how]
+    text = content if isinstance(content, str) else None
+    digest = write_trace(tmp_path, LINES if content is None or text else content, text)
+    given = {} if content is None else {"sha256": digest}
+    with pytest.raises(ValueError, match=why):
+        LOAD.read_windows(tmp_path, 100, 256, **given)
+
+
+@pytest.mark.skipif(
+    not (TRACE / LOAD.FILE).is_file(), reason="no trace of expert loads beside the repository or where PACE_EPLB says"
+)
+def test_the_recorded_trace_has_windows_to_place_from() -> None:
+    settings = {**SETTINGS, "data": "trace", "path": str(TRACE)}
+    assert len(EVALUATOR.instances(0, settings)) > 10
+    everywhere = score(maps_of({**ENGINES, **GLOBAL}, settings), settings)
+    hierarchical = score(maps_of({**ENGINES, **HIERARCHICAL}, settings), settings)
+    assert 0.1 < hierarchical["balancedness"] < everywhere["balancedness"] < 1

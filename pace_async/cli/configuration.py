@@ -17,7 +17,12 @@ def config() -> None:
 
 @app.command("show")
 def show(
-    file: Path | None = typer.Option(None, "--config", help="YAML file of settings."),
+    files: list[Path] | None = typer.Option(
+        None,
+        "--config",
+        help="YAML file of settings; several are laid over one another, the last on top.",
+        metavar="FILE",
+    ),
     sets: list[str] | None = typer.Option(None, "--set", help="A setting, such as learner.k=2.", metavar="KEY=VALUE"),
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -27,7 +32,7 @@ def show(
     """
     from pace_async.config import dump, resolve
 
-    resolved = resolve(file, overrides_of(sets))
+    resolved = resolve(files, overrides_of(sets))
     if as_json:
         print_json(resolved.model_dump(mode="json"))
     else:

@@ -45,7 +45,12 @@ def run(
     implementer: str | None = typer.Option(
         None, "--implementer", help="What writes the code: catalog, a litellm model, or several, a=3,b=1."
     ),
-    config: Path | None = typer.Option(None, "--config", help="YAML file of settings."),
+    config: list[Path] | None = typer.Option(
+        None,
+        "--config",
+        help="YAML file of settings; several are laid over one another, the last on top.",
+        metavar="FILE",
+    ),
     sets: list[str] | None = typer.Option(None, "--set", help="Any setting, such as learner.k=2.", metavar="KEY=VALUE"),
     run_dir: Path | None = typer.Option(None, "--run-dir", help="Folder of the run [default: runs/TASK-N]."),
     database: str | None = typer.Option(

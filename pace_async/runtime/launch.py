@@ -32,7 +32,7 @@ from pace_async.runtime.models import advisor_folder
 from pace_async.runtime.places import Places, find_places, new_places
 from pace_async.runtime.resuming import cut_off, nothing_left, resumed_config, setting_changes
 from pace_async.runtime.stopping import default_horizon
-from pace_async.task import Task, load_task
+from pace_async.task import Task, limited, load_task
 
 EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
 
@@ -49,9 +49,15 @@ def start(config: Config, run_dir: Path | None, display: DisplayKind) -> int:
 def prepare(config: Config, run_dir: Path | None) -> tuple[Task, Places]:
     """The task and the folder of a run that could begin: everything is refused here that can be without running
     anything. Writes nothing."""
-    task = load_task(config.task)
+    task = task_of(config)
     _refuse_unknown_stages(config, task)
     return task, new_places(task.name, run_dir)
+
+
+def task_of(config: Config) -> Task:
+    """The task, with what the run says over its limits. Raises UsageError."""
+    given = config.reward
+    return limited(load_task(config.task), timeout_s=config.evaluation.timeout_s, lower=given.lower, upper=given.upper)
 
 
 def go_on(run: str | None, changes: Mapping[str, object], display: DisplayKind) -> int:
@@ -95,7 +101,7 @@ async def _go_on(places: Places, changes: Mapping[str, object], display: Display
             record = await store.load(name)
             config = resumed_config(record, changes)
             store.be_patient(config.faults.patience_s, waiting(lock))
-            task = load_task(config.task)
+            task = task_of(config)
             if task.digest != record.header.task_digest:
                 raise UsageError(
                     f"Task {task.name!r} has changed since the run began, some file in {task.folder}: scores would not "

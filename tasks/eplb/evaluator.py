@@ -1,17 +1,19 @@
 """Trusted scorer of expert placements: derives everything from the slot map, and reads no clock but the one outside.
 
-A seeded, synthetic trace of how many tokens each expert of each layer served, window by window: heavy-tailed, uneven
-between layers and groups, drifting. A placement is made from one window and scored on the next, which no instance
-shows. All that a candidate says is which expert sits in which slot; how many replicas an expert has, and so what each
-of them carries, is counted here. Never shown to a candidate.
+A trace of how many tokens each expert of each layer served, window by window: synthetic (seeded, heavy-tailed, uneven
+between layers and groups, drifting), or recorded, where the user has the file. A placement is made from one window and
+scored on the next, which no instance shows. All that a candidate says is which expert sits in which slot; how many
+replicas an expert has, and so what each of them carries, is counted here. Never shown to a candidate.
 """
 
 import functools
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from expert_load import read_windows
 
 EXPERTS, SLOTS, GROUPS, GPUS, NODES = 256, 288, 8, 32, 4
 LAYERS = 58  # of the model that the speed constants were chosen for
@@ -38,13 +40,18 @@ def score(
     overhead: float,
 ) -> dict[str, float]:
     """{"score": mean of balancedness and speed}, and what it is made of. Raises ValueError for a map that is not
-    allowed. `seconds` are those of each call, taken outside; a smaller trace is counted as if it had LAYERS layers."""
+    allowed. `seconds` are those of each call, taken outside; a smaller trace is counted as if it had LAYERS layers.
+    `groups_on_one_node` is the share of groups, over layers and windows, whose experts all sit on one node: 1 for a
+    hierarchical placement, near 0 for a global one. It counts for nothing."""
     trace = _trace(seed, settings)
     if not len(outputs) == len(instances) == len(seconds) == len(trace) - 1:
         raise ValueError(f"{len(trace) - 1} maps were asked for and {len(outputs)} came")
     mean = worst = 0.0
+    together: list[float] = []
     for output, load in zip(outputs, trace[1:], strict=True):
-        carried = _carried(_slot_map(output, len(load)), load)
+        slots = _slot_map(output, len(load))
+        carried = _carried(slots, load)
+        together.append(_together(slots))
         mean += float(carried.mean(axis=1).sum())
         worst += float(carried.max(axis=1).sum())
     constant = float(settings["speed_constant"])
@@ -57,6 +64,7 @@ def score(
         "speed": speed,
         "seconds": float(np.median(whole)),
         "speed_constant": constant,
+        "groups_on_one_node": float(np.mean(together)),
         "overhead": overhead,
     }
 
@@ -83,7 +91,21 @@ def _carried(slots: np.ndarray, load: np.ndarray) -> np.ndarray:
     return (load / replicas)[layer, slots].reshape(len(load), GPUS, -1).sum(axis=2)
 
 
+def _together(slots: np.ndarray) -> float:
+    """The share of groups, over layers, that one node holds."""
+    layers = len(slots)
+    held = np.zeros((layers, GROUPS, NODES), dtype=bool)
+    nodes = np.arange(SLOTS) * NODES // SLOTS
+    held[np.arange(layers)[:, None], slots * GROUPS // EXPERTS, nodes] = True
+    return float((held.sum(axis=2) == 1).mean())
+
+
 def _trace(seed: int, settings: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
+    """Windows (layers, EXPERTS); the recorded ones are the same for every seed."""
+    if settings["data"] == "trace":
+        return read_windows(Path(str(settings["path"])), int(settings["records"]), EXPERTS)
+    if settings["data"] != "synthetic":
+        raise ValueError(f"data must be synthetic or trace, not {settings['data']!r}")
     return _windows(seed, int(settings["layers"]), int(settings["windows"]) + 1)
 
 
