@@ -153,6 +153,22 @@ class Advisor(_Room):
     )
 
 
+class Repair(_Room):
+    """How often a model is shown what is wrong with its program and asked again."""
+
+    compile_tries: int = Field(
+        default=3,
+        ge=1,
+        description="Answers that a model may give until one makes a program that compiles; 1: no repair.",
+    )
+    evaluate_tries: int = Field(
+        default=2,
+        ge=1,
+        description="Programs of one experiment that may be evaluated where they fail by an error in the code; 1: no "
+        "repair.",
+    )
+
+
 class ImplementerConfig(_Room):
     """What turns an experiment into code."""
 
@@ -167,8 +183,9 @@ class ImplementerConfig(_Room):
     max_tokens: int = Field(default=8192, ge=16, description="Longest answer, in tokens, reasoning included.")
     timeout_s: float = Field(default=180.0, gt=0, description="Deadline of one call, in seconds.")
     deadline_s: float = Field(
-        default=300.0, gt=0, description="Deadline of one implementation over all its tries, in seconds."
+        default=300.0, gt=0, description="Deadline of one answer over all calls that it takes, in seconds."
     )
+    repair: Repair = Repair()
     price_per_million_in: float | None = Field(
         default=None, ge=0, description="USD per million prompt tokens of a model whose price is not known."
     )

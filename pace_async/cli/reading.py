@@ -110,7 +110,8 @@ def show(
     prompts: bool = typer.Option(False, "--prompts", help="Show what the advisor and the implementer were asked."),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """One candidate: idea, experiment, score, the advisor's answers, and its evolve block; or the islands.
+    """One candidate: idea, experiment, score, the advisor's answers, the implementer's tries where there were several,
+    and its evolve block; or the islands.
 
     With --islands: of each island its progress towards the goal, its momentum, what it did last, how many rollouts
     since, and why. docs/search.md says what these are. With --prompts: every question that was put for the candidate,
@@ -185,6 +186,8 @@ def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
             f"\n{call['purpose']} ({call['prompt_tokens']} tokens in, {call['completion_tokens']} out, {versions})"
         )
         typer.echo(_indented(call["text"]))
+    for tried in found["tries"] if len(found["tries"]) > 1 else ():
+        typer.echo(f"\ntry {tried['number']} of {tried['model']}: {_tried(tried, found)}")
     if found["program"]:
         try:
             block = split_block(found["program"])[1]
@@ -192,6 +195,15 @@ def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
             block = found["program"]
         typer.echo("\nevolve block")
         typer.echo(_indented(block))
+
+
+def _tried(tried: dict[str, Any], found: dict[str, Any]) -> str:
+    """What came of a model's answer."""
+    if tried["outcome"] != "ok":
+        return shown(f"{tried['outcome'].replace('_', ' ')}: {tried['detail']}")
+    if tried["evaluation"] is not None:
+        return shown(f"a program, {tried['evaluation']}: {tried['evaluation_detail']}")
+    return f"a program, {found['outcome']}"
 
 
 def _fresh(tries: list[dict[str, Any]]) -> str | None:
@@ -216,6 +228,8 @@ def _show_prompts(reader: "Reader", candidate: int, as_json: bool) -> None:
         typer.echo(f"its answer\n{_indented(prompt.answer)}\n")
     for message in found.messages:
         typer.echo(f"implementer, {message['role']}\n{_indented(message['content'])}\n")
+    for again in found.repairs:
+        typer.echo(f"implementer, try {again.number}, user\n{_indented(again.content)}\n")
     if found.note:
         typer.echo(f"{found.note[0].upper()}{found.note[1:]}.")
 

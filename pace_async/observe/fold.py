@@ -30,6 +30,7 @@ from pace_async.events import (
     StageChanged,
     Stalled,
     Starting,
+    TryEvaluated,
     VersionPublished,
 )
 from pace_async.observe import words
@@ -103,7 +104,7 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return replace(view, spend_usd=view.spend_usd + event.cost_usd)
         case ImplementerReserved():
             return replace(view, reserved={**view.reserved, event.number: event.cost_usd})
-        case SettingChanged() | IslandActed():
+        case SettingChanged() | IslandActed() | TryEvaluated():
             return view
         case Evaluated():
             return _evaluated(view, event)

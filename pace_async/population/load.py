@@ -18,7 +18,13 @@ from pace_async.population.models import (
     VersionRow,
 )
 from pace_async.population.read_facts import advice_of, evaluations_of, groups_of, own_scores_of
-from pace_async.population.read_spending import changes_of, reservations_of, reserved_of, spend_of
+from pace_async.population.read_spending import (
+    changes_of,
+    reservations_of,
+    reserved_of,
+    spend_of,
+    tries_of,
+)
 from pace_async.population.record import LastLease, OpenLease, RunRecord
 from pace_async.population.refold import fold
 from pace_async.population.write_run import HEADER_FIELDS
@@ -171,6 +177,7 @@ def _open_leases(connection: Connection, run_id: int, pools: Mapping[int, Pool])
     ids = [row.lease for row in rows]
     advice = advice_of(connection, run_id, ids)
     evaluations = evaluations_of(connection, run_id, ids)
+    tries = tries_of(connection, run_id, ids)
     return tuple(
         OpenLease(
             lease=row.lease,
@@ -185,6 +192,7 @@ def _open_leases(connection: Connection, run_id: int, pools: Mapping[int, Pool])
             advice=advice.get(row.lease),
             evaluated=evaluations.get(row.lease),
             ideas=pools.get(row.lease, ()),
+            tries=tries.get(row.lease, ()),
         )
         for row in rows
     )

@@ -291,6 +291,30 @@ class ImplementerCallRow(Base):
     )
 
 
+class ImplementerTryRow(Base):
+    """One answer of a model to an experiment: the fields of `events.ImplementerTry`, and `ordinal`, the call that
+    brought it. `evaluation` is there where the program failed and the model was asked again."""
+
+    __tablename__ = "implementer_tries"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    lease: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    ordinal: Mapped[int]
+    outcome: Mapped[str]
+    detail: Mapped[str]
+    program: Mapped[str | None]
+    answer: Mapped[str | None]
+    evaluation: Mapped[str | None]
+    evaluation_detail: Mapped[str | None]
+    evaluation_seconds: Mapped[float | None]
+    __table_args__ = (
+        _refers(("lease", "ordinal"), "implementer_calls", ("lease", "ordinal")),
+        CheckConstraint("outcome <> 'ok' OR program IS NOT NULL", name="program_if_ok"),
+        CheckConstraint("evaluation IS NULL OR outcome = 'ok'", name="evaluated_if_ok"),
+        _one_of("evaluation", SCORED_OUTCOMES),
+    )
+
+
 class ReservationRow(Base):
     """What a call may cost at most, committed before it is made. `ordinal` is the call of its lease that closed it,
     NULL while that is in flight."""

@@ -21,7 +21,7 @@ from pace_async.population.models import (
     VersionRow,
 )
 from pace_async.population.read_facts import advice_of, fresh_of
-from pace_async.population.read_spending import spend_of
+from pace_async.population.read_spending import spend_of, tries_of
 
 WAITS = {
     "all_providers_down": "no model answers",
@@ -130,8 +130,8 @@ def best(connection: Connection, run: str | None = None) -> dict[str, Any]:
 
 def show(connection: Connection, candidate: int, run: str | None = None) -> dict[str, Any]:
     """One candidate: the program, its idea and experiment, its parent, its reward, the advisor's calls (text, versions
-    as [version, start, end] by token) and the implementer's, and how it did on fresh instances, where it was tried on
-    them. Raises UsageError if there is no such candidate."""
+    as [version, start, end] by token) and the implementer's, what models answered, try by try, and how it did on fresh
+    instances, where it was tried on them. Raises UsageError if there is no such candidate."""
     run_id = find_run(connection, run)
     found = rows_of(
         connection, _PROGRAM.format(which="c.candidate = :candidate"), {"run_id": run_id, "candidate": candidate}
@@ -171,6 +171,7 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
             }
             for row in connection.execute(implementer.order_by(ImplementerCallRow.ordinal))
         ],
+        "tries": [asdict(tried) for tried in tries_of(connection, run_id, [candidate]).get(candidate, ())],
     }
 
 

@@ -21,6 +21,7 @@ from pace_async.events import (
     LeaseReleased,
     RunStateChanged,
     SettingChanged,
+    TryEvaluated,
     VersionPublished,
 )
 from pace_async.population import write_actions, write_learning, write_rollouts, write_run, write_spending
@@ -50,6 +51,8 @@ def _write(scope: Scope, fact: Fact) -> None:
             write_spending.implementer_called(scope, fact)
         case ImplementerChecked():
             write_spending.implementer_checked(scope, fact)
+        case TryEvaluated():
+            write_spending.try_evaluated(scope, fact)
         case Evaluated():
             write_rollouts.evaluated(scope, fact)
         case LeaseAborted():

@@ -1,7 +1,8 @@
 """The state of a run, from its committed rows: the same for a fresh run and for one that is resumed.
 
 A complete lease goes back to the buffer, a decided one is implemented and evaluated without asking the advisor again,
-one that was only admitted starts over with its own seeds, a shipped group waits for its end. Each keeps its deadline.
+from the last answer of a model that is recorded, one that was only admitted starts over with its own seeds, a shipped
+group waits for its end. Each keeps its deadline.
 """
 
 from dataclasses import dataclass
@@ -93,4 +94,5 @@ def _decision(row: OpenLease, island: Island, seed_program: Member) -> Decision 
         idea_text=next((idea.description for idea in island.ideas if idea.number == advice.idea), ""),
         experiment=advice.experiment,
         detail="" if advice.experiment is not None else "the answer could not be parsed",
+        tries=row.tries,
     )

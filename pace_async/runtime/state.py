@@ -7,7 +7,7 @@ completion.
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from pace_async.events import AdvisorCall, Evaluated
+from pace_async.events import AdvisorCall, Evaluated, ImplementerTry
 from pace_async.objectives import NO_SPREADS, Spreads
 from pace_async.search.parents import fitter
 from pace_async.search.state import Idea, Island, Member, Shown
@@ -17,7 +17,8 @@ from pace_async.staleness.policies import Choice, Finished, Policy, admits, choo
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the advisor decided for a lease, before anything came of it."""
+    """What the advisor decided for a lease, before a candidate came of it; `tries` are the answers of an implementer
+    that an earlier process recorded."""
 
     parent: Member
     calls: tuple[AdvisorCall, ...]
@@ -25,6 +26,7 @@ class Decision:
     idea_text: str
     experiment: str | None
     detail: str = ""
+    tries: tuple[ImplementerTry, ...] = ()
 
 
 def member_of(ended: Evaluated) -> Member | None:

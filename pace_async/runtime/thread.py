@@ -16,6 +16,7 @@ from pace_async.implement.base import Experiment, Implemented
 from pace_async.programs import program_hash
 from pace_async.reward import reward
 from pace_async.runtime.core import Core
+from pace_async.runtime.repairing import implemented_and_evaluated
 from pace_async.runtime.state import Decision, Rollout, Work, member_of
 from pace_async.search.choice import parent_of
 from pace_async.search.draws import generator
@@ -131,13 +132,8 @@ async def _try_out(core: Core, work: Work, decision: Decision) -> None:
     try:
         if decision.experiment is None:
             raise CandidateFault("unparsed", decision.detail)
-        core.show(StageChanged(work.island, lease, "implement"))
-        experiment = Experiment(lease=lease, idea=decision.idea_text, description=decision.experiment)
-        implemented = await core.stages.implementer.implement(core.task, decision.parent, experiment)
-        core.show(StageChanged(work.island, lease, "evaluate"))
-        evaluation = await core.stages.evaluator.evaluate(implemented.program, core.config.evaluation.seed)
-        if evaluation.outcome == "infrastructure_error":
-            raise InfrastructureFault("evaluation", evaluation.detail)
+        experiment = Experiment(lease, decision.idea_text, decision.experiment, decision.tries)
+        implemented, evaluation = await implemented_and_evaluated(core, work.island, decision.parent, experiment)
         if (
             core.fresh is not None
             and evaluation.score is not None
