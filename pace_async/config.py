@@ -174,7 +174,15 @@ class ImplementerConfig(_Room):
 
     model: str = Field(
         default="catalog",
-        description="catalog (the task's catalogue of mechanisms), any litellm model, or several by weight: a=3,b=1.",
+        description="catalog (the task's catalogue of mechanisms), any litellm model, or several: a,b or a=3,b=1.",
+    )
+    choice: Literal["weights", "bandit"] = Field(
+        default="weights",
+        description="How one of several models is chosen for a candidate. weights: drawn by weight. bandit: by what "
+        "each has gained with experiments of this kind, for its cost; weights then say nothing.",
+    )
+    cost_weight: float = Field(
+        default=1.0, ge=0, le=1, description="What a cost counts for the bandit: 1, gain per USD; 0, gain alone."
     )
     api_base: str | None = Field(default=None, description="Base URL of the models' API, where it is not the usual.")
     options: dict[str, Any] = Field(

@@ -13,6 +13,7 @@ from typing import Literal
 
 Purpose = Literal["propose", "assess", "select"]
 Action = Literal["backtrack", "crossover"]
+Kind = Literal["tuning", "invention", "refinement"]
 Closing = Literal["trained", "skipped", "aborted", "expired"]
 Outcome = Literal[
     "ok",
@@ -129,6 +130,20 @@ class Advised:
     ideas: tuple[IdeaNote, ...]
     idea: int | None
     experiment: str | None
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ImplementerChosen:
+    """The model that is to implement the experiment of `lease`, which is of `kind` (see `search.kinds`): its index was
+    the highest, for the `rate` of gains that was sampled and the cost of a rollout, in USD, that is expected of it (see
+    `search.bandit`)."""
+
+    lease: int
+    kind: Kind
+    model: str
+    rate: float
+    usd: float
     at: float
 
 
@@ -344,6 +359,7 @@ Fact = (
     LeaseOpened
     | IslandActed
     | Advised
+    | ImplementerChosen
     | ImplementerReserved
     | ImplementerCalled
     | ImplementerChecked

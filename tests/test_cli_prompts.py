@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from pace_async.advise.prompts import propose_prompt
 from pace_async.config import Config
-from pace_async.events import ImplementerCalled, ImplementerReserved, ImplementerTry, TryEvaluated
+from pace_async.events import ImplementerCalled, ImplementerChosen, ImplementerReserved, ImplementerTry, TryEvaluated
 from pace_async.implement.base import Experiment
 from pace_async.implement.prompts import messages_for
 from pace_async.runtime.models import TINY
@@ -47,8 +47,9 @@ async def _search(folder: Path) -> None:
                 evaluated(lease),
             )
         await store.commit(opened(3), replace(advised(3), calls=(asked, *advised(3).calls[1:])))
+        await store.commit(ImplementerChosen(3, "tuning", MODEL, 0.625, 0.002, 2.0))
         for tried in TRIES:
-            await store.commit(ImplementerCalled(3, MODEL, tried.outcome, 9, 9, 0.0, 1.0, 2.0, tried=tried))
+            await store.commit(ImplementerCalled(3, MODEL, tried.outcome, 9, 9, 0.25, 1.0, 2.0, tried=tried))
         await store.commit(TryEvaluated(3, 2, "candidate_error", ERROR, 0.5, 2.5), evaluated(3))
 
 
@@ -94,6 +95,18 @@ def test_each_try_is_told_and_what_the_implementer_was_asked_after_it(shell: She
     said = shell.pace("show", "run", "3", "--prompts").out
     assert "implementer, try 3, user" in said
     assert "\x1b" not in said
+
+
+def test_which_implementer_was_chosen_and_why_is_told_and_what_came_of_each(shell: Shell) -> None:
+    told = shell.pace("show", "run", "3").out
+    why = "a sampled rate of gains of 0.62 at 0.0020 USD"
+    assert f"implementer     {MODEL}, chosen for tuning: {why}" in told.splitlines()
+    assert json.loads(shell.pace("show", "run", "1", "--json").out)["chosen"] is None
+    one = {"kind": "tuning", "model": MODEL, "rollouts": 1, "gains": 1, "usd": 0.75}
+    assert json.loads(shell.pace("status", "run", "--json").out)["implementers"] == [one]
+    assert ["tuning", MODEL, "1", "1", "0.7500"] in [
+        line.split() for line in shell.pace("status", "run").out.splitlines()
+    ]
 
 
 def test_without_a_model_that_writes_there_is_nothing_to_show_of_it(shell: Shell) -> None:

@@ -1,40 +1,14 @@
-"""Repair within a run: answers of a scripted model, the real maker, ledger, rows and search threads."""
+"""Repair within a run: what fails is mended, recorded and paid for, and a crash pays for nothing twice."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-import anyio
 import pytest
 
-from pace_async.config import Config
-from pace_async.evaluate.base import Evaluation
-from pace_async.implement.chat import Answer
-from pace_async.implement.makers import ModelMaker
-from pace_async.implement.pool import Pool
-from pace_async.implement.prices import Price
-from pace_async.implement.shares import parse_shares
-from pace_async.runtime.purse import Purse
-from pace_async.runtime.supervisor import drive
-from pace_async.search.draws import derive
-from pace_async.simulate.codecs import Bytes
-from pace_async.simulate.memory import MemoryPopulation
-from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program
 from pace_async.simulate.stages import World
-from pace_async.simulate.virtual import VirtualClock, run_virtually
+from tests.scripted import Run, Scripted, block, configured
 from tests.simulated import settings
-from tests.test_equivalence import Interrupting
-
-TIMES = {"at", "opened_at", "closed_at", "shipped_at", "ended_at", "written_at", "published_at", "seconds"}
-MODEL = "openai/scripted"
-Write = Callable[[str, int], str]
-"""The answer to a question, given how often this experiment was asked before in this very way."""
-
-
-def block(text: str) -> str:
-    return f"```python\n{text}\n```\n"
+from tests.test_equivalence import Life, durations
 
 
 def clumsy(question: str, number: int) -> str:
@@ -49,95 +23,6 @@ def clumsy(question: str, number: int) -> str:
     return first.get(kind, block(f"start = wrong + {number}"))
 
 
-@dataclass(slots=True)
-class Scripted:
-    """A model that answers as `write` says."""
-
-    write: Write
-    questions: list[str] = field(default_factory=list[str])
-    model: str = MODEL
-    price: Price | None = field(default_factory=lambda: Price.per_million(1.0, 1.0))
-
-    async def ask(self, messages: Sequence[Mapping[str, str]], *, max_tokens: int, timeout_s: float) -> Answer:
-        await anyio.lowlevel.checkpoint()
-        question = messages[-1]["content"]
-        self.questions.append(question)
-        number = int(question.rpartition("Experiment: add ")[2].partition("\n")[0])
-        return Answer(self.write(question, number), "stop", False, 100, 10, 0.001, 1.0)
-
-
-class Judge:
-    """A program that says `wrong` raises; one that says `slow` times out; another has a score."""
-
-    def __init__(self) -> None:
-        self.programs: list[str] = []
-
-    async def evaluate(self, program: str, seed: int) -> Evaluation:
-        await anyio.lowlevel.checkpoint()
-        self.programs.append(program)
-        if "wrong" in program:
-            return Evaluation("candidate_error", None, 1.0, "NameError: name 'wrong' is not defined (line 2)")
-        if "slow" in program:
-            return Evaluation("timeout", None, 1.0, "stopped after 1.0 s")
-        return Evaluation("ok", (derive(seed, program) % 1000) / 1000, 1.0)
-
-
-class Run:
-    """A run of the scripted model; `live` is one process of it."""
-
-    def __init__(self, folder: Path, config: Config, write: Write = clumsy) -> None:
-        self.folder, self.config = folder, config
-        self.chat, self.judge = Scripted(write), Judge()
-        self.world = World(seed=1, durations=None)
-        self.population = MemoryPopulation(header_of(config, TINY_TASK))
-        self.commits = 0
-        self.state = ""
-        self.world.serve(0, None)
-        run_virtually(lambda: self.population.commit(seed_program(TINY_TASK)))
-
-    def live(self, last: int = 0) -> "Run":
-        """Drive it to its end, or up to its `last`-th commit from here."""
-
-        async def process() -> None:
-            with anyio.CancelScope() as scope:
-                population = Interrupting(self.population, scope, last, before=False)
-                record, config = self.population.load(), self.config
-                core = core_of(
-                    config,
-                    TINY_TASK,
-                    record,
-                    population,
-                    VirtualClock(),
-                    self.world,
-                    self.folder,
-                    habits=FAULTLESS,
-                    codec=Bytes(),
-                )
-                purse = Purse(population, core.bus, core.stages.clock, core.state, 100.0, last=record.reservations)
-                makers = {MODEL: ModelMaker(self.chat, purse, 1000)}
-                pool = Pool(parse_shares(MODEL), {**makers}, purse, config.seed, config.implementer, config.faults)
-                core.stages = replace(core.stages, implementer=pool, evaluator=self.judge)
-                self.state = "interrupted"
-                self.state = await drive(core)
-                self.commits = population.commits
-
-        run_virtually(process)
-        return self
-
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        return [tuple(row.values()) for row in run_virtually(lambda: self.population.query(sql))]
-
-    def dump(self) -> list[str]:
-        lines = self.population.dump(TIMES)
-        return [line for line in lines if line.partition(":")[0] not in ("run_states", "faults", "reservations")]
-
-
-def configured(**more: object) -> Config:
-    few: dict[str, object] = {"search__threads": 3, "learner__group_size": 3, "learner__k": 2}
-    given: dict[str, object] = {"seed": 3, "staleness__mode": "sync", "stop__candidates": 15, **few, **more}
-    return settings(**given)
-
-
 OUTCOMES = "select outcome, count(*) from candidates where candidate > 0 group by outcome order by outcome"
 TRIES = "select number, outcome, evaluation, program is not null, answer from implementer_tries where lease = {}"
 
@@ -149,7 +34,7 @@ def lease_of(run: Run, kind: int) -> int:
 
 
 def test_what_fails_is_mended_tried_again_and_recorded_and_the_last_outcome_has_the_reward(tmp_path: Path) -> None:
-    run = Run(tmp_path, configured(stop__candidates=30)).live()
+    run = Run(tmp_path, configured(stop__candidates=30), Scripted(clumsy)).live()
     assert run.state == "done"
     assert run.rows(TRIES.format(lease_of(run, 0))) == [
         (1, "no_code_block", None, 0, "no code"),
@@ -169,9 +54,9 @@ def test_what_fails_is_mended_tried_again_and_recorded_and_the_last_outcome_has_
 
 
 def test_each_try_is_paid_for_and_closes_its_reservation(tmp_path: Path) -> None:
-    run = Run(tmp_path, configured()).live()
+    run = Run(tmp_path, configured(), Scripted(clumsy)).live()
     tries = run.rows("select count(*) from implementer_tries")[0][0]
-    assert tries == len(run.chat.questions) > 15
+    assert tries == run.asked > 15
     assert run.rows("select count(*), count(ordinal) from reservations")[0] == (tries, tries)
     assert run.rows("select sum(cost_usd) from implementer_calls")[0][0] == pytest.approx(0.001 * tries)
     joined = "select count(*) from implementer_tries t join implementer_calls c using (run_id, lease, ordinal)"
@@ -180,16 +65,16 @@ def test_each_try_is_paid_for_and_closes_its_reservation(tmp_path: Path) -> None
 
 def test_without_repair_each_experiment_has_one_answer_and_one_evaluation(tmp_path: Path) -> None:
     off = configured(implementer__repair__compile_tries=1, implementer__repair__evaluate_tries=1)
-    run = Run(tmp_path, off).live()
-    assert len(run.chat.questions) == 15
+    run = Run(tmp_path, off, Scripted(clumsy)).live()
+    assert run.asked == 15
     assert run.rows("select count(*), max(number) from implementer_tries")[0] == (15, 1)
     assert {outcome for outcome, _ in run.rows(OUTCOMES)} == {"candidate_error", "not_implemented"}
 
 
 def test_a_program_that_is_too_slow_is_not_tried_again(tmp_path: Path) -> None:
-    run = Run(tmp_path, configured(), lambda _question, number: block(f"slow = {number}")).live()
+    run = Run(tmp_path, configured(), Scripted(lambda _question, number: block(f"slow = {number}"))).live()
     assert run.rows(OUTCOMES) == [("timeout", 15)]
-    assert len(run.chat.questions) == len(run.judge.programs) == 15
+    assert run.asked == len(run.judge.programs) == 15
 
 
 def test_a_repair_that_gives_the_parent_back_earns_nothing(tmp_path: Path) -> None:
@@ -198,7 +83,7 @@ def test_a_repair_that_gives_the_parent_back_earns_nothing(tmp_path: Path) -> No
     def gives_up(question: str, _number: int) -> str:
         return block("start = 0") if "was tried out" in question else block("start = wrong")
 
-    run = Run(tmp_path, configured(), gives_up).live()
+    run = Run(tmp_path, configured(), Scripted(gives_up)).live()
     assert run.rows(OUTCOMES) == [("unchanged", 15)]
     assert run.rows("select distinct reward from candidates where candidate > 0") == [(-1.0,)]
 
@@ -206,18 +91,28 @@ def test_a_repair_that_gives_the_parent_back_earns_nothing(tmp_path: Path) -> No
 def test_a_run_cut_off_at_any_commit_pays_for_no_recorded_try_twice_and_ends_the_same(tmp_path: Path) -> None:
     """A call that was in flight is paid for and made again: so a process is cut off where none was."""
     one = configured(search__threads=2, learner__group_size=2, learner__k=1, stop__candidates=6)
-    whole = Run(tmp_path, one).live()
-    expected, asked = whole.dump(), len(whole.chat.questions)
+    whole = Run(tmp_path, one, Scripted(clumsy)).live()
+    expected, asked = whole.dump(), whole.asked
     between = 0
     for last in range(2, whole.commits, 4):
-        broken = Run(tmp_path, one).live(last)
+        broken = Run(tmp_path, one, Scripted(clumsy)).live(last)
         assert broken.state == "interrupted"
-        cut_off = broken.rows("select count(*) from implementer_calls where outcome = 'cancelled'")[0][0]
-        if cut_off or broken.rows("select count(*) from reservations where ordinal is null")[0][0]:
+        if broken.was_cut_off_in_a_call:
             continue
         between += 1
         broken.live()
         assert broken.state == "done"
         assert broken.dump() == expected, f"commit {last}"
-        assert len(broken.chat.questions) == asked
+        assert broken.asked == asked
     assert between > 4
+
+
+def test_simulated_stages_give_the_same_rows_with_repair_and_without(tmp_path: Path) -> None:
+    """They stand where the catalogue stands, which would answer the same again."""
+    dumps: list[list[str]] = []
+    for tries in (1, 3):
+        repair = {"implementer__repair__compile_tries": tries, "implementer__repair__evaluate_tries": tries}
+        config = settings(seed=4, stop__candidates=24, **repair)
+        run = Life(tmp_path, config, World(seed=4, durations=durations(4))).live()
+        dumps.append(run.dump(tables=["runs"]))
+    assert dumps[0] == dumps[1]

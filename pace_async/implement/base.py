@@ -12,12 +12,13 @@ from pace_async.task import Task
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """What the advisor chose: the idea it tests, and what exactly to do to the parent. `tries` are the answers to it
-    that have failed so far, oldest first."""
+    that have failed so far, oldest first; `model` is the one chosen for it, None where it is to be drawn."""
 
     lease: int
     idea: str
     description: str
     tries: tuple[ImplementerTry, ...] = ()
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from pace_async.events import Action, Outcome, Purpose
+from pace_async.events import Action, Kind, Outcome, Purpose
 from pace_async.population.columns import CleanJson, CleanText
 
 LEASE_STATES = ("open", "trained", "skipped", "aborted", "expired")
@@ -268,6 +268,24 @@ class AdvisorCallRow(Base):
         _refers(("lease",), "leases", ("lease",)),
         _one_of("purpose", get_args(Purpose)),
         CheckConstraint("length(logprobs) = 4 * completion_tokens", name="a_logprob_per_token"),
+    )
+
+
+class ImplementerChoiceRow(Base):
+    """The model that a bandit chose for the experiment of a lease: the fields of `events.ImplementerChosen`."""
+
+    __tablename__ = "implementer_choices"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    lease: Mapped[int] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    model: Mapped[str]
+    rate: Mapped[float]
+    usd: Mapped[float]
+    at: Mapped[float]
+    __table_args__ = (
+        _refers(("lease",), "leases", ("lease",)),
+        _one_of("kind", get_args(Kind)),
+        CheckConstraint("rate >= 0 AND rate <= 1 AND usd >= 0 AND usd < 1e308", name="expectation_possible"),
     )
 
 

@@ -38,6 +38,7 @@ def restore(record: RunRecord, config: Config) -> Restored:
         islands=islands,
         elites=dict(record.elites),
         pools=dict(record.pools),
+        results=dict(record.results),
         trains=config.learner.objective != "none",
         policy=config.staleness.policy,
         learner=record.version,
@@ -60,7 +61,13 @@ def restore(record: RunRecord, config: Config) -> Restored:
         lease = Lease(row.deadline, row.lease)
         if row.evaluated is not None and row.advice is not None:
             rollout = Rollout(
-                lease, row.advice.calls, row.evaluated.reward, row.island, member_of(row.evaluated), row.ideas
+                lease,
+                row.advice.calls,
+                row.evaluated.reward,
+                row.island,
+                member_of(row.evaluated),
+                row.ideas,
+                row.result,
             )
             if row.stage == "shipped":
                 in_training.append(rollout)
@@ -68,6 +75,7 @@ def restore(record: RunRecord, config: Config) -> Restored:
                 state.complete[row.lease] = rollout
         else:
             state.running[row.lease] = lease
+            state.paid[row.lease] = dict(row.paid)
             decision = _decision(row, islands[row.island], record.seed_program)
             state.unfinished.append(Work(lease, row.island, row.migrant, decision))
     state.training = tuple(sorted(in_training, key=lambda rollout: rollout.lease.lease))
@@ -95,4 +103,5 @@ def _decision(row: OpenLease, island: Island, seed_program: Member) -> Decision 
         experiment=advice.experiment,
         detail="" if advice.experiment is not None else "the answer could not be parsed",
         tries=row.tries,
+        chosen=row.chosen,
     )
