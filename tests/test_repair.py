@@ -1,12 +1,14 @@
 """What is shown to a model that failed, and whether it is asked again: the pure part."""
 
 import re
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.config import Repair
+from pace_async.config import Config, Repair
+from pace_async.evaluate.process import open_evaluator
 from pace_async.events import ImplementerTry, Outcome
 from pace_async.implement.base import Experiment
 from pace_async.implement.complaint import complaint
@@ -15,6 +17,15 @@ from pace_async.implement.prompts import messages_for
 from pace_async.implement.repair import UNUSABLE, asks_again, is_repairable, program_to_change
 from pace_async.search.state import Member
 from pace_async.simulate.runs import TINY_TASK
+from pace_async.task import load_task
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
 
 PAPER = Repair()
 PARENT = Member(0, TINY_TASK.program, 0.5)
@@ -64,7 +75,9 @@ def test_with_one_try_of_each_nothing_is_repaired() -> None:
         ("invalid_score", "26 circles expected", True),
         ("candidate_error", "ended without a result (SIGSYS)", False),
         ("candidate_error", "ended without a result (exit code 1): ValueError: no (line 3)", False),
-        ("candidate_error", "SystemExit: 0", False),
+        ("candidate_error", "SystemExit: 0 (line 3)", False),
+        ("candidate_error", "PermissionError: [Errno 13] Permission denied: '/etc/shadow' (line 3)", False),
+        ("candidate_error", "ConnectionRefusedError: [Errno 111] Connection refused (line 3)", False),
         ("timeout", "stopped after 2.0 s", False),
         ("out_of_memory", "MemoryError", False),
         ("output_overflow", "too much on stdout", False),
@@ -128,6 +141,32 @@ def test_whatever_is_raised_every_word_of_the_complaint_is_ours_or_pythons_or_th
     said = complaint("candidate_error", f"{name}: X{message}X (line {line})", PROGRAM, "solve")
     quiet = complaint("candidate_error", f"{name}: XX (line {line})", PROGRAM, "solve")
     assert said == quiet
+
+
+REAL = {
+    "oops = cetnres": "NameError: name `cetnres` is not defined, raised at line",
+    "import numpy; numpy.zeros(3)[5]": "IndexError: index … is out of bounds for axis … with size …, raised at line",
+    "(lambda a, b: a)(1)": "TypeError: <lambda>() missing … required positional argument: …, raised at line",
+    "raise KeyError('the hidden')": "It ended with KeyError, raised at line",
+    "del globals()['pack']; globals()['pack'] = 1": "It defines no function `pack`.",
+    "pack = lambda instance: object()": "`pack` returned is not made of numbers",
+    "pack = lambda instance: 1": "`pack` returned is not what the requirements ask for.",
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
+async def test_what_the_sandbox_says_of_real_programs_is_understood() -> None:
+    task = load_task("circle_packing")
+    async with open_evaluator(task, Config().evaluation, None) as evaluator:
+        for line, words in REAL.items():
+            program = f"{task.program}\n{line}\n"
+            found = await evaluator.evaluate(program, 0)
+            assert is_repairable(found.outcome, found.detail), found
+            assert words in complaint(found.outcome, found.detail, program, "pack")
+        for line in ("import os; os._exit(3)", "open('/etc/passwd', 'w')"):
+            found = await evaluator.evaluate(f"{task.program}\n{line}\n", 0)
+            assert found.outcome == "candidate_error"
+            assert not is_repairable(found.outcome, found.detail), found
 
 
 def test_a_repair_changes_the_newest_program_that_an_answer_made() -> None:

@@ -24,6 +24,12 @@ _TYPES = frozenset(name for name, value in vars(builtins).items() if isinstance(
     *("numpy", "numpy.ndarray", "numpy.float64", "numpy.int64", "numpy.random", "numpy.linalg"),
 }
 _NAMES = frozenset(name for name in _TYPES if name.endswith(("Error", "Exception", "Iteration"))) | {"LinAlgError"}
+_REACHING = frozenset(
+    name
+    for name, value in vars(builtins).items()
+    if isinstance(value, type) and issubclass(value, OSError | SystemExit | KeyboardInterrupt)
+)
+_UNNAMED = ("<locals>", "<lambda>")
 _ASKED = {
     "#": r"([-+\d.e]+)",
     "@": r"'([\w.]{1,60})'",
@@ -96,10 +102,11 @@ class _Sentence:
 
 
 def is_error_in_code(detail: str) -> bool:
-    """Whether a candidate_error is an exception raised at a line of the program, or the want of its function, and not
-    the end of its process."""
+    """Whether a candidate_error is an exception raised at a line of the program, or the want of its function: not the
+    end of its process, nor an error of the system, which is what a program gets that reaches out of the sandbox."""
     found = _ERROR.fullmatch(detail)
-    return bool(_NO_FUNCTION.fullmatch(detail)) or (found is not None and found[3] is not None)
+    raised = found is not None and found[3] is not None and found[1] not in _REACHING
+    return raised or bool(_NO_FUNCTION.fullmatch(detail))
 
 
 def complaint(outcome: Outcome, detail: str, program: str, entry: str) -> str:
@@ -127,7 +134,7 @@ def _message(message: str, words: frozenset[str]) -> str:
 
 
 def _shown(mark: str, value: str, words: frozenset[str]) -> str:
-    known = mark in "@~^" and (value in _TYPES or all(part in words for part in value.split(".")))
+    known = mark in "@~^" and (value in _TYPES or words.union(_UNNAMED).issuperset(value.split(".")))
     name = value if known else "…"
     return f"`{name}`" if mark in "@~" else f"{name}()" if mark == "^" else "…" if value else ""
 
