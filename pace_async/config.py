@@ -153,12 +153,36 @@ class Advisor(_Room):
     )
 
 
+class Repair(_Room):
+    """How often a model is shown what is wrong with its program and asked again."""
+
+    compile_tries: int = Field(
+        default=3,
+        ge=1,
+        description="Answers that a model may give until one makes a program that compiles; 1: no repair.",
+    )
+    evaluate_tries: int = Field(
+        default=2,
+        ge=1,
+        description="Programs of one experiment that may be evaluated where they fail by an error in the code; 1: no "
+        "repair.",
+    )
+
+
 class ImplementerConfig(_Room):
     """What turns an experiment into code."""
 
     model: str = Field(
         default="catalog",
-        description="catalog (the task's catalogue of mechanisms), any litellm model, or several by weight: a=3,b=1.",
+        description="catalog (the task's catalogue of mechanisms), any litellm model, or several: a,b or a=3,b=1.",
+    )
+    choice: Literal["weights", "bandit"] = Field(
+        default="weights",
+        description="How one of several models is chosen for a candidate. weights: drawn by weight. bandit: by what "
+        "each has gained with experiments of this kind, for its cost; weights then say nothing.",
+    )
+    cost_weight: float = Field(
+        default=1.0, ge=0, le=1, description="What a cost counts for the bandit: 1, gain per USD; 0, gain alone."
     )
     api_base: str | None = Field(default=None, description="Base URL of the models' API, where it is not the usual.")
     options: dict[str, Any] = Field(
@@ -167,8 +191,9 @@ class ImplementerConfig(_Room):
     max_tokens: int = Field(default=8192, ge=16, description="Longest answer, in tokens, reasoning included.")
     timeout_s: float = Field(default=180.0, gt=0, description="Deadline of one call, in seconds.")
     deadline_s: float = Field(
-        default=300.0, gt=0, description="Deadline of one implementation over all its tries, in seconds."
+        default=300.0, gt=0, description="Deadline of one answer over all calls that it takes, in seconds."
     )
+    repair: Repair = Repair()
     price_per_million_in: float | None = Field(
         default=None, ge=0, description="USD per million prompt tokens of a model whose price is not known."
     )

@@ -13,6 +13,7 @@ from typing import Literal
 
 Purpose = Literal["propose", "assess", "select"]
 Action = Literal["backtrack", "crossover"]
+Kind = Literal["tuning", "invention", "refinement"]
 Closing = Literal["trained", "skipped", "aborted", "expired"]
 Outcome = Literal[
     "ok",
@@ -133,6 +134,20 @@ class Advised:
 
 
 @dataclass(frozen=True, slots=True)
+class ImplementerChosen:
+    """The model that is to implement the experiment of `lease`, which is of `kind` (see `search.kinds`): its index was
+    the highest, for the `rate` of gains that was sampled and the cost of a rollout, in USD, that is expected of it (see
+    `search.bandit`)."""
+
+    lease: int
+    kind: Kind
+    model: str
+    rate: float
+    usd: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class ImplementerReserved:
     """A call is about to be made and may cost up to `cost_usd`. Closed by the ImplementerCalled that names it; one that
     stays open was cut off by a crash. `number` counts from 1 within the run."""
@@ -145,10 +160,28 @@ class ImplementerReserved:
 
 
 @dataclass(frozen=True, slots=True)
+class ImplementerTry:
+    """One answer of a model to one experiment; `number` counts from 1 within the lease. `outcome` is "ok" where a
+    program came of it, else the kind of the candidate's fault, with its `detail`. `program` is there where the answer
+    made a program's text, even one that does not compile, else `answer` where the model wrote any. `evaluation` is
+    what came of the program where the model is shown that and asked again, else None."""
+
+    number: int
+    model: str
+    outcome: str
+    detail: str
+    program: str | None
+    answer: str | None
+    evaluation: Outcome | None = None
+    evaluation_detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ImplementerCalled:
     """One call of an implementer, paid for whether or not a program came of it. `cost_usd` ≥ 0. `outcome` is "ok", the
     kind of the candidate's fault, or how the service failed; where it cannot be known whether the provider charged for
-    it (a hang, a cut stream, a crash), `cost_usd` is the whole reservation."""
+    it (a hang, a cut stream, a crash), `cost_usd` is the whole reservation. `tried` is the answer, where there is one
+    that may be kept."""
 
     lease: int
     model: str
@@ -159,6 +192,20 @@ class ImplementerCalled:
     seconds: float
     at: float
     reservation: int | None = None
+    tried: ImplementerTry | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TryEvaluated:
+    """The program of try `number` of a lease failed in a way that is shown to the implementer, which is asked again.
+    The program of the last try has its Evaluated."""
+
+    lease: int
+    number: int
+    outcome: Outcome
+    detail: str
+    seconds: float
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,9 +359,11 @@ Fact = (
     LeaseOpened
     | IslandActed
     | Advised
+    | ImplementerChosen
     | ImplementerReserved
     | ImplementerCalled
     | ImplementerChecked
+    | TryEvaluated
     | Evaluated
     | GroupShipped
     | GroupEnded

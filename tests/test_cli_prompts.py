@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from pace_async.advise.prompts import propose_prompt
 from pace_async.config import Config
-from pace_async.events import ImplementerCalled, ImplementerReserved
+from pace_async.events import ImplementerCalled, ImplementerChosen, ImplementerReserved, ImplementerTry, TryEvaluated
 from pace_async.implement.base import Experiment
 from pace_async.implement.prompts import messages_for
 from pace_async.runtime.models import TINY
@@ -24,6 +24,12 @@ TASK = load_task("circle_packing")
 MODEL = "openai/some-model"
 SEED = Member(0, TASK.program, 0.9598)
 PROMPT = propose_prompt(TASK, SearchContext(parent=SEED, best=SEED, ideas=()), 2)
+ERROR = "NameError: name 'wrong' is not defined (line 1)"
+TRIES = (
+    ImplementerTry(1, MODEL, "no_code_block", "no code", None, "I would \x1b[31mrather not"),
+    ImplementerTry(2, MODEL, "ok", "", "wrong + 1\n", None),
+    ImplementerTry(3, MODEL, "ok", "", "right = 1\n", None),
+)
 
 
 async def _search(folder: Path) -> None:
@@ -40,6 +46,11 @@ async def _search(folder: Path) -> None:
                 ImplementerCalled(lease, model, "ok", 9, 9, 0.0, 1.0, 2.0, reservation=lease),
                 evaluated(lease),
             )
+        await store.commit(opened(3), replace(advised(3), calls=(asked, *advised(3).calls[1:])))
+        await store.commit(ImplementerChosen(3, "tuning", MODEL, 0.625, 0.002, 2.0))
+        for tried in TRIES:
+            await store.commit(ImplementerCalled(3, MODEL, tried.outcome, 9, 9, 0.25, 1.0, 2.0, tried=tried))
+        await store.commit(TryEvaluated(3, 2, "candidate_error", ERROR, 0.5, 2.5), evaluated(3))
 
 
 @pytest.fixture
@@ -67,6 +78,35 @@ def test_a_person_reads_them_and_the_terminal_obeys_none(shell: Shell) -> None:
     assert "advisor, propose (" in said and "implementer, user" in said
     assert "    Carry out the experiment." in said.splitlines()
     assert "\x1b" not in said
+
+
+def test_each_try_is_told_and_what_the_implementer_was_asked_after_it(shell: Shell) -> None:
+    told = [line for line in shell.pace("show", "run", "3").out.splitlines() if line.startswith("try ")]
+    assert told == [
+        f"try 1 of {MODEL}: no code block: no code",
+        f"try 2 of {MODEL}: a program, candidate_error: {ERROR}",
+        f"try 3 of {MODEL}: a program, ok",
+    ]
+    found = json.loads(shell.pace("show", "run", "3", "--prompts", "--json").out)
+    first, second = found["repairs"]
+    assert (first["number"], second["number"]) == (2, 3)
+    assert "(no_code_block): no code." in first["content"] and TASK.program in first["content"]
+    assert "NameError: name `wrong` is not defined" in second["content"] and "wrong + 1" in second["content"]
+    said = shell.pace("show", "run", "3", "--prompts").out
+    assert "implementer, try 3, user" in said
+    assert "\x1b" not in said
+
+
+def test_which_implementer_was_chosen_and_why_is_told_and_what_came_of_each(shell: Shell) -> None:
+    told = shell.pace("show", "run", "3").out
+    why = "a sampled rate of gains of 0.62 at 0.0020 USD"
+    assert f"implementer     {MODEL}, chosen for tuning: {why}" in told.splitlines()
+    assert json.loads(shell.pace("show", "run", "1", "--json").out)["chosen"] is None
+    one = {"kind": "tuning", "model": MODEL, "rollouts": 1, "gains": 1, "usd": 0.75}
+    assert json.loads(shell.pace("status", "run", "--json").out)["implementers"] == [one]
+    assert ["tuning", MODEL, "1", "1", "0.7500"] in [
+        line.split() for line in shell.pace("status", "run").out.splitlines()
+    ]
 
 
 def test_without_a_model_that_writes_there_is_nothing_to_show_of_it(shell: Shell) -> None:

@@ -16,10 +16,13 @@ from pace_async.events import (
     FreshScore,
     IdeaNote,
     ImplementerCalled,
+    ImplementerChosen,
+    ImplementerTry,
     LeaseAborted,
     LeaseReleased,
     RunStateChanged,
     TokenSpan,
+    TryEvaluated,
     VersionPublished,
 )
 from pace_async.population import read_facts
@@ -174,6 +177,12 @@ async def test_a_complete_lease_may_be_released_without_a_learner(tmp_path: Path
 
 
 READY: tuple[Fact, ...] = (*rollout(1), *rollout(2, 2), *rollout(3), opened(4, 2), opened(5), advised(5))
+ANSWERED = ImplementerCalled(
+    5, "gemini", "ok", 1, 1, 0.1, 1.0, 1.0, tried=ImplementerTry(1, "gemini", "ok", "", "x = 1\n", None)
+)
+UNUSABLE = ImplementerTry(1, "gemini", "no_code_block", "no code", None, "no")
+TRY_FAILED = TryEvaluated(5, 1, "candidate_error", "NameError (line 1)", 0.1, 1.0)
+CHOSEN = ImplementerChosen(5, "tuning", "gemini", 0.5, 0.1, 1.0)
 REFUSED: dict[str, tuple[Fact, ...]] = {
     "a lease opened twice": (opened(1),),
     "an advice for a lease that was never opened": (advised(9),),
@@ -194,6 +203,12 @@ REFUSED: dict[str, tuple[Fact, ...]] = {
         replace(evaluated(5, score=None), outcome="infrastructure_error"),
     ),
     "a negative cost": (ImplementerCalled(1, "gemini", "ok", 1, 1, -0.1, 1.0, 1.0),),
+    "a try evaluated that was never made": (TryEvaluated(1, 1, "candidate_error", "", 0.1, 1.0),),
+    "a try evaluated twice": (ANSWERED, TRY_FAILED, TRY_FAILED),
+    "a try that made no program evaluated": (replace(ANSWERED, tried=UNUSABLE), TRY_FAILED),
+    "an answer that has the number of another": (ANSWERED, ANSWERED),
+    "an implementer chosen twice": (CHOSEN, CHOSEN),
+    "an implementer chosen for a lease that does not exist": (replace(CHOSEN, lease=77),),
     "a group with a lease that is not complete": (shipped(1, (1, 5)),),
     "a group with a lease twice": (shipped(1, (1, 1)),),
     "a group that tells a wrong staleness": (shipped(1, (1, 2), update=1, staleness=0),),

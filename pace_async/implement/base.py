@@ -3,33 +3,48 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from pace_async.events import ImplementerCalled
+from pace_async.errors import CandidateFault
+from pace_async.events import ImplementerCalled, ImplementerTry
 from pace_async.search.state import Member
 from pace_async.task import Task
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What the advisor chose: the idea it tests, and what exactly to do to the parent."""
+    """What the advisor chose: the idea it tests, and what exactly to do to the parent. `tries` are the answers to it
+    that have failed so far, oldest first; `model` is the one chosen for it, None where it is to be drawn."""
 
     lease: int
     idea: str
     description: str
+    tries: tuple[ImplementerTry, ...] = ()
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Implemented:
-    """A whole program. `mechanism` names the kind of edit where the implementer has a name for it."""
+    """A whole program. `mechanism` names the kind of edit where the implementer has a name for it. `tried` is the
+    answer that it came from, where one that sees its error could give a better one."""
 
     program: str
     mechanism: str | None = None
+    tried: ImplementerTry | None = None
+
+
+class Unusable(CandidateFault):
+    """A model's answer is no program that compiles. `tried` is the answer, which is in the ledger."""
+
+    def __init__(self, tried: ImplementerTry) -> None:
+        super().__init__(tried.outcome, tried.detail)
+        self.tried = tried
 
 
 class Implementer(Protocol):
     """Turns one chosen experiment into one program. What its calls cost is in the ledger when it returns or raises."""
 
     async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
-        """Raises CandidateFault if no program can be made of it, InfrastructureFault if the service failed,
+        """Raises CandidateFault (Unusable for a model's answer) if no program can be made of it, InfrastructureFault if
+        the service failed,
         BudgetReached if a call would not fit, GaveUp if no service answered beyond the patience set."""
         ...
 

@@ -27,6 +27,14 @@ PYTHON = ("", "python", "py", "python3")
 _FENCE = re.compile(r"^(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^`]*$")
 
 
+class NotCompiling(CandidateFault):
+    """An answer made `program`, which has a syntax error."""
+
+    def __init__(self, detail: str, program: str) -> None:
+        super().__init__("syntax_error", detail)
+        self.program = program
+
+
 @dataclass(frozen=True, slots=True)
 class Edit:
     """Replace the lines `search`, which stand exactly once in the block, by the lines `replace`."""
@@ -52,7 +60,7 @@ def program_of(answer: str, parent: str) -> str:
     program = before + new + after
     _refuse_markers(program, before, after)
     if fault := compiled(program).fault:
-        raise CandidateFault("syntax_error", fault)
+        raise NotCompiling(fault, program)
     if program_hash(program) == program_hash(parent):
         raise CandidateFault("unchanged", "the program does the same as its parent")
     return program

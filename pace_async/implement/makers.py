@@ -11,24 +11,30 @@ from typing import Protocol
 import anyio
 
 from pace_async.errors import CandidateFault, InfrastructureFault
-from pace_async.events import ImplementerCalled
-from pace_async.implement.base import Experiment, Implemented, Ledger
+from pace_async.events import ImplementerCalled, ImplementerTry
+from pace_async.implement.base import Experiment, Implemented, Ledger, Unusable
 from pace_async.implement.catalog import CatalogImplementer
 from pace_async.implement.chat import Answer, Chat
-from pace_async.implement.edits import program_of
+from pace_async.implement.edits import NotCompiling, program_of
 from pace_async.implement.failures import CallFailed
 from pace_async.implement.prompts import messages_for
 from pace_async.implement.redact import holds_secret
+from pace_async.implement.repair import program_to_change
 from pace_async.implement.shares import CATALOG
+from pace_async.programs import program_hash
 from pace_async.search.state import Member
 from pace_async.task import Task
+
+LONGEST_KEPT = 4000
+"""Characters of an answer that made no program: what is kept of it, and shown to its author."""
 
 
 class Maker(Protocol):
     """Tries once."""
 
     async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
-        """Raises CandidateFault, CallFailed, BudgetReached, InfrastructureFault for an answer that cannot be kept."""
+        """Raises CandidateFault (Unusable for an answer of a model), CallFailed, BudgetReached, InfrastructureFault for
+        an answer that cannot be kept."""
         ...
 
 
@@ -68,16 +74,22 @@ class ModelMaker:
         worst = price.worst_case(messages, self._max_tokens) if price is not None else 0.0
         number = await self._ledger.reserve(experiment.lease, self._chat.model, worst)
         began = time.perf_counter()
-        outcome, answer, charged = "cancelled", None, None
+        outcome, answer, charged, tried = "cancelled", None, None, None
         try:
             answer = await self._chat.ask(messages, max_tokens=self._max_tokens, timeout_s=timeout_s)
-            program = program_in(answer, parent)
-            outcome = "ok"
-            return Implemented(program)
+            program = program_in(answer, parent, experiment)
+            outcome, tried = "ok", self._tried(experiment, "ok", program=program)
+            return Implemented(program, tried=tried)
         except CallFailed as failure:
             outcome, charged = failure.kind, failure.charged
             raise
-        except (CandidateFault, InfrastructureFault) as fault:
+        except CandidateFault as fault:
+            outcome, charged = fault.kind, False
+            program = fault.program if isinstance(fault, NotCompiling) else None
+            wrote = answer.text if answer is not None and program is None else ""
+            tried = self._tried(experiment, fault.kind, fault.detail, program, wrote)
+            raise Unusable(tried) from None
+        except InfrastructureFault as fault:
             outcome, charged = fault.kind, False
             raise
         finally:
@@ -98,19 +110,30 @@ class ModelMaker:
                         seconds=time.perf_counter() - began,
                         at=time.time(),
                         reservation=number,
+                        tried=tried,
                     )
                 )
 
+    def _tried(
+        self, experiment: Experiment, outcome: str, detail: str = "", program: str | None = None, answer: str = ""
+    ) -> ImplementerTry:
+        number, kept = len(experiment.tries) + 1, answer[:LONGEST_KEPT] if answer.strip() else None
+        return ImplementerTry(number, self._chat.model, outcome, detail, program, kept)
 
-def program_in(answer: Answer, parent: Member) -> str:
-    """The program that an answer makes of its parent. Raises CandidateFault; InfrastructureFault where the answer holds
-    a secret of this machine, which no idea can have put there: the service echoed it, and it is not kept."""
+
+def program_in(answer: Answer, parent: Member, experiment: Experiment) -> str:
+    """The program that an answer makes of the one that it was shown: its parent, or what an earlier try made of that.
+    Raises CandidateFault, also where a repair gives the parent back; InfrastructureFault where the answer holds a
+    secret of this machine, which no idea can have put there: the service echoed it, and it is not kept."""
+    if holds_secret(answer.text):
+        raise InfrastructureFault("secret_in_answer", "the answer holds the value of a secret variable")
     if answer.refused:
         raise CandidateFault("refusal", "the model refused")
     if answer.finish == "length":
         raise CandidateFault("length", "the answer was cut at its longest length")
     if not answer.text.strip():
         raise CandidateFault("empty_answer", "the model wrote nothing")
-    if holds_secret(answer.text):
-        raise InfrastructureFault("secret_in_answer", "the answer holds the value of a secret variable")
-    return program_of(answer.text, parent.program)
+    program = program_of(answer.text, program_to_change(parent.program, experiment.tries))
+    if experiment.tries and program_hash(program) == program_hash(parent.program):
+        raise CandidateFault("unchanged", "the repaired program does the same as its parent")
+    return program

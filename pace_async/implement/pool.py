@@ -76,7 +76,7 @@ class Pool:
     async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
         job = _Job(task, parent, experiment)
         while True:
-            model = self._choose(experiment.lease)
+            model = self._choose(experiment)
             if model is None:
                 done = await self._pause(job)
             elif self._health[model].down:
@@ -86,13 +86,16 @@ class Pool:
             if done is not None:
                 return done
 
-    def _choose(self, lease: int) -> str | None:
-        """The model drawn for a lease, among those that are up or due to be asked again; None while all are down."""
+    def _choose(self, experiment: Experiment) -> str | None:
+        """The model chosen for an experiment, or drawn for its lease, among those that are up or due to be asked again;
+        None while all are down."""
         if all(health.down for health in self._health.values()):
             return None
         now, busy = anyio.current_time(), self._probing.locked()
         down = {model for model, health in self._health.items() if health.down and (busy or health.ask_again_at > now)}
-        share = draw(self._shares, self._seed, lease, down)
+        if experiment.model in self._health and experiment.model not in down:
+            return experiment.model
+        share = draw(self._shares, self._seed, experiment.lease, down)
         return None if share is None else share.model
 
     async def _patiently(self, model: str, job: _Job) -> Implemented | None:

@@ -2,14 +2,18 @@
 
 Order: who it is and the answer's format (the same for a whole run, so that a provider may cache it), the task, the
 parent program, what is to be tried. The program and the advisor's words are data: the program stands between fences
-longer than any in it, the advisor's words on one line each. The wording is our own. Pure.
+longer than any in it, the advisor's words on one line each. A model that is asked again after a try that failed is
+shown the same, but for what that try made and what is wrong with it. The wording is our own. Pure.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from pace_async.events import ImplementerTry
 from pace_async.implement.base import Experiment
+from pace_async.implement.complaint import complaint
 from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH
+from pace_async.implement.repair import program_to_change
 from pace_async.search.state import Member
 from pace_async.task import BLOCK_END, BLOCK_START, Task
 
@@ -40,21 +44,43 @@ explanations outside the code are allowed.
 
 
 def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages:
-    """System and user message."""
+    """System and user message. After a try that failed they ask to mend the program that it made, or, where it made
+    none, for an answer that can be used."""
     spec = task.spec
     goal = "Higher is better." if spec.direction == "maximize" else "Lower is better."
-    fence = fence_for(parent.program)
-    ending = "" if parent.program.endswith("\n") else "\n"
+    program = program_to_change(parent.program, experiment.tries)
+    begun = program != parent.program
+    what = "in which the experiment was begun" if begun else f"whose score is {parent.score:.10g}"
+    ending = "" if program.endswith("\n") else "\n"
+    fence = fence_for(program)
+    asked = _after(experiment.tries, program, spec.entry) if experiment.tries else "Carry out the experiment."
     user = (
         f"Task: {spec.background.strip()}\n\n"
         f"Requirements: {spec.coding_requirements.strip()} The function `{spec.entry}` is called once for each "
         f"instance; it has {spec.timeout_s:g} s and {spec.memory_mb} MiB in all. {goal}\n\n"
-        f"The program, whose score is {parent.score:.10g}:\n{fence}python\n{parent.program}{ending}{fence}\n\n"
+        f"The program, {what}:\n{fence}python\n{program}{ending}{fence}\n\n"
         f"Idea: {one_line(experiment.idea)}\n"
         f"Experiment: {one_line(experiment.description)}\n\n"
-        "Carry out the experiment."
+        f"{asked}"
     )
     return ({"role": "system", "content": _SYSTEM}, {"role": "user", "content": user})
+
+
+def _after(tries: Sequence[ImplementerTry], program: str, entry: str) -> str:
+    """What is wrong, and what is asked for now."""
+    last = tries[-1]
+    if last.evaluation is not None:
+        wrong = f"This program was tried out. {complaint(last.evaluation, last.evaluation_detail, program, entry)}"
+        return f"{wrong}\n\nMend the error, so that the program carries out the experiment."
+    if last.program is not None:
+        wrong = f"This program does not compile: {one_line(last.detail)}, counted from the first line of the program."
+        return f"{wrong}\n\nMend the error, so that the program carries out the experiment."
+    shown = ""
+    if last.answer is not None:
+        fence = fence_for(last.answer)
+        shown = f" It was, or began:\n{fence}text\n{last.answer}\n{fence}"
+    wrong = f"Your last answer could not be used ({last.outcome}): {one_line(last.detail)}.{shown}"
+    return f"{wrong}\n\nCarry out the experiment on the program above, in an answer of the form asked for."
 
 
 def fence_for(text: str) -> str:

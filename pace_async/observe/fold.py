@@ -18,6 +18,7 @@ from pace_async.events import (
     GroupShipped,
     ImplementerCalled,
     ImplementerChecked,
+    ImplementerChosen,
     ImplementerReserved,
     IslandActed,
     LearnerStageChanged,
@@ -30,6 +31,7 @@ from pace_async.events import (
     StageChanged,
     Stalled,
     Starting,
+    TryEvaluated,
     VersionPublished,
 )
 from pace_async.observe import words
@@ -103,7 +105,7 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return replace(view, spend_usd=view.spend_usd + event.cost_usd)
         case ImplementerReserved():
             return replace(view, reserved={**view.reserved, event.number: event.cost_usd})
-        case SettingChanged() | IslandActed():
+        case SettingChanged() | IslandActed() | TryEvaluated() | ImplementerChosen():
             return view
         case Evaluated():
             return _evaluated(view, event)

@@ -22,7 +22,17 @@ from typing import Any, TextIO, cast, get_args
 import anyio.to_thread
 
 from pace_async.config import Stop
-from pace_async.events import Advised, Evaluated, Fact, FreshScore, IdeaNote, RunHeader, Sight, VersionPublished
+from pace_async.events import (
+    Advised,
+    Evaluated,
+    Fact,
+    FreshScore,
+    IdeaNote,
+    ImplementerCalled,
+    RunHeader,
+    Sight,
+    VersionPublished,
+)
 from pace_async.observe.base import Event
 from pace_async.observe.fold import fold
 from pace_async.observe.model import RunView
@@ -109,6 +119,8 @@ def event_line(event: Event, seen_at: float) -> str:
                 tree["program_chars"] = None if event.program is None else len(event.program)
             case Evaluated(), "fresh":
                 tree["fresh"] = [asdict(tried) for tried in event.fresh]
+            case ImplementerCalled(), "tried":
+                tree["try"] = None if event.tried is None else event.tried.number
             case VersionPublished(), "receipt":
                 tree["receipt_tensors"] = len(event.receipt)
             case _:
@@ -162,6 +174,8 @@ def _value(kind: type[Any], name: str, tree: Mapping[str, Any]) -> Any:
             return None
         case "Evaluated", "fresh":
             return tuple(FreshScore(**tried) for tried in tree.get("fresh", ()))
+        case "ImplementerCalled", "tried":
+            return None
         case "VersionPublished", "receipt":
             return {}
         case "VersionPublished", "k3":

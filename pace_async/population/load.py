@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from pace_async.errors import UsageError
 from pace_async.events import RunHeader
 from pace_async.objectives import Spreads
+from pace_async.population.choices import choices_of, paid_of, results_of
 from pace_async.population.models import (
     CandidateRow,
     GroupRow,
@@ -18,10 +19,17 @@ from pace_async.population.models import (
     VersionRow,
 )
 from pace_async.population.read_facts import advice_of, evaluations_of, groups_of, own_scores_of
-from pace_async.population.read_spending import changes_of, reservations_of, reserved_of, spend_of
+from pace_async.population.read_spending import (
+    changes_of,
+    reservations_of,
+    reserved_of,
+    spend_of,
+    tries_of,
+)
 from pace_async.population.record import LastLease, OpenLease, RunRecord
 from pace_async.population.refold import fold
 from pace_async.population.write_run import HEADER_FIELDS
+from pace_async.search.bandit import Result
 from pace_async.search.ideas import Pool
 from pace_async.search.state import Member
 
@@ -85,12 +93,13 @@ def load_record(connection: Connection, name: str | None) -> RunRecord:
     ended = select(func.count()).where(*of_groups, GroupRow.state != "shipped")
     seed_program = _member(connection, run_id, CandidateRow.candidate == 0)
     folded = fold(connection, run_id, header, seed_program)
+    results = results_of(connection, run_id)
     return RunRecord(
         run_id=run_id,
         header=header,
         state=state,
         reason=reason,
-        leases=_open_leases(connection, run_id, folded.pools),
+        leases=_open_leases(connection, run_id, folded.pools, results.get("open", {})),
         islands=folded.islands,
         seed_program=seed_program,
         best=_member(connection, run_id, CandidateRow.merit.is_not(None)),
@@ -115,6 +124,7 @@ def load_record(connection: Connection, name: str | None) -> RunRecord:
         changes=changes_of(connection, run_id),
         spreads=_spreads_of(connection, run_id),
         own_scores=own_scores_of(connection, run_id),
+        results={**results.get("trained", {}), **results.get("skipped", {})},
     )
 
 
@@ -164,13 +174,17 @@ def _member(connection: Connection, run_id: int, which: ColumnElement[bool]) -> 
     return None if row is None else Member(row.candidate, row.program, row.score)
 
 
-def _open_leases(connection: Connection, run_id: int, pools: Mapping[int, Pool]) -> tuple[OpenLease, ...]:
+def _open_leases(
+    connection: Connection, run_id: int, pools: Mapping[int, Pool], results: Mapping[int, Result]
+) -> tuple[OpenLease, ...]:
     rows = connection.execute(
         select(LeaseRow).where(LeaseRow.run_id == run_id, LeaseRow.state == "open").order_by(LeaseRow.lease)
     ).all()
     ids = [row.lease for row in rows]
     advice = advice_of(connection, run_id, ids)
     evaluations = evaluations_of(connection, run_id, ids)
+    tries = tries_of(connection, run_id, ids)
+    choices, paid = choices_of(connection, run_id, ids), paid_of(connection, run_id, ids)
     return tuple(
         OpenLease(
             lease=row.lease,
@@ -185,6 +199,10 @@ def _open_leases(connection: Connection, run_id: int, pools: Mapping[int, Pool])
             advice=advice.get(row.lease),
             evaluated=evaluations.get(row.lease),
             ideas=pools.get(row.lease, ()),
+            tries=tries.get(row.lease, ()),
+            chosen=choices.get(row.lease),
+            paid=paid.get(row.lease, {}),
+            result=results.get(row.lease),
         )
         for row in rows
     )

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from pace_async.events import Action, Outcome, Purpose
+from pace_async.events import Action, Kind, Outcome, Purpose
 from pace_async.population.columns import CleanJson, CleanText
 
 LEASE_STATES = ("open", "trained", "skipped", "aborted", "expired")
@@ -271,6 +271,24 @@ class AdvisorCallRow(Base):
     )
 
 
+class ImplementerChoiceRow(Base):
+    """The model that a bandit chose for the experiment of a lease: the fields of `events.ImplementerChosen`."""
+
+    __tablename__ = "implementer_choices"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    lease: Mapped[int] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    model: Mapped[str]
+    rate: Mapped[float]
+    usd: Mapped[float]
+    at: Mapped[float]
+    __table_args__ = (
+        _refers(("lease",), "leases", ("lease",)),
+        _one_of("kind", get_args(Kind)),
+        CheckConstraint("rate >= 0 AND rate <= 1 AND usd >= 0 AND usd < 1e308", name="expectation_possible"),
+    )
+
+
 class ImplementerCallRow(Base):
     """One call of an implementer, paid for whether or not a program came of it."""
 
@@ -288,6 +306,30 @@ class ImplementerCallRow(Base):
     __table_args__ = (
         _refers(("lease",), "leases", ("lease",)),
         CheckConstraint("cost_usd >= 0 AND cost_usd < 1e308", name="cost_not_negative"),
+    )
+
+
+class ImplementerTryRow(Base):
+    """One answer of a model to an experiment: the fields of `events.ImplementerTry`, and `ordinal`, the call that
+    brought it. `evaluation` is there where the program failed and the model was asked again."""
+
+    __tablename__ = "implementer_tries"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    lease: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    ordinal: Mapped[int]
+    outcome: Mapped[str]
+    detail: Mapped[str]
+    program: Mapped[str | None]
+    answer: Mapped[str | None]
+    evaluation: Mapped[str | None]
+    evaluation_detail: Mapped[str | None]
+    evaluation_seconds: Mapped[float | None]
+    __table_args__ = (
+        _refers(("lease", "ordinal"), "implementer_calls", ("lease", "ordinal")),
+        CheckConstraint("outcome <> 'ok' OR program IS NOT NULL", name="program_if_ok"),
+        CheckConstraint("evaluation IS NULL OR outcome = 'ok'", name="evaluated_if_ok"),
+        _one_of("evaluation", SCORED_OUTCOMES),
     )
 
 

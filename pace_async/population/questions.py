@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select, text
 
 from pace_async.errors import UsageError
+from pace_async.population.choices import choices_of, results_of, tally
 from pace_async.population.load import closings_of, find_run, state_of_run
 from pace_async.population.models import (
     CandidateRow,
@@ -21,7 +22,7 @@ from pace_async.population.models import (
     VersionRow,
 )
 from pace_async.population.read_facts import advice_of, fresh_of
-from pace_async.population.read_spending import spend_of
+from pace_async.population.read_spending import spend_of, tries_of
 
 WAITS = {
     "all_providers_down": "no model answers",
@@ -71,7 +72,7 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     """How far a run is. `candidates` are rollouts evaluated (the task's own program not counted), `updates` groups that
     ended, skipped ones too, as `--updates` counts them; `versions_published` leaves out version 0; `best_score` is null
     before the first score; `state` is the last committed; `waiting` is null, or what the whole run waits for and since
-    when, as far as rows say."""
+    when, as far as rows say; `implementers` what came of the models that a bandit chose, by kind of experiment."""
     run_id = find_run(connection, run)
     complete = (CandidateRow.run_id == run_id,)
     groups = {
@@ -101,6 +102,7 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
         "waiting": _waiting(connection, run_id) if state in ("running", "draining") else None,
         "groups_trained": groups.get("trained", 0),
         "groups_skipped": groups.get("skipped", 0),
+        "implementers": tally([one for found in results_of(connection, run_id).values() for one in found.values()]),
     }
 
 
@@ -130,8 +132,9 @@ def best(connection: Connection, run: str | None = None) -> dict[str, Any]:
 
 def show(connection: Connection, candidate: int, run: str | None = None) -> dict[str, Any]:
     """One candidate: the program, its idea and experiment, its parent, its reward, the advisor's calls (text, versions
-    as [version, start, end] by token) and the implementer's, and how it did on fresh instances, where it was tried on
-    them. Raises UsageError if there is no such candidate."""
+    as [version, start, end] by token) and the implementer's, the model that a bandit chose and why (null where none
+    did), what models answered, try by try, and how it did on fresh instances, where it was tried on them. Raises
+    UsageError if there is no such candidate."""
     run_id = find_run(connection, run)
     found = rows_of(
         connection, _PROGRAM.format(which="c.candidate = :candidate"), {"run_id": run_id, "candidate": candidate}
@@ -142,6 +145,7 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
         raise UsageError(f"The run has no candidate {candidate}; the newest is {newest}.")
     metrics = select(CandidateRow.metrics).where(CandidateRow.run_id == run_id, CandidateRow.candidate == candidate)
     advice = advice_of(connection, run_id, [candidate]).get(candidate)
+    chosen = choices_of(connection, run_id, [candidate]).get(candidate)
     implementer = select(ImplementerCallRow).where(
         ImplementerCallRow.run_id == run_id, ImplementerCallRow.lease == candidate
     )
@@ -171,6 +175,8 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
             }
             for row in connection.execute(implementer.order_by(ImplementerCallRow.ordinal))
         ],
+        "chosen": asdict(chosen) if chosen is not None else None,
+        "tries": [asdict(tried) for tried in tries_of(connection, run_id, [candidate]).get(candidate, ())],
     }
 
 

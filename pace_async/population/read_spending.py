@@ -1,13 +1,16 @@
-"""What the rows say about money, and which settings resumes have changed."""
+"""What the rows say about money and what came of the calls, and which settings resumes have changed."""
 
 import json
+from collections import defaultdict
+from collections.abc import Collection
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, and_, func, select
 
-from pace_async.events import ImplementerReserved
+from pace_async.events import ImplementerReserved, ImplementerTry
 from pace_async.population.models import (
     ImplementerCallRow,
     ImplementerCheckRow,
+    ImplementerTryRow,
     ReservationRow,
     SettingChangeRow,
 )
@@ -47,3 +50,33 @@ def changes_of(connection: Connection, run_id: int) -> dict[str, object]:
         .order_by(SettingChangeRow.number)
     )
     return {row.key: json.loads(row.after) for row in rows}
+
+
+def tries_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, tuple[ImplementerTry, ...]]:
+    """What models answered, oldest first; leases without an answer left out."""
+    made = and_(
+        ImplementerCallRow.run_id == ImplementerTryRow.run_id,
+        ImplementerCallRow.lease == ImplementerTryRow.lease,
+        ImplementerCallRow.ordinal == ImplementerTryRow.ordinal,
+    )
+    rows = connection.execute(
+        select(ImplementerTryRow, ImplementerCallRow.model)
+        .join(ImplementerCallRow, made)
+        .where(ImplementerTryRow.run_id == run_id, ImplementerTryRow.lease.in_(leases))
+        .order_by(ImplementerTryRow.lease, ImplementerTryRow.number)
+    )
+    found: defaultdict[int, list[ImplementerTry]] = defaultdict(list)
+    for row in rows:
+        found[row.lease].append(
+            ImplementerTry(
+                number=row.number,
+                model=row.model,
+                outcome=row.outcome,
+                detail=row.detail,
+                program=row.program,
+                answer=row.answer,
+                evaluation=row.evaluation,
+                evaluation_detail=row.evaluation_detail or "",
+            )
+        )
+    return {lease: tuple(tries) for lease, tries in found.items()}

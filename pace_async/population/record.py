@@ -7,8 +7,18 @@ Invariant: the same rows give the same record; the islands are rebuilt by the ve
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pace_async.events import Advised, Closing, Evaluated, GroupShipped, ImplementerReserved, RunHeader
+from pace_async.events import (
+    Advised,
+    Closing,
+    Evaluated,
+    GroupShipped,
+    ImplementerChosen,
+    ImplementerReserved,
+    ImplementerTry,
+    RunHeader,
+)
 from pace_async.objectives import NO_SPREADS, Spreads
+from pace_async.search.bandit import Result
 from pace_async.search.state import Idea, Island, Member, Shown
 
 
@@ -16,7 +26,8 @@ from pace_async.search.state import Idea, Island, Member, Shown
 class OpenLease:
     """A lease that has not closed. `migrant` is the parent from another island, if any; `advice` is there from stage
     advised on, `evaluated` from stage complete on; a shipped one is also in its group. `oldest_version` is None while
-    admitted; `ideas` is the pool of its island when it was complete."""
+    admitted; `ideas` is the pool of its island when it was complete; `tries` what models answered,
+    `chosen` the implementer that a bandit chose, `paid` USD by model, `result` what came of the choice."""
 
     lease: int
     island: int
@@ -30,6 +41,10 @@ class OpenLease:
     advice: Advised | None
     evaluated: Evaluated | None
     ideas: tuple[Idea, ...] = ()
+    tries: tuple[ImplementerTry, ...] = ()
+    chosen: ImplementerChosen | None = None
+    paid: Mapping[str, float] = field(default_factory=dict[str, float])
+    result: Result | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +65,8 @@ class RunRecord:
     islands without one left out, `pools` their ideas as of the newest of these. `closings` has every way to close;
     `last_leases` goes by island; `reserved` are the calls whose end is not known, `reservations` the number of
     calls ever reserved, `changes` the settings that resumes changed, at their latest; `spreads` those of the groups
-    shipped so far; `own_scores` those of the task's own program on fresh instances, by seed."""
+    shipped so far; `own_scores` those of the task's own program on fresh instances, by seed; `results` what came of
+    choosing an implementer, by lease, of the rollouts that are trained or skipped."""
 
     run_id: int
     header: RunHeader
@@ -79,6 +95,7 @@ class RunRecord:
     changes: Mapping[str, object] = field(default_factory=dict[str, object])
     spreads: Spreads = NO_SPREADS
     own_scores: Mapping[int, float | None] = field(default_factory=dict[int, float | None])
+    results: Mapping[int, Result] = field(default_factory=dict[int, Result])
 
     @property
     def finished(self) -> bool:

@@ -1,14 +1,22 @@
-"""Rows about money: what a call may cost, what it did cost, what the checks cost; and settings that a resume changed.
+"""Rows about money: what a call may cost, what it did cost and what came of it, what the checks cost; and settings that
+a resume changed.
 
 Invariant: a reservation is closed once, by a call of its own lease and model.
 """
 
 from sqlalchemy import bindparam, func, select, update
 
-from pace_async.events import ImplementerCalled, ImplementerChecked, ImplementerReserved, SettingChanged
+from pace_async.events import (
+    ImplementerCalled,
+    ImplementerChecked,
+    ImplementerReserved,
+    SettingChanged,
+    TryEvaluated,
+)
 from pace_async.population.models import (
     ImplementerCallRow,
     ImplementerCheckRow,
+    ImplementerTryRow,
     ReservationRow,
     Run,
     SettingChangeRow,
@@ -32,6 +40,16 @@ CLOSE_RESERVATION = Prepared(
         ReservationRow.ordinal.is_(None),
     )
     .values(ordinal=bindparam("call"))
+)
+EVALUATE_TRY = Prepared(
+    update(ImplementerTryRow)
+    .where(
+        ImplementerTryRow.run_id == OF_RUN,
+        ImplementerTryRow.lease == OF_LEASE,
+        ImplementerTryRow.number == bindparam("of_number"),
+        ImplementerTryRow.evaluation.is_(None),
+    )
+    .values(evaluation=bindparam("what"), evaluation_detail=bindparam("why"), evaluation_seconds=bindparam("how_long"))
 )
 RAISE_BOUND = Prepared(update(Run).where(Run.run_id == OF_RUN).values(max_staleness=bindparam("bound")))
 
@@ -67,6 +85,19 @@ def implementer_called(scope: Scope, fact: ImplementerCalled) -> None:
             "at": fact.at,
         },
     )
+    if (tried := fact.tried) is not None:
+        scope.add(
+            ImplementerTryRow,
+            {
+                "lease": fact.lease,
+                "number": tried.number,
+                "ordinal": ordinal,
+                "outcome": tried.outcome,
+                "detail": tried.detail,
+                "program": tried.program,
+                "answer": tried.answer,
+            },
+        )
     if fact.reservation is None:
         return
     scope.one(
@@ -76,6 +107,19 @@ def implementer_called(scope: Scope, fact: ImplementerCalled) -> None:
         of_lease=fact.lease,
         of_model=fact.model,
         call=ordinal,
+    )
+
+
+def try_evaluated(scope: Scope, fact: TryEvaluated) -> None:
+    """Once for a try."""
+    scope.one(
+        EVALUATE_TRY,
+        lambda: f"try {fact.number} of lease {fact.lease} was never made, or is evaluated already",
+        of_lease=fact.lease,
+        of_number=fact.number,
+        what=fact.outcome,
+        why=fact.detail,
+        how_long=fact.seconds,
     )
 
 

@@ -14,6 +14,7 @@ from pace_async.events import (
     GroupShipped,
     ImplementerCalled,
     ImplementerChecked,
+    ImplementerChosen,
     ImplementerReserved,
     IslandActed,
     LeaseAborted,
@@ -21,9 +22,10 @@ from pace_async.events import (
     LeaseReleased,
     RunStateChanged,
     SettingChanged,
+    TryEvaluated,
     VersionPublished,
 )
-from pace_async.population import write_actions, write_learning, write_rollouts, write_run, write_spending
+from pace_async.population import choices, write_actions, write_learning, write_rollouts, write_run, write_spending
 from pace_async.population.scope import Scope
 
 
@@ -44,12 +46,16 @@ def _write(scope: Scope, fact: Fact) -> None:
             write_actions.island_acted(scope, fact)
         case Advised():
             write_rollouts.advised(scope, fact)
+        case ImplementerChosen():
+            choices.implementer_chosen(scope, fact)
         case ImplementerReserved():
             write_spending.implementer_reserved(scope, fact)
         case ImplementerCalled():
             write_spending.implementer_called(scope, fact)
         case ImplementerChecked():
             write_spending.implementer_checked(scope, fact)
+        case TryEvaluated():
+            write_spending.try_evaluated(scope, fact)
         case Evaluated():
             write_rollouts.evaluated(scope, fact)
         case LeaseAborted():

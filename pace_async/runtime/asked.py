@@ -6,12 +6,12 @@ those of now, and that is said.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pace_async.config import Config
 from pace_async.errors import UsageError
-from pace_async.events import RunHeader
+from pace_async.events import ImplementerTry, RunHeader
 from pace_async.implement.base import Experiment
 from pace_async.implement.prompts import messages_for
 from pace_async.population.reader import Reader
@@ -31,13 +31,23 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
+class Again:
+    """What the implementer was asked after a failed try: `number` is that of the try that came of it, `content` what
+    the last of its messages said. The others were as before."""
+
+    number: int
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """`messages` are the implementer's, role and content; none where it was asked nothing, and `note` says why, or what
-    about them is not as it was then."""
+    about them is not as it was then. `repairs` are what it was asked when a try had failed."""
 
     advisor: tuple[Prompt, ...]
     messages: tuple[Mapping[str, str], ...]
     note: str
+    repairs: tuple[Again, ...] = ()
 
 
 def asked_for(reader: Reader, candidate: int) -> Asked:
@@ -57,11 +67,18 @@ def asked_for(reader: Reader, candidate: int) -> Asked:
     return Asked(advisor, *_messages(header, found, Member(found["parent"], parent["program"], parent["score"])))
 
 
-def _messages(header: RunHeader, found: dict[str, Any], parent: Member) -> tuple[tuple[Mapping[str, str], ...], str]:
+def _messages(
+    header: RunHeader, found: dict[str, Any], parent: Member
+) -> tuple[tuple[Mapping[str, str], ...], str, tuple[Again, ...]]:
     task = load_task(header.task)
     changed = "" if task.digest == header.task_digest else "the task has changed since; its words are those of now"
     experiment = Experiment(found["candidate"], found["idea"] or "", found["experiment"])
-    return messages_for(task, parent, experiment), changed
+    tries = tuple(ImplementerTry(**tried) for tried in found["tries"])
+    repairs = (
+        Again(number + 1, messages_for(task, parent, replace(experiment, tries=tries[:number]))[-1]["content"])
+        for number in range(1, len(tries))
+    )
+    return messages_for(task, parent, experiment), changed, tuple(repairs)
 
 
 def _tokenizer(model: str) -> Any:

@@ -53,7 +53,7 @@ class Purse:
 
     async def settle(self, call: ImplementerCalled) -> None:
         await self._record(call)
-        self._state.spend_usd += call.cost_usd
+        self._state.pay(call.lease, call.model, call.cost_usd)
         if call.reservation is not None:
             self._release(call.reservation)
 

@@ -1,7 +1,8 @@
 """The state of a run, from its committed rows: the same for a fresh run and for one that is resumed.
 
 A complete lease goes back to the buffer, a decided one is implemented and evaluated without asking the advisor again,
-one that was only admitted starts over with its own seeds, a shipped group waits for its end. Each keeps its deadline.
+from the last answer of a model that is recorded, one that was only admitted starts over with its own seeds, a shipped
+group waits for its end. Each keeps its deadline.
 """
 
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ def restore(record: RunRecord, config: Config) -> Restored:
         islands=islands,
         elites=dict(record.elites),
         pools=dict(record.pools),
+        results=dict(record.results),
         trains=config.learner.objective != "none",
         policy=config.staleness.policy,
         learner=record.version,
@@ -59,7 +61,13 @@ def restore(record: RunRecord, config: Config) -> Restored:
         lease = Lease(row.deadline, row.lease)
         if row.evaluated is not None and row.advice is not None:
             rollout = Rollout(
-                lease, row.advice.calls, row.evaluated.reward, row.island, member_of(row.evaluated), row.ideas
+                lease,
+                row.advice.calls,
+                row.evaluated.reward,
+                row.island,
+                member_of(row.evaluated),
+                row.ideas,
+                row.result,
             )
             if row.stage == "shipped":
                 in_training.append(rollout)
@@ -67,6 +75,7 @@ def restore(record: RunRecord, config: Config) -> Restored:
                 state.complete[row.lease] = rollout
         else:
             state.running[row.lease] = lease
+            state.paid[row.lease] = dict(row.paid)
             decision = _decision(row, islands[row.island], record.seed_program)
             state.unfinished.append(Work(lease, row.island, row.migrant, decision))
     state.training = tuple(sorted(in_training, key=lambda rollout: rollout.lease.lease))
@@ -93,4 +102,6 @@ def _decision(row: OpenLease, island: Island, seed_program: Member) -> Decision 
         idea_text=next((idea.description for idea in island.ideas if idea.number == advice.idea), ""),
         experiment=advice.experiment,
         detail="" if advice.experiment is not None else "the answer could not be parsed",
+        tries=row.tries,
+        chosen=row.chosen,
     )

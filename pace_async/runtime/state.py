@@ -7,8 +7,9 @@ completion.
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from pace_async.events import AdvisorCall, Evaluated
+from pace_async.events import AdvisorCall, Evaluated, ImplementerChosen, ImplementerTry
 from pace_async.objectives import NO_SPREADS, Spreads
+from pace_async.search.bandit import WINDOW, Result, latest
 from pace_async.search.parents import fitter
 from pace_async.search.state import Idea, Island, Member, Shown
 from pace_async.staleness.gate import Lease, deadline_of
@@ -17,7 +18,8 @@ from pace_async.staleness.policies import Choice, Finished, Policy, admits, choo
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the advisor decided for a lease, before anything came of it."""
+    """What the advisor decided for a lease, before a candidate came of it; `tries` are the answers of an implementer
+    that an earlier process recorded, `chosen` is the one that a bandit chose."""
 
     parent: Member
     calls: tuple[AdvisorCall, ...]
@@ -25,6 +27,8 @@ class Decision:
     idea_text: str
     experiment: str | None
     detail: str = ""
+    tries: tuple[ImplementerTry, ...] = ()
+    chosen: ImplementerChosen | None = None
 
 
 def member_of(ended: Evaluated) -> Member | None:
@@ -36,7 +40,8 @@ def member_of(ended: Evaluated) -> Member | None:
 
 @dataclass(frozen=True)
 class Rollout:
-    """A complete rollout in the replay buffer, with the pool of its island as it was then."""
+    """A complete rollout in the replay buffer, with the pool of its island as it was then, and what came of choosing
+    its implementer, if one was chosen."""
 
     lease: Lease
     calls: tuple[AdvisorCall, ...]
@@ -44,6 +49,7 @@ class Rollout:
     island: int
     member: Member | None
     ideas: tuple[Idea, ...] = ()
+    result: Result | None = None
 
     @cached_property
     def oldest_version(self) -> int:
@@ -76,7 +82,8 @@ class Turn:
 class RunState:
     """Mutable, touched by the event loop only. `elites` and `pools` are what islands see of one another: the best
     program of each among the rollouts whose lease is closed, so under `--sync` as of the last group, and the ideas of
-    each as of the newest of these."""
+    each as of the newest of these; `results` what came of choosing implementers in the same rollouts. `paid` is USD by
+    model for each lease that runs."""
 
     size: int
     bound: int
@@ -84,6 +91,8 @@ class RunState:
     islands: dict[int, Island]
     elites: dict[int, Member] = field(default_factory=dict[int, Member])
     pools: dict[int, Shown] = field(default_factory=dict[int, Shown])
+    results: dict[int, Result] = field(default_factory=dict[int, Result])
+    paid: dict[int, dict[str, float]] = field(default_factory=dict[int, dict[str, float]])
     trains: bool = True
     policy: Policy = "pace"
     learner: int = 0
@@ -134,12 +143,21 @@ class RunState:
     def finish(self, rollout: Rollout) -> None:
         """A running lease is complete and waits in the buffer."""
         del self.running[rollout.lease.lease]
+        self.paid.pop(rollout.lease.lease, None)
         self.complete[rollout.lease.lease] = rollout
 
     def abort(self, lease: int, island: int) -> None:
         """A running lease has died of the infrastructure; its island keeps the slot."""
         del self.running[lease]
+        self.paid.pop(lease, None)
         self.turns[island] = Turn(False, lease, island)
+
+    def pay(self, lease: int, model: str, usd: float) -> None:
+        """A call has ended."""
+        self.spend_usd += usd
+        if lease in self.running:
+            paid = self.paid.setdefault(lease, {})
+            paid[model] = paid.get(model, 0.0) + usd
 
     def park(self, lease: int) -> None:
         """Leave a running lease open, for a resume to work on; it keeps its deadline."""
@@ -159,6 +177,10 @@ class RunState:
             shown, lease = self.pools.get(rollout.island), rollout.lease.lease
             if shown is None or shown.lease < lease:
                 self.pools[rollout.island] = Shown(lease, rollout.ideas)
+            if rollout.result is not None:
+                self.results[lease] = rollout.result
+        if len(self.results) > 2 * WINDOW:
+            self.results = {result.lease: result for result in latest(self.results.values())}
 
     def choose(self) -> Choice:
         """What to expire and what to ship next. Nothing ships while a group is in training."""

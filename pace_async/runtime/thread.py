@@ -15,7 +15,9 @@ from pace_async.events import Advised, Evaluated, FreshScore, LeaseAborted, Leas
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.programs import program_hash
 from pace_async.reward import reward
+from pace_async.runtime.choosing import chosen_implementer, result_of
 from pace_async.runtime.core import Core
+from pace_async.runtime.repairing import implemented_and_evaluated
 from pace_async.runtime.state import Decision, Rollout, Work, member_of
 from pace_async.search.choice import parent_of
 from pace_async.search.draws import generator
@@ -51,6 +53,8 @@ async def _decide(core: Core, work: Work) -> Decision:
     draw = generator(core.config.seed, lease, "parent")
     parent = work.migrant or parent_of(island, search, spec.direction, draw)
     advice = await _ask(core, lease, context_of(island, parent, spec.direction), island.next_idea)
+    idea, now = next((idea for idea in advice.pool if idea.number == advice.idea), None), core.stages.clock.now()
+    chosen = chosen_implementer(core.config, core.state, lease, advice.experiment, idea, now)
     await core.record(
         Advised(
             lease=lease,
@@ -60,17 +64,19 @@ async def _decide(core: Core, work: Work) -> Decision:
             ideas=advice.notes,
             idea=advice.idea,
             experiment=advice.experiment,
-            at=core.stages.clock.now(),
-        )
+            at=now,
+        ),
+        *([chosen] if chosen is not None else []),
     )
     core.state.islands[work.island] = after_advice(island, advice.pool, advice.next_idea)
     return Decision(
         parent=parent,
         calls=advice.calls,
         idea=advice.idea,
-        idea_text=next((idea.description for idea in advice.pool if idea.number == advice.idea), ""),
+        idea_text=idea.description if idea is not None else "",
         experiment=advice.experiment,
         detail=advice.unparsed or "",
+        chosen=chosen,
     )
 
 
@@ -131,13 +137,9 @@ async def _try_out(core: Core, work: Work, decision: Decision) -> None:
     try:
         if decision.experiment is None:
             raise CandidateFault("unparsed", decision.detail)
-        core.show(StageChanged(work.island, lease, "implement"))
-        experiment = Experiment(lease=lease, idea=decision.idea_text, description=decision.experiment)
-        implemented = await core.stages.implementer.implement(core.task, decision.parent, experiment)
-        core.show(StageChanged(work.island, lease, "evaluate"))
-        evaluation = await core.stages.evaluator.evaluate(implemented.program, core.config.evaluation.seed)
-        if evaluation.outcome == "infrastructure_error":
-            raise InfrastructureFault("evaluation", evaluation.detail)
+        model = decision.chosen.model if decision.chosen is not None else None
+        experiment = Experiment(lease, decision.idea_text, decision.experiment, decision.tries, model)
+        implemented, evaluation = await implemented_and_evaluated(core, work.island, decision.parent, experiment)
         if (
             core.fresh is not None
             and evaluation.score is not None
@@ -208,7 +210,9 @@ async def _complete(
         member=member,
         rules=core.rules,
     )
-    rollout = Rollout(work.lease, decision.calls, value, work.island, member, island.ideas)
+    gained = member is not None and better(direction, member.score, decision.parent.score)
+    result = result_of(decision.chosen, gained, state.paid.get(lease, {}))
+    rollout = Rollout(work.lease, decision.calls, value, work.island, member, island.ideas, result)
     untrained = () if core.stages.learner else (LeaseReleased(lease, "skipped", now),)
     if untrained:
         state.reveal(rollout)

@@ -1,0 +1,173 @@
+"""pace show: one candidate, with all that was said on the way to it, or the islands of a run."""
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from pace_async.cli.output import JSON_OPTION, print_fields, print_json, print_table, shown
+
+if TYPE_CHECKING:
+    from pace_async.population.reader import Reader
+
+
+def show(
+    run: str = typer.Argument(..., help="Run folder or its name under ./runs.", metavar="RUN"),
+    candidate: int | None = typer.Argument(None, help="Candidate number.", metavar="CANDIDATE"),
+    islands: bool = typer.Option(False, "--islands", help="Show how the islands stand, and no candidate."),
+    prompts: bool = typer.Option(False, "--prompts", help="Show what the advisor and the implementer were asked."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """One candidate: idea, experiment, score, the advisor's answers, the implementer's tries where there were several,
+    and its evolve block; or the islands.
+
+    With --islands: of each island its progress towards the goal, its momentum, what it did last, how many rollouts
+    since, and why. docs/search.md says what these are. With --prompts: every question that was put for the candidate,
+    as the models saw it.
+
+    Example: pace show circle_packing-1 17
+    """
+    from pace_async.errors import UsageError
+    from pace_async.population.islands_now import islands_now
+    from pace_async.population.reader import open_readonly
+    from pace_async.runtime.places import find_places
+
+    if islands == (candidate is not None) or (islands and prompts):
+        raise UsageError("Say which candidate to show, or --islands.")
+    with open_readonly(*find_places(run).population) as reader:
+        if candidate is None:
+            _show_islands(islands_now(reader.record()), as_json)
+        elif prompts:
+            _show_prompts(reader, candidate, as_json)
+        else:
+            _show_candidate(reader.show(candidate), as_json)
+
+
+def _show_islands(found: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    print_table([_island(one) for one in found])
+
+
+def _island(found: dict[str, Any]) -> dict[str, object]:
+    acted = found["last_action"]
+    return {
+        "island": found["island"],
+        "rollouts": found["rollouts"],
+        "best": found["best_score"],
+        "progress": f"{found['progress']:.2f}",
+        "momentum": f"{found['momentum']:.2g}",
+        "ideas": found["ideas"],
+        "last action": None if acted is None else _action(found, acted),
+        "since": None if acted is None else found["since_action"],
+        "why": None if acted is None else acted["why"],
+    }
+
+
+def _action(found: dict[str, Any], acted: dict[str, Any]) -> str:
+    if acted["action"] == "crossover":
+        return f"crossover with island {acted['partner']}, from candidate {acted['candidate']}"
+    left = f" (its later ideas return in {found['staying']})" if found["staying"] else ""
+    return f"backtrack to candidate {acted['candidate']}{left}"
+
+
+def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
+    from pace_async.task import split_block
+
+    if as_json:
+        print_json(found)
+        return
+    print_fields(
+        {
+            "candidate": found["candidate"],
+            "outcome": f"{found['outcome']}: {found['detail']}" if found["detail"] else found["outcome"],
+            "score": found["score"],
+            "reward": found["reward"],
+            "fresh scores": _fresh(found["fresh_scores"]),
+            **_chosen(found["chosen"]),
+            **origin(found),
+        }
+    )
+    for call in found["calls"]:
+        versions = ", ".join(f"version {v} tokens {start}-{end}" for v, start, end in call["versions"])
+        typer.echo(
+            f"\n{call['purpose']} ({call['prompt_tokens']} tokens in, {call['completion_tokens']} out, {versions})"
+        )
+        typer.echo(_indented(call["text"]))
+    for tried in found["tries"] if len(found["tries"]) > 1 else ():
+        typer.echo(f"\ntry {tried['number']} of {tried['model']}: {_tried(tried, found)}")
+    if found["program"]:
+        try:
+            block = split_block(found["program"])[1]
+        except ValueError:
+            block = found["program"]
+        typer.echo("\nevolve block")
+        typer.echo(_indented(block))
+
+
+def _chosen(chosen: dict[str, Any] | None) -> dict[str, object]:
+    """Which model a bandit chose for the candidate, and why."""
+    if chosen is None:
+        return {}
+    why = f"a sampled rate of gains of {chosen['rate']:.2f} at {chosen['usd']:.4f} USD"
+    return {"implementer": f"{chosen['model']}, chosen for {chosen['kind']}: {why}"}
+
+
+def _tried(tried: dict[str, Any], found: dict[str, Any]) -> str:
+    """What came of a model's answer."""
+    if tried["outcome"] != "ok":
+        return shown(f"{tried['outcome'].replace('_', ' ')}: {tried['detail']}")
+    if tried["evaluation"] is not None:
+        return shown(f"a program, {tried['evaluation']}: {tried['evaluation_detail']}")
+    return f"a program, {found['outcome']}"
+
+
+def _fresh(tries: list[dict[str, Any]]) -> str | None:
+    """How a claim to be a new best came out on fresh instances; None where there was none."""
+    if not tries:
+        return None
+    scores = ", ".join(one["outcome"] if one["score"] is None else f"{one['score']:.10g}" for one in tries)
+    return f"{scores}: {'confirmed' if tries[-1]['held'] else 'not confirmed'} (claimed {tries[0]['claimed']:.10g})"
+
+
+def _show_prompts(reader: "Reader", candidate: int, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from pace_async.runtime.asked import asked_for
+
+    found = asked_for(reader, candidate)
+    if as_json:
+        print_json({"candidate": candidate, **asdict(found)})
+        return
+    for prompt in found.advisor:
+        typer.echo(f"advisor, {prompt.purpose} ({prompt.tokens} tokens)\n{_indented(prompt.text)}\n")
+        typer.echo(f"its answer\n{_indented(prompt.answer)}\n")
+    for message in found.messages:
+        typer.echo(f"implementer, {message['role']}\n{_indented(message['content'])}\n")
+    for again in found.repairs:
+        typer.echo(f"implementer, try {again.number}, user\n{_indented(again.content)}\n")
+    if found.note:
+        typer.echo(f"{found.note[0].upper()}{found.note[1:]}.")
+
+
+def origin(found: dict[str, Any]) -> dict[str, object]:
+    """Where a candidate came from."""
+    return {
+        "idea": found["idea"],
+        "experiment": found["experiment"],
+        "parent": found["parent"],
+        "island": found["island"],
+        "policy version": found["policy_version"],
+        "staleness": found["staleness"],
+        "cost": f"{found['cost_usd']:.4f} USD",
+    }
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {shown_line(line)}" for line in text.splitlines())
+
+
+def shown_line(line: str) -> str:
+    """A line of somebody's text, its spacing kept, made harmless for a terminal."""
+    kept = len(line) - len(line.lstrip(" "))
+    return " " * kept + (shown(line) if line.strip() else "")
