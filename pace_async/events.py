@@ -58,8 +58,8 @@ class AdvisorCall:
 
 @dataclass(frozen=True, slots=True)
 class IdeaNote:
-    """An idea of an island's pool after assessment. `known` is true if the advisor called it known and it was
-    therefore merged into the idea `number` that stood already."""
+    """An idea of an island's pool after assessment. `known` is true if it was merged into the idea `number`
+    that stood already: the advisor called it known, or it was proposed in the same words."""
 
     number: int
     description: str

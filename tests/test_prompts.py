@@ -160,6 +160,13 @@ def test_advice_is_three_calls_a_pool_and_an_experiment() -> None:
     assert "Idea 2: h1. (untried)" in engine.prompts[2]
 
 
+def test_a_proposal_in_the_words_of_an_idea_is_that_idea_though_called_new() -> None:
+    repeated = PROPOSED.replace("h1.", "SETTING layout to hex helps").replace("h3.", "h2")
+    advice = run(Scripted(repeated, ASSESSED.replace("known 1", "new"), SELECTED))
+    assert [(note.number, note.known) for note in advice.notes] == [(4, True), (12, False), (12, True)]
+    assert [idea.number for idea in advice.pool] == [11, 4, 12]
+
+
 @pytest.mark.parametrize(
     ("answers", "calls"),
     [

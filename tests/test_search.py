@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pace_async.config import Search
 from pace_async.search.choice import rules_of
 from pace_async.search.draws import derive
-from pace_async.search.ideas import TRIALS_KEPT, admit, record_trial
+from pace_async.search.ideas import TRIALS_KEPT, admit, recognised, record_trial
 from pace_async.search.islands import after_evaluation, context_of, first_island
 from pace_async.search.parents import choose_migrant, choose_parent, keep_best
 from pace_async.search.state import Idea, Island, Member, Trial
@@ -76,6 +76,30 @@ def test_proposals_enter_the_pool_and_the_stalest_idea_leaves() -> None:
 def test_a_verdict_that_names_no_idea_is_refused() -> None:
     with pytest.raises(ValueError, match="no idea 9"):
         admit((), ["a"], [9], 1, cap=5)
+
+
+def test_an_idea_in_the_same_words_is_the_one_it_repeats_whatever_is_said_of_it() -> None:
+    pool = (Idea(1, 'Change layout to "hex".'), Idea(4, "Use step -0.5"))
+    proposals = ["change LAYOUT to hex", "Use step 0.5", "Use (step) 0.5!"]
+    assert recognised(pool, proposals, [None, None, None], 7) == (1, None, 7)
+    assert recognised(pool, proposals, [4, 4, None], 7) == (1, 4, 4)
+    admitted, notes, following = admit(pool, proposals, recognised(pool, proposals, [None, None, None], 7), 7, cap=5)
+    assert [idea.number for idea in admitted] == [4, 1, 7]
+    assert [(note.number, note.known) for note in notes] == [(1, True), (7, False), (7, True)]
+    assert following == 8
+
+
+@given(
+    descriptions=st.lists(st.sampled_from(["a", "b.", "B", "c d", "C  'D'", "-1", "1"]), max_size=6),
+    proposals=st.lists(st.sampled_from(["a", "b", "c d", "-1", "1", "e"]), max_size=4),
+)
+def test_no_pool_takes_in_an_idea_twice(descriptions: list[str], proposals: list[str]) -> None:
+    pool: tuple[Idea, ...] = ()
+    for number, texts in enumerate((descriptions, proposals)):
+        following = 10 * number
+        pool, _, _ = admit(pool, texts, recognised(pool, texts, [None] * len(texts), following), following, cap=20)
+    words = [" ".join(idea.description.casefold().replace("'", "").rstrip(".").split()) for idea in pool]
+    assert len(words) == len(set(words))
 
 
 def test_of_an_idea_s_experiments_the_latest_stay() -> None:

@@ -16,7 +16,7 @@ from pace_async.advise.prompts import assess_prompt, propose_prompt, select_prom
 from pace_async.errors import CandidateFault
 from pace_async.events import AdvisorCall, IdeaNote, Purpose
 from pace_async.search.draws import derive
-from pace_async.search.ideas import admit
+from pace_async.search.ideas import admit, recognised
 from pace_async.search.state import Idea, SearchContext
 from pace_async.task import Task
 
@@ -73,6 +73,7 @@ async def advise(
         text = await ask("assess", assess_prompt(task, context, proposals, sampling.trials_shown))
         places = parse_assess(text, len(proposals), len(context.ideas))
         verdicts = [None if place is None else context.ideas[place - 1].number for place in places]
+        verdicts = recognised(context.ideas, proposals, verdicts, next_idea)
         pool, notes, next_idea = admit(context.ideas, proposals, verdicts, next_idea, sampling.ideas_kept)
         advice = replace(advice, notes=notes, pool=pool, next_idea=next_idea)
         text = await ask("select", select_prompt(task, replace(context, ideas=pool), sampling.trials_shown))

@@ -213,7 +213,8 @@ class IdeaRow(Base):
 
 
 class Proposal(Base):
-    """One of the ideas a rollout proposed, in order. `known`: the advisor called it a repeat of that idea."""
+    """One of the ideas a rollout proposed, in order. `known`: it repeats that idea, by the advisor's verdict
+    or word for word."""
 
     __tablename__ = "proposals"
     run_id: Mapped[int] = mapped_column(primary_key=True)

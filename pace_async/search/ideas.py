@@ -15,6 +15,7 @@ from pace_async.search.state import Idea, Trial
 Pool = tuple[Idea, ...]
 T = TypeVar("T")
 
+QUOTES = "\"'`()[]"
 TRIALS_KEPT = 50
 """As many as a prompt may show (`search.trials_shown`)."""
 
@@ -40,6 +41,25 @@ def admit(
     return tuple(ideas[-max(cap, len(proposals)) :]), tuple(notes), next_number
 
 
+def recognised(
+    pool: Pool, proposals: Sequence[str], verdicts: Sequence[int | None], next_number: int
+) -> tuple[int | None, ...]:
+    """The verdicts for `admit`, where a proposal in the very words of an idea of the pool, or of an earlier proposal,
+    repeats that idea whatever was said of it; of several such ideas, the one used last. Only equal words count: ideas
+    that differ in one value are alike as texts and not as ideas. Not in `admit`, which also folds rows that were
+    written before they were looked at so."""
+    by_words = {_words(idea.description): idea.number for idea in pool}
+    found: list[int | None] = []
+    for proposal, said in zip(proposals, verdicts, strict=True):
+        words = _words(proposal)
+        known = by_words.get(words, said)
+        found.append(known)
+        if known is None:
+            known, next_number = next_number, next_number + 1
+        by_words.setdefault(words, known)
+    return tuple(found)
+
+
 def record_trial(pool: Pool, number: int, trial: Trial) -> Pool:
     """The pool with one more experiment under idea `number`, which moves to the end; unchanged if it was dropped. Of
     its experiments the last TRIALS_KEPT stay."""
@@ -63,6 +83,12 @@ def interleaved(older: Sequence[T], newer: Sequence[T]) -> list[T]:
     """Both sequences as one, by place from the end; at equal place the one of `newer` comes later."""
     from_the_end = zip_longest(reversed(newer), reversed(older), fillvalue=None)
     return [one for pair in from_the_end for one in pair if one is not None][::-1]
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """The words of a sentence without case and the marks around them; a sign or a decimal point stays."""
+    words = (word.strip(QUOTES).rstrip(".,;:!?").strip(QUOTES) for word in text.casefold().split())
+    return tuple(word for word in words if word)
 
 
 def _joined(one: Idea, other: Idea) -> Idea:
