@@ -6,7 +6,8 @@ A task is a folder:
     initial.py      the seed program; what may change stands between `# EVOLVE-BLOCK-START` and `# EVOLVE-BLOCK-END`
     evaluator.py    trusted, never shown to a candidate: `instances(seed) -> list` of JSON values, and
                     `score(instances, outputs) -> {"score": float, ...more finite metrics}`, which raises ValueError
-                    for an output that is not allowed; docs/tasks.md says what else they may ask for. It may
+                    for an output that is not allowed; docs/tasks.md says what else they may ask for, such
+                    as the stage of a cascade. It may
                     import other files of the folder
     catalogue.yaml  optional: named mechanisms that the catalog implementer can apply
     README.md       data, licence, known results
@@ -31,6 +32,8 @@ from pace_async.errors import UsageError
 Setting = bool | int | float | str
 BLOCK_START = "# EVOLVE-BLOCK-START"
 BLOCK_END = "# EVOLVE-BLOCK-END"
+FULL = "full"
+"""What an evaluator is given as `stage` where it is to score a program for good."""
 BUNDLED = Path(__file__).parent / "_bundled"
 CHECKOUT = Path(__file__).parent.parent
 
@@ -47,6 +50,15 @@ class Bounds(BaseModel):
         if not self.lower < self.upper:
             raise ValueError(f"bounds.lower ({self.lower}) must be below bounds.upper ({self.upper})")
         return self
+
+
+class CascadeStage(BaseModel):
+    """A cheap evaluation that a program has to pass before a dearer one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="What the evaluator is given as `stage`.")
+    threshold: float = Field(description="The worst score of this stage with which a program goes on.")
+    timeout_s: float | None = Field(default=None, gt=0, description="Its own limit, in seconds, where it has one.")
 
 
 class TaskSpec(BaseModel):
@@ -72,6 +84,16 @@ class TaskSpec(BaseModel):
     settings: dict[str, Setting] = Field(
         default_factory=dict[str, Setting], description="Values for the evaluator; `evaluation.settings` overrides."
     )
+    cascade: tuple[CascadeStage, ...] = Field(
+        default=(), description="Cheap stages, in order, that a program has to pass before the full evaluation."
+    )
+
+    @model_validator(mode="after")
+    def _stages_have_names(self) -> "TaskSpec":
+        names = [stage.name for stage in self.cascade]
+        if FULL in names or len(set(names)) < len(names):
+            raise ValueError(f"each stage of the cascade needs a name of its own, and {FULL!r} is taken")
+        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from pace_async import config
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate import cgroup, leftovers
 from pace_async.evaluate.base import Evaluation
+from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.launcher import Launcher
 from pace_async.evaluate.memo import Key, ScoreMemo
 from pace_async.evaluate.scoring import Scorer
@@ -27,7 +28,7 @@ from pace_async.evaluate.verdict import judge, one_line
 from pace_async.evaluate.warm import imports_of
 from pace_async.evaluate.work import Work
 from pace_async.programs import program_hash
-from pace_async.task import Setting, Task, settings_of
+from pace_async.task import FULL, Setting, Task, settings_of
 
 BACKOFF_S = 0.1
 LAST_TRIES = 6
@@ -53,7 +54,9 @@ class ProcessEvaluator:
         self._slots = anyio.CapacityLimiter(evaluation.slots)
         self._memo = ScoreMemo(evaluation.memo) if task.spec.deterministic else None
         settings = settings_of(task.spec, evaluation.settings)
-        self._scorer = Scorer(task.folder / task.spec.evaluator, log, settings=settings)
+        stages = tuple(stage.name for stage in task.spec.cascade)
+        self._scorer = Scorer(task.folder / task.spec.evaluator, log, settings=settings, stages=stages)
+        self._stage_limits = {stage.name: stage.timeout_s for stage in task.spec.cascade}
         self._stack = AsyncExitStack()
         spec = task.spec
         limits = Limits(spec.timeout_s, spec.memory_mb, int(spec.output_mb * (1 << 20)))
@@ -94,37 +97,41 @@ class ProcessEvaluator:
         """Whether the next candidate will be forked from a warm parent."""
         return self._launcher.is_warm
 
-    async def evaluate(self, program: str, seed: int) -> Evaluation:
-        """Score one program. Waits for a free slot; `seconds` does not count that wait."""
+    async def evaluate(self, program: str, seed: int, stage: str = FULL) -> Evaluation:
+        """Score one program, in one stage. Waits for a free slot; `seconds` does not count that wait."""
         if len(program) > LONGEST_PROGRAM:
             return Evaluation("candidate_error", None, 0.0, f"the program is longer than {LONGEST_PROGRAM} characters")
-        key = Key(self.task.digest, seed, program_hash(program), self._setting)
+        key = Key(self.task.digest, seed, program_hash(program), self._setting_of(stage))
         if self._memo is not None and (known := await self._memo.get(key)) is not None:
             return known
-        result = await self._try(program, seed)
+        result = await self._try(program, seed, stage)
         for attempt in range(self._retries):
             if result.outcome != "infrastructure_error":
                 break
             await anyio.sleep(BACKOFF_S * 2**attempt)
-            result = await self._try(program, seed)
+            result = await self._try(program, seed, stage)
         if self._memo is not None:
             await self._memo.put(key, result)
         return result
 
-    async def _try(self, program: str, seed: int) -> Evaluation:
+    def _setting_of(self, stage: str) -> str:
+        return self._setting if stage == FULL else f"stage={stage} {self._setting}"
+
+    async def _try(self, program: str, seed: int, stage: str) -> Evaluation:
         began, seconds = time.monotonic(), 0.0
         try:
-            instances = await self._scorer.instances(seed)
+            instances = await self._scorer.instances(seed, stage)
             async with self._slots:
                 began = time.monotonic()
-                work = Work(program, self.task.spec.entry, instances, timed=self._scorer.timed)
+                limit = self._stage_limits.get(stage)
+                work = Work(program, self.task.spec.entry, instances, timed=self._scorer.timed, timeout_s=limit)
                 ended = await self._launcher.launch(work)
             seconds, verdict = ended.seconds, judge(ended)
             if verdict.outcome != "ok":
                 return Evaluation(verdict.outcome, None, seconds, verdict.detail)
             overhead = min(ended.echoes, default=0.0)
             calls = [max(0.0, call - overhead) for call in ended.calls]
-            scored = await self._scorer.score(seed, verdict.outputs, calls, overhead)
+            scored = await self._scorer.score(seed, verdict.outputs, calls, overhead, stage)
         except InfrastructureFault as fault:
             return Evaluation("infrastructure_error", None, seconds or time.monotonic() - began, one_line(str(fault)))
         if scored.score is None:
@@ -148,7 +155,7 @@ async def evaluate_file(task: Task, program_text: str, evaluation: config.Evalua
     """Score one program exactly as a run would, but cold: for one, a warm parent would cost more than it saves."""
     cold = evaluation.model_copy(update={"warm": False})
     async with open_evaluator(task, cold, None) as evaluator:
-        return await evaluator.evaluate(program_text, evaluation.seed)
+        return await cascaded(evaluator, task.spec, program_text, evaluation.seed)
 
 
 def _setting(tier: Tier, settings: Mapping[str, Setting]) -> str:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Work:
     """`instances` are JSON texts of one line each. `timed` work has its calls timed: it is held to one thread, and what
-    giving an instance and taking an output costs is tried first, without the program."""
+    giving an instance and taking an output costs is tried first, without the program. `timeout_s` stands for the
+    evaluator's own limit where it is given."""
 
     program: str
     entry: str
     instances: Sequence[str]
     timed: bool = False
+    timeout_s: float | None = None

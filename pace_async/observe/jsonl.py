@@ -22,7 +22,18 @@ from typing import Any, TextIO, cast, get_args
 import anyio.to_thread
 
 from pace_async.config import Stop
-from pace_async.events import Advised, Evaluated, Fact, FreshScore, IdeaNote, RunHeader, Sight, VersionPublished
+from pace_async.events import (
+    Advised,
+    CascadeScore,
+    CascadeStageEnded,
+    Evaluated,
+    Fact,
+    FreshScore,
+    IdeaNote,
+    RunHeader,
+    Sight,
+    VersionPublished,
+)
 from pace_async.observe.base import Event
 from pace_async.observe.fold import fold
 from pace_async.observe.model import RunView
@@ -105,10 +116,12 @@ def event_line(event: Event, seen_at: float) -> str:
                 ]
             case Advised(), "ideas":
                 tree["ideas"] = [asdict(idea) for idea in event.ideas]
-            case Evaluated(), "program":
+            case ((Evaluated() | CascadeStageEnded()), "program"):
                 tree["program_chars"] = None if event.program is None else len(event.program)
             case Evaluated(), "fresh":
                 tree["fresh"] = [asdict(tried) for tried in event.fresh]
+            case CascadeStageEnded(), "score":
+                tree["score"] = asdict(event.score)
             case VersionPublished(), "receipt":
                 tree["receipt_tensors"] = len(event.receipt)
             case _:
@@ -158,10 +171,12 @@ def _value(kind: type[Any], name: str, tree: Mapping[str, Any]) -> Any:
             return ()
         case "Advised", "ideas":
             return tuple(IdeaNote(**idea) for idea in tree["ideas"])
-        case "Evaluated", "program":
+        case (("Evaluated" | "CascadeStageEnded"), "program"):
             return None
         case "Evaluated", "fresh":
             return tuple(FreshScore(**tried) for tried in tree.get("fresh", ()))
+        case "CascadeStageEnded", "score":
+            return CascadeScore(**tree["score"])
         case "VersionPublished", "receipt":
             return {}
         case "VersionPublished", "k3":

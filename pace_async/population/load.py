@@ -17,7 +17,7 @@ from pace_async.population.models import (
     RunState,
     VersionRow,
 )
-from pace_async.population.read_facts import advice_of, evaluations_of, groups_of, own_scores_of
+from pace_async.population.read_facts import advice_of, evaluations_of, groups_of, own_scores_of, stages_of
 from pace_async.population.read_spending import changes_of, reservations_of, reserved_of, spend_of
 from pace_async.population.record import LastLease, OpenLease, RunRecord
 from pace_async.population.refold import fold
@@ -171,6 +171,7 @@ def _open_leases(connection: Connection, run_id: int, pools: Mapping[int, Pool])
     ids = [row.lease for row in rows]
     advice = advice_of(connection, run_id, ids)
     evaluations = evaluations_of(connection, run_id, ids)
+    stages = stages_of(connection, run_id, ids)
     return tuple(
         OpenLease(
             lease=row.lease,
@@ -185,6 +186,7 @@ def _open_leases(connection: Connection, run_id: int, pools: Mapping[int, Pool])
             advice=advice.get(row.lease),
             evaluated=evaluations.get(row.lease),
             ideas=pools.get(row.lease, ()),
+            stages=stages.get(row.lease, ()),
         )
         for row in rows
     )

@@ -7,7 +7,15 @@ Invariant: the same rows give the same record; the islands are rebuilt by the ve
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pace_async.events import Advised, Closing, Evaluated, GroupShipped, ImplementerReserved, RunHeader
+from pace_async.events import (
+    Advised,
+    CascadeStageEnded,
+    Closing,
+    Evaluated,
+    GroupShipped,
+    ImplementerReserved,
+    RunHeader,
+)
 from pace_async.objectives import NO_SPREADS, Spreads
 from pace_async.search.state import Idea, Island, Member, Shown
 
@@ -16,7 +24,7 @@ from pace_async.search.state import Idea, Island, Member, Shown
 class OpenLease:
     """A lease that has not closed. `migrant` is the parent from another island, if any; `advice` is there from stage
     advised on, `evaluated` from stage complete on; a shipped one is also in its group. `oldest_version` is None while
-    admitted; `ideas` is the pool of its island when it was complete."""
+    admitted; `ideas` is the pool of its island when it was complete; `stages` are the cheap stages that ended."""
 
     lease: int
     island: int
@@ -30,6 +38,7 @@ class OpenLease:
     advice: Advised | None
     evaluated: Evaluated | None
     ideas: tuple[Idea, ...] = ()
+    stages: tuple[CascadeStageEnded, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ completion.
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from pace_async.events import AdvisorCall, Evaluated
+from pace_async.events import AdvisorCall, CascadeScore, Evaluated
+from pace_async.implement.base import Implemented
 from pace_async.objectives import NO_SPREADS, Spreads
 from pace_async.search.parents import fitter
 from pace_async.search.state import Idea, Island, Member, Shown
@@ -17,7 +18,8 @@ from pace_async.staleness.policies import Choice, Finished, Policy, admits, choo
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the advisor decided for a lease, before anything came of it."""
+    """What the advisor decided for a lease, before anything came of it; with the program that was made of it and the
+    cheap stages that this has passed, where an earlier process had got so far."""
 
     parent: Member
     calls: tuple[AdvisorCall, ...]
@@ -25,6 +27,8 @@ class Decision:
     idea_text: str
     experiment: str | None
     detail: str = ""
+    implemented: Implemented | None = None
+    passed: tuple[CascadeScore, ...] = ()
 
 
 def member_of(ended: Evaluated) -> Member | None:

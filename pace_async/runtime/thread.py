@@ -1,8 +1,8 @@
 """One search thread: lease, advise, implement, evaluate, reward, again. One thread is one island.
 
 A fault of the candidate is a complete rollout with reward -1. A fault of the infrastructure is retried and, when it
-stays, closes the lease as aborted: it is never a reward. Every stage is committed when it ends. A lease whose call
-would not fit into the budget stays open for a resume.
+stays, closes the lease as aborted: it is never a reward. Every stage is committed when it ends, those of a cascade
+too. A lease whose call would not fit into the budget stays open for a resume.
 """
 
 import asyncio
@@ -11,7 +11,18 @@ from pace_async.advise.advisor import Advice, Sampling, advise
 from pace_async.advise.base import PromptTooLong, Voided
 from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault, UsageError
 from pace_async.evaluate.base import Evaluation
-from pace_async.events import Advised, Evaluated, FreshScore, LeaseAborted, LeaseReleased, Outcome, StageChanged
+from pace_async.evaluate.cascade import cascaded
+from pace_async.events import (
+    Advised,
+    CascadeScore,
+    CascadeStageEnded,
+    Evaluated,
+    FreshScore,
+    LeaseAborted,
+    LeaseReleased,
+    Outcome,
+    StageChanged,
+)
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.programs import program_hash
 from pace_async.reward import reward
@@ -131,11 +142,13 @@ async def _try_out(core: Core, work: Work, decision: Decision) -> None:
     try:
         if decision.experiment is None:
             raise CandidateFault("unparsed", decision.detail)
-        core.show(StageChanged(work.island, lease, "implement"))
-        experiment = Experiment(lease=lease, idea=decision.idea_text, description=decision.experiment)
-        implemented = await core.stages.implementer.implement(core.task, decision.parent, experiment)
+        implemented = decision.implemented
+        if implemented is None:
+            core.show(StageChanged(work.island, lease, "implement"))
+            experiment = Experiment(lease=lease, idea=decision.idea_text, description=decision.experiment)
+            implemented = await core.stages.implementer.implement(core.task, decision.parent, experiment)
         core.show(StageChanged(work.island, lease, "evaluate"))
-        evaluation = await core.stages.evaluator.evaluate(implemented.program, core.config.evaluation.seed)
+        evaluation = await _evaluate(core, lease, implemented, decision.passed)
         if evaluation.outcome == "infrastructure_error":
             raise InfrastructureFault("evaluation", evaluation.detail)
         if (
@@ -149,6 +162,29 @@ async def _try_out(core: Core, work: Work, decision: Decision) -> None:
         detail = fault.detail if outcome == fault.kind else str(fault)
         evaluation = Evaluation(outcome=outcome, score=None, seconds=0.0, detail=detail)
     await _complete(core, work, decision, implemented, evaluation, fresh, spec.direction)
+
+
+async def _evaluate(core: Core, lease: int, implemented: Implemented, passed: tuple[CascadeScore, ...]) -> Evaluation:
+    """Through the task's cascade. Each stage that is passed is committed with the program that passed it, so that a
+    resume pays for neither again."""
+    number = len(passed)
+
+    async def keep(score: CascadeScore) -> None:
+        nonlocal number
+        number += 1
+        now = core.stages.clock.now()
+        await core.record(CascadeStageEnded(lease, number, score, implemented.program, implemented.mechanism, now))
+
+    seed = core.config.evaluation.seed
+    return await cascaded(core.stages.evaluator, core.task.spec, implemented.program, seed, done=passed, passed=keep)
+
+
+def _stopped_by(lease: int, evaluation: Evaluation, now: float) -> tuple[CascadeStageEnded, ...]:
+    """The cheap stage with which the rollout ends, if it does."""
+    scores = evaluation.cascade
+    if not scores or scores[-1].passed:
+        return ()
+    return (CascadeStageEnded(lease, len(scores), scores[-1], None, None, now),)
 
 
 def _claims_best(core: Core, island: int, score: float) -> bool:
@@ -176,6 +212,7 @@ async def _complete(
         upper=bounds.upper,
         scale=config.reward.scale,
         exponent=config.reward.exponent,
+        stopped=evaluation.outcome == "below_threshold",
     )
     program = implemented.program if implemented else None
     now = core.stages.clock.now()
@@ -212,7 +249,7 @@ async def _complete(
     untrained = () if core.stages.learner else (LeaseReleased(lease, "skipped", now),)
     if untrained:
         state.reveal(rollout)
-    await core.record(ended, *untrained)
+    await core.record(*_stopped_by(lease, evaluation, now), ended, *untrained)
     state.evaluated += 1
     if member is not None and (state.best is None or better(direction, member.score, state.best.score)):
         state.best = member
