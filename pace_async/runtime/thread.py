@@ -96,6 +96,8 @@ async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -
         temperature=config.advisor.temperature,
         ideas_kept=config.search.ideas_kept,
         trials_shown=config.search.trials_shown,
+        summary_from=config.search.summary_from,
+        max_prompt_tokens=config.advisor.max_prompt_tokens,
     )
     attempt = 0
     while True:
@@ -128,9 +130,9 @@ async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -
 
 def _no_room(lease: int, fault: PromptTooLong) -> str:
     return (
-        f"The advisor's prompt of lease {lease} has {fault.tokens} tokens, and its context of {fault.context} leaves "
-        "no room for the answer: `pace resume RUN --set search.trials_shown=0` shortens it; else start a new run with "
-        "a shorter program or background, a lower search.ideas_kept, or an advisor with a longer context."
+        f"The advisor's prompt of lease {lease} has {fault.tokens} tokens, all left out that can be, and its context "
+        f"of {fault.context} leaves no room for the answer: raise advisor.max_prompt_tokens if that is the limit; else "
+        "start a new run with a shorter program or background, or an advisor with a longer context."
     )
 
 
