@@ -6,7 +6,7 @@ program ─► memo? ─► slot ─► sandbox (`launcher`) ─► `verdict` �
 import platform
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -27,8 +27,9 @@ from pace_async.evaluate.tiers import Limits, Tier
 from pace_async.evaluate.verdict import judge, one_line
 from pace_async.evaluate.warm import imports_of
 from pace_async.evaluate.work import Work
+from pace_async.program_files import parted
 from pace_async.programs import program_hash
-from pace_async.task import FULL, Setting, Task, settings_of
+from pace_async.task import FULL, Setting, Task, TaskSpec, settings_of
 
 BACKOFF_S = 0.1
 LAST_TRIES = 6
@@ -80,7 +81,8 @@ class ProcessEvaluator:
             # counts as its work: where time is scored, each candidate begins alike, from nothing.
             if self._warm and not self._scorer.timed:
                 stack.push_async_callback(self._launcher.close)
-                await self._launcher.warm_up(imports_of(self.task.program))
+                own = {name.removesuffix(".py") for name in self.task.spec.files}
+                await self._launcher.warm_up([name for name in imports_of(self.task.program) if name not in own])
             self._stack = stack.pop_all()
         return self
 
@@ -101,6 +103,8 @@ class ProcessEvaluator:
         """Score one program, in one stage. Waits for a free slot; `seconds` does not count that wait."""
         if len(program) > LONGEST_PROGRAM:
             return Evaluation("candidate_error", None, 0.0, f"the program is longer than {LONGEST_PROGRAM} characters")
+        if complaint := _refused(program, self.task.spec):
+            return Evaluation("candidate_error", None, 0.0, complaint)
         key = Key(self.task.digest, seed, program_hash(program), self._setting_of(stage))
         if self._memo is not None and (known := await self._memo.get(key)) is not None:
             return known
@@ -114,6 +118,11 @@ class ProcessEvaluator:
             await self._memo.put(key, result)
         return result
 
+    def _work(self, program: str, instances: Sequence[str], limit: float | None) -> Work:
+        spec = self.task.spec
+        (_, first), *others = parted(program) if spec.files else (("", program),)
+        return Work(first, spec.entry, instances, timed=self._scorer.timed, timeout_s=limit, files=dict(others))
+
     def _setting_of(self, stage: str) -> str:
         return self._setting if stage == FULL else f"stage={stage} {self._setting}"
 
@@ -124,7 +133,7 @@ class ProcessEvaluator:
             async with self._slots:
                 began = time.monotonic()
                 limit = self._stage_limits.get(stage)
-                work = Work(program, self.task.spec.entry, instances, timed=self._scorer.timed, timeout_s=limit)
+                work = self._work(program, instances, limit)
                 ended = await self._launcher.launch(work)
             seconds, verdict = ended.seconds, judge(ended)
             if verdict.outcome != "ok":
@@ -156,6 +165,15 @@ async def evaluate_file(task: Task, program_text: str, evaluation: config.Evalua
     cold = evaluation.model_copy(update={"warm": False})
     async with open_evaluator(task, cold, None) as evaluator:
         return await cascaded(evaluator, task.spec, program_text, evaluation.seed)
+
+
+def _refused(program: str, spec: TaskSpec) -> str:
+    """Why a program of several files is none of this task's, if so. One without any names is its first file alone."""
+    names = [name for name, _ in parted(program)] if spec.files else [""]
+    known = (spec.program, *spec.files)
+    if names == [""] or (names[0] == spec.program and len(set(names)) == len(names) and set(names) <= set(known)):
+        return ""
+    return f"a program of this task consists of {', '.join(known)}, each once; this one of {', '.join(names)}"
 
 
 def _setting(tier: Tier, settings: Mapping[str, Setting]) -> str:
