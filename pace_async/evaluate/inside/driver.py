@@ -70,11 +70,12 @@ def run() -> None:
 
 def _load(job: dict[str, Any]) -> tuple[Any, str]:
     """(the entry, nothing), or (nothing, why there is none). The program's other files lie in its own directory."""
-    for name, text in job["files"].items():
-        with open(name, "w", encoding="utf-8") as stream:
-            stream.write(text)
     if job["files"]:
-        sys.path.insert(0, os.getcwd())
+        from pathlib import Path  # what most programs do without, and a cold start would wait for
+
+        for name, text in job["files"].items():
+            (Path.cwd() / name).write_text(text, encoding="utf-8")
+        sys.path.insert(0, str(Path.cwd()))
     module = types.ModuleType("program")
     module.__file__ = PROGRAM
     sys.modules["program"] = module
