@@ -68,6 +68,9 @@ class Search(_Room):
     threads: int = Field(default=8, ge=1, description="Search threads; each is one island.")
     ideas_kept: int = Field(default=5, ge=1, description="Ideas in an island's pool; the stalest is dropped.")
     trials_shown: int = Field(default=2, ge=0, le=50, description="Latest experiments shown under each idea.")
+    summary_from: int = Field(
+        default=20, ge=1, description="Experiments from which on an idea is shown by a summary and the latest of them."
+    )
     members_kept: int = Field(default=100, ge=1, description="Programs an island keeps as possible parents.")
     parents: Literal["tournament", "puct", "map_elites", "top_k"] = Field(
         default="tournament",
@@ -133,6 +136,12 @@ class Advisor(_Room):
     )
     temperature: float = Field(default=1.0, gt=0, description="Sampling temperature; the learner assumes the same.")
     max_tokens: int = Field(default=256, ge=8, description="Longest answer, in tokens.")
+    max_prompt_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        description="Longest prompt, in tokens of the advisor; by default what the engine's context has room for. What "
+        "has no room is left out, and the prompt says so.",
+    )
     timeout_s: float = Field(default=120.0, gt=0, description="Deadline of one advisor call, in seconds.")
     engine_start_s: float = Field(default=300.0, gt=0, description="Deadline for the engine to come up, in seconds.")
     threads: int = Field(default=1, ge=1, description="Threads of one tensor operation of an engine on a CPU.")

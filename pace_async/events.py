@@ -27,6 +27,7 @@ Outcome = Literal[
     "unparsed",
     "not_implemented",
     "unchanged",
+    "below_threshold",
 ]
 
 
@@ -59,8 +60,8 @@ class AdvisorCall:
 
 @dataclass(frozen=True, slots=True)
 class IdeaNote:
-    """An idea of an island's pool after assessment. `known` is true if the advisor called it known and it was
-    therefore merged into the idea `number` that stood already."""
+    """An idea of an island's pool after assessment. `known` is true if it was merged into the idea `number`
+    that stood already: the advisor called it known, or it was proposed in the same words."""
 
     number: int
     description: str
@@ -236,6 +237,34 @@ class FreshScore:
 
 
 @dataclass(frozen=True, slots=True)
+class CascadeScore:
+    """How a program did in a cheap stage of its task's cascade. `score` is None unless `outcome` is ok, and is not the
+    program's own; `passed`: it reaches the threshold, in the task's direction, so that the program goes on."""
+
+    stage: str
+    outcome: Outcome
+    score: float | None
+    threshold: float
+    passed: bool
+    seconds: float
+    memoised: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeStageEnded:
+    """A cheap stage of a rollout's evaluation has ended; `number` counts the stages of the cascade from 1. `program`
+    and `mechanism` are what goes on to the next, None where the rollout ends with this stage: then they stand in the
+    Evaluated that is committed with it."""
+
+    lease: int
+    number: int
+    score: CascadeScore
+    program: str | None
+    mechanism: str | None
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluated:
     """A rollout is complete. `program` is None where none could be made. `score` is None unless outcome is ok.
     `mechanism` is the implementer's name for the kind of edit, where it has one. `fresh` are the tries on fresh
@@ -364,6 +393,7 @@ Fact = (
     | ImplementerCalled
     | ImplementerChecked
     | TryEvaluated
+    | CascadeStageEnded
     | Evaluated
     | GroupShipped
     | GroupEnded

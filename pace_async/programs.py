@@ -1,7 +1,8 @@
 """When two program texts are the same program: their normal form, read off what the compiler makes of them.
 
-Invariant: two texts with one digest do the same; layout, comments and line numbers are not in it. A text is compiled
-once, however often its digest or its fault is asked for, because compiling is what a candidate costs the event loop.
+Invariant: two texts with one digest do the same; layout, comments and line numbers are not in it, the names of files
+are. A text is compiled once, however often its digest or its fault is asked for, because compiling is what a candidate
+costs the event loop.
 """
 
 import hashlib
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 from typing import cast
+
+from pace_async.program_files import parted
 
 REMEMBERED = 512
 """Texts: a parent's digest is asked for with each child."""
@@ -36,8 +39,14 @@ def compiled(program: str) -> Compiled:
     try:
         with warnings.catch_warnings():  # a candidate's own warnings are nobody's
             warnings.simplefilter("ignore")
-            code = compile(program, "", "exec", dont_inherit=True, optimize=0)
-        return Compiled(_digest("\n".join(_code(code))))
+            lines: list[str] = []
+            above = 0
+            for name, text in parted(program):
+                code = compile("\n" * above + text, "", "exec", dont_inherit=True, optimize=0)
+                lines += [f"file {name}"] * bool(name)
+                lines += _code(code)
+                above += text.count("\n")
+        return Compiled(_digest("\n".join(lines)))
     except SyntaxError as error:
         fault = f"line {error.lineno}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:

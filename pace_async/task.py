@@ -3,10 +3,12 @@
 A task is a folder:
 
     task.yaml       what follows below, every field of `TaskSpec`
-    initial.py      the seed program; what may change stands between `# EVOLVE-BLOCK-START` and `# EVOLVE-BLOCK-END`
+    initial.py      the seed program, or its first file; what may change stands between `# EVOLVE-BLOCK-START` and
+                    `# EVOLVE-BLOCK-END`
     evaluator.py    trusted, never shown to a candidate: `instances(seed) -> list` of JSON values, and
                     `score(instances, outputs) -> {"score": float, ...more finite metrics}`, which raises ValueError
-                    for an output that is not allowed; docs/tasks.md says what else they may ask for. It may
+                    for an output that is not allowed; docs/tasks.md says what else they may ask for, such
+                    as the stage of a cascade. It may
                     import other files of the folder
     catalogue.yaml  optional: named mechanisms that the catalog implementer can apply
     README.md       data, licence, known results
@@ -16,21 +18,25 @@ an instance only after its output for the previous one has been taken.
 """
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from pace_async.errors import UsageError
+from pace_async.program_files import FILE_NAME, joined
 
 Setting = bool | int | float | str
 BLOCK_START = "# EVOLVE-BLOCK-START"
 BLOCK_END = "# EVOLVE-BLOCK-END"
+FULL = "full"
+"""What an evaluator is given as `stage` where it is to score a program for good."""
 BUNDLED = Path(__file__).parent / "_bundled"
 CHECKOUT = Path(__file__).parent.parent
 
@@ -49,6 +55,15 @@ class Bounds(BaseModel):
         return self
 
 
+class CascadeStage(BaseModel):
+    """A cheap evaluation that a program has to pass before a dearer one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="What the evaluator is given as `stage`.")
+    threshold: float = Field(description="The worst score of this stage with which a program goes on.")
+    timeout_s: float | None = Field(default=None, gt=0, description="Its own limit, in seconds, where it has one.")
+
+
 class TaskSpec(BaseModel):
     """The fields of task.yaml."""
 
@@ -60,6 +75,9 @@ class TaskSpec(BaseModel):
     bounds: Bounds = Field(description="The scores between which progress is measured.")
     target: float | None = Field(default=None, description="The best score known, where there is one.")
     program: str = Field(default="initial.py", description="File of the seed program.")
+    files: tuple[str, ...] = Field(
+        default=(), description="Further files of the seed program, modules that its first file may import."
+    )
     evaluator: str = Field(default="evaluator.py", description="File of the trusted evaluator.")
     catalogue: str | None = Field(default=None, description="File of the catalogue of mechanisms, if any.")
     entry: str = Field(description="The candidate's function that is called with each instance.")
@@ -72,11 +90,29 @@ class TaskSpec(BaseModel):
     settings: dict[str, Setting] = Field(
         default_factory=dict[str, Setting], description="Values for the evaluator; `evaluation.settings` overrides."
     )
+    cascade: tuple[CascadeStage, ...] = Field(
+        default=(), description="Cheap stages, in order, that a program has to pass before the full evaluation."
+    )
+
+    @model_validator(mode="after")
+    def _files_are_modules(self) -> "TaskSpec":
+        names = (self.program, *self.files)
+        if self.files and (len(set(names)) < len(names) or not all(re.fullmatch(FILE_NAME, name) for name in names)):
+            raise ValueError("program and files must be different Python files of the task's folder, as in moves.py")
+        return self
+
+    @model_validator(mode="after")
+    def _stages_have_names(self) -> "TaskSpec":
+        names = [stage.name for stage in self.cascade]
+        if FULL in names or len(set(names)) < len(names):
+            raise ValueError(f"each stage of the cascade needs a name of its own, and {FULL!r} is taken")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task as loaded. `digest` changes when anything that can change a score changes."""
+    """A task as loaded. `program` is one text, also where it has several files (see `program_files`). `digest` changes
+    when anything that can change a score changes."""
 
     spec: TaskSpec
     folder: Path
@@ -165,11 +201,14 @@ def load_task(name: str) -> Task:
     folder = find_task(name).resolve()
     path = folder / "task.yaml"
     spec = _load_spec(path)
-    for field_name in ("program", "evaluator", "catalogue"):
-        file = cast("str | None", getattr(spec, field_name))
-        if file is not None and not (folder / file).is_file():
-            raise UsageError(f"{path}: {field_name} names {file!r}, which is not in {folder}.")
+    named = {"program": (spec.program,), "files": spec.files, "evaluator": (spec.evaluator,)}
+    for field_name, files in {**named, "catalogue": (spec.catalogue,) if spec.catalogue else ()}.items():
+        for file in files:
+            if not (folder / file).is_file():
+                raise UsageError(f"{path}: {field_name} names {file!r}, which is not in {folder}.")
     program = _text(folder / spec.program)
+    if spec.files:
+        program = joined({name: _text(folder / name) for name in (spec.program, *spec.files)})
     try:
         split_block(program)
     except ValueError as error:

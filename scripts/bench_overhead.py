@@ -50,7 +50,7 @@ from pace_async.search.state import Member
 from pace_async.simulate.durations import Durations
 from pace_async.simulate.runs import header_of, seed_program
 from pace_async.simulate.stages import SimulatedEngine, World
-from pace_async.task import Task, load_task
+from pace_async.task import FULL, Task, load_task
 
 SERVER = Path(__file__).with_name("local_implementer_server.py")
 PEER = Path(__file__).with_name("peer_openevolve.py")
@@ -64,7 +64,7 @@ class SleepingEvaluator:
     durations: Durations
     calls: int = 0
 
-    async def evaluate(self, program: str, seed: int) -> Evaluation:
+    async def evaluate(self, program: str, seed: int, stage: str = FULL) -> Evaluation:
         self.calls += 1
         seconds = self.durations.evaluation(self.calls)
         await anyio.sleep(seconds)

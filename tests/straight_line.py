@@ -147,7 +147,13 @@ def _rollout(
             context_of(islands[island], parent, spec.direction),
             lease=lease,
             next_idea=islands[island].next_idea,
-            sampling=Sampling(seed=config.seed, ideas_kept=search.ideas_kept, trials_shown=search.trials_shown),
+            sampling=Sampling(
+                seed=config.seed,
+                ideas_kept=search.ideas_kept,
+                trials_shown=search.trials_shown,
+                summary_from=search.summary_from,
+                max_prompt_tokens=config.advisor.max_prompt_tokens,
+            ),
             now=lambda: 0.0,
         )
     )

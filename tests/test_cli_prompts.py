@@ -23,7 +23,7 @@ from tests.population_facts import HEADER, advised, call, evaluated, fresh, new_
 TASK = load_task("circle_packing")
 MODEL = "openai/some-model"
 SEED = Member(0, TASK.program, 0.9598)
-PROMPT = propose_prompt(TASK, SearchContext(parent=SEED, best=SEED, ideas=()), 2)
+PROMPT = propose_prompt(TASK, SearchContext(parent=SEED, best=SEED, ideas=()))
 ERROR = "NameError: name 'wrong' is not defined (line 1)"
 TRIES = (
     ImplementerTry(1, MODEL, "no_code_block", "no code", None, "I would \x1b[31mrather not"),

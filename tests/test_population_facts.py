@@ -11,6 +11,8 @@ import pytest
 from pace_async.errors import PaceBug, UsageError
 from pace_async.events import (
     AdvisorCall,
+    CascadeScore,
+    CascadeStageEnded,
     Fact,
     FaultSeen,
     FreshScore,
@@ -102,6 +104,35 @@ async def test_tries_on_fresh_instances_come_back_equal_and_say_what_the_own_pro
     assert back == {1: good, 2: bad}
     assert record.own_scores == {2**62: 0.96, 11: 0.96, 12: None}
     assert [tuple(row.values()) for row in seen] == [(1, 2.5, 1, 1, 2.4, "ok"), (2, 2.6, 0, 2, None, "suspicious")]
+
+
+async def test_the_stages_of_a_cascade_come_back_equal_and_stand_with_their_lease(tmp_path: Path) -> None:
+    stopped = CascadeScore("few", "ok", 0.2, 0.3, False, 0.5, False)
+    passed = (
+        CascadeScore("few", "ok", 0.4, 0.3, True, 0.5, True),
+        CascadeScore("some", "ok", 0.5, 0.5, True, 1.5, False),
+    )
+    ends = CascadeStageEnded(1, 1, stopped, None, None, 2500.0)
+    goes_on = tuple(
+        CascadeStageEnded(2, number, score, "layout = 2\n", "layout", 2600.0) for number, score in enumerate(passed, 1)
+    )
+    below = replace(evaluated(1, score=None), outcome="below_threshold", reward=0.0)
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), advised(1), ends, below)
+        await store.commit(opened(2), advised(2), *goes_on)
+        back = await store.read(lambda connection: read_facts.stages_of(connection, store.run_id, [1, 2]))
+        record = await store.load()
+        seen = await store.query("SELECT lease, stage, score, passed, ended, full_score FROM cascades ORDER BY 1, 2")
+        with pytest.raises(PaceBug, match="cannot have ended a stage: it is open, complete"):
+            await store.commit(ends)
+    assert back == {1: (ends,), 2: goes_on}
+    assert {lease.lease: lease.stages for lease in record.leases} == back
+    assert [tuple(row.values()) for row in seen] == [
+        (1, "few", 0.2, 0, "below_threshold", None),
+        (2, "few", 0.4, 1, None, None),
+        (2, "some", 0.5, 1, None, None),
+    ]
+    assert record.best is not None and record.best.candidate == 0
 
 
 async def test_a_shipment_comes_back_equal_with_or_without_advantages(tmp_path: Path) -> None:

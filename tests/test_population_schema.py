@@ -10,6 +10,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy.exc import IntegrityError
 
 from pace_async.errors import UsageError
 from pace_async.population.connect import engine
@@ -97,6 +98,29 @@ def test_a_populated_database_goes_down_and_up_again_with_every_row(tmp_path: Pa
         assert reader.check() == ()
 
 
+def test_the_candidates_of_an_older_database_may_end_below_a_threshold_afterwards(tmp_path: Path) -> None:
+    database = anyio.run(_with_rollouts, tmp_path)
+    downgrade(database, "0008")
+
+    def end_as(outcome: str) -> None:
+        connection = sqlite3.connect(database)
+        try:
+            with connection:
+                connection.execute("UPDATE candidates SET outcome = ?, score = NULL, merit = NULL", (outcome,))
+        finally:
+            connection.close()
+
+    with pytest.raises(sqlite3.IntegrityError, match="ck_candidates_outcome_known"):
+        end_as("below_threshold")
+    upgrade(database)
+    end_as("below_threshold")
+    with pytest.raises(sqlite3.IntegrityError, match="ck_candidates_outcome_known"):
+        end_as("something")
+    with pytest.raises(IntegrityError, match="ck_candidates_outcome_known"):
+        downgrade(database, "0008")
+    assert schema_state(database) == "current"
+
+
 def test_a_downgrade_to_nothing_leaves_nothing(tmp_path: Path) -> None:
     database = anyio.run(_with_rollouts, tmp_path)
     downgrade(database, "base")
@@ -120,7 +144,7 @@ def test_a_failed_upgrade_leaves_the_database_as_it_was(tmp_path: Path) -> None:
     connection = sqlite3.connect(database)
     views = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     connection.close()
-    assert views == {"leaderboard", "lineage", "staleness", "actions", "confirmations"}
+    assert views == {"leaderboard", "lineage", "staleness", "actions", "confirmations", "cascades"}
 
 
 def test_a_newer_schema_is_refused_everywhere(tmp_path: Path) -> None:

@@ -7,10 +7,11 @@ import anyio
 import pytest
 
 from pace_async.advise.advisor import Advice, Sampling, advise
-from pace_async.advise.base import Completion
-from pace_async.advise.prompts import assess_prompt, propose_prompt, select_prompt
+from pace_async.advise.base import Completion, PromptTooLong
+from pace_async.advise.prompts import Detail, assess_prompt, propose_prompt, select_prompt, shorter
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import TokenSpan
+from pace_async.search.ideas import record_trial
 from pace_async.search.state import Idea, Member, SearchContext, Trial
 from pace_async.task import Bounds, Task, TaskSpec
 
@@ -30,6 +31,9 @@ TASK = Task(
     program="",
     digest="",
 )
+
+
+HIGHER = replace(TASK, spec=TASK.spec.model_copy(update={"direction": "maximize"}))
 
 
 def block(*lines: str) -> str:
@@ -72,8 +76,42 @@ def test_a_parent_that_is_the_best_is_called_so() -> None:
 def test_an_idea_is_one_line_with_its_place_and_latest_trials() -> None:
     prompt = propose_prompt(TASK, CONTEXT)
     assert "Idea 1: Setting layout to hex helps. (0.25, timeout)\nIdea 2: Fewer hops. (untried)\n" in prompt
-    assert "helps. (timeout)" in propose_prompt(TASK, CONTEXT, trials_shown=1)
-    assert "helps. (tried)" in propose_prompt(TASK, CONTEXT, trials_shown=0)
+    assert "helps. (timeout)" in propose_prompt(TASK, CONTEXT, Detail(trials_shown=1))
+    assert "helps. (tried)" in propose_prompt(TASK, CONTEXT, Detail(trials_shown=0))
+
+
+def test_an_idea_that_was_tried_often_is_summarised_before_its_latest_trials() -> None:
+    pool: tuple[Idea, ...] = (Idea(4, "Try hex."),)
+    for candidate in range(1, 121):
+        score = None if candidate % 3 == 0 else 0.5 + 0.001 * (candidate if candidate > 1 else -400)
+        failed = "timeout" if candidate % 2 else "unchanged" if candidate % 4 else "candidate_error"
+        pool = record_trial(pool, 4, Trial(candidate, "", "ok" if score is not None else failed, score))
+        if candidate == 19:
+            assert "Idea 1: Try hex. (unchanged, 0.519)\n" in propose_prompt(TASK, replace(CONTEXT, ideas=pool))
+    prompt = propose_prompt(TASK, replace(CONTEXT, ideas=pool))
+    latest = "latest 0.619, candidate_error"
+    assert f"Idea 1: Try hex. (tried 120, best 0.1, failed 40: timeout 20 and candidate_error 10; {latest})\n" in prompt
+    assert "best 0.619," in propose_prompt(HIGHER, replace(CONTEXT, ideas=pool))
+    assert "(tried 120, best 0.1, " in propose_prompt(TASK, replace(CONTEXT, ideas=pool), Detail(trials_shown=0))
+    failures = tuple(Trial(n, "", "timeout", None) for n in range(1, 4))
+    always = propose_prompt(TASK, replace(CONTEXT, ideas=(Idea(1, "x", failures),)), Detail(summary_from=3))
+    assert "(tried 3, no score, failed 3: timeout 3; latest timeout, timeout)" in always
+
+
+def test_each_shorter_prompt_is_shorter_and_says_what_it_leaves_out() -> None:
+    context = replace(CONTEXT, ideas=(*POOL, Idea(12, "A third one, and not a short one at all, so that it counts.")))
+    detail, prompts = Detail(), [select_prompt(TASK, context)]
+    while (less := shorter(detail, len(context.ideas))) is not None:
+        detail = less
+        prompts.append(select_prompt(TASK, context, detail))
+    assert len(prompts) == 5
+    assert "left out" not in prompts[0]
+    assert "Best, score 0.25; how it differs is left out.\n\nIdeas:\nIdea 1" in prompts[1]
+    assert "Ideas:\nResults are left out.\nIdea 1: Setting layout to hex helps. (tried)\nIdea 2:" in prompts[2]
+    assert "Ideas:\nIdea 1 is left out.\nResults are left out.\nIdea 2: Fewer hops. (untried)\n" in prompts[3]
+    assert "Ideas:\nIdeas 1 to 2 are left out.\nResults are left out.\nIdea 3: A third" in prompts[4]
+    lengths = [len(prompt) for prompt in prompts]
+    assert lengths[1] < lengths[0] and lengths[3] < lengths[2]
 
 
 def test_an_empty_pool_is_said_to_be_empty() -> None:
@@ -81,9 +119,8 @@ def test_an_empty_pool_is_said_to_be_empty() -> None:
 
 
 def test_the_direction_is_said() -> None:
-    higher = replace(TASK, spec=TASK.spec.model_copy(update={"direction": "maximize"}))
     assert propose_prompt(TASK, CONTEXT).startswith("Fit the curve. Use numpy. Lower is better.\n")
-    assert "Higher is better." in propose_prompt(higher, CONTEXT)
+    assert "Higher is better." in propose_prompt(HIGHER, CONTEXT)
 
 
 def test_what_an_advisor_wrote_cannot_start_a_line_of_its_own() -> None:
@@ -112,8 +149,9 @@ SELECTED = "Idea ID: 2\nExperiment description: Change hops from 2 to 3."
 class Scripted:
     """An engine whose tokens are bytes and whose answers are given."""
 
-    def __init__(self, *answers: str) -> None:
+    def __init__(self, *answers: str, context: int = 10_000) -> None:
         self.answers = list(answers)
+        self.context = context
         self.prompts: list[str] = []
         self.seeds: list[int] = []
 
@@ -127,6 +165,8 @@ class Scripted:
     async def generate(
         self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int
     ) -> Completion:
+        if len(prompt_ids) > self.context:
+            raise PromptTooLong(len(prompt_ids), self.context)
         if not self.answers:
             raise InfrastructureFault("engine_down")
         self.seeds.append(seed)
@@ -135,11 +175,11 @@ class Scripted:
         return Completion(ids, (-1.0,) * len(ids), (TokenSpan(0, 0, len(ids)),), finish)
 
 
-def run(engine: Scripted, lease: int = 5, max_tokens: int = 500) -> Advice:
+def run(engine: Scripted, lease: int = 5, max_tokens: int = 500, limit: int | None = None) -> Advice:
+    sampling = Sampling(seed=1, max_tokens=max_tokens, max_prompt_tokens=limit)
+
     async def main() -> Advice:
-        return await advise(
-            engine, TASK, CONTEXT, lease=lease, next_idea=12, sampling=Sampling(seed=1, max_tokens=max_tokens)
-        )
+        return await advise(engine, TASK, CONTEXT, lease=lease, next_idea=12, sampling=sampling)
 
     return anyio.run(main)
 
@@ -158,6 +198,13 @@ def test_advice_is_three_calls_a_pool_and_an_experiment() -> None:
     assert (advice.idea, advice.experiment, advice.unparsed) == (12, "Change hops from 2 to 3.", None)
     assert "Proposal 1: h1." in engine.prompts[1]
     assert "Idea 2: h1. (untried)" in engine.prompts[2]
+
+
+def test_a_proposal_in_the_words_of_an_idea_is_that_idea_though_called_new() -> None:
+    repeated = PROPOSED.replace("h1.", "SETTING layout to hex helps").replace("h3.", "h2")
+    advice = run(Scripted(repeated, ASSESSED.replace("known 1", "new"), SELECTED))
+    assert [(note.number, note.known) for note in advice.notes] == [(4, True), (12, False), (12, True)]
+    assert [idea.number for idea in advice.pool] == [11, 4, 12]
 
 
 @pytest.mark.parametrize(
@@ -199,3 +246,18 @@ def test_seeds_differ_between_calls_and_leases_and_repeat_otherwise() -> None:
         seeds.append(tuple(engine.seeds))
     assert seeds[0] == seeds[2]
     assert len({*seeds[0], *seeds[1]}) == 6
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_a_prompt_beyond_the_limit_or_the_context_is_asked_shorter_and_those_after_it_too(limited: bool) -> None:
+    whole = Scripted(PROPOSED, ASSESSED, SELECTED)
+    run(whole)
+    limit = max(map(len, whole.prompts)) - 1
+    engine = Scripted(PROPOSED, ASSESSED, SELECTED, context=10_000 if limited else limit)
+    advice = run(engine, limit=limit if limited else None)
+    assert advice.experiment is not None
+    assert [len(call.prompt_ids) <= limit for call in advice.calls] == [True] * 3
+    asked = [bytes(call.prompt_ids).decode() for call in advice.calls]
+    assert ["how it differs is left out" in prompt for prompt in asked] == [False, True, True]
+    with pytest.raises(PromptTooLong):
+        run(Scripted(PROPOSED, ASSESSED, SELECTED, context=150))

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from pace_async.config import Search
 from pace_async.search.choice import rules_of
 from pace_async.search.draws import derive
-from pace_async.search.ideas import TRIALS_KEPT, admit, record_trial
+from pace_async.search.ideas import TRIALS_KEPT, admit, mingle, recognised, record_trial
 from pace_async.search.islands import after_evaluation, context_of, first_island
 from pace_async.search.parents import choose_migrant, choose_parent, keep_best
 from pace_async.search.state import Idea, Island, Member, Trial
+from pace_async.search.summaries import summarised
 from pace_async.task import better
 
 scores = st.lists(st.floats(-5, 5), min_size=1, max_size=12)
@@ -78,11 +79,54 @@ def test_a_verdict_that_names_no_idea_is_refused() -> None:
         admit((), ["a"], [9], 1, cap=5)
 
 
+def test_an_idea_in_the_same_words_is_the_one_it_repeats_whatever_is_said_of_it() -> None:
+    pool = (Idea(1, 'Change layout to "hex".'), Idea(4, "Use step -0.5"))
+    proposals = ["change LAYOUT to hex", "Use step 0.5", "Use (step) 0.5!"]
+    assert recognised(pool, proposals, [None, None, None], 7) == (1, None, 7)
+    assert recognised(pool, proposals, [4, 4, None], 7) == (1, 4, 4)
+    admitted, notes, following = admit(pool, proposals, recognised(pool, proposals, [None, None, None], 7), 7, cap=5)
+    assert [idea.number for idea in admitted] == [4, 1, 7]
+    assert [(note.number, note.known) for note in notes] == [(1, True), (7, False), (7, True)]
+    assert following == 8
+
+
+@given(
+    descriptions=st.lists(st.sampled_from(["a", "b.", "B", "c d", "C  'D'", "-1", "1"]), max_size=6),
+    proposals=st.lists(st.sampled_from(["a", "b", "c d", "-1", "1", "e"]), max_size=4),
+)
+def test_no_pool_takes_in_an_idea_twice(descriptions: list[str], proposals: list[str]) -> None:
+    pool: tuple[Idea, ...] = ()
+    for number, texts in enumerate((descriptions, proposals)):
+        following = 10 * number
+        pool, _, _ = admit(pool, texts, recognised(pool, texts, [None] * len(texts), following), following, cap=20)
+    words = [" ".join(idea.description.casefold().replace("'", "").rstrip(".").split()) for idea in pool]
+    assert len(words) == len(set(words))
+
+
 def test_of_an_idea_s_experiments_the_latest_stay() -> None:
     pool = (Idea(1, "x"),)
     for candidate in range(1, TRIALS_KEPT + 4):
         pool = record_trial(pool, 1, Trial(candidate, "do x", "ok", 1.0))
     assert [trial.candidate for trial in pool[0].trials] == list(range(4, TRIALS_KEPT + 4))
+
+
+@given(outcomes=st.lists(st.one_of(st.none(), st.floats(-5, 5)), max_size=130), cut=st.integers(0, 130))
+def test_a_summary_counts_every_experiment_though_the_idea_was_set_aside_between(
+    outcomes: list[float | None], cut: int
+) -> None:
+    trials = [Trial(n, "", "timeout" if score is None else "ok", score) for n, score in enumerate(outcomes, start=1)]
+    pool, early = (Idea(1, "x"),), (Idea(1, "x"),)
+    for trial in trials:
+        pool = record_trial(pool, 1, trial)
+        early = pool if trial.candidate == cut else early
+    for known in (pool, mingle(early, pool, cap=5), mingle(pool, early, cap=5)):
+        assert len(known[0].trials) <= TRIALS_KEPT
+        for direction, best in (("maximize", max), ("minimize", min)):
+            found = summarised(known[0], direction)
+            scores = [score for score in outcomes if score is not None]
+            assert (found.tried, found.failed) == (len(outcomes), len(outcomes) - len(scores))
+            assert found.best == (best(scores) if scores else None)
+            assert dict(found.failures) == ({"timeout": found.failed} if found.failed else {})
 
 
 def test_a_tried_idea_moves_to_the_end_and_a_dropped_one_is_ignored() -> None:

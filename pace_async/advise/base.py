@@ -19,8 +19,8 @@ class Completion:
 
 
 class PromptTooLong(InfrastructureFault):
-    """A prompt of `tokens` tokens, and a context of `context` that leaves no room for the answer: the same prompt will
-    never be answered."""
+    """A prompt of `tokens` tokens, and a context of `context` that leaves no room for the answer, or a limit of so many
+    tokens: the same prompt will never be answered."""
 
     def __init__(self, tokens: int, context: int) -> None:
         super().__init__("prompt_too_long", f"{tokens} tokens in a context of {context}")

@@ -4,19 +4,37 @@ Same order in all three: what the task is, the parent's evolve block, the lines 
 idea pool, and the question last, so that prompts of one rollout share their beginning. Code is set off by four spaces,
 an idea is one line behind its place in the pool, counted from 1: a small number, used in these texts alone. Whatever a
 model or a program wrote is data here: it is put on one line (an idea) or indented (code), so it cannot pose as a
-heading. The wording is our own; the parts follow the paper's appendix "Prompt templates". Pure: same values, same
-text. Not the place where answers are read: that is `parsing`.
+heading. What is left out to save room is said to be. The wording is our own; the parts follow the paper's appendix
+"Prompt templates". Pure: same values, same text. Not the place where answers are read: that is `parsing`.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import lru_cache
 from textwrap import dedent
 
 from pace_async.search.state import Idea, SearchContext
+from pace_async.search.summaries import summarised
 from pace_async.task import Task, split_block
 
 IDEAS_PER_PROPOSAL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much a prompt says. Under an idea stand its latest `trials_shown` experiments, from `summary_from` on behind
+    a summary of all. To save room: without any results, without the lines in which the best program differs, without
+    the first `ideas_left_out` ideas of the pool, those used longest ago."""
+
+    trials_shown: int = 2
+    summary_from: int = 20
+    results: bool = True
+    best: bool = True
+    ideas_left_out: int = 0
+
+
+WHOLE = Detail()
 REMEMBERED = 128
 """Programs, and pairs of them, whose lines are at hand."""
 
@@ -40,20 +58,20 @@ Experiment description: one sentence
 """
 
 
-def propose_prompt(task: Task, context: SearchContext, trials_shown: int = 2) -> str:
-    """Asks for three ideas. Shows the last `trials_shown` experiments of each idea of the pool."""
-    return _beginning(task, context, trials_shown) + "\n" + _PROPOSE
+def propose_prompt(task: Task, context: SearchContext, detail: Detail = WHOLE) -> str:
+    """Asks for three ideas."""
+    return _beginning(task, context, detail) + "\n" + _PROPOSE
 
 
-def assess_prompt(task: Task, context: SearchContext, proposals: Sequence[str], trials_shown: int = 2) -> str:
+def assess_prompt(task: Task, context: SearchContext, proposals: Sequence[str], detail: Detail = WHOLE) -> str:
     """Asks, for each proposal, whether the pool holds it already."""
     lines = [f"Proposal {number}: {one_line(text)}\n" for number, text in enumerate(proposals, start=1)]
-    return _beginning(task, context, trials_shown) + "\nProposals:\n" + "".join(lines) + "\n" + _ASSESS
+    return _beginning(task, context, detail) + "\nProposals:\n" + "".join(lines) + "\n" + _ASSESS
 
 
-def select_prompt(task: Task, context: SearchContext, trials_shown: int = 2) -> str:
+def select_prompt(task: Task, context: SearchContext, detail: Detail = WHOLE) -> str:
     """Asks for one idea of the pool and an experiment; the pool already holds what was just proposed."""
-    return _beginning(task, context, trials_shown) + "\n" + _SELECT
+    return _beginning(task, context, detail) + "\n" + _SELECT
 
 
 def one_line(text: str) -> str:
@@ -61,24 +79,38 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _beginning(task: Task, context: SearchContext, trials_shown: int) -> str:
+def _beginning(task: Task, context: SearchContext, detail: Detail) -> str:
     background = one_line(f"{task.spec.background} {task.spec.coding_requirements}")
     goal = "Higher is better." if task.spec.direction == "maximize" else "Lower is better."
     return (
         f"{background} {goal}\n"
         f"\nParent, score {score_text(context.parent.score)}:\n{_code(_block(context.parent.program))}"
-        f"\n{_best(context)}"
-        f"\nIdeas:\n{_pool(context.ideas, trials_shown)}"
+        f"\n{_best(context, detail)}"
+        f"\nIdeas:\n{_pool(context.ideas, task.spec.direction, detail)}"
     )
 
 
-def _best(context: SearchContext) -> str:
+def _best(context: SearchContext, detail: Detail) -> str:
     """Only the lines in which the best block differs; lines that it lacks are named as such."""
     added, lacking = _difference(context.parent.program, context.best.program)
     if not added and not lacking:
         return "The parent is the best.\n"
+    if not detail.best:
+        return f"Best, score {score_text(context.best.score)}; how it differs is left out.\n"
     text = f"Best, score {score_text(context.best.score)}, where it differs:\n{_code(added)}"
     return text + (f"and lacks:\n{_code(lacking)}" if lacking else "")
+
+
+def shorter(detail: Detail, ideas: int) -> Detail | None:
+    """The next shorter prompt about a pool of `ideas`, None after the shortest. First goes how the best differs, then
+    what was tried, then the ideas used longest ago, down to one."""
+    if detail.best:
+        return replace(detail, best=False)
+    if detail.results:
+        return replace(detail, results=False)
+    if detail.ideas_left_out + 1 < ideas:
+        return replace(detail, ideas_left_out=detail.ideas_left_out + 1)
+    return None
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -96,15 +128,33 @@ def _difference(parent_program: str, best_program: str) -> tuple[tuple[str, ...]
     return tuple(added), tuple(lacking)
 
 
-def _pool(ideas: Iterable[Idea], trials_shown: int) -> str:
-    return "".join(_idea(place, idea, trials_shown) for place, idea in enumerate(ideas, start=1)) or "none yet\n"
+def _pool(ideas: Sequence[Idea], direction: str, detail: Detail) -> str:
+    gone = detail.ideas_left_out
+    lines = [_idea(place, idea, direction, detail) for place, idea in enumerate(ideas, start=1)][gone:]
+    if not detail.results and any(idea.trials for idea in ideas):
+        lines.insert(0, "Results are left out.\n")
+    if gone:
+        lines.insert(0, "Idea 1 is left out.\n" if gone == 1 else f"Ideas 1 to {gone} are left out.\n")
+    return "".join(lines) or "none yet\n"
 
 
-def _idea(place: int, idea: Idea, trials_shown: int) -> str:
-    latest = idea.trials[-trials_shown:] if trials_shown > 0 else ()
+def _idea(place: int, idea: Idea, direction: str, detail: Detail) -> str:
+    return f"Idea {place}: {one_line(idea.description)} ({_experiments(idea, direction, detail)})\n"
+
+
+def _experiments(idea: Idea, direction: str, detail: Detail) -> str:
+    """The latest results, after a summary of all where there are many."""
+    if not idea.trials:
+        return "untried"
+    latest = idea.trials[-detail.trials_shown :] if detail.results and detail.trials_shown > 0 else ()
     results = ", ".join(trial.outcome if trial.score is None else score_text(trial.score) for trial in latest)
-    tried = results or ("tried" if idea.trials else "untried")
-    return f"Idea {place}: {one_line(idea.description)} ({tried})\n"
+    if not detail.results or idea.earlier.tried + len(idea.trials) < detail.summary_from:
+        return results or "tried"
+    summary = summarised(idea, direction)
+    said = [f"tried {summary.tried}", "no score" if summary.best is None else f"best {score_text(summary.best)}"]
+    if summary.failed:
+        said.append(f"failed {summary.failed}: " + " and ".join(f"{name} {n}" for name, n in summary.failures[:2]))
+    return "; ".join([", ".join(said), *([f"latest {results}"] if results else [])])
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -1,6 +1,8 @@
 """pace eval: score one program exactly as a run would."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -20,10 +22,12 @@ def evaluate(
     unsafe: bool = typer.Option(False, "--unsafe-no-sandbox", help="Without isolation: only code you trust."),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Score one program in the sandbox.
+    """Score one program in the sandbox, through the task's cascade where it has one.
 
     Example: pace eval circle_packing my_program.py --json
     """
+    from dataclasses import asdict
+
     import anyio
 
     from pace_async.cli.options import overrides_of
@@ -47,6 +51,7 @@ def evaluate(
         "seconds": found.seconds,
         "detail": found.detail,
         "metrics": dict(found.metrics),
+        "cascade": [asdict(score) for score in found.cascade],
     }
     if as_json:
         print_json(fields)
@@ -57,7 +62,14 @@ def evaluate(
                 "outcome": found.outcome,
                 "score": score,
                 "seconds": found.seconds,
+                **{f"stage {score.stage}": in_words(asdict(score)) for score in found.cascade},
                 **{name: f"{value:.6g}" for name, value in found.metrics.items()},
                 "detail": found.detail or None,
             }
         )
+
+
+def in_words(stage: Mapping[str, Any]) -> str:
+    """How a cheap stage came out, from the fields of a CascadeScore."""
+    came = stage["outcome"] if stage["score"] is None else f"{stage['score']:.10g}"
+    return f"{came} of {stage['threshold']:g}: {'passed' if stage['passed'] else 'stopped'}"

@@ -72,6 +72,7 @@ def _action(found: dict[str, Any], acted: dict[str, Any]) -> str:
 
 
 def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
+    from pace_async.cli.evaluation import in_words
     from pace_async.task import split_block
 
     if as_json:
@@ -83,6 +84,7 @@ def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
             "outcome": f"{found['outcome']}: {found['detail']}" if found["detail"] else found["outcome"],
             "score": found["score"],
             "reward": found["reward"],
+            **{f"stage {stage['stage']}": in_words(stage) for stage in found["cascade"]},
             "fresh scores": _fresh(found["fresh_scores"]),
             **_chosen(found["chosen"]),
             **origin(found),

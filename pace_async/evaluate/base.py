@@ -4,14 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pace_async.events import Outcome
+from pace_async.events import CascadeScore, Outcome
+from pace_async.task import FULL
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """`score` is None unless outcome is ok; `metrics` are finite; `seconds` is wall clock, taken outside the
     candidate; `detail` is one short printable line for a person and for the advisor; `memoised` says that an equal
-    program was scored before and nothing was run."""
+    program was scored before and nothing was run; `cascade` are the cheap stages that came before, the last of them not
+    passed where the outcome is below_threshold."""
 
     outcome: Outcome
     score: float | None
@@ -19,11 +21,13 @@ class Evaluation:
     detail: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     memoised: bool = False
+    cascade: tuple[CascadeScore, ...] = ()
 
 
 class Evaluator(Protocol):
     """Scores one program in a sandbox. Never raises for what a candidate does: that is in the outcome."""
 
-    async def evaluate(self, program: str, seed: int) -> Evaluation:
-        """`seed` chooses the instances. Outcome infrastructure_error means: not the candidate's fault."""
+    async def evaluate(self, program: str, seed: int, stage: str = FULL) -> Evaluation:
+        """`seed` and `stage`, one of the task's cascade or the full evaluation, choose the instances. Outcome
+        infrastructure_error means: not the candidate's fault."""
         ...

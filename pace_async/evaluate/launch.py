@@ -159,6 +159,7 @@ def _job(plan: Launch, work: Work, nonce: str, result: int, members: Sequence[in
         "path": [str(path) for path in locate().imports],
         "confinement": {**plan.confinement, "cgroups": members, "one_thread": work.timed},
         "program": work.program,
+        "files": dict(work.files),
         "entry": work.entry,
         "echoes": ECHOES if work.timed else 0,
         "instances": len(work.instances),

@@ -6,6 +6,7 @@ it is ready, the same program is started cold at once, and so is every later one
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pace_async.errors import InfrastructureFault
@@ -61,10 +62,12 @@ class Launcher:
 
     async def launch(self, work: Work) -> Ended:
         """Raises InfrastructureFault if the machine would not start it."""
-        parent = self._warm
+        parent, limits = self._warm, self._limits
+        if work.timeout_s is not None:
+            limits = replace(limits, seconds=work.timeout_s)
         if parent is not None:
             try:
-                ended = await launch(self._tier, work, self._limits, self._hidden, parent)
+                ended = await launch(self._tier, work, limits, self._hidden, parent)
                 verdict = judge(ended)
                 if verdict.outcome != "infrastructure_error":
                     return ended
@@ -72,7 +75,7 @@ class Launcher:
             except InfrastructureFault as fault:
                 parent.give_up(str(fault))
             await self._go_cold(parent)
-        return await launch(self._tier, work, self._limits, self._hidden)
+        return await launch(self._tier, work, limits, self._hidden)
 
     async def _go_cold(self, parent: WarmParent) -> None:
         """Whoever comes first says it; a parent that is given up has no candidates left."""

@@ -6,7 +6,7 @@ program ─► memo? ─► slot ─► sandbox (`launcher`) ─► `verdict` �
 import platform
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,6 +18,7 @@ from pace_async import config
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate import cgroup, leftovers
 from pace_async.evaluate.base import Evaluation
+from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.launcher import Launcher
 from pace_async.evaluate.memo import Key, ScoreMemo
 from pace_async.evaluate.scoring import Scorer
@@ -26,8 +27,9 @@ from pace_async.evaluate.tiers import Limits, Tier
 from pace_async.evaluate.verdict import judge, one_line
 from pace_async.evaluate.warm import imports_of
 from pace_async.evaluate.work import Work
+from pace_async.program_files import parted
 from pace_async.programs import program_hash
-from pace_async.task import Setting, Task, settings_of
+from pace_async.task import FULL, Setting, Task, TaskSpec, settings_of
 
 BACKOFF_S = 0.1
 LAST_TRIES = 6
@@ -53,7 +55,9 @@ class ProcessEvaluator:
         self._slots = anyio.CapacityLimiter(evaluation.slots)
         self._memo = ScoreMemo(evaluation.memo) if task.spec.deterministic else None
         settings = settings_of(task.spec, evaluation.settings)
-        self._scorer = Scorer(task.folder / task.spec.evaluator, log, settings=settings)
+        stages = tuple(stage.name for stage in task.spec.cascade)
+        self._scorer = Scorer(task.folder / task.spec.evaluator, log, settings=settings, stages=stages)
+        self._stage_limits = {stage.name: stage.timeout_s for stage in task.spec.cascade}
         self._stack = AsyncExitStack()
         spec = task.spec
         limits = Limits(spec.timeout_s, spec.memory_mb, int(spec.output_mb * (1 << 20)))
@@ -77,7 +81,8 @@ class ProcessEvaluator:
             # counts as its work: where time is scored, each candidate begins alike, from nothing.
             if self._warm and not self._scorer.timed:
                 stack.push_async_callback(self._launcher.close)
-                await self._launcher.warm_up(imports_of(self.task.program))
+                own = {name.removesuffix(".py") for name in self.task.spec.files}
+                await self._launcher.warm_up([name for name in imports_of(self.task.program) if name not in own])
             self._stack = stack.pop_all()
         return self
 
@@ -94,37 +99,48 @@ class ProcessEvaluator:
         """Whether the next candidate will be forked from a warm parent."""
         return self._launcher.is_warm
 
-    async def evaluate(self, program: str, seed: int) -> Evaluation:
-        """Score one program. Waits for a free slot; `seconds` does not count that wait."""
+    async def evaluate(self, program: str, seed: int, stage: str = FULL) -> Evaluation:
+        """Score one program, in one stage. Waits for a free slot; `seconds` does not count that wait."""
         if len(program) > LONGEST_PROGRAM:
             return Evaluation("candidate_error", None, 0.0, f"the program is longer than {LONGEST_PROGRAM} characters")
-        key = Key(self.task.digest, seed, program_hash(program), self._setting)
+        if complaint := _refused(program, self.task.spec):
+            return Evaluation("candidate_error", None, 0.0, complaint)
+        key = Key(self.task.digest, seed, program_hash(program), self._setting_of(stage))
         if self._memo is not None and (known := await self._memo.get(key)) is not None:
             return known
-        result = await self._try(program, seed)
+        result = await self._try(program, seed, stage)
         for attempt in range(self._retries):
             if result.outcome != "infrastructure_error":
                 break
             await anyio.sleep(BACKOFF_S * 2**attempt)
-            result = await self._try(program, seed)
+            result = await self._try(program, seed, stage)
         if self._memo is not None:
             await self._memo.put(key, result)
         return result
 
-    async def _try(self, program: str, seed: int) -> Evaluation:
+    def _work(self, program: str, instances: Sequence[str], limit: float | None) -> Work:
+        spec = self.task.spec
+        (_, first), *others = parted(program) if spec.files else (("", program),)
+        return Work(first, spec.entry, instances, timed=self._scorer.timed, timeout_s=limit, files=dict(others))
+
+    def _setting_of(self, stage: str) -> str:
+        return self._setting if stage == FULL else f"stage={stage} {self._setting}"
+
+    async def _try(self, program: str, seed: int, stage: str) -> Evaluation:
         began, seconds = time.monotonic(), 0.0
         try:
-            instances = await self._scorer.instances(seed)
+            instances = await self._scorer.instances(seed, stage)
             async with self._slots:
                 began = time.monotonic()
-                work = Work(program, self.task.spec.entry, instances, timed=self._scorer.timed)
+                limit = self._stage_limits.get(stage)
+                work = self._work(program, instances, limit)
                 ended = await self._launcher.launch(work)
             seconds, verdict = ended.seconds, judge(ended)
             if verdict.outcome != "ok":
                 return Evaluation(verdict.outcome, None, seconds, verdict.detail)
             overhead = min(ended.echoes, default=0.0)
             calls = [max(0.0, call - overhead) for call in ended.calls]
-            scored = await self._scorer.score(seed, verdict.outputs, calls, overhead)
+            scored = await self._scorer.score(seed, verdict.outputs, calls, overhead, stage)
         except InfrastructureFault as fault:
             return Evaluation("infrastructure_error", None, seconds or time.monotonic() - began, one_line(str(fault)))
         if scored.score is None:
@@ -148,7 +164,16 @@ async def evaluate_file(task: Task, program_text: str, evaluation: config.Evalua
     """Score one program exactly as a run would, but cold: for one, a warm parent would cost more than it saves."""
     cold = evaluation.model_copy(update={"warm": False})
     async with open_evaluator(task, cold, None) as evaluator:
-        return await evaluator.evaluate(program_text, evaluation.seed)
+        return await cascaded(evaluator, task.spec, program_text, evaluation.seed)
+
+
+def _refused(program: str, spec: TaskSpec) -> str:
+    """Why a program of several files is none of this task's, if so. One without any names is its first file alone."""
+    names = [name for name, _ in parted(program)] if spec.files else [""]
+    known = (spec.program, *spec.files)
+    if names == [""] or (names[0] == spec.program and len(set(names)) == len(names) and set(names) <= set(known)):
+        return ""
+    return f"a program of this task consists of {', '.join(known)}, each once; this one of {', '.join(names)}"
 
 
 def _setting(tier: Tier, settings: Mapping[str, Setting]) -> str:

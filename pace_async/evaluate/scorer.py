@@ -1,16 +1,18 @@
-"""The scorer: the one process that loads a task's evaluator. `python -m pace_async.evaluate.scorer EVALUATOR SETTINGS`.
+"""The scorer: the one process that loads a task's evaluator. `python -m pace_async.evaluate.scorer EVALUATOR SETTINGS
+STAGES`.
 
 It is trusted and long-lived; it never runs a candidate's code, and a candidate never sees its files. Requests and
 replies are JSON lines on stdin and stdout; a `score` request is followed by as many bytes as it says, which are a
 candidate's outputs, one after the other, each parsed by itself, here and nowhere else, strictly:
 
-    {"op": "instances", "seed": 0}                      -> {"instances": ["JSON text", ...]}
+    {"op": "instances", "seed": 0, "stage": "full"}     -> {"instances": ["JSON text", ...]}
     {"op": "score", "seed": 0, "lengths": [17], ...}... -> {"score": 1.5, "metrics": {...}} or {"invalid": "why"}
 
 A reply {"fault": "why"} means that the evaluator itself failed; with "missing", that a file of the user's is not there,
 and what to do about it. The first line, unasked, is {"ready": true, "timed":
 whether `score` takes `seconds`} or a fault. What the evaluator's functions are given besides their fixed arguments goes
-by the names of their parameters: `settings`, `seed`, and for `score` also `seconds` and `overhead`.
+by the names of their parameters: `settings`, `seed`, `stage`, and for `score` also `seconds` and `overhead`. STAGES are
+the names of a cascade's cheap stages: where there are any, `instances` has to take `stage`.
 """
 
 import importlib.util
@@ -33,7 +35,7 @@ class Invalid(ValueError):
     """The candidate's outputs, or the score that came of them, are not allowed."""
 
 
-def main(evaluator: Path, settings: Mapping[str, Any]) -> None:
+def main(evaluator: Path, settings: Mapping[str, Any], stages: Sequence[str] = ()) -> None:
     """Serve until stdin ends."""
     from pace_async.children import die_with_parent
 
@@ -42,24 +44,25 @@ def main(evaluator: Path, settings: Mapping[str, Any]) -> None:
     try:
         make, score = _load(evaluator)
         _check_settings(settings, make, score)
+        _check_stages(stages, make)
     except BaseException as error:
         _send(replies, {"fault": f"{type(error).__name__}: {error}"})
         return
     _send(replies, {"ready": True, "timed": "seconds" in inspect.signature(score).parameters})
-    texts: dict[int, list[str]] = {}
+    texts: dict[tuple[int, str], list[str]] = {}
     while line := requests.readline():
         request: dict[str, Any] = json.loads(line)
         outputs = [requests.read(length) for length in request.get("lengths", ())]
         try:
-            seed = int(request["seed"])
-            known = {"settings": dict(settings), "seed": seed}
-            if seed not in texts:
-                texts[seed] = _texts(make(seed, **_asked_for(make, 1, known)))
+            seed, stage = int(request["seed"]), str(request["stage"])
+            known = {"settings": dict(settings), "seed": seed, "stage": stage}
+            if (seed, stage) not in texts:
+                texts[seed, stage] = _texts(make(seed, **_asked_for(make, 1, known)))
             if request["op"] == "instances":
-                reply: dict[str, Any] = {"instances": texts[seed]}
+                reply: dict[str, Any] = {"instances": texts[seed, stage]}
             else:
                 known |= {"seconds": request.get("seconds"), "overhead": request.get("overhead")}
-                instances = [json.loads(text) for text in texts[seed]]
+                instances = [json.loads(text) for text in texts[seed, stage]]
                 reply = _score(partial(score, **_asked_for(score, 2, known)), instances, outputs)
         except Invalid as error:
             reply = {"invalid": str(error)}
@@ -114,6 +117,11 @@ def _asked_for(function: Callable[..., object], fixed: int, known: Mapping[str, 
 def _check_settings(settings: Mapping[str, Any], *functions: Callable[..., object]) -> None:
     if settings and not any("settings" in inspect.signature(function).parameters for function in functions):
         raise TypeError("the task has settings, and neither instances nor score takes `settings`")
+
+
+def _check_stages(stages: Sequence[str], make: Callable[..., object]) -> None:
+    if stages and "stage" not in inspect.signature(make).parameters:
+        raise TypeError("the task has a cascade, and instances does not take `stage`: no stage would be cheap")
 
 
 def _score(score: Callable[[Any, Any], object], instances: list[Any], texts: Sequence[bytes]) -> dict[str, Any]:
@@ -173,4 +181,4 @@ def _send(replies: BinaryIO, value: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), json.loads(sys.argv[2]))
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3]))

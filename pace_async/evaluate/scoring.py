@@ -17,7 +17,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from pace_async.children import child, clean_environment, python_module
 from pace_async.errors import InfrastructureFault, UsageError
-from pace_async.task import Setting
+from pace_async.task import FULL, Setting
 
 START_S = 60.0
 LONGEST_REPLY = 256 << 20
@@ -36,18 +36,23 @@ class Scorer:
     """One child process for one task; requests are served one at a time. Use as an async context manager."""
 
     def __init__(
-        self, evaluator: Path, log: Path, timeout_s: float = 60.0, settings: Mapping[str, Setting] | None = None
+        self,
+        evaluator: Path,
+        log: Path,
+        timeout_s: float = 60.0,
+        settings: Mapping[str, Setting] | None = None,
+        stages: Sequence[str] = (),
     ) -> None:
-        """`timeout_s` bounds one request; starting is bounded by START_S. `timed`, known once it has started, says
-        whether a score hangs on the seconds that the calls took."""
+        """`timeout_s` bounds one request; starting is bounded by START_S. `stages` are those of the task's cascade.
+        `timed`, known once it has started, says whether a score hangs on the seconds that the calls took."""
         self._evaluator, self._log, self._timeout_s = evaluator, log, timeout_s
-        self._settings = dict(settings or {})
+        self._settings, self._stages = dict(settings or {}), list(stages)
         self.timed = False
         self._lock = anyio.Lock()
         self._stack = AsyncExitStack()
         self._process: Process | None = None
         self._replies: BufferedByteReceiveStream | None = None
-        self._instances: dict[int, list[str]] = {}
+        self._instances: dict[tuple[int, str], list[str]] = {}
 
     async def __aenter__(self) -> Self:
         async with self._lock:
@@ -57,24 +62,29 @@ class Scorer:
     async def __aexit__(self, *_: object) -> None:
         await self._stop()
 
-    async def instances(self, seed: int) -> list[str]:
+    async def instances(self, seed: int, stage: str = FULL) -> list[str]:
         """JSON text of each instance. Raises UsageError if the evaluator cannot make them, in its own
         words where it misses a file."""
-        if seed not in self._instances:
-            reply = await self._ask({"op": "instances", "seed": seed}, b"")
+        if (seed, stage) not in self._instances:
+            reply = await self._ask({"op": "instances", "seed": seed, "stage": stage}, b"")
             if "missing" in reply:
                 raise UsageError(f"{reply['missing'].rstrip('.')}.")
             if "fault" in reply:
                 raise UsageError(f"{self._evaluator}: instances({seed}) failed: {reply['fault']}.")
-            self._instances[seed] = reply["instances"]
-        return self._instances[seed]
+            self._instances[seed, stage] = reply["instances"]
+        return self._instances[seed, stage]
 
     async def score(
-        self, seed: int, outputs: Sequence[bytes], seconds: Sequence[float] = (), overhead: float = 0.0
+        self,
+        seed: int,
+        outputs: Sequence[bytes],
+        seconds: Sequence[float] = (),
+        overhead: float = 0.0,
+        stage: str = FULL,
     ) -> Scored:
         """Score unparsed outputs, one for each instance; `seconds` are those of their calls, less `overhead`. Raises
         InfrastructureFault if the scorer died, hung or failed by itself."""
-        request = {"op": "score", "seed": seed, "lengths": [len(output) for output in outputs]}
+        request = {"op": "score", "seed": seed, "stage": stage, "lengths": [len(output) for output in outputs]}
         timing = {"seconds": list(seconds), "overhead": overhead}
         reply = await self._ask({**request, **timing}, b"".join(outputs))
         if "fault" in reply:
@@ -109,7 +119,8 @@ class Scorer:
 
     async def _start(self) -> None:
         environment = clean_environment(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
-        command = python_module("pace_async.evaluate.scorer", str(self._evaluator), json.dumps(self._settings))
+        given = (json.dumps(self._settings), json.dumps(self._stages))
+        command = python_module("pace_async.evaluate.scorer", str(self._evaluator), *given)
         process = await self._stack.enter_async_context(child(command, log=self._log, environment=environment))
         assert process.stdout is not None
         self._process, self._replies = process, BufferedByteReceiveStream(process.stdout)

@@ -10,6 +10,7 @@ from typing import TypeVar, assert_never
 
 from pace_async.events import (
     Advised,
+    CascadeStageEnded,
     Closing,
     Evaluated,
     Fact,
@@ -105,7 +106,7 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return replace(view, spend_usd=view.spend_usd + event.cost_usd)
         case ImplementerReserved():
             return replace(view, reserved={**view.reserved, event.number: event.cost_usd})
-        case SettingChanged() | IslandActed() | TryEvaluated() | ImplementerChosen():
+        case SettingChanged() | IslandActed() | TryEvaluated() | ImplementerChosen() | CascadeStageEnded():
             return view
         case Evaluated():
             return _evaluated(view, event)

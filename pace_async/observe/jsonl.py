@@ -24,6 +24,8 @@ import anyio.to_thread
 from pace_async.config import Stop
 from pace_async.events import (
     Advised,
+    CascadeScore,
+    CascadeStageEnded,
     Evaluated,
     Fact,
     FreshScore,
@@ -115,12 +117,14 @@ def event_line(event: Event, seen_at: float) -> str:
                 ]
             case Advised(), "ideas":
                 tree["ideas"] = [asdict(idea) for idea in event.ideas]
-            case Evaluated(), "program":
+            case ((Evaluated() | CascadeStageEnded()), "program"):
                 tree["program_chars"] = None if event.program is None else len(event.program)
             case Evaluated(), "fresh":
                 tree["fresh"] = [asdict(tried) for tried in event.fresh]
             case ImplementerCalled(), "tried":
                 tree["try"] = None if event.tried is None else event.tried.number
+            case CascadeStageEnded(), "score":
+                tree["score"] = asdict(event.score)
             case VersionPublished(), "receipt":
                 tree["receipt_tensors"] = len(event.receipt)
             case _:
@@ -170,12 +174,14 @@ def _value(kind: type[Any], name: str, tree: Mapping[str, Any]) -> Any:
             return ()
         case "Advised", "ideas":
             return tuple(IdeaNote(**idea) for idea in tree["ideas"])
-        case "Evaluated", "program":
+        case (("Evaluated" | "CascadeStageEnded"), "program"):
             return None
         case "Evaluated", "fresh":
             return tuple(FreshScore(**tried) for tried in tree.get("fresh", ()))
         case "ImplementerCalled", "tried":
             return None
+        case "CascadeStageEnded", "score":
+            return CascadeScore(**tree["score"])
         case "VersionPublished", "receipt":
             return {}
         case "VersionPublished", "k3":

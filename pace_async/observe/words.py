@@ -22,6 +22,7 @@ OUTCOMES: Mapping[str, str] = {
     "unparsed": "could not be parsed",
     "not_implemented": "could not be implemented",
     "unchanged": "changed nothing",
+    "below_threshold": "was stopped by a cheap stage",
 }
 COLLAPSED = "branch collapsed"
 """How the reason of a group ends in which a branch of the advantage did not vary."""

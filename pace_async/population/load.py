@@ -18,7 +18,7 @@ from pace_async.population.models import (
     RunState,
     VersionRow,
 )
-from pace_async.population.read_facts import advice_of, evaluations_of, groups_of, own_scores_of
+from pace_async.population.read_facts import advice_of, evaluations_of, groups_of, own_scores_of, stages_of
 from pace_async.population.read_spending import (
     changes_of,
     reservations_of,
@@ -185,6 +185,7 @@ def _open_leases(
     evaluations = evaluations_of(connection, run_id, ids)
     tries = tries_of(connection, run_id, ids)
     choices, paid = choices_of(connection, run_id, ids), paid_of(connection, run_id, ids)
+    stages = stages_of(connection, run_id, ids)
     return tuple(
         OpenLease(
             lease=row.lease,
@@ -203,6 +204,7 @@ def _open_leases(
             chosen=choices.get(row.lease),
             paid=paid.get(row.lease, {}),
             result=results.get(row.lease),
+            stages=stages.get(row.lease, ()),
         )
         for row in rows
     )

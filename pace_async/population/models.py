@@ -30,6 +30,8 @@ LEASE_STAGES = ("admitted", "advised", "complete", "shipped")
 GROUP_STATES = ("shipped", "trained", "skipped")
 RUN_STATES = ("running", "draining", "done", "stopped_by_budget", "interrupted", "gave_up", "crashed")
 SCORED_OUTCOMES = tuple(word for word in get_args(Outcome) if word != "infrastructure_error")
+STAGE_OUTCOMES = tuple(word for word in SCORED_OUTCOMES if word != "below_threshold")
+"""Of one evaluation; what a cascade makes of several is a candidate's."""
 
 
 def _one_of(column: str, words: tuple[str, ...]) -> CheckConstraint:
@@ -213,7 +215,8 @@ class IdeaRow(Base):
 
 
 class Proposal(Base):
-    """One of the ideas a rollout proposed, in order. `known`: the advisor called it a repeat of that idea."""
+    """One of the ideas a rollout proposed, in order. `known`: it repeats that idea, by the advisor's verdict
+    or word for word."""
 
     __tablename__ = "proposals"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -329,7 +332,7 @@ class ImplementerTryRow(Base):
         _refers(("lease", "ordinal"), "implementer_calls", ("lease", "ordinal")),
         CheckConstraint("outcome <> 'ok' OR program IS NOT NULL", name="program_if_ok"),
         CheckConstraint("evaluation IS NULL OR outcome = 'ok'", name="evaluated_if_ok"),
-        _one_of("evaluation", SCORED_OUTCOMES),
+        _one_of("evaluation", STAGE_OUTCOMES),
     )
 
 
@@ -422,6 +425,36 @@ class CandidateRow(Base):
     )
 
 
+class CascadeScoreRow(Base):
+    """A cheap stage of a rollout's evaluation that has ended: the fields of `events.CascadeStageEnded`. `number` is the
+    stage's place in the cascade; `ordinal` counts a lease's stages, whose programs may be several. `program` is what
+    goes on to the next stage."""
+
+    __tablename__ = "cascade_scores"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    lease: Mapped[int] = mapped_column(primary_key=True)
+    ordinal: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[int]
+    stage: Mapped[str]
+    outcome: Mapped[str]
+    score: Mapped[float | None]
+    threshold: Mapped[float]
+    passed: Mapped[bool]
+    seconds: Mapped[float]
+    memoised: Mapped[bool]
+    program: Mapped[str | None]
+    mechanism: Mapped[str | None]
+    at: Mapped[float]
+    __table_args__ = (
+        _refers(("lease",), "leases", ("lease",)),
+        _one_of("outcome", STAGE_OUTCOMES),
+        CheckConstraint("(outcome = 'ok') = (score IS NOT NULL)", name="score_if_and_only_if_ok"),
+        CheckConstraint("score IS NOT NULL OR NOT passed", name="passed_by_a_score"),
+        CheckConstraint("passed = (program IS NOT NULL)", name="program_goes_on"),
+        _finite("score"),
+    )
+
+
 class FreshScoreRow(Base):
     """A candidate whose score claimed to be a new best, tried on fresh instances: the fields of `events.FreshScore`, in
     the order of the tries."""
@@ -439,7 +472,7 @@ class FreshScoreRow(Base):
     seconds: Mapped[float]
     __table_args__ = (
         _refers(("candidate",), "candidates", ("candidate",)),
-        _one_of("outcome", SCORED_OUTCOMES),
+        _one_of("outcome", STAGE_OUTCOMES),
         CheckConstraint("(outcome = 'ok') = (score IS NOT NULL)", name="score_if_and_only_if_ok"),
         CheckConstraint("score IS NOT NULL OR NOT held", name="held_by_a_score"),
         _finite("claimed"),

@@ -21,7 +21,7 @@ from pace_async.population.models import (
     RunState,
     VersionRow,
 )
-from pace_async.population.read_facts import advice_of, fresh_of
+from pace_async.population.read_facts import advice_of, fresh_of, stages_of
 from pace_async.population.read_spending import spend_of, tries_of
 
 WAITS = {
@@ -133,8 +133,8 @@ def best(connection: Connection, run: str | None = None) -> dict[str, Any]:
 def show(connection: Connection, candidate: int, run: str | None = None) -> dict[str, Any]:
     """One candidate: the program, its idea and experiment, its parent, its reward, the advisor's calls (text, versions
     as [version, start, end] by token) and the implementer's, the model that a bandit chose and why (null where none
-    did), what models answered, try by try, and how it did on fresh instances, where it was tried on them. Raises
-    UsageError if there is no such candidate."""
+    did), what models answered, try by try, and how it did in the cheap stages of a cascade and on fresh instances,
+    where it was tried on them. Raises UsageError if there is no such candidate."""
     run_id = find_run(connection, run)
     found = rows_of(
         connection, _PROGRAM.format(which="c.candidate = :candidate"), {"run_id": run_id, "candidate": candidate}
@@ -152,6 +152,10 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
     return {
         **_plain(found[0]),
         "metrics": connection.execute(metrics).scalar_one(),
+        "cascade": [
+            {"number": ended.number, **asdict(ended.score)}
+            for ended in stages_of(connection, run_id, [candidate]).get(candidate, ())
+        ],
         "fresh_scores": [asdict(tried) for tried in fresh_of(connection, run_id, [candidate]).get(candidate, ())],
         "calls": [
             {

@@ -12,6 +12,8 @@ from sqlalchemy import Connection, select
 from pace_async.events import (
     Advised,
     AdvisorCall,
+    CascadeScore,
+    CascadeStageEnded,
     Evaluated,
     FreshScore,
     GroupShipped,
@@ -23,6 +25,7 @@ from pace_async.population.blobs import unpack_ids, unpack_logprobs, unpack_span
 from pace_async.population.models import (
     AdvisorCallRow,
     CandidateRow,
+    CascadeScoreRow,
     ExperimentRow,
     FreshScoreRow,
     GroupRow,
@@ -32,7 +35,7 @@ from pace_async.population.models import (
     Proposal,
 )
 from pace_async.population.write_actions import ACTION_FIELDS
-from pace_async.population.write_rollouts import FRESH_FIELDS
+from pace_async.population.write_rollouts import CASCADE_FIELDS, FRESH_FIELDS
 
 
 def advice_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, Advised]:
@@ -142,6 +145,20 @@ def fresh_of(connection: Connection, run_id: int, candidates: Collection[int]) -
     ):
         tries[row.candidate].append(FreshScore(**{name: getattr(row, name) for name in FRESH_FIELDS}))
     return {candidate: tuple(listed) for candidate, listed in tries.items()}
+
+
+def stages_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, tuple[CascadeStageEnded, ...]]:
+    """The cheap stages that ended, in their order; leases without one left out."""
+    found: defaultdict[int, list[CascadeStageEnded]] = defaultdict(list)
+    for row in connection.execute(
+        select(CascadeScoreRow)
+        .where(CascadeScoreRow.run_id == run_id, CascadeScoreRow.lease.in_(leases))
+        .order_by(CascadeScoreRow.lease, CascadeScoreRow.ordinal)
+    ):
+        score = CascadeScore(**{name: getattr(row, name) for name in CASCADE_FIELDS})
+        ended = CascadeStageEnded(row.lease, row.number, score, row.program, row.mechanism, row.at)
+        found[row.lease].append(ended)
+    return {lease: tuple(listed) for lease, listed in found.items()}
 
 
 def own_scores_of(connection: Connection, run_id: int) -> dict[int, float | None]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from pace_async.events import (
     Advised,
+    CascadeStageEnded,
     Closing,
     Evaluated,
     GroupShipped,
@@ -27,7 +28,8 @@ class OpenLease:
     """A lease that has not closed. `migrant` is the parent from another island, if any; `advice` is there from stage
     advised on, `evaluated` from stage complete on; a shipped one is also in its group. `oldest_version` is None while
     admitted; `ideas` is the pool of its island when it was complete; `tries` what models answered,
-    `chosen` the implementer that a bandit chose, `paid` USD by model, `result` what came of the choice."""
+    `chosen` the implementer that a bandit chose, `paid` USD by model, `result` what came of the choice; `stages` are
+    the cheap stages that ended."""
 
     lease: int
     island: int
@@ -45,6 +47,7 @@ class OpenLease:
     chosen: ImplementerChosen | None = None
     paid: Mapping[str, float] = field(default_factory=dict[str, float])
     result: Result | None = None
+    stages: tuple[CascadeStageEnded, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,22 @@ order is held by the UPDATE's own condition, so that it is decided where the row
 
 from sqlalchemy import Integer, bindparam, func, select, update
 
-from pace_async.events import Advised, AdvisorCall, Evaluated, FreshScore, LeaseAborted, LeaseOpened
+from pace_async.errors import PaceBug
+from pace_async.events import (
+    Advised,
+    AdvisorCall,
+    CascadeScore,
+    CascadeStageEnded,
+    Evaluated,
+    FreshScore,
+    LeaseAborted,
+    LeaseOpened,
+)
 from pace_async.population.blobs import pack_ids, pack_logprobs, pack_spans
 from pace_async.population.models import (
     AdvisorCallRow,
     CandidateRow,
+    CascadeScoreRow,
     ExperimentRow,
     FreshScoreRow,
     IdeaRow,
@@ -19,15 +30,22 @@ from pace_async.population.models import (
     Proposal,
 )
 from pace_async.population.prepared import Prepared
-from pace_async.population.scope import OF_RUN, STANDING, Scope
+from pace_async.population.scope import OF_LEASE, OF_RUN, STANDING, Scope
 
 FRESH_FIELDS = tuple(FreshScore.__dataclass_fields__)
+CASCADE_FIELDS = tuple(CascadeScore.__dataclass_fields__)
 KNOWN_ISLAND = Prepared(
     select(IslandRow.island).where(IslandRow.run_id == OF_RUN, IslandRow.island == bindparam("of_island"))
 )
 OLDEST = func.coalesce(bindparam("oldest", type_=Integer()), LeaseRow.admitted_version)
 ADVISE = Prepared(
     update(LeaseRow).where(*STANDING, LeaseRow.stage == "admitted").values(stage="advised", oldest_version=OLDEST)
+)
+DECIDED = Prepared(select(LeaseRow.lease).where(*STANDING, LeaseRow.stage == "advised"))
+NEXT_STAGE = Prepared(
+    select(func.coalesce(func.max(CascadeScoreRow.ordinal), 0) + 1).where(
+        CascadeScoreRow.run_id == OF_RUN, CascadeScoreRow.lease == OF_LEASE
+    )
 )
 COMPLETE = Prepared(update(LeaseRow).where(*STANDING, LeaseRow.stage == "advised").values(stage="complete"))
 ABORT = Prepared(
@@ -129,6 +147,24 @@ def evaluated(scope: Scope, fact: Evaluated) -> None:
             {"candidate": fact.lease, "number": number, **{name: getattr(tried, name) for name in FRESH_FIELDS}}
             for number, tried in enumerate(fact.fresh, start=1)
         ),
+    )
+
+
+def cascade_stage_ended(scope: Scope, fact: CascadeStageEnded) -> None:
+    """A stage of a rollout that is decided and not complete."""
+    if scope.value(DECIDED, of_lease=fact.lease) is None:
+        raise PaceBug(f"lease {fact.lease} cannot have ended a stage: it {scope.lease_is(fact.lease)}")
+    scope.add(
+        CascadeScoreRow,
+        {
+            "lease": fact.lease,
+            "ordinal": scope.value(NEXT_STAGE, of_lease=fact.lease),
+            "number": fact.number,
+            **{name: getattr(fact.score, name) for name in CASCADE_FIELDS},
+            "program": fact.program,
+            "mechanism": fact.mechanism,
+            "at": fact.at,
+        },
     )
 
 

@@ -7,6 +7,7 @@ from sqlalchemy.exc import IntegrityError
 from pace_async.errors import PaceBug
 from pace_async.events import (
     Advised,
+    CascadeStageEnded,
     Evaluated,
     Fact,
     FaultSeen,
@@ -56,6 +57,8 @@ def _write(scope: Scope, fact: Fact) -> None:
             write_spending.implementer_checked(scope, fact)
         case TryEvaluated():
             write_spending.try_evaluated(scope, fact)
+        case CascadeStageEnded():
+            write_rollouts.cascade_stage_ended(scope, fact)
         case Evaluated():
             write_rollouts.evaluated(scope, fact)
         case LeaseAborted():

@@ -58,7 +58,10 @@ class FreshInstances:
                 return found, tuple(tries)
         if not tries:
             return found, ()
-        return Evaluation("suspicious", None, found.seconds, self._words(tries)), tuple(tries)
+        return (
+            Evaluation("suspicious", None, found.seconds, self._words(tries), cascade=found.cascade),
+            tuple(tries),
+        )
 
     async def _try(self, program: str, claimed: float, seed: int) -> FreshScore:
         own = await self._own_score(seed)

@@ -8,23 +8,30 @@ from dataclasses import replace
 
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.base import Evaluation
-from pace_async.events import ImplementerTry, StageChanged, TryEvaluated
+from pace_async.evaluate.cascade import cascaded
+from pace_async.events import CascadeScore, CascadeStageEnded, ImplementerTry, StageChanged, TryEvaluated
 from pace_async.implement.base import Experiment, Implemented, Unusable
 from pace_async.implement.repair import asks_again
 from pace_async.runtime.core import Core
+from pace_async.runtime.state import Decision
 from pace_async.search.state import Member
 
 
 async def implemented_and_evaluated(
-    core: Core, island: int, parent: Member, experiment: Experiment
+    core: Core, island: int, decision: Decision, experiment: Experiment
 ) -> tuple[Implemented, Evaluation]:
     """The last program and its evaluation on the hidden instances; `experiment` may have tries of an earlier process.
     Raises CandidateFault if the last answer is no program, InfrastructureFault, BudgetReached."""
-    limits = core.config.implementer.repair
+    limits, begun, passed = core.config.implementer.repair, decision.implemented, decision.passed
     while True:
-        made, tries = await _implemented(core, island, parent, experiment)
+        if begun is not None and not experiment.tries:  # of an implementer that leaves none, the catalogue
+            made, tries = begun, ()
+        else:
+            made, tries = await _implemented(core, island, decision.parent, experiment)
+        if begun is None or made.program != begun.program:
+            passed = ()
         core.show(StageChanged(island, experiment.lease, "evaluate"))
-        evaluation = await core.stages.evaluator.evaluate(made.program, core.config.evaluation.seed)
+        evaluation = await _evaluated(core, experiment.lease, made, passed)
         if evaluation.outcome == "infrastructure_error":
             raise InfrastructureFault("evaluation", evaluation.detail)
         if made.tried is None:
@@ -34,7 +41,7 @@ async def implemented_and_evaluated(
         if not asks_again(tries, limits):
             return made, evaluation
         await core.record(_failed(experiment.lease, tried, evaluation, core.stages.clock.now()))
-        experiment = replace(experiment, tries=tries)
+        experiment, begun = replace(experiment, tries=tries), None
 
 
 async def _implemented(
@@ -57,6 +64,21 @@ async def _implemented(
             tries = (*tries, fault.tried)
             if not asks_again(tries, limits):
                 raise
+
+
+async def _evaluated(core: Core, lease: int, made: Implemented, passed: tuple[CascadeScore, ...]) -> Evaluation:
+    """Through the task's cascade. Each stage that is passed is committed with the program that passed it, so that a
+    resume pays for neither again."""
+    number = len(passed)
+
+    async def keep(score: CascadeScore) -> None:
+        nonlocal number
+        number += 1
+        now = core.stages.clock.now()
+        await core.record(CascadeStageEnded(lease, number, score, made.program, made.mechanism, now))
+
+    seed = core.config.evaluation.seed
+    return await cascaded(core.stages.evaluator, core.task.spec, made.program, seed, done=passed, passed=keep)
 
 
 def _failed(lease: int, tried: ImplementerTry, evaluation: Evaluation, now: float) -> TryEvaluated:

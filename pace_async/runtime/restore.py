@@ -1,15 +1,18 @@
 """The state of a run, from its committed rows: the same for a fresh run and for one that is resumed.
 
 A complete lease goes back to the buffer, a decided one is implemented and evaluated without asking the advisor again,
-from the last answer of a model that is recorded, one that was only admitted starts over with its own seeds, a shipped
+from the last answer of a model that is recorded; one that has passed a stage of a cascade is evaluated from the next
+stage on without asking the implementer again, one that was only admitted starts over with its own seeds, a shipped
 group waits for its end. Each keeps its deadline.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pace_async.config import Config
 from pace_async.errors import PaceBug
-from pace_async.events import Advised, GroupShipped
+from pace_async.events import Advised, CascadeScore, CascadeStageEnded, GroupShipped
+from pace_async.implement.base import Implemented
 from pace_async.population.record import OpenLease, RunRecord
 from pace_async.runtime.state import Decision, Rollout, RunState, Turn, Work, member_of
 from pace_async.search.islands import first_island
@@ -95,6 +98,7 @@ def _decision(row: OpenLease, island: Island, seed_program: Member) -> Decision 
     parent = known.get(advice.parent)
     if parent is None:
         raise PaceBug(f"candidate {advice.parent}, parent of lease {row.lease}, is not known to island {row.island}")
+    implemented, passed = _got_so_far(row.stages)
     return Decision(
         parent=parent,
         calls=advice.calls,
@@ -104,4 +108,16 @@ def _decision(row: OpenLease, island: Island, seed_program: Member) -> Decision 
         detail="" if advice.experiment is not None else "the answer could not be parsed",
         tries=row.tries,
         chosen=row.chosen,
+        implemented=implemented,
+        passed=passed,
     )
+
+
+def _got_so_far(stages: Sequence[CascadeStageEnded]) -> tuple[Implemented | None, tuple[CascadeScore, ...]]:
+    """The program that was tried last, and the stages it has passed, from the first on. One that was stopped, or whose
+    full evaluation ended, is complete; a stage without a program belongs to one that was given up."""
+    began = max((place for place, ended in enumerate(stages) if ended.number == 1), default=0)
+    latest = stages[began:]
+    if not latest or latest[-1].program is None:
+        return None, ()
+    return Implemented(latest[-1].program, latest[-1].mechanism), tuple(ended.score for ended in latest)

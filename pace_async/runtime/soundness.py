@@ -26,7 +26,7 @@ from pace_async.implement.catalogue import Edit, apply_edit, load_catalogue
 from pace_async.programs import compiled, program_hash
 from pace_async.reward import progress
 from pace_async.task import CHEATS as CHEATS_FOLDER
-from pace_async.task import Task, better, load_task, split_block
+from pace_async.task import CascadeStage, Task, better, load_task, split_block
 
 HANG_S = 3.0
 
@@ -101,6 +101,8 @@ async def _answers(task: Task, seed: int, tier: Tier, say: Callable[[Check], Non
             return False
         say(_repeats(task, first, await evaluator.evaluate(task.program, seed)))
         say(_bounds(task, first.score))
+        for stage in task.spec.cascade:
+            say(_stage(stage, task.spec.direction, first, await evaluator.evaluate(task.program, seed, stage.name)))
         for cheat in CHEATS:
             say(await _cheat(task, cheat, evaluator, seed))
         for file in sorted((task.folder / CHEATS_FOLDER).glob("*.py")):
@@ -159,6 +161,20 @@ def _bounds(task: Task, score: float) -> Check:
     target = spec.target
     if target is not None and not better(spec.direction, target, score):
         return Check(name, False, f"{said}; target {target:g}", "set the target to a score better than the seed's")
+    return Check(name, True, said)
+
+
+def _stage(stage: CascadeStage, direction: str, full: Evaluation, found: Evaluation) -> Check:
+    """Whether the seed program passes a cheap stage: what every program begins from has to get that far."""
+    name = f"stage {stage.name} lets the seed program pass"
+    if found.score is None:
+        detail = f"{found.outcome}: {found.detail}" if found.detail else found.outcome
+        return Check(name, False, detail, f"let the evaluator score it with stage={stage.name!r} too")
+    said = (
+        f"{found.score:.6g} of {stage.threshold:g} in {found.seconds:.2f} s, the full evaluation {full.seconds:.2f} s"
+    )
+    if better(direction, stage.threshold, found.score):
+        return Check(name, False, said, f"set its threshold to {found.score:.6g} or worse")
     return Check(name, True, said)
 
 

@@ -7,7 +7,8 @@ completion.
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from pace_async.events import AdvisorCall, Evaluated, ImplementerChosen, ImplementerTry
+from pace_async.events import AdvisorCall, CascadeScore, Evaluated, ImplementerChosen, ImplementerTry
+from pace_async.implement.base import Implemented
 from pace_async.objectives import NO_SPREADS, Spreads
 from pace_async.search.bandit import WINDOW, Result, latest
 from pace_async.search.parents import fitter
@@ -18,8 +19,9 @@ from pace_async.staleness.policies import Choice, Finished, Policy, admits, choo
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the advisor decided for a lease, before a candidate came of it; `tries` are the answers of an implementer
-    that an earlier process recorded, `chosen` is the one that a bandit chose."""
+    """What the advisor decided for a lease, before a candidate came of it; `chosen` is the implementer that a bandit
+    chose. Where an earlier process had got so far: `tries`, the answers of an implementer, `implemented`, the program
+    that was made last, and `passed`, the cheap stages that it has passed."""
 
     parent: Member
     calls: tuple[AdvisorCall, ...]
@@ -29,6 +31,8 @@ class Decision:
     detail: str = ""
     tries: tuple[ImplementerTry, ...] = ()
     chosen: ImplementerChosen | None = None
+    implemented: Implemented | None = None
+    passed: tuple[CascadeScore, ...] = ()
 
 
 def member_of(ended: Evaluated) -> Member | None:

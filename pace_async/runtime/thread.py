@@ -1,8 +1,8 @@
 """One search thread: lease, advise, implement, evaluate, reward, again. One thread is one island.
 
 A fault of the candidate is a complete rollout with reward -1. A fault of the infrastructure is retried and, when it
-stays, closes the lease as aborted: it is never a reward. Every stage is committed when it ends. A lease whose call
-would not fit into the budget stays open for a resume.
+stays, closes the lease as aborted: it is never a reward. Every stage is committed when it ends, those of a cascade
+too. A lease whose call would not fit into the budget stays open for a resume.
 """
 
 import asyncio
@@ -11,7 +11,16 @@ from pace_async.advise.advisor import Advice, Sampling, advise
 from pace_async.advise.base import PromptTooLong, Voided
 from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault, UsageError
 from pace_async.evaluate.base import Evaluation
-from pace_async.events import Advised, Evaluated, FreshScore, LeaseAborted, LeaseReleased, Outcome, StageChanged
+from pace_async.events import (
+    Advised,
+    CascadeStageEnded,
+    Evaluated,
+    FreshScore,
+    LeaseAborted,
+    LeaseReleased,
+    Outcome,
+    StageChanged,
+)
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.programs import program_hash
 from pace_async.reward import reward
@@ -91,6 +100,8 @@ async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -
         temperature=config.advisor.temperature,
         ideas_kept=config.search.ideas_kept,
         trials_shown=config.search.trials_shown,
+        summary_from=config.search.summary_from,
+        max_prompt_tokens=config.advisor.max_prompt_tokens,
     )
     attempt = 0
     while True:
@@ -123,9 +134,9 @@ async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -
 
 def _no_room(lease: int, fault: PromptTooLong) -> str:
     return (
-        f"The advisor's prompt of lease {lease} has {fault.tokens} tokens, and its context of {fault.context} leaves "
-        "no room for the answer: `pace resume RUN --set search.trials_shown=0` shortens it; else start a new run with "
-        "a shorter program or background, a lower search.ideas_kept, or an advisor with a longer context."
+        f"The advisor's prompt of lease {lease} has {fault.tokens} tokens, all left out that can be, and its context "
+        f"of {fault.context} leaves no room for the answer: raise advisor.max_prompt_tokens if that is the limit; else "
+        "start a new run with a shorter program or background, or an advisor with a longer context."
     )
 
 
@@ -139,7 +150,7 @@ async def _try_out(core: Core, work: Work, decision: Decision) -> None:
             raise CandidateFault("unparsed", decision.detail)
         model = decision.chosen.model if decision.chosen is not None else None
         experiment = Experiment(lease, decision.idea_text, decision.experiment, decision.tries, model)
-        implemented, evaluation = await implemented_and_evaluated(core, work.island, decision.parent, experiment)
+        implemented, evaluation = await implemented_and_evaluated(core, work.island, decision, experiment)
         if (
             core.fresh is not None
             and evaluation.score is not None
@@ -151,6 +162,14 @@ async def _try_out(core: Core, work: Work, decision: Decision) -> None:
         detail = fault.detail if outcome == fault.kind else str(fault)
         evaluation = Evaluation(outcome=outcome, score=None, seconds=0.0, detail=detail)
     await _complete(core, work, decision, implemented, evaluation, fresh, spec.direction)
+
+
+def _stopped_by(lease: int, evaluation: Evaluation, now: float) -> tuple[CascadeStageEnded, ...]:
+    """The cheap stage with which the rollout ends, if it does."""
+    scores = evaluation.cascade
+    if not scores or scores[-1].passed:
+        return ()
+    return (CascadeStageEnded(lease, len(scores), scores[-1], None, None, now),)
 
 
 def _claims_best(core: Core, island: int, score: float) -> bool:
@@ -178,6 +197,7 @@ async def _complete(
         upper=bounds.upper,
         scale=config.reward.scale,
         exponent=config.reward.exponent,
+        stopped=evaluation.outcome == "below_threshold",
     )
     program = implemented.program if implemented else None
     now = core.stages.clock.now()
@@ -216,7 +236,7 @@ async def _complete(
     untrained = () if core.stages.learner else (LeaseReleased(lease, "skipped", now),)
     if untrained:
         state.reveal(rollout)
-    await core.record(ended, *untrained)
+    await core.record(*_stopped_by(lease, evaluation, now), ended, *untrained)
     state.evaluated += 1
     if member is not None and (state.best is None or better(direction, member.score, state.best.score)):
         state.best = member

@@ -7,14 +7,14 @@ with their experiments and under new numbers. The cap holds: of both pools the i
 from dataclasses import replace
 
 from pace_async.events import IdeaTaken
-from pace_async.search.ideas import Pool, interleaved
+from pace_async.search.ideas import Pool, interleaved, words
 from pace_async.search.state import Idea
 
 
 def news(pool: Pool, theirs: Pool) -> Pool:
-    """Those of the partner's ideas whose description `pool` does not hold already."""
-    known = {idea.description for idea in pool}
-    return tuple(idea for idea in theirs if idea.description not in known)
+    """Those of the partner's ideas that `pool` does not hold already in the same words."""
+    known = {words(idea.description) for idea in pool}
+    return tuple(idea for idea in theirs if words(idea.description) not in known)
 
 
 def take_in(pool: Pool, arriving: Pool, next_number: int, cap: int) -> tuple[Pool, tuple[IdeaTaken, ...], int]:

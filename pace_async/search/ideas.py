@@ -11,10 +11,12 @@ from typing import TypeVar
 
 from pace_async.events import IdeaNote
 from pace_async.search.state import Idea, Trial
+from pace_async.search.summaries import tallied
 
 Pool = tuple[Idea, ...]
 T = TypeVar("T")
 
+QUOTES = "\"'`()[]"
 TRIALS_KEPT = 50
 """As many as a prompt may show (`search.trials_shown`)."""
 
@@ -40,13 +42,39 @@ def admit(
     return tuple(ideas[-max(cap, len(proposals)) :]), tuple(notes), next_number
 
 
+def recognised(
+    pool: Pool, proposals: Sequence[str], verdicts: Sequence[int | None], next_number: int
+) -> tuple[int | None, ...]:
+    """The verdicts for `admit`, where a proposal in the very words of an idea of the pool, or of an earlier proposal,
+    repeats that idea whatever was said of it; of several such ideas, the one used last. Only equal words count: ideas
+    that differ in one value are alike as texts and not as ideas. Not in `admit`, which also folds rows that were
+    written before they were looked at so."""
+    by_words = {words(idea.description): idea.number for idea in pool}
+    found: list[int | None] = []
+    for proposal, said in zip(proposals, verdicts, strict=True):
+        key = words(proposal)
+        known = by_words.get(key, said)
+        found.append(known)
+        if known is None:
+            known, next_number = next_number, next_number + 1
+        by_words.setdefault(key, known)
+    return tuple(found)
+
+
+def words(text: str) -> tuple[str, ...]:
+    """By what two ideas are the same text: the words without case and the marks around them; a sign or a decimal point
+    stays."""
+    bare = (word.strip(QUOTES).rstrip(".,;:!?").strip(QUOTES) for word in text.casefold().split())
+    return tuple(word for word in bare if word)
+
+
 def record_trial(pool: Pool, number: int, trial: Trial) -> Pool:
     """The pool with one more experiment under idea `number`, which moves to the end; unchanged if it was dropped. Of
-    its experiments the last TRIALS_KEPT stay."""
+    its experiments the last TRIALS_KEPT stay, the others are counted."""
     found = [idea for idea in pool if idea.number == number]
     if not found:
         return pool
-    tried = replace(found[0], trials=(*found[0].trials, trial)[-TRIALS_KEPT:])
+    tried = _kept(found[0], (*found[0].trials, trial))
     return (*(idea for idea in pool if idea.number != number), tried)
 
 
@@ -66,5 +94,11 @@ def interleaved(older: Sequence[T], newer: Sequence[T]) -> list[T]:
 
 
 def _joined(one: Idea, other: Idea) -> Idea:
-    trials = {trial.candidate: trial for trial in (*one.trials, *other.trials)}
-    return replace(other, trials=tuple(trials[candidate] for candidate in sorted(trials))[-TRIALS_KEPT:])
+    """Two versions of an idea that began alike. What one only counts is in its tally, and not counted again."""
+    earlier = max(one.earlier, other.earlier, key=lambda tally: tally.last)
+    trials = {trial.candidate: trial for trial in (*one.trials, *other.trials) if trial.candidate > earlier.last}
+    return _kept(replace(other, earlier=earlier), tuple(trials[candidate] for candidate in sorted(trials)))
+
+
+def _kept(idea: Idea, trials: tuple[Trial, ...]) -> Idea:
+    return replace(idea, trials=trials[-TRIALS_KEPT:], earlier=tallied(idea.earlier, trials[:-TRIALS_KEPT]))

@@ -30,12 +30,26 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
+class Tally:
+    """What experiments came to: how many, the candidate of the last (0: none), the lowest and the highest score, and
+    how often each outcome without a score, by name."""
+
+    tried: int = 0
+    last: int = 0
+    lowest: float | None = None
+    highest: float | None = None
+    failures: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Idea:
-    """A hypothesis of an island's pool and the experiments on it, oldest first."""
+    """A hypothesis of an island's pool and the experiments on it, oldest first; those before them are only counted, in
+    `earlier`."""
 
     number: int
     description: str
     trials: tuple[Trial, ...] = ()
+    earlier: Tally = Tally()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from pace_async.search.draws import derive
 from pace_async.search.state import Member
 from pace_async.simulate.codecs import Bytes, Codec
 from pace_async.simulate.durations import Durations
-from pace_async.task import Task
+from pace_async.task import FULL, Task
 
 Fails = Callable[[str, int], bool]
 """Whether call number n (from 1) of a stage fails."""
@@ -149,8 +149,8 @@ class SimulatedImplementer:
 
 @dataclass(slots=True)
 class SimulatedEvaluator:
-    """A seeded score between the task's bounds; one program in `fails_every` times out (none where it is 0). The
-    machine is lost under the leases in `lost`."""
+    """A seeded score between the task's bounds, another one in each stage of a cascade, which takes no time; one
+    program in `fails_every` times out (none where it is 0). The machine is lost under the leases in `lost`."""
 
     world: World
     lower: float
@@ -158,16 +158,17 @@ class SimulatedEvaluator:
     fails_every: int = 13
     lost: frozenset[int] = frozenset()
 
-    async def evaluate(self, program: str, seed: int) -> Evaluation:
+    async def evaluate(self, program: str, seed: int, stage: str = FULL) -> Evaluation:
         lease = int(program.rpartition("added_")[2].partition(" ")[0])
+        name = "evaluate" if stage == FULL else f"evaluate {stage}"
         if self.world.slots is None:
-            seconds = await self.world.stage("evaluate", lease)
+            seconds = await self.world.stage(name, lease)
         else:
             async with self.world.slots:
-                seconds = await self.world.stage("evaluate", lease)
+                seconds = await self.world.stage(name, lease)
         if lease in self.lost:
             return Evaluation("infrastructure_error", None, seconds, "simulated loss of the machine")
-        draw = derive(seed, program)
+        draw = derive(seed, program) if stage == FULL else derive(seed, program, stage)
         if self.fails_every and draw % self.fails_every == 0:
             return Evaluation("timeout", None, seconds, "simulated timeout")
         return Evaluation("ok", self.lower + (self.upper - self.lower) * (draw % 1000) / 1000, seconds)

@@ -21,7 +21,7 @@ from transformers import LlamaForCausalLM
 from pace_async.advise.parsing import parse_assess, parse_propose, parse_select
 from pace_async.advise.prompts import assess_prompt, propose_prompt, select_prompt
 from pace_async.errors import CandidateFault
-from pace_async.search.ideas import admit
+from pace_async.search.ideas import admit, recognised
 from tiny_advisor.corpus import IDEAS_KEPT, Pair, State, changes, known_places, random_state
 from tiny_advisor.worlds import World
 
@@ -176,7 +176,9 @@ def _chain(sampler: Sampler, states: Sequence[State], figures: Figures) -> None:
             figures.counts["verdict right"] += said == true
             figures.counts["known said right" if said == true else "known missed"] += true is not None
         numbers = [None if k is None else state.context.ideas[k - 1].number for k in verdicts]
-        pool, _, _ = admit(state.context.ideas, texts, numbers, len(state.context.ideas) + 1, IDEAS_KEPT)
+        following = len(state.context.ideas) + 1
+        numbers = recognised(state.context.ideas, texts, numbers, following)
+        pool, _, _ = admit(state.context.ideas, texts, numbers, following, IDEAS_KEPT)
         pools.append(replace(state, context=replace(state.context, ideas=pool)))
     if not pools:
         return

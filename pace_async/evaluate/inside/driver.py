@@ -1,9 +1,9 @@
 """The first code in the sandbox: confine, load the program, call its entry for each instance as it comes.
 
 Lines of JSON come on stdin: first the job (nonce, result (descriptor), path (import path to add), confinement, program,
-entry, echoes, instances (how many)), then a line for each echo, then one for each instance, which is not sent before
-the output for the previous one has been taken. Standard output and error are the program's own; answers go only to the
-result descriptor.
+files (its other modules, text by name), entry, echoes, instances (how many)), then a line for each echo, then one for
+each instance, which is not sent before the output for the previous one has been taken. Standard output and error are
+the program's own; answers go only to the result descriptor.
 """
 
 import json
@@ -69,7 +69,13 @@ def run() -> None:
 
 
 def _load(job: dict[str, Any]) -> tuple[Any, str]:
-    """(the entry, nothing), or (nothing, why there is none)."""
+    """(the entry, nothing), or (nothing, why there is none). The program's other files lie in its own directory."""
+    if job["files"]:
+        from pathlib import Path  # what most programs do without, and a cold start would wait for
+
+        for name, text in job["files"].items():
+            (Path.cwd() / name).write_text(text, encoding="utf-8")
+        sys.path.insert(0, str(Path.cwd()))
     module = types.ModuleType("program")
     module.__file__ = PROGRAM
     sys.modules["program"] = module
