@@ -165,6 +165,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "no sandbox on the machine",
         "the runtime killed",
         "64 evaluations on 2 slots",
+        "nothing left of 500 evaluations",
     ),
     "Published cheats": (
         "more than exists",
