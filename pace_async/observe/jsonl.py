@@ -22,7 +22,17 @@ from typing import Any, TextIO, cast, get_args
 import anyio.to_thread
 
 from pace_async.config import Stop
-from pace_async.events import Advised, Evaluated, Fact, FreshScore, IdeaNote, RunHeader, Sight, VersionPublished
+from pace_async.events import (
+    Advised,
+    Claimed,
+    Evaluated,
+    Fact,
+    FreshScore,
+    IdeaNote,
+    RunHeader,
+    Sight,
+    VersionPublished,
+)
 from pace_async.observe.base import Event
 from pace_async.observe.fold import fold
 from pace_async.observe.model import RunView
@@ -107,8 +117,10 @@ def event_line(event: Event, seen_at: float) -> str:
                 tree["ideas"] = [asdict(idea) for idea in event.ideas]
             case Evaluated(), "program":
                 tree["program_chars"] = None if event.program is None else len(event.program)
-            case Evaluated(), "fresh":
-                tree["fresh"] = [asdict(tried) for tried in event.fresh]
+            case Claimed(), "program":
+                tree["program_chars"] = len(event.program)
+            case (Evaluated(), "fresh") | (Claimed(), "tries"):
+                tree[item.name] = [asdict(tried) for tried in value]
             case VersionPublished(), "receipt":
                 tree["receipt_tensors"] = len(event.receipt)
             case _:
@@ -160,8 +172,10 @@ def _value(kind: type[Any], name: str, tree: Mapping[str, Any]) -> Any:
             return tuple(IdeaNote(**idea) for idea in tree["ideas"])
         case "Evaluated", "program":
             return None
-        case "Evaluated", "fresh":
-            return tuple(FreshScore(**tried) for tried in tree.get("fresh", ()))
+        case "Claimed", "program":
+            return ""
+        case ("Evaluated", "fresh") | ("Claimed", "tries"):
+            return tuple(FreshScore(**tried) for tried in tree.get(name, ()))
         case "VersionPublished", "receipt":
             return {}
         case "VersionPublished", "k3":

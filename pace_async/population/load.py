@@ -17,7 +17,7 @@ from pace_async.population.models import (
     RunState,
     VersionRow,
 )
-from pace_async.population.read_facts import advice_of, evaluations_of, groups_of, own_scores_of
+from pace_async.population.read_facts import advice_of, claims_of, evaluations_of, groups_of, own_scores_of
 from pace_async.population.read_spending import changes_of, reservations_of, reserved_of, spend_of
 from pace_async.population.record import LastLease, OpenLease, RunRecord
 from pace_async.population.refold import fold
@@ -170,7 +170,7 @@ def _open_leases(connection: Connection, run_id: int, pools: Mapping[int, Pool])
     ).all()
     ids = [row.lease for row in rows]
     advice = advice_of(connection, run_id, ids)
-    evaluations = evaluations_of(connection, run_id, ids)
+    evaluations, claims = evaluations_of(connection, run_id, ids), claims_of(connection, run_id)
     return tuple(
         OpenLease(
             lease=row.lease,
@@ -184,6 +184,7 @@ def _open_leases(connection: Connection, run_id: int, pools: Mapping[int, Pool])
             migrant=_member(connection, run_id, CandidateRow.candidate == row.migrant) if row.migrant else None,
             advice=advice.get(row.lease),
             evaluated=evaluations.get(row.lease),
+            claim=claims.get(row.lease),
             ideas=pools.get(row.lease, ()),
         )
         for row in rows

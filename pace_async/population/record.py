@@ -7,7 +7,7 @@ Invariant: the same rows give the same record; the islands are rebuilt by the ve
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pace_async.events import Advised, Closing, Evaluated, GroupShipped, ImplementerReserved, RunHeader
+from pace_async.events import Advised, Claimed, Closing, Evaluated, GroupShipped, ImplementerReserved, RunHeader
 from pace_async.objectives import NO_SPREADS, Spreads
 from pace_async.search.state import Idea, Island, Member, Shown
 
@@ -15,8 +15,9 @@ from pace_async.search.state import Idea, Island, Member, Shown
 @dataclass(frozen=True, slots=True)
 class OpenLease:
     """A lease that has not closed. `migrant` is the parent from another island, if any; `advice` is there from stage
-    advised on, `evaluated` from stage complete on; a shipped one is also in its group. `oldest_version` is None while
-    admitted; `ideas` is the pool of its island when it was complete."""
+    advised on, `evaluated` from stage complete on, `claim` while its program is tried on fresh instances; a shipped one
+    is also in its group. `oldest_version` is None while admitted; `ideas` is the pool of its island when it was
+    complete."""
 
     lease: int
     island: int
@@ -29,6 +30,7 @@ class OpenLease:
     migrant: Member | None
     advice: Advised | None
     evaluated: Evaluated | None
+    claim: Claimed | None = None
     ideas: tuple[Idea, ...] = ()
 
 

@@ -4,13 +4,17 @@ Each function writes one fact into an open transaction and raises PaceBug if it 
 order is held by the UPDATE's own condition, so that it is decided where the row is, not in this process's memory.
 """
 
-from sqlalchemy import Integer, bindparam, func, select, update
+from dataclasses import asdict
 
-from pace_async.events import Advised, AdvisorCall, Evaluated, FreshScore, LeaseAborted, LeaseOpened
+from sqlalchemy import Integer, bindparam, delete, func, select, update
+
+from pace_async.errors import PaceBug
+from pace_async.events import Advised, AdvisorCall, Claimed, Evaluated, FreshScore, LeaseAborted, LeaseOpened
 from pace_async.population.blobs import pack_ids, pack_logprobs, pack_spans
 from pace_async.population.models import (
     AdvisorCallRow,
     CandidateRow,
+    ClaimRow,
     ExperimentRow,
     FreshScoreRow,
     IdeaRow,
@@ -19,9 +23,12 @@ from pace_async.population.models import (
     Proposal,
 )
 from pace_async.population.prepared import Prepared
-from pace_async.population.scope import OF_RUN, STANDING, Scope
+from pace_async.population.scope import OF_LEASE, OF_RUN, STANDING, Scope
 
 FRESH_FIELDS = tuple(FreshScore.__dataclass_fields__)
+CLAIM_FIELDS = tuple(name for name in Claimed.__dataclass_fields__ if name != "tries")
+DECIDED = Prepared(select(LeaseRow.lease).where(*STANDING, LeaseRow.stage == "advised"))
+WITHDRAW = Prepared(delete(ClaimRow).where(ClaimRow.run_id == OF_RUN, ClaimRow.lease == OF_LEASE))
 KNOWN_ISLAND = Prepared(
     select(IslandRow.island).where(IslandRow.run_id == OF_RUN, IslandRow.island == bindparam("of_island"))
 )
@@ -96,6 +103,15 @@ def advised(scope: Scope, fact: Advised) -> None:
     )
 
 
+def claimed(scope: Scope, fact: Claimed) -> None:
+    """In place of what the lease claimed with fewer tries."""
+    if scope.value(DECIDED, of_lease=fact.lease) is None:
+        raise PaceBug(f"lease {fact.lease} cannot claim a new best: it {scope.lease_is(fact.lease)}")
+    _withdraw(scope, fact.lease)
+    row = {name: getattr(fact, name) for name in CLAIM_FIELDS}
+    scope.add(ClaimRow, {**row, "metrics": dict(fact.metrics), "tries": [asdict(tried) for tried in fact.tries]})
+
+
 def evaluated(scope: Scope, fact: Evaluated) -> None:
     """The candidate, and how it did on fresh instances. Lease 0 is the task's own program, which needs no permission
     and belongs to no island."""
@@ -130,6 +146,8 @@ def evaluated(scope: Scope, fact: Evaluated) -> None:
             for number, tried in enumerate(fact.fresh, start=1)
         ),
     )
+    if fact.fresh:
+        _withdraw(scope, fact.lease)
 
 
 def lease_aborted(scope: Scope, fact: LeaseAborted) -> None:
@@ -141,6 +159,11 @@ def lease_aborted(scope: Scope, fact: LeaseAborted) -> None:
         why=f"{fact.kind}: {fact.detail}" if fact.detail else fact.kind,
         now=fact.at,
     )
+    _withdraw(scope, fact.lease)
+
+
+def _withdraw(scope: Scope, lease: int) -> None:
+    WITHDRAW.run(scope.connection, {"of_run": scope.run_id, "of_lease": lease})
 
 
 def _advance(scope: Scope, lease: int, after: str, statement: Prepared, **more: int | None) -> None:

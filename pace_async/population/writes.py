@@ -7,6 +7,7 @@ from sqlalchemy.exc import IntegrityError
 from pace_async.errors import PaceBug
 from pace_async.events import (
     Advised,
+    Claimed,
     Evaluated,
     Fact,
     FaultSeen,
@@ -50,6 +51,8 @@ def _write(scope: Scope, fact: Fact) -> None:
             write_spending.implementer_called(scope, fact)
         case ImplementerChecked():
             write_spending.implementer_checked(scope, fact)
+        case Claimed():
+            write_rollouts.claimed(scope, fact)
         case Evaluated():
             write_rollouts.evaluated(scope, fact)
         case LeaseAborted():

@@ -1,7 +1,8 @@
 """The state of a run, from its committed rows: the same for a fresh run and for one that is resumed.
 
 A complete lease goes back to the buffer, a decided one is implemented and evaluated without asking the advisor again,
-one that was only admitted starts over with its own seeds, a shipped group waits for its end. Each keeps its deadline.
+one whose program was being tried on fresh instances goes on with the next try, one that was only admitted starts over
+with its own seeds, a shipped group waits for its end. Each keeps its deadline.
 """
 
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ def restore(record: RunRecord, config: Config) -> Restored:
         else:
             state.running[row.lease] = lease
             decision = _decision(row, islands[row.island], record.seed_program)
-            state.unfinished.append(Work(lease, row.island, row.migrant, decision))
+            state.unfinished.append(Work(lease, row.island, row.migrant, decision, row.claim))
     state.training = tuple(sorted(in_training, key=lambda rollout: rollout.lease.lease))
     return Restored(state, record.shipped[0] if record.shipped else None)
 

@@ -10,6 +10,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "killed around the advisor's answer",
         "killed around the implementer's answer",
         "killed around an evaluation",
+        "killed while a new best is tried on fresh instances",
         "killed around a commit",
         "killed around the choice of a group",
         "killed around a learning step",
