@@ -150,6 +150,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "keyctl",
         "io_uring",
         "bpf",
+        "devices, GPUs among them",
         "forged result on stdout",
         "forged result on every descriptor",
         "a second result",
