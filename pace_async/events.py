@@ -265,6 +265,24 @@ class CascadeStageEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Claimed:
+    """A program's score on the hidden instances would be a new best, and it is about to be tried on the next fresh
+    seed; the `tries` so far have not borne it out. The newest of a lease stands until its Evaluated, so that a resume
+    goes on with the next try."""
+
+    lease: int
+    island: int
+    program: str
+    mechanism: str | None
+    score: float
+    metrics: Mapping[str, float]
+    seconds: float
+    memoised: bool
+    at: float
+    tries: tuple[FreshScore, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluated:
     """A rollout is complete. `program` is None where none could be made. `score` is None unless outcome is ok.
     `mechanism` is the implementer's name for the kind of edit, where it has one. `fresh` are the tries on fresh
@@ -394,6 +412,7 @@ Fact = (
     | ImplementerChecked
     | TryEvaluated
     | CascadeStageEnded
+    | Claimed
     | Evaluated
     | GroupShipped
     | GroupEnded

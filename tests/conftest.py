@@ -16,7 +16,7 @@ from hypothesis import settings
 
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
 from tests.faults.listing import FaultListing
-from tests.population_facts import populations_on
+from tests.population_facts import BOTH, populations_of
 from tests.postgres import PostgresServer, binaries, running
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # as our child processes have it; read when the library is imported
@@ -77,11 +77,10 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=BOTH)
 def both(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The test runs twice, on a SQLite file and on PostgreSQL."""
-    on_server = request.param == "postgresql"
-    with populations_on(request.getfixturevalue("postgres") if on_server else None):
+    """The test runs twice, on a SQLite file and on PostgreSQL; which it is now."""
+    with populations_of(request):
         yield request.param
 
 

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from alembic import command
 from alembic.config import Config
 
@@ -22,7 +23,7 @@ from pace_async.events import (
     RunHeader,
     TokenSpan,
 )
-from pace_async.population.connect import engine
+from pace_async.population.connect import Place, engine, locate
 from pace_async.population.schema import migrations_folder, upgrade
 from pace_async.population.store import Store
 from tests.postgres import PostgresServer
@@ -49,6 +50,7 @@ HEADER = RunHeader(
 MINIMISING = replace(HEADER, direction="minimize")
 
 
+BOTH = ("sqlite", "postgresql")
 _server: ContextVar[PostgresServer | None] = ContextVar("server", default=None)
 
 
@@ -62,6 +64,13 @@ def populations_on(server: PostgresServer | None) -> Generator[None]:
         _server.reset(before)
 
 
+@contextmanager
+def populations_of(request: pytest.FixtureRequest) -> Generator[None]:
+    """Within, populations are where the parameter of a fixture says, which is one of `BOTH`."""
+    with populations_on(request.getfixturevalue("postgres") if request.param == "postgresql" else None):
+        yield
+
+
 def empty_population(folder: Path) -> Path:
     """A population without a run, as a copy of one that is made once for a whole session of tests."""
     template = folder.parent / "template.db"
@@ -70,7 +79,13 @@ def empty_population(folder: Path) -> Path:
     return Path(shutil.copy(template, folder / "population.db"))
 
 
-def downgrade(database: Path, revision: str) -> None:
+def empty_place(folder: Path) -> Place:
+    """The same in a file in `folder`, or wherever populations are."""
+    server = _server.get()
+    return locate(server.new() if server is not None else empty_population(folder))
+
+
+def downgrade(database: Place, revision: str) -> None:
     """Take a population back to an older schema."""
     config = Config()
     config.set_main_option("script_location", str(migrations_folder()))
@@ -84,8 +99,7 @@ def downgrade(database: Path, revision: str) -> None:
 @asynccontextmanager
 async def fresh(folder: Path, header: RunHeader = HEADER) -> AsyncGenerator[Store]:
     """A run whose task's own program has its score, in a file or wherever populations are."""
-    server = _server.get()
-    async with Store.open(server.new() if server is not None else empty_population(folder)) as store:
+    async with Store.open(empty_place(folder)) as store:
         await store.create_run(header)
         await store.commit(seed_program())
         yield store

@@ -1,15 +1,12 @@
 """pace task init and check: a new task works, and what is wrong with one is named."""
 
-import inspect
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from pace_async.task import CHECKOUT, load_task
+from pace_async.task import CHECKOUT
 from tests.command_line import Shell
-from tests.test_circle_packing import load
 
 SUM = """
 def instances(seed):
@@ -72,7 +69,7 @@ def test_a_new_task_passes_every_check_and_can_be_run(shell: Shell) -> None:
     said = shell.pace("task", "check", "tours")
     assert said.code == 0, said.out
     assert "FAIL" not in said.out
-    assert "sound: 13 checks passed" in said.out
+    assert "sound: 15 checks passed" in said.out
     assert shell.pace("run", "./tours", "--candidates", "16", "--dry-run").code == 0
     assert shell.files() == ["tours"]
 
@@ -134,23 +131,6 @@ def test_a_task_that_a_known_cheat_beats_is_refused_with_the_cheats_name(shell: 
 
 
 BUNDLED = sorted(CHECKOUT.glob("tasks/*/cheats/*.py"))
-
-
-@pytest.mark.parametrize("file", BUNDLED, ids=[f"{file.parts[-3]} {file.stem}" for file in BUNDLED])
-def test_a_cheat_that_has_beaten_other_evaluators_of_a_bundled_task_gets_no_score(file: Path) -> None:
-    task = load_task(file.parts[-3])
-    evaluator, cheat = load(task.folder / task.spec.evaluator, "evaluator"), load(file, "cheat")
-    context = {"settings": task.spec.settings}
-    instances = given(evaluator.instances, seed=0, **context)
-    outputs = json.loads(json.dumps([getattr(cheat, task.spec.entry)(instance) for instance in instances]))
-    known = {"seed": 0, "seconds": [0.001] * len(instances), "overhead": 0.0, **context}
-    with pytest.raises(ValueError):
-        given(evaluator.score, instances=instances, outputs=outputs, **known)
-
-
-def given(function: Any, **known: Any) -> Any:
-    """Call it with those of the arguments that it takes."""
-    return function(**{name: known[name] for name in inspect.signature(function).parameters})
 
 
 def test_every_bundled_task_of_which_cheats_are_known_has_them() -> None:

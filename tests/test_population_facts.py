@@ -13,6 +13,7 @@ from pace_async.events import (
     AdvisorCall,
     CascadeScore,
     CascadeStageEnded,
+    Claimed,
     Fact,
     FaultSeen,
     FreshScore,
@@ -133,6 +134,24 @@ async def test_the_stages_of_a_cascade_come_back_equal_and_stand_with_their_leas
         (2, "some", 0.5, 1, None, None),
     ]
     assert record.best is not None and record.best.candidate == 0
+
+
+async def test_a_claim_stands_with_its_tries_until_its_candidate_is_there(tmp_path: Path) -> None:
+    claim = Claimed(1, 1, "layout = 1\n", "layout", 2.5, {"circles": 26.0}, 0.75, False, 2500.0)
+    failed = FreshScore(11, 2.5, "timeout", None, 0.96, False, 0.5)
+    async with fresh(tmp_path) as store:
+        with pytest.raises(PaceBug, match="cannot claim"):
+            await store.commit(claim)
+        await store.commit(opened(1), advised(1), claim)
+        await store.commit(replace(claim, tries=(failed,)))
+        record = await store.load()
+        assert record.leases[0].claim == replace(claim, tries=(failed,))
+        assert record.own_scores == {11: 0.96}
+        await store.commit(replace(evaluated(1), fresh=(failed, replace(failed, seed=12, outcome="ok", score=2.0))))
+        record = await store.load()
+        assert record.leases[0].claim is None
+        await store.commit(opened(2), advised(2), replace(claim, lease=2), LeaseAborted(2, 1, "engine", "died", 1.0))
+        assert await store.query("select * from claims") == []
 
 
 async def test_a_shipment_comes_back_equal_with_or_without_advantages(tmp_path: Path) -> None:

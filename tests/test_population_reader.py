@@ -12,13 +12,14 @@ import anyio
 import pytest
 
 from pace_async.errors import UsageError
+from pace_async.population.connect import Place
 from pace_async.population.reader import open_readonly
 from pace_async.population.schema import schema_state, upgrade
 from pace_async.population.store import Store
-from tests.population_facts import empty_population, fresh, rollout
+from tests.population_facts import BOTH, empty_place, fresh, populations_of, rollout
 
 
-async def _small_run(folder: Path) -> Path:
+async def _small_run(folder: Path) -> Place:
     async with fresh(folder) as store:
         for lease in range(1, 30):
             await store.commit(*rollout(lease))
@@ -27,7 +28,17 @@ async def _small_run(folder: Path) -> Path:
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
-    return anyio.run(_small_run, tmp_path)
+    """A file, to be spoilt."""
+    made = anyio.run(_small_run, tmp_path)
+    assert isinstance(made, Path)
+    return made
+
+
+@pytest.fixture(scope="module", params=BOTH)
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A run in a file or on a server, to be read."""
+    with populations_of(request):
+        return anyio.run(_small_run, tmp_path_factory.mktemp("place"))
 
 
 async def _resume(database: Path) -> None:
@@ -142,15 +153,19 @@ def test_a_row_that_refers_to_nothing_is_found_by_check(database: Path) -> None:
     [
         "DELETE FROM candidates",
         "UPDATE runs SET name = 'x'",
-        "CREATE TABLE t (a)",
+        "CREATE TABLE t (a text)",
         "PRAGMA user_version = 7",
         "DROP VIEW leaderboard",
         "VACUUM",
+        "SET TRANSACTION READ WRITE; UPDATE runs SET seed = 8; COMMIT",
+        "DO $$ BEGIN SET TRANSACTION READ WRITE; UPDATE runs SET seed = 8; END $$",
     ],
 )
-def test_a_statement_that_writes_is_refused(database: Path, statement: str) -> None:
-    with open_readonly(database) as reader, pytest.raises(UsageError, match="refuses the statement"):
-        reader.sql(statement)
+def test_a_statement_that_writes_is_refused(place: Place, statement: str) -> None:
+    with open_readonly(place) as reader:
+        with pytest.raises(UsageError, match="refuses the statement"):
+            reader.sql(statement)
+        assert (reader.status()["candidates"], reader.header().seed) == (29, 7)
 
 
 def test_the_file_cannot_be_written_even_when_asked_to_allow_it(database: Path) -> None:
@@ -161,8 +176,8 @@ def test_the_file_cannot_be_written_even_when_asked_to_allow_it(database: Path) 
 
 
 @pytest.mark.parametrize("statement", ["SELEC 1", "", "SELECT * FROM nowhere", "SELECT 1; SELECT 2", "SELECT :a"])
-def test_a_statement_that_cannot_be_understood_is_a_usage_error_or_empty(database: Path, statement: str) -> None:
-    with open_readonly(database) as reader:
+def test_a_statement_that_cannot_be_understood_is_a_usage_error_or_empty(place: Place, statement: str) -> None:
+    with open_readonly(place) as reader:
         if statement == "":
             assert reader.sql(statement).rows == ()
         else:
@@ -170,20 +185,21 @@ def test_a_statement_that_cannot_be_understood_is_a_usage_error_or_empty(databas
                 reader.sql(statement)
 
 
-def test_a_statement_gives_columns_and_rows(database: Path) -> None:
-    with open_readonly(database) as reader:
+def test_a_statement_gives_columns_and_rows(place: Place) -> None:
+    with open_readonly(place) as reader:
         answer = reader.sql("SELECT candidate, '10:30' AS time FROM leaderboard WHERE rank <= 2 ORDER BY rank")
     assert answer.columns == ("candidate", "time")
     assert answer.rows == ((1, "10:30"), (2, "10:30"))
 
 
-def test_a_candidate_that_does_not_exist_is_a_sentence(database: Path) -> None:
-    with open_readonly(database) as reader, pytest.raises(UsageError, match="no candidate 99; the newest is 29"):
+def test_a_candidate_that_does_not_exist_is_a_sentence(place: Place) -> None:
+    with open_readonly(place) as reader, pytest.raises(UsageError, match="no candidate 99; the newest is 29"):
         reader.show(99)
 
 
+@pytest.mark.usefixtures("both")
 def test_a_population_without_a_run_says_so(tmp_path: Path) -> None:
-    with open_readonly(empty_population(tmp_path)) as reader:
+    with open_readonly(empty_place(tmp_path)) as reader:
         for question in (reader.status, reader.best, reader.record, reader.conservation):
             with pytest.raises(UsageError, match="holds no run"):
                 question()
@@ -197,11 +213,12 @@ def test_an_address_that_is_no_file_is_a_sentence(where: str) -> None:
 
 def test_a_population_can_be_named_by_url(database: Path) -> None:
     with open_readonly(f"sqlite:///{database}") as reader:
-        assert reader.status()["candidates"] == 29
+        assert (reader.status()["candidates"], reader.header().seed) == (29, 7)
 
 
 NOBODY = """
 import os, sys
+from pace_async.population.connect import Place
 from pace_async.population.reader import open_readonly
 with open_readonly(sys.argv[1]) as reader:  # as who we are, so that nothing is left to import
     reader.status()

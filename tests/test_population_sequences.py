@@ -10,11 +10,12 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pace_async.errors import PaceBug
 from pace_async.events import Fact, ImplementerCalled, LeaseAborted, LeaseReleased, VersionPublished
+from pace_async.population.connect import Place
 from pace_async.population.questions import conservation, status
 from pace_async.population.reader import open_readonly
 from pace_async.population.refold import rules_of_run
@@ -167,18 +168,18 @@ STEPS = ("open_lease", "advise", "evaluate", "ship", "end_group", "publish", "ab
 WEIGHTS = (6, 6, 6, 3, 3, 3, 1, 1, 1)
 
 
-@settings(max_examples=20, deadline=None)
+@pytest.mark.usefixtures("both")
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1), length=st.integers(0, 60))
 def test_every_legal_order_of_facts_is_recorded_as_it_happened(
     tmp_path_factory: pytest.TempPathFactory, seed: int, length: int
 ) -> None:
     folder = tmp_path_factory.mktemp("order")
-    anyio.run(_live_and_compare, folder, seed, length)
-    with open_readonly(folder / "population.db") as reader:
+    with open_readonly(anyio.run(_live_and_compare, folder, seed, length)) as reader:
         assert reader.check() == ()
 
 
-async def _live_and_compare(folder: Path, seed: int, length: int) -> None:
+async def _live_and_compare(folder: Path, seed: int, length: int) -> Place:
     draw = random.Random(seed)
     model = Model(draw)
     async with fresh(folder) as store:
@@ -192,7 +193,7 @@ async def _live_and_compare(folder: Path, seed: int, length: int) -> None:
                 await store.commit(*facts)
         counts = await store.read(conservation)
         stated = await store.read(status)
-    async with Store.open(folder / "population.db", create=False) as store:
+    async with Store.open(store.place, create=False) as store:
         record = await store.load("demo")
 
     still_open = {*model.admitted, *model.advised, *model.complete, *model.shipped}
@@ -217,6 +218,7 @@ async def _live_and_compare(folder: Path, seed: int, length: int) -> None:
     assert stated["candidates"] == record.candidates == len(model.scores)
     scored = [score for score in model.scores.values() if score is not None]
     assert stated["best_score"] == max([*scored, SEED.score])
+    return store.place
 
 
 async def _refused(store: Store, fact: Fact) -> None:

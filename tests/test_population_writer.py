@@ -6,11 +6,12 @@ from pathlib import Path
 
 import anyio
 import pytest
-from sqlalchemy import Connection, event
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, event, insert, select
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from pace_async.population.connect import engine
+from pace_async.population.connect import Place, engine
 from pace_async.population.writer import MOST, Writer
+from tests.population_facts import empty_place
 
 pytestmark = pytest.mark.anyio
 
@@ -23,8 +24,8 @@ def anyio_backend() -> str:
 class Counted(Writer):
     """Counts its commits."""
 
-    def __init__(self, path: Path) -> None:
-        made = engine(path, "write")
+    def __init__(self, place: Place) -> None:
+        made = engine(place, "write")
         self.commits = 0
         super().__init__(made)
         event.listen(made, "commit", self._count)
@@ -33,15 +34,21 @@ class Counted(Writer):
         self.commits += 1
 
 
-@pytest.fixture
-async def writer(tmp_path: Path) -> AsyncGenerator[Counted]:
-    made = Counted(tmp_path / "numbers.db")
+NUMBERS = Table(
+    "numbers", MetaData(), Column("place", Integer, primary_key=True), Column("number", Integer, unique=True)
+)
 
-    def create(connection: Connection) -> None:
-        connection.exec_driver_sql("create table numbers (place integer primary key autoincrement, number int unique)")
 
-    await made.run(create)
+async def open_writer(place: Place) -> Counted:
+    made = Counted(place)
+    await made.run(NUMBERS.create)
     made.commits = 0
+    return made
+
+
+@pytest.fixture
+async def writer(both: str, tmp_path: Path) -> AsyncGenerator[Counted]:
+    made = await open_writer(empty_place(tmp_path))
     yield made
     await made.close()
 
@@ -58,12 +65,12 @@ class Put:
 
     def __call__(self, connection: Connection) -> int:
         self.calls += 1
-        connection.exec_driver_sql("insert into numbers (number) values (?)", (self.number,))
+        connection.execute(insert(NUMBERS), {"number": self.number})
         return 10 * self.number
 
 
 def numbers(connection: Connection) -> list[int]:
-    return list(connection.exec_driver_sql("select number from numbers order by place").scalars())
+    return list(connection.scalars(select(NUMBERS.c.number).order_by(NUMBERS.c.place)))
 
 
 async def test_works_asked_for_at_once_share_syncs_and_keep_their_order(writer: Counted) -> None:
@@ -98,8 +105,9 @@ async def test_a_work_that_fails_halfway_leaves_nothing(writer: Counted) -> None
     assert await writer.run(numbers) == []
 
 
-async def test_a_database_out_of_reach_fails_all_that_share_the_transaction_and_is_tried_anew(writer: Counted) -> None:
-    broken = True
+async def test_a_database_out_of_reach_fails_all_that_share_the_transaction_and_is_tried_anew(tmp_path: Path) -> None:
+    """In a file: what a server says of a table that is not there is about the statement."""
+    writer, broken = await open_writer(tmp_path / "numbers.db"), True
 
     def reach(connection: Connection) -> int:
         if broken:
@@ -114,6 +122,7 @@ async def test_a_database_out_of_reach_fails_all_that_share_the_transaction_and_
     broken = False
     assert await writer.run(reach) == 10
     assert await writer.run(numbers) == [0, 1]
+    await writer.close()
 
 
 async def test_what_a_cancelled_caller_asked_for_goes_to_its_end(writer: Counted) -> None:
@@ -126,9 +135,9 @@ async def test_what_a_cancelled_caller_asked_for_goes_to_its_end(writer: Counted
     assert await writer.run(numbers) == [0, 1, 2]
 
 
+@pytest.mark.usefixtures("both")
 async def test_closing_waits_for_what_was_asked_for(tmp_path: Path) -> None:
-    writer = Counted(tmp_path / "numbers.db")
-    await writer.run(lambda connection: connection.exec_driver_sql("create table numbers (number int)"))
+    writer = await open_writer(empty_place(tmp_path))
     tasks = [asyncio.ensure_future(writer.run(put(number))) for number in range(5)]
     await asyncio.sleep(0)
     with anyio.fail_after(20):

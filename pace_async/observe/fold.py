@@ -11,6 +11,7 @@ from typing import TypeVar, assert_never
 from pace_async.events import (
     Advised,
     CascadeStageEnded,
+    Claimed,
     Closing,
     Evaluated,
     Fact,
@@ -106,7 +107,7 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return replace(view, spend_usd=view.spend_usd + event.cost_usd)
         case ImplementerReserved():
             return replace(view, reserved={**view.reserved, event.number: event.cost_usd})
-        case SettingChanged() | IslandActed() | TryEvaluated() | ImplementerChosen() | CascadeStageEnded():
+        case SettingChanged() | IslandActed() | TryEvaluated() | ImplementerChosen() | CascadeStageEnded() | Claimed():
             return view
         case Evaluated():
             return _evaluated(view, event)

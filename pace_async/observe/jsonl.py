@@ -26,6 +26,7 @@ from pace_async.events import (
     Advised,
     CascadeScore,
     CascadeStageEnded,
+    Claimed,
     Evaluated,
     Fact,
     FreshScore,
@@ -119,8 +120,10 @@ def event_line(event: Event, seen_at: float) -> str:
                 tree["ideas"] = [asdict(idea) for idea in event.ideas]
             case ((Evaluated() | CascadeStageEnded()), "program"):
                 tree["program_chars"] = None if event.program is None else len(event.program)
-            case Evaluated(), "fresh":
-                tree["fresh"] = [asdict(tried) for tried in event.fresh]
+            case Claimed(), "program":
+                tree["program_chars"] = len(event.program)
+            case (Evaluated(), "fresh") | (Claimed(), "tries"):
+                tree[item.name] = [asdict(tried) for tried in value]
             case ImplementerCalled(), "tried":
                 tree["try"] = None if event.tried is None else event.tried.number
             case CascadeStageEnded(), "score":
@@ -176,8 +179,10 @@ def _value(kind: type[Any], name: str, tree: Mapping[str, Any]) -> Any:
             return tuple(IdeaNote(**idea) for idea in tree["ideas"])
         case (("Evaluated" | "CascadeStageEnded"), "program"):
             return None
-        case "Evaluated", "fresh":
-            return tuple(FreshScore(**tried) for tried in tree.get("fresh", ()))
+        case "Claimed", "program":
+            return ""
+        case ("Evaluated", "fresh") | ("Claimed", "tries"):
+            return tuple(FreshScore(**tried) for tried in tree.get(name, ()))
         case "ImplementerCalled", "tried":
             return None
         case "CascadeStageEnded", "score":

@@ -18,7 +18,14 @@ from pace_async.population.models import (
     RunState,
     VersionRow,
 )
-from pace_async.population.read_facts import advice_of, evaluations_of, groups_of, own_scores_of, stages_of
+from pace_async.population.read_facts import (
+    advice_of,
+    claims_of,
+    evaluations_of,
+    groups_of,
+    own_scores_of,
+    stages_of,
+)
 from pace_async.population.read_spending import (
     changes_of,
     reservations_of,
@@ -182,7 +189,7 @@ def _open_leases(
     ).all()
     ids = [row.lease for row in rows]
     advice = advice_of(connection, run_id, ids)
-    evaluations = evaluations_of(connection, run_id, ids)
+    evaluations, claims = evaluations_of(connection, run_id, ids), claims_of(connection, run_id)
     tries = tries_of(connection, run_id, ids)
     choices, paid = choices_of(connection, run_id, ids), paid_of(connection, run_id, ids)
     stages = stages_of(connection, run_id, ids)
@@ -199,6 +206,7 @@ def _open_leases(
             migrant=_member(connection, run_id, CandidateRow.candidate == row.migrant) if row.migrant else None,
             advice=advice.get(row.lease),
             evaluated=evaluations.get(row.lease),
+            claim=claims.get(row.lease),
             ideas=pools.get(row.lease, ()),
             tries=tries.get(row.lease, ()),
             chosen=choices.get(row.lease),

@@ -481,6 +481,29 @@ class FreshScoreRow(Base):
     )
 
 
+class ClaimRow(Base):
+    """A program that is being tried on fresh instances: the fields of `events.Claimed`, so that a resume goes on where
+    a crash cut it off. Gone when its candidate is there, or its lease aborted."""
+
+    __tablename__ = "claims"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    lease: Mapped[int] = mapped_column(primary_key=True)
+    island: Mapped[int]
+    program: Mapped[str]
+    mechanism: Mapped[str | None]
+    score: Mapped[float]
+    metrics: Mapped[dict[str, Any]]
+    seconds: Mapped[float]
+    memoised: Mapped[bool]
+    at: Mapped[float]
+    tries: Mapped[list[Any]] = mapped_column(CleanJson)
+    __table_args__ = (
+        _refers(("lease",), "leases", ("lease",)),
+        _refers(("island",), "islands", ("island",)),
+        _finite("score"),
+    )
+
+
 class GroupRow(Base):
     """B rollouts that left to train version `update_number`. `metrics` holds what the learner reported beyond the
     columns. The rewards and advantages stand with the leases; they have none where a branch collapsed."""

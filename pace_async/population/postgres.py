@@ -172,6 +172,8 @@ def _arguments(access: Access) -> dict[str, Any]:
         "tcp_keepalives_interval": BEAT_S,
         "tcp_keepalives_count": MISSED,
         "default_transaction_read_only": "on" if access == "read" else "off",
+        # Whoever asks several things in one transaction is answered as of one moment.
+        "default_transaction_isolation": "repeatable\\ read" if access == "read" else "read\\ committed",
     }
     return {
         "options": " ".join(f"-c {name}={value}" for name, value in settings.items()),
@@ -180,4 +182,6 @@ def _arguments(access: Access) -> dict[str, Any]:
         "keepalives_interval": BEAT_S,
         "keepalives_count": MISSED,
         "application_name": "pace",
+        # Prepared, a text is one statement: several could make the transaction one that writes.
+        **({"prepare_threshold": 0} if access == "read" else {}),
     }

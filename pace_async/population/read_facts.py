@@ -14,6 +14,7 @@ from pace_async.events import (
     AdvisorCall,
     CascadeScore,
     CascadeStageEnded,
+    Claimed,
     Evaluated,
     FreshScore,
     GroupShipped,
@@ -26,6 +27,7 @@ from pace_async.population.models import (
     AdvisorCallRow,
     CandidateRow,
     CascadeScoreRow,
+    ClaimRow,
     ExperimentRow,
     FreshScoreRow,
     GroupRow,
@@ -35,7 +37,7 @@ from pace_async.population.models import (
     Proposal,
 )
 from pace_async.population.write_actions import ACTION_FIELDS
-from pace_async.population.write_rollouts import CASCADE_FIELDS, FRESH_FIELDS
+from pace_async.population.write_rollouts import CASCADE_FIELDS, CLAIM_FIELDS, FRESH_FIELDS
 
 
 def advice_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, Advised]:
@@ -161,10 +163,22 @@ def stages_of(connection: Connection, run_id: int, leases: Collection[int]) -> d
     return {lease: tuple(listed) for lease, listed in found.items()}
 
 
+def claims_of(connection: Connection, run_id: int) -> dict[int, Claimed]:
+    """What is being tried on fresh instances, by lease."""
+    return {
+        row.lease: Claimed(
+            **{name: getattr(row, name) for name in CLAIM_FIELDS},
+            tries=tuple(FreshScore(**tried) for tried in row.tries),
+        )
+        for row in connection.execute(select(ClaimRow).where(ClaimRow.run_id == run_id).order_by(ClaimRow.lease))
+    }
+
+
 def own_scores_of(connection: Connection, run_id: int) -> dict[int, float | None]:
     """The scores of the task's own program on fresh instances, by seed, as far as they were needed."""
     statement = select(FreshScoreRow.seed, FreshScoreRow.own_score).where(FreshScoreRow.run_id == run_id)
-    return {row.seed: row.own_score for row in connection.execute(statement.distinct())}
+    tries = [tried for claim in claims_of(connection, run_id).values() for tried in claim.tries]
+    return {row.seed: row.own_score for row in [*tries, *connection.execute(statement.distinct())]}
 
 
 def groups_of(connection: Connection, run_id: int, state: str | None = None) -> dict[int, GroupShipped]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pace_async.events import (
     Advised,
     CascadeStageEnded,
+    Claimed,
     Closing,
     Evaluated,
     GroupShipped,
@@ -26,10 +27,10 @@ from pace_async.search.state import Idea, Island, Member, Shown
 @dataclass(frozen=True, slots=True)
 class OpenLease:
     """A lease that has not closed. `migrant` is the parent from another island, if any; `advice` is there from stage
-    advised on, `evaluated` from stage complete on; a shipped one is also in its group. `oldest_version` is None while
-    admitted; `ideas` is the pool of its island when it was complete; `tries` what models answered,
-    `chosen` the implementer that a bandit chose, `paid` USD by model, `result` what came of the choice; `stages` are
-    the cheap stages that ended."""
+    advised on, `evaluated` from stage complete on, `claim` while its program is tried on fresh instances; a shipped one
+    is also in its group. `oldest_version` is None while admitted; `ideas` is the pool of its island when it was
+    complete; `tries` what models answered, `chosen` the implementer that a bandit chose, `paid` USD by model, `result`
+    what came of the choice; `stages` are the cheap stages that ended."""
 
     lease: int
     island: int
@@ -42,6 +43,7 @@ class OpenLease:
     migrant: Member | None
     advice: Advised | None
     evaluated: Evaluated | None
+    claim: Claimed | None = None
     ideas: tuple[Idea, ...] = ()
     tries: tuple[ImplementerTry, ...] = ()
     chosen: ImplementerChosen | None = None

@@ -4,7 +4,9 @@ Each function writes one fact into an open transaction and raises PaceBug if it 
 order is held by the UPDATE's own condition, so that it is decided where the row is, not in this process's memory.
 """
 
-from sqlalchemy import Integer, bindparam, func, select, update
+from dataclasses import asdict
+
+from sqlalchemy import Integer, bindparam, delete, func, select, update
 
 from pace_async.errors import PaceBug
 from pace_async.events import (
@@ -12,6 +14,7 @@ from pace_async.events import (
     AdvisorCall,
     CascadeScore,
     CascadeStageEnded,
+    Claimed,
     Evaluated,
     FreshScore,
     LeaseAborted,
@@ -22,6 +25,7 @@ from pace_async.population.models import (
     AdvisorCallRow,
     CandidateRow,
     CascadeScoreRow,
+    ClaimRow,
     ExperimentRow,
     FreshScoreRow,
     IdeaRow,
@@ -34,6 +38,8 @@ from pace_async.population.scope import OF_LEASE, OF_RUN, STANDING, Scope
 
 FRESH_FIELDS = tuple(FreshScore.__dataclass_fields__)
 CASCADE_FIELDS = tuple(CascadeScore.__dataclass_fields__)
+CLAIM_FIELDS = tuple(name for name in Claimed.__dataclass_fields__ if name != "tries")
+WITHDRAW = Prepared(delete(ClaimRow).where(ClaimRow.run_id == OF_RUN, ClaimRow.lease == OF_LEASE))
 KNOWN_ISLAND = Prepared(
     select(IslandRow.island).where(IslandRow.run_id == OF_RUN, IslandRow.island == bindparam("of_island"))
 )
@@ -114,6 +120,15 @@ def advised(scope: Scope, fact: Advised) -> None:
     )
 
 
+def claimed(scope: Scope, fact: Claimed) -> None:
+    """In place of what the lease claimed with fewer tries."""
+    if scope.value(DECIDED, of_lease=fact.lease) is None:
+        raise PaceBug(f"lease {fact.lease} cannot claim a new best: it {scope.lease_is(fact.lease)}")
+    _withdraw(scope, fact.lease)
+    row = {name: getattr(fact, name) for name in CLAIM_FIELDS}
+    scope.add(ClaimRow, {**row, "metrics": dict(fact.metrics), "tries": [asdict(tried) for tried in fact.tries]})
+
+
 def evaluated(scope: Scope, fact: Evaluated) -> None:
     """The candidate, and how it did on fresh instances. Lease 0 is the task's own program, which needs no permission
     and belongs to no island."""
@@ -148,6 +163,8 @@ def evaluated(scope: Scope, fact: Evaluated) -> None:
             for number, tried in enumerate(fact.fresh, start=1)
         ),
     )
+    if fact.fresh:
+        _withdraw(scope, fact.lease)
 
 
 def cascade_stage_ended(scope: Scope, fact: CascadeStageEnded) -> None:
@@ -177,6 +194,11 @@ def lease_aborted(scope: Scope, fact: LeaseAborted) -> None:
         why=f"{fact.kind}: {fact.detail}" if fact.detail else fact.kind,
         now=fact.at,
     )
+    _withdraw(scope, fact.lease)
+
+
+def _withdraw(scope: Scope, lease: int) -> None:
+    WITHDRAW.run(scope.connection, {"of_run": scope.run_id, "of_lease": lease})
 
 
 def _advance(scope: Scope, lease: int, after: str, statement: Prepared, **more: int | None) -> None:

@@ -8,6 +8,7 @@ from pace_async.errors import PaceBug
 from pace_async.events import (
     Advised,
     CascadeStageEnded,
+    Claimed,
     Evaluated,
     Fact,
     FaultSeen,
@@ -59,6 +60,8 @@ def _write(scope: Scope, fact: Fact) -> None:
             write_spending.try_evaluated(scope, fact)
         case CascadeStageEnded():
             write_rollouts.cascade_stage_ended(scope, fact)
+        case Claimed():
+            write_rollouts.claimed(scope, fact)
         case Evaluated():
             write_rollouts.evaluated(scope, fact)
         case LeaseAborted():

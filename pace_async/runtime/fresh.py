@@ -3,10 +3,10 @@ training data.
 
 The seeds are the run's, so the task's own program is scored once for each and no more; no score of the run comes from
 them, and what a program says or how it fails there reaches nobody who writes programs. Cheap: a claim ends with the
-first try that bears it out, and new bests are rare.
+first try that bears it out, and new bests are rare. A resume makes no try again whose end was remembered.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import anyio
@@ -19,6 +19,12 @@ from pace_async.search.draws import derive
 from pace_async.search.fresh import bears_out
 from pace_async.search.state import Member
 from pace_async.task import Task
+
+Remember = Callable[[tuple[FreshScore, ...]], Awaitable[None]]
+
+
+async def _nothing(tries: tuple[FreshScore, ...]) -> None:
+    """Remember no tries: a crash costs them again."""
 
 
 def fresh_seeds(config: Config) -> tuple[int, ...]:
@@ -46,13 +52,17 @@ class FreshInstances:
         """Those that a configuration asks for."""
         return cls(evaluator, task, own, fresh_seeds(config), dict(known))
 
-    async def confirmed(self, program: str, found: Evaluation) -> tuple[Evaluation, tuple[FreshScore, ...]]:
+    async def confirmed(
+        self, program: str, found: Evaluation, *, earlier: Sequence[FreshScore] = (), remember: Remember = _nothing
+    ) -> tuple[Evaluation, tuple[FreshScore, ...]]:
         """The evaluation as it may be believed, and the tries: unchanged where one of them holds, else "suspicious",
-        without a score. Raises InfrastructureFault."""
-        tries: list[FreshScore] = []
+        without a score. `earlier` tries, none of which held, are not made again; before each `remember` is told of
+        those so far. Raises InfrastructureFault."""
+        tries = list(earlier)
         if found.score is None:
             return found, ()
-        for seed in self.seeds:
+        for seed in self.seeds[len(tries) :]:
+            await remember(tuple(tries))
             tries.append(await self._try(program, found.score, seed))
             if tries[-1].held:
                 return found, tuple(tries)

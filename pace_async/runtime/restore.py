@@ -2,8 +2,9 @@
 
 A complete lease goes back to the buffer, a decided one is implemented and evaluated without asking the advisor again,
 from the last answer of a model that is recorded; one that has passed a stage of a cascade is evaluated from the next
-stage on without asking the implementer again, one that was only admitted starts over with its own seeds, a shipped
-group waits for its end. Each keeps its deadline.
+stage on without asking the implementer again, one whose program was being tried on fresh instances goes on with the
+next try, one that was only admitted starts over with its own seeds, a shipped group waits for its end. Each keeps its
+deadline.
 """
 
 from collections.abc import Sequence
@@ -80,7 +81,7 @@ def restore(record: RunRecord, config: Config) -> Restored:
             state.running[row.lease] = lease
             state.paid[row.lease] = dict(row.paid)
             decision = _decision(row, islands[row.island], record.seed_program)
-            state.unfinished.append(Work(lease, row.island, row.migrant, decision))
+            state.unfinished.append(Work(lease, row.island, row.migrant, decision, row.claim))
     state.training = tuple(sorted(in_training, key=lambda rollout: rollout.lease.lease))
     return Restored(state, record.shipped[0] if record.shipped else None)
 

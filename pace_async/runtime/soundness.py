@@ -4,12 +4,12 @@ that cheat, fail or hang, and its catalogue.
 Invariant: everything runs as in a run (sandbox, scorer, limits), except that no score is remembered and a hanging
 program is given seconds instead of the task's whole limit. A check never raises for what it finds: it fails, with a
 remedy. Not a proof: an evaluator can be cheated in ways that no list of programs knows. To add one for every task, add
-to `CHEATS`; for one task, put the program into its folder `cheats`, where each must score no better than the seed.
+to `cheats`; for one task, put the program into its folder `cheats`, where each must score no better than the seed.
 """
 
 import math
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from pace_async.evaluate.tiers import Tier
 from pace_async.implement.catalogue import Edit, apply_edit, load_catalogue
 from pace_async.programs import compiled, program_hash
 from pace_async.reward import progress
+from pace_async.runtime.cheats import CHEATS, ENDLESS, STRICT, Cheat
 from pace_async.task import CHEATS as CHEATS_FOLDER
 from pace_async.task import CascadeStage, Task, better, load_task, split_block
 
@@ -39,37 +40,6 @@ class Check:
     ok: bool
     found: str
     remedy: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Cheat:
-    """A program that must not get a score. `body` is what the entry function does with `instance`; `outcomes` are
-    those allowed, any but ok where there are none."""
-
-    name: str
-    body: str
-    remedy: str
-    outcomes: tuple[str, ...] = ()
-
-
-_STRICT = "let score() in {evaluator} raise ValueError for it"
-CHEATS: Sequence[Cheat] = (
-    Cheat("NaN gets no score", "return float('nan')", _STRICT),
-    Cheat("infinity gets no score", "return float('inf')", _STRICT),
-    Cheat("None gets no score", "return None", _STRICT),
-    Cheat("an empty list gets no score", "return []", _STRICT),
-    Cheat("a word gets no score", "return 'best'", _STRICT),
-    Cheat("True gets no score", "return True", _STRICT),
-    Cheat(
-        "an error is the candidate's",
-        "raise RuntimeError('on purpose')",
-        "see that the sandbox works: pace doctor",
-        ("candidate_error",),
-    ),
-)
-_HANGS = Cheat(
-    "a hanging program is stopped", "while True: pass", "see that the sandbox works: pace doctor", ("timeout",)
-)
 
 
 async def examine(name: str, seed: int, say: Callable[[Check], None]) -> None:
@@ -88,7 +58,7 @@ async def examine(name: str, seed: int, say: Callable[[Check], None]) -> None:
         say(Check("evaluator loads", False, str(error), f"mend {task.spec.evaluator}"))
         return
     if sound:
-        say(await _hangs(task, seed, tier))
+        await _endless(task, seed, tier, say)
     say(_catalogue(task))
 
 
@@ -110,9 +80,19 @@ async def _answers(task: Task, seed: int, tier: Tier, say: Callable[[Check], Non
     return True
 
 
-async def _hangs(task: Task, seed: int, tier: Tier) -> Check:
-    async with _evaluator(task, seed, tier, min(HANG_S, task.spec.timeout_s)) as evaluator:
-        return await _cheat(task, _HANGS, evaluator, seed)
+async def _endless(task: Task, seed: int, tier: Tier, say: Callable[[Check], None]) -> None:
+    """Try those that end at the limit, all at once."""
+    found: dict[str, Check] = {}
+
+    async def one(cheat: Cheat) -> None:
+        found[cheat.name] = await _cheat(task, cheat, evaluator, seed)
+
+    limit = min(HANG_S, task.spec.timeout_s)
+    async with _evaluator(task, seed, tier, limit) as evaluator, anyio.create_task_group() as tg:
+        for cheat in ENDLESS:
+            tg.start_soon(one, cheat)
+    for cheat in ENDLESS:
+        say(found[cheat.name])
 
 
 @asynccontextmanager
@@ -179,8 +159,7 @@ def _stage(stage: CascadeStage, direction: str, full: Evaluation, found: Evaluat
 
 
 async def _cheat(task: Task, cheat: Cheat, evaluator: Evaluator, seed: int) -> Check:
-    program = f"def {task.spec.entry}(instance):\n    {cheat.body}\n"
-    found = await evaluator.evaluate(program, seed)
+    found = await evaluator.evaluate(cheat.program(task.spec.entry), seed)
     said = f"{found.outcome}: {found.detail}" if found.detail else found.outcome
     if found.score is not None and math.isfinite(found.score):
         said = f"scored {found.score:.6g}"
@@ -202,7 +181,7 @@ async def _known_cheat(task: Task, file: Path, honest: float, evaluator: Evaluat
         return Check(name, True, f"{found.outcome}: {found.detail}")
     said = f"scored {found.score:.6g}, the seed program {honest:.6g}"
     if better(task.spec.direction, found.score, honest):
-        return Check(name, False, said, _STRICT.format(evaluator=task.spec.evaluator))
+        return Check(name, False, said, STRICT.format(evaluator=task.spec.evaluator))
     return Check(name, True, said)
 
 

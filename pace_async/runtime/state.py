@@ -7,7 +7,7 @@ completion.
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from pace_async.events import AdvisorCall, CascadeScore, Evaluated, ImplementerChosen, ImplementerTry
+from pace_async.events import AdvisorCall, CascadeScore, Claimed, Evaluated, ImplementerChosen, ImplementerTry
 from pace_async.implement.base import Implemented
 from pace_async.objectives import NO_SPREADS, Spreads
 from pace_async.search.bandit import WINDOW, Result, latest
@@ -63,13 +63,14 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A lease to work on; with the parent that came from another island, if any, and with `decision` where an earlier
-    process had got so far."""
+    """A lease to work on; with the parent that came from another island, if any, with `decision` where an earlier
+    process had got so far, and with `claim` where it was trying the program on fresh instances."""
 
     lease: Lease
     island: int
     migrant: Member | None = None
     decision: Decision | None = None
+    claim: Claimed | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)

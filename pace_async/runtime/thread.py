@@ -6,6 +6,7 @@ too. A lease whose call would not fit into the budget stays open for a resume.
 """
 
 import asyncio
+from dataclasses import replace
 
 from pace_async.advise.advisor import Advice, Sampling, advise
 from pace_async.advise.base import PromptTooLong, Voided
@@ -14,6 +15,7 @@ from pace_async.evaluate.base import Evaluation
 from pace_async.events import (
     Advised,
     CascadeStageEnded,
+    Claimed,
     Evaluated,
     FreshScore,
     LeaseAborted,
@@ -145,18 +147,20 @@ async def _try_out(core: Core, work: Work, decision: Decision) -> None:
     lease, spec = work.lease.lease, core.task.spec
     implemented: Implemented | None = None
     fresh: tuple[FreshScore, ...] = ()
+    if work.claim is not None:
+        core.show(StageChanged(work.island, lease, "evaluate"))
+        implemented, evaluation, fresh = await _confirm(core, work, work.claim)
+        await _complete(core, work, decision, implemented, evaluation, fresh, spec.direction)
+        return
     try:
         if decision.experiment is None:
             raise CandidateFault("unparsed", decision.detail)
         model = decision.chosen.model if decision.chosen is not None else None
         experiment = Experiment(lease, decision.idea_text, decision.experiment, decision.tries, model)
         implemented, evaluation = await implemented_and_evaluated(core, work.island, decision, experiment)
-        if (
-            core.fresh is not None
-            and evaluation.score is not None
-            and _claims_best(core, work.island, evaluation.score)
-        ):
-            evaluation, fresh = await core.fresh.confirmed(implemented.program, evaluation)
+        if evaluation.score is not None and _claims_best(core, work.island, evaluation.score):
+            claim = _claim(core, work, implemented, evaluation, evaluation.score)
+            implemented, evaluation, fresh = await _confirm(core, work, claim)
     except CandidateFault as fault:
         outcome = _outcome(fault)
         detail = fault.detail if outcome == fault.kind else str(fault)
@@ -170,6 +174,34 @@ def _stopped_by(lease: int, evaluation: Evaluation, now: float) -> tuple[Cascade
     if not scores or scores[-1].passed:
         return ()
     return (CascadeStageEnded(lease, len(scores), scores[-1], None, None, now),)
+
+
+def _claim(core: Core, work: Work, implemented: Implemented, found: Evaluation, score: float) -> Claimed:
+    return Claimed(
+        lease=work.lease.lease,
+        island=work.island,
+        program=implemented.program,
+        mechanism=implemented.mechanism,
+        score=score,
+        metrics=found.metrics,
+        seconds=found.seconds,
+        memoised=found.memoised,
+        at=core.stages.clock.now(),
+    )
+
+
+async def _confirm(core: Core, work: Work, claim: Claimed) -> tuple[Implemented, Evaluation, tuple[FreshScore, ...]]:
+    """What a claim is worth once it was tried, from the first try that is not known yet."""
+    implemented = Implemented(claim.program, claim.mechanism)
+    found = Evaluation("ok", claim.score, claim.seconds, "", claim.metrics, claim.memoised)
+    if core.fresh is None:
+        return implemented, found, claim.tries
+
+    async def remember(tries: tuple[FreshScore, ...]) -> None:
+        await core.record(replace(claim, tries=tries, at=core.stages.clock.now()))
+
+    found, tries = await core.fresh.confirmed(claim.program, found, earlier=claim.tries, remember=remember)
+    return implemented, found, tries
 
 
 def _claims_best(core: Core, island: int, score: float) -> bool:

@@ -35,28 +35,33 @@ from pace_async.implement.base import Experiment, Implemented
 from pace_async.learn.base import Step
 from pace_async.population.lock import RunLock
 from pace_async.population.schema import upgrade
+from pace_async.programs import program_hash
 from pace_async.publish.base import Receipt
 from pace_async.runtime.core import Core
+from pace_async.runtime.fresh import FreshInstances
 from pace_async.runtime.supervisor import drive
 from pace_async.search.state import Member
 from pace_async.simulate.runs import Habits
 from pace_async.simulate.stages import WEIGHTS, World
 from pace_async.task import Task
-from tests.simulated import settings, simulated
+from tests.simulated import Simulated, settings, simulated
 
 CHECKOUT = Path(__file__).parents[2]
+EVALUATED = "evaluated"
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
     """What one process does: drive the run in `folder`, or bring its database to the newest schema; until it ends, or
-    until it comes for the `number`-th time to the failpoint `name`."""
+    until it comes for the `number`-th time to the failpoint `name`. With `claims` new bests are tried on fresh
+    instances, and each program that was evaluated is noted in the file `evaluated`, with the seed."""
 
     folder: str
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     seed: int = 0
     discard_every: int = 0
     migrates: bool = False
+    claims: bool = False
     name: str = ""
     number: int = 0
 
@@ -161,6 +166,25 @@ def _fail(core: Core, at: Failpoints) -> None:
     core.stages = replace(stages, **cast("Any", wrapped | trains))
 
 
+class Noting:
+    """An evaluator that notes what it was asked for, and knows the task's own program."""
+
+    def __init__(self, inner: Any, core: Core, file: Path) -> None:
+        self._inner, self._core, self._file = inner, core, file
+
+    async def evaluate(self, program: str, seed: int) -> Evaluation:
+        with self._file.open("a") as stream:
+            stream.write(f"{program_hash(program)} {seed}\n")
+        if program == self._core.task.program:
+            return Evaluation("ok", self._core.task.spec.bounds.lower, 1.0)
+        return await self._inner.evaluate(program, seed)
+
+
+def _try_claims(run: Simulated, folder: Path) -> None:
+    core = run.core
+    core.stages = replace(core.stages, evaluator=Noting(core.stages.evaluator, core, folder / EVALUATED))
+
+
 def _statements(at: Failpoints) -> Callable[[], None]:
     """Make every statement that a driver begins a failpoint, whoever gave it one, once what is returned was called.
     Connections that are open already are left out."""
@@ -189,7 +213,13 @@ async def _run(life: Life, at: Failpoints) -> None:
         async with simulated(
             Path(life.folder), config, World(seed=life.seed), Habits(discard_every=life.discard_every)
         ) as run:
+            if life.claims:
+                _try_claims(run, Path(life.folder))
             _fail(run.core, at)
+            if life.claims:
+                own = Member(0, run.core.task.program, run.core.task.spec.bounds.lower)
+                known = (await run.store.load()).own_scores
+                run.core.fresh = FreshInstances.of(config, run.core.task, run.core.stages.evaluator, own, known)
             count()
             with anyio.fail_after(60):
                 assert await drive(run.core) == "done"

@@ -18,6 +18,7 @@ from pace_async.children import clean_environment
 from pace_async.errors import GaveUp
 from pace_async.events import RunStateChanged
 from pace_async.population import sqlite, writer
+from pace_async.population.connect import Place
 from pace_async.population.outage import nobody
 from pace_async.population.reader import open_readonly
 from pace_async.population.store import Store
@@ -32,13 +33,14 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def _child(database: Path, *more: str) -> subprocess.Popen[str]:
+def _child(database: Place, *more: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tests.faults.population_child", str(database), *more]
     return subprocess.Popen(
         command, cwd=CHECKOUT, env=clean_environment(), stdout=subprocess.PIPE, text=True, start_new_session=True
     )
 
 
+@pytest.mark.usefixtures("both")
 @pytest.mark.fault("Crash and resume", "killed around a commit")
 async def test_no_acknowledged_row_is_lost_to_kill_9(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
@@ -83,6 +85,7 @@ async def test_a_full_disk_ends_the_run_with_a_sentence_and_loses_nothing(tmp_pa
         await store.commit(*rollout(record.next_lease))
 
 
+@pytest.mark.usefixtures("both")
 async def test_cancelling_the_caller_does_not_cut_a_commit_short(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
         for lease in range(1, 20):
@@ -94,6 +97,7 @@ async def test_cancelling_the_caller_does_not_cut_a_commit_short(tmp_path: Path)
         assert (await store.load()).candidates == 19
 
 
+@pytest.mark.usefixtures("both")
 @pytest.mark.fault("Database", "storm of cancelled tasks")
 async def test_a_storm_of_cancelled_tasks_leaves_each_transaction_whole_and_the_store_usable(tmp_path: Path) -> None:
     draw = random.Random(3)
@@ -111,10 +115,11 @@ async def test_a_storm_of_cancelled_tasks_leaves_each_transaction_whole_and_the_
         assert 201 in kept
         assert all((lease in kept) == (lease + 1 in kept) for lease in range(1, 121, 2))
         assert 1 < len(kept) < 121, "some were cancelled before they began, some while they were written"
-    with open_readonly(tmp_path / "population.db") as reader:
+    with open_readonly(store.place) as reader:
         assert reader.check() == ()
 
 
+@pytest.mark.usefixtures("both")
 async def test_commits_asked_for_at_once_are_made_one_after_the_other(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
         async with anyio.create_task_group() as tasks:
@@ -124,6 +129,7 @@ async def test_commits_asked_for_at_once_are_made_one_after_the_other(tmp_path: 
     assert (record.candidates, record.next_lease) == (40, 41)
 
 
+@pytest.mark.usefixtures("both")
 async def test_readers_in_other_threads_always_see_whole_moments_of_a_run_that_is_written(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
         database, watching = store.place, [2]
@@ -137,8 +143,10 @@ async def test_readers_in_other_threads_always_see_whole_moments_of_a_run_that_i
                     last = status["admitted"]
 
         async def watch_and_tell() -> None:
-            await anyio.to_thread.run_sync(watch)
-            watching[0] -= 1
+            try:
+                await anyio.to_thread.run_sync(watch)
+            finally:
+                watching[0] -= 1
 
         lease = 1
         await store.commit(opened(lease))

@@ -8,8 +8,6 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
-from alembic import command
-from alembic.config import Config as Alembic
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
@@ -20,7 +18,6 @@ from pace_async.population import writer
 from pace_async.population.connect import engine, locate
 from pace_async.population.outage import Outage
 from pace_async.population.reader import open_readonly
-from pace_async.population.schema import migrations_folder, schema_state, upgrade
 from pace_async.population.store import Store
 from pace_async.runtime.core import Core
 from pace_async.runtime.places import Places
@@ -162,37 +159,6 @@ async def test_a_run_on_a_server_is_driven_from_one_machine_at_a_time(tmp_path: 
         async with Store.open(place) as second:
             await second.load()
             await second.commit(opened(2))
-
-
-@pytest.mark.fault("Database", "up and down with every row on PostgreSQL")
-async def test_a_populated_database_on_a_server_goes_down_and_up_again_with_every_row(
-    tmp_path: Path, postgres: PostgresServer
-) -> None:
-    with populations_on(postgres):
-        async with fresh(tmp_path) as store:
-            await store.commit(*rollout(1), *rollout(2))
-            place = store.place
-    with open_readonly(place) as reader:
-        before = reader.record()
-    config = Alembic()
-    config.set_main_option("script_location", str(migrations_folder()))
-    migrating = engine(place, "migrate")
-    with migrating.begin() as connection:
-        config.attributes["connection"] = connection
-        command.downgrade(config, "0001")
-    migrating.dispose()
-    assert schema_state(place) == "older"
-    with pytest.raises(UsageError, match="older pace: run `pace db upgrade`"):
-        async with Store.open(place):
-            pass
-    upgrade(place)
-    with open_readonly(place) as reader:
-        assert reader.record() == before
-        assert [row["candidate"] for row in reader.query("select candidate from leaderboard order by rank")] == [
-            1,
-            2,
-            0,
-        ]
 
 
 async def test_a_commit_that_waits_for_a_lock_on_a_table_is_paused_and_goes_on(

@@ -3,6 +3,7 @@
 import os
 import socket
 import sqlite3
+import stat
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -207,6 +208,37 @@ async def test_nothing_that_a_later_python_would_run_can_be_left_behind(sandbox:
     assert there(left) == []
     look = "import os, numpy\ndef f(x):\n    return [os.environ.get('LEFT'), hasattr(numpy, 'array')]"
     assert await value_of(sandbox, look) == [None, True]
+
+
+def device_for_all(folder: Path) -> Path:
+    """A device that everybody outside may open, where this process may make one."""
+    made = folder / "nvidia0"
+    if os.geteuid() == 0:
+        os.mknod(made, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        made.chmod(0o666)
+        assert made.read_bytes() == b""
+    return made
+
+
+@each_sandbox
+@pytest.mark.fault("Sandbox", "devices, GPUs among them")
+async def test_no_device_of_the_machine_can_be_opened_and_so_no_gpu(sandbox: Sandbox, tmp_path: Path) -> None:
+    program = """
+    import os
+    def f(paths):
+        opened = []
+        for path in paths:
+            try:
+                os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+                opened.append(path)
+            except OSError:
+                pass
+        return opened
+    """
+    gpus = [f"/dev/{name}" for name in ("nvidia0", "nvidiactl", "nvidia-uvm", "kfd", "dri/card0", "dri/renderD128")]
+    paths = [*gpus, "/dev/kvm", "/dev/fuse", "/dev/loop0", str(device_for_all(tmp_path))]
+    assert await value_of(sandbox, program, argument=paths) == []
+    assert await value_of(sandbox, program, argument=["/dev/null"]) == ["/dev/null"]
 
 
 EXACT = """
