@@ -72,6 +72,10 @@ class TaskSpec(BaseModel):
     settings: dict[str, Setting] = Field(
         default_factory=dict[str, Setting], description="Values for the evaluator; `evaluation.settings` overrides."
     )
+    offline_settings: dict[str, Setting] = Field(
+        default_factory=dict[str, Setting],
+        description="Over `settings` in `pace task check`, where the task's own need files that the user has to get.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
