@@ -161,7 +161,7 @@ class Recommender(nn.Module):
 
 BATCH = 16  # users
 NEGATIVES = 128  # items that the next one is told from, drawn evenly for each batch
-RATE, DECAY = 2e-3, 0.01  # of AdamW; the rate rises for a twentieth of the steps and then falls to nothing
+RATE, DECAY, BETAS = 2e-3, 0.01, (0.9, 0.999)  # of AdamW; the rate rises in a twentieth of the steps, then falls to 0
 LEAST = -60_000.0  # half precision ends at -65,504
 
 
@@ -199,25 +199,35 @@ def batches(lengths, shuffled):
 
 def train(model, items, times, lengths, catalogue, epochs):
     """`epochs` times through all histories, each position to score the next item above drawn ones."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY)
+    parameters = list(model.parameters())
+    moments = [(torch.zeros_like(each), torch.zeros_like(each)) for each in parameters]
     steps = epochs * -(-len(lengths) // BATCH)
     warm = max(1, steps // 20)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / warm, (steps - step) / max(1, steps - warm))
-    )
+    step = 0
     model.train()
     for _ in range(epochs):
         for batch in batches(lengths, shuffled=True):
+            step += 1
             longest = int(lengths[batch].max())
             seen, target = items[batch, : longest - 1], items[batch, 1:longest]
             known = target > 0
             users = model(seen, times[batch, : longest - 1])[known]
-            loss = sampled_softmax(model, users, target[known], catalogue)
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            schedule.step()
+            model.zero_grad()
+            sampled_softmax(model, users, target[known], catalogue).backward()
+            nn.utils.clip_grad_norm_(parameters, 1.0)
+            descend(parameters, moments, step, RATE * min(step / warm, (steps - step + 1) / (steps - warm + 1)))
+
+
+@torch.no_grad()
+def descend(parameters, moments, step, rate):
+    """One step of AdamW. Torch's own takes seconds to load, which every program would pay for."""
+    for each, (mean, square) in zip(parameters, moments, strict=True):
+        if each.grad is None:
+            continue
+        mean.lerp_(each.grad, 1 - BETAS[0])
+        square.lerp_(each.grad.square(), 1 - BETAS[1])
+        spread = (square / (1 - BETAS[1] ** step)).sqrt_().add_(1e-8)
+        each.mul_(1 - rate * DECAY).addcdiv_(mean / (1 - BETAS[0] ** step), spread, value=-rate)
 
 
 def sampled_softmax(model, users, target, catalogue):
