@@ -93,6 +93,10 @@ class TaskSpec(BaseModel):
     cascade: tuple[CascadeStage, ...] = Field(
         default=(), description="Cheap stages, in order, that a program has to pass before the full evaluation."
     )
+    offline_settings: dict[str, Setting] = Field(
+        default_factory=dict[str, Setting],
+        description="Over `settings` in `pace task check`, where the task's own need files that the user has to get.",
+    )
 
     @model_validator(mode="after")
     def _files_are_modules(self) -> "TaskSpec":

@@ -91,6 +91,19 @@ def test_a_sound_task_passes(shell: Shell) -> None:
     assert failed(shell) == {}
 
 
+def test_a_task_whose_files_are_not_there_is_checked_with_its_offline_settings(shell: Shell) -> None:
+    settings = "settings: {data: real}\noffline_settings: {data: drawn}\n"
+    needs = "def instances(seed, settings):\n    if settings['data'] == 'real': raise FileNotFoundError('get it')\n"
+    evaluator = SUM.replace("def instances(seed):\n", needs)
+    write(shell.folder / "mine", task__yaml=TASK + settings, evaluator__py=evaluator)
+    assert failed(shell) == {}
+    assert "with data=drawn" in shell.pace("task", "check", "./mine").out
+    said = shell.pace("task", "check", "./mine", "--set", "data=real")
+    assert (said.code, "FAIL  evaluator loads: get it." in said.out) == (2, True)
+    said = shell.pace("task", "check", "./mine", "--set", "date=real")
+    assert (said.code, "did you mean 'data'?" in said.err) == (2, True)
+
+
 @pytest.mark.fault("Sandbox", "a score that varies", only="scores repeat")
 @pytest.mark.parametrize(
     ("files", "check", "says"),
@@ -134,7 +147,7 @@ BUNDLED = sorted(CHECKOUT.glob("tasks/*/cheats/*.py"))
 
 
 def test_every_bundled_task_of_which_cheats_are_known_has_them() -> None:
-    assert {file.parts[-3] for file in BUNDLED} == {"circle_packing", "eplb"}
+    assert {file.parts[-3] for file in BUNDLED} == {"circle_packing", "eplb", "kuairec"}
 
 
 def test_an_evaluator_that_believes_anything_fails(shell: Shell) -> None:

@@ -68,6 +68,7 @@ def init(
 def check(
     task: str = typer.Argument(..., help="Task name or folder.", metavar="TASK"),
     seed: int = typer.Option(0, "--seed", help="Seed of the hidden instances."),
+    sets: list[str] | None = typer.Option(None, "--set", help="A setting of the task, as NAME=VALUE.", metavar="N=V"),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Whether a task is sound, before anything is spent on it: files, seed program, bounds, evaluator, catalogue.
@@ -78,10 +79,12 @@ def check(
     """
     import anyio
 
+    from pace_async.cli.options import overrides_of
     from pace_async.config import resolve
     from pace_async.runtime.soundness import Check, examine
 
-    instances = resolve(None, {"evaluation.seed": seed}, environment={}).evaluation.seed
+    chosen = {f"evaluation.settings.{name}": value for name, value in overrides_of(sets).items()}
+    settings = resolve(None, {"evaluation.seed": seed, **chosen}, environment={}).evaluation
     found: list[Check] = []
 
     def say(one: Check) -> None:
@@ -91,7 +94,7 @@ def check(
             if one.remedy:
                 typer.echo(f"      {shown(one.remedy)}")
 
-    anyio.run(examine, task, instances, say)
+    anyio.run(examine, task, settings.seed, say, settings.settings)
     failed = sum(not one.ok for one in found)
     if as_json:
         checks = [{"check": one.name, "ok": one.ok, "found": one.found, "remedy": one.remedy} for one in found]

@@ -180,7 +180,7 @@ def _setting(tier: Tier, settings: Mapping[str, Setting]) -> str:
     """What a score hangs on besides task, seed and program."""
     chosen = [f"{name}={settings[name]!r}" for name in sorted(settings)]
     parts = [*chosen, tier.name, platform.machine(), f"python-{platform.python_version()}"]
-    for package in ("numpy", "scipy"):
+    for package in ("numpy", "scipy", "torch"):
         try:
             parts.append(f"{package}-{version(package)}")
         except PackageNotFoundError:

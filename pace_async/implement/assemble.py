@@ -18,6 +18,11 @@ def models_of(model: str) -> list[str]:
     return [share.model for share in parse_shares(model) if share.model != CATALOG]
 
 
+def lacks_catalogue(model: str, task: Task) -> bool:
+    """Whether the catalogue would be asked, and the task has none. Raises UsageError."""
+    return task.catalogue_path is None and any(share.model == CATALOG for share in parse_shares(model))
+
+
 def refuse_unless_possible(model: str, task: Task) -> None:
     """Raise UsageError for a setting that cannot be read, or a catalogue that is not there. Calls nothing."""
     if any(share.model == CATALOG for share in parse_shares(model)):

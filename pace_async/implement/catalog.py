@@ -18,7 +18,8 @@ class CatalogImplementer:
     def __init__(self, task: Task) -> None:
         if task.catalogue_path is None:
             raise UsageError(
-                f"Task {task.name!r} has no catalogue, which the catalog implementer needs: name one in task.yaml."
+                f"Task {task.name!r} has no catalogue, which the catalog implementer needs: name a model by "
+                "--implementer, or a catalogue in task.yaml."
             )
         self._catalogue = load_catalogue(task.catalogue_path)
 

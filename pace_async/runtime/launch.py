@@ -15,10 +15,11 @@ import anyio
 from pace_async.config import Config, dump
 from pace_async.errors import Interrupted, SeedProgramFails, UsageError
 from pace_async.evaluate.process import ProcessEvaluator
+from pace_async.evaluate.scoring import Scorer
 from pace_async.evaluate.selfcheck import pick_tier
 from pace_async.evaluate.tiers import Tier
 from pace_async.events import Evaluated, ImplementerChecked, RunHeader
-from pace_async.implement.assemble import models_of, refuse_unless_possible
+from pace_async.implement.assemble import lacks_catalogue, models_of, refuse_unless_possible
 from pace_async.implement.preflight import check_models, refuse_unless_ready
 from pace_async.observe.base import DisplayKind
 from pace_async.population.lock import RunLock
@@ -32,13 +33,16 @@ from pace_async.runtime.models import advisor_folder
 from pace_async.runtime.places import Places, find_places, new_places
 from pace_async.runtime.resuming import cut_off, nothing_left, resumed_config, setting_changes
 from pace_async.runtime.stopping import default_horizon
-from pace_async.task import Task, limited, load_task
+from pace_async.task import Task, limited, load_task, settings_of
 
 EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
 
 
 def start(config: Config, run_dir: Path | None, display: DisplayKind) -> int:
     """Begin a run and drive it to its end; the exit code. Raises PaceError."""
+    asked = load_task(config.task)
+    if lacks_catalogue(config.implementer.model, asked):
+        anyio.run(_refuse_unless_data, config, asked)  # what has to be fetched is said before what has to be chosen
     task, places = prepare(config, run_dir)
     try:
         return anyio.run(_start, config, task, places, display)
@@ -125,6 +129,15 @@ def _announce(display: DisplayKind, doing: str) -> None:
     if display != "none":
         sys.stderr.write(f"pace: {doing}\n")
         sys.stderr.flush()
+
+
+async def _refuse_unless_data(config: Config, task: Task) -> None:
+    """Raises UsageError, in the evaluator's own words, for files that are not there."""
+    settings = settings_of(task.spec, config.evaluation.settings)
+    with tempfile.TemporaryDirectory(prefix="pace-") as folder:
+        log = Path(folder) / "scorer.log"
+        async with Scorer(task.folder / task.spec.evaluator, log, settings=settings) as scorer:
+            await scorer.instances(config.evaluation.seed)
 
 
 async def _check_implementers(config: Config) -> tuple[ImplementerChecked, ...]:

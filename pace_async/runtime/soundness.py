@@ -9,7 +9,7 @@ to `cheats`; for one task, put the program into its folder `cheats`, where each 
 
 import math
 import tempfile
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +27,7 @@ from pace_async.programs import compiled, program_hash
 from pace_async.reward import progress
 from pace_async.runtime.cheats import CHEATS, ENDLESS, STRICT, Cheat
 from pace_async.task import CHEATS as CHEATS_FOLDER
-from pace_async.task import CascadeStage, Task, better, load_task, split_block
+from pace_async.task import CascadeStage, Setting, Task, better, load_task, settings_of, split_block
 
 HANG_S = 3.0
 
@@ -42,15 +42,19 @@ class Check:
     remedy: str = ""
 
 
-async def examine(name: str, seed: int, say: Callable[[Check], None]) -> None:
-    """Say every check in order, each as it is known; what makes no sense after a failure is left out. Raises
-    UsageError where this machine has no sandbox."""
+async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Mapping[str, Setting]) -> None:
+    """Say every check in order, each as it is known; what makes no sense after a failure is left out. `chosen` are
+    settings over those that the task is checked with. Raises UsageError where this machine has no sandbox, and for a
+    setting that the task does not have."""
     try:
         task = load_task(name)
     except UsageError as error:
         say(Check("loads", False, str(error), "mend the file that it names; docs/tasks.md has the fields"))
         return
-    say(Check("loads", True, str(task.folder)))
+    changed = {**task.spec.offline_settings, **chosen}
+    said = ", ".join(f"{name}={value}" for name, value in changed.items())
+    say(Check("loads", True, f"{task.folder}{' with ' if said else ''}{said}"))
+    task = replace(task, spec=task.spec.model_copy(update={"settings": settings_of(task.spec, changed)}))
     tier = await pick_tier(False)
     try:
         sound = await _answers(task, seed, tier, say)
