@@ -1,0 +1,43 @@
+"""Where in vLLM's model the tensors of a checkpoint stand.
+
+vLLM fuses tensors of a checkpoint into one parameter of one layer, each some of its rows, and pads vocabularies. Needs
+a layer to lie whole on one device. Imports no vLLM.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tensor of a checkpoint stands: from row `offset` on in a parameter of the layer at `path`."""
+
+    path: str
+    layer: Any
+    parameter: str
+    offset: int
+
+
+class Places:
+    """The places of one checkpoint in one model. `shapes` are those of its tensors, under the model's names."""
+
+    def __init__(self, model: Any, shapes: Mapping[str, Sequence[int]]) -> None:
+        self._layers: dict[str, Any] = dict(model.named_modules())
+        self._packed: Mapping[str, Sequence[str]] = getattr(model, "packed_modules_mapping", {})
+        self._shapes = shapes
+
+    def of(self, name: str) -> Place | None:
+        """The place of the tensor that the model calls `name`; None if it has none."""
+        path, _, parameter = name.rpartition(".")
+        if path in self._layers:
+            return Place(path, self._layers[path], parameter, 0)
+        parent, _, part = path.rpartition(".")
+        for fused, parts in self._packed.items():
+            whole = f"{parent}.{fused}"
+            if part in parts and whole in self._layers:
+                before = [f"{parent}.{other}.{parameter}" for other in parts[: list(parts).index(part)]]
+                if not all(other in self._shapes for other in before):
+                    return None
+                return Place(whole, self._layers[whole], parameter, sum(self._shapes[other][0] for other in before))
+        return None
