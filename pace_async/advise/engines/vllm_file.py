@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 import torch
-from torch import Tensor
 
 from pace_async.advise.engines.load import BadCheckpoint, digest_of, read_tensors, refuse_unless_servable
-from pace_async.advise.engines.served_copy import EMBEDDING, HEAD
 from pace_async.advise.engines.vllm_lora_proof import not_in_slot
+from pace_async.advise.engines.vllm_places import with_head
 from pace_async.advise.engines.vllm_proof import not_in_force
 from pace_async.advise.engines.vllm_twins import Memory, plan, stage
 
@@ -146,13 +145,13 @@ class Reloaded:
         tensors = dict(read_tensors(folder))
         for name, tensor in tensors.items():
             refuse_unless_servable(folder, name, tensor)
-        self._tensors: Mapping[str, Tensor] = tensors
+        self._tensors, self._tied = with_head(tensors, _ends(model), _renaming(model))
         self.digests = {name: digest_of(tensor) for name, tensor in tensors.items()}
 
     def put_in_force(self) -> None:
         parameters = {name for name, _ in self._model.named_parameters()}
         _reload.initialize_layerwise_reload(self._model)
-        loaded: set[str] = self._model.load_weights(_with_head(self._tensors).items())
+        loaded: set[str] = self._model.load_weights(self._tensors.items())
         _reload.finalize_layerwise_reload(self._model, self._model_config)
         missing = sorted(parameters - loaded)
         if missing:
@@ -161,10 +160,8 @@ class Reloaded:
     def not_in_force(self) -> set[str]:
         seed = _seed("".join(sorted(self.digests.values())))
         with torch.inference_mode():
-            wrong = set(not_in_force(self._model, _with_head(self._tensors), seed, _renaming(self._model)))
-        if HEAD in wrong and HEAD not in self.digests:
-            wrong.add(EMBEDDING)
-        return wrong
+            wrong = set(not_in_force(self._model, self._tensors, seed, _renaming(self._model)))
+        return {self._tied.get(name, name) for name in wrong}
 
     def forget(self) -> None: ...
 
@@ -190,14 +187,6 @@ class ReceiptExtension:
         with torch.inference_mode():
             wrong = set(not_in_slot(manager, max(manager.list_adapters()), given, Path(path)))
         return {name: digest_of(tensor) for name, tensor in given.items() if name not in wrong}
-
-
-def _with_head(given: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors; with a head of its own where the checkpoint has tied embeddings (see `served_copy`)."""
-    weights = dict(given)
-    if HEAD not in weights and EMBEDDING in weights:
-        weights[HEAD] = weights[EMBEDDING]
-    return weights
 
 
 def _ends(model: Any) -> tuple[str, str] | None:

@@ -4,9 +4,14 @@ vLLM fuses tensors of a checkpoint into one parameter of one layer, each some of
 a layer to lie whole on one device. Imports no vLLM.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+HEAD = "lm_head.weight"
+"""What checkpoints call an output head, wherever the model keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +46,16 @@ class Places:
                     return None
                 return Place(whole, self._layers[whole], parameter, sum(self._shapes[other][0] for other in before))
         return None
+
+
+def with_head(
+    given: Mapping[str, T], ends: tuple[str, str] | None, rename: Callable[[str], str]
+) -> tuple[dict[str, T], dict[str, str]]:
+    """A checkpoint's tensors, and with them the head that a model of two `ends` (the paths of its embedding and its
+    head) needs where the checkpoint ties them; and, by the head's name, the name of the tensor that it is."""
+    whole, path = dict(given), "" if ends is None else f"{ends[1]}.weight"
+    by_place = {rename(name): name for name in given}
+    if ends is None or path in by_place or f"{ends[0]}.weight" not in by_place:
+        return whole, {}
+    head, embedding = HEAD if rename(HEAD) == path else path, by_place[f"{ends[0]}.weight"]
+    return {**whole, head: whole[embedding]}, {head: embedding}
