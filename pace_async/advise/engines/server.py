@@ -89,6 +89,7 @@ class _Face:
             max_tokens=min(parameters.max_tokens, room),
             temperature=parameters.temperature,
             seed=parameters.seed if parameters.seed is not None else uuid4().int >> 65,
+            past_end=parameters.ignore_eos,
         )
         sampled = await _unless_gone(request, future)
         if sampled is None:

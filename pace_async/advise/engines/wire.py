@@ -28,11 +28,12 @@ class _Answer(BaseModel):
 
 
 class SamplingParams(_Request):
-    """How to sample. `logprobs` 0 asks for the sampled token's own."""
+    """How to sample. `logprobs` 0 asks for the sampled token's own; `ignore_eos`: the answer goes on past its end."""
 
     max_tokens: int = Field(ge=1)
     temperature: float = Field(default=1.0, gt=0)
     seed: int | None = Field(default=None, ge=0, lt=2**63)
+    ignore_eos: bool = False
     logprobs: Literal[0] = 0
     top_p: Literal[1] = 1
     top_k: Literal[0, -1] = 0
