@@ -87,7 +87,12 @@ def ready(model: Model, folder: Path, spare: Memory, *, shared: tuple[str, str] 
         return getattr(layer, "full", {})
 
     rooms = plan(model, folder, str, shapes, lambda layer: True, shared)
-    return None if rooms is None else stage(rooms, spare, 1, lambda: None)
+    if rooms is None:
+        return None
+    twins = stage(rooms, spare, 1, lambda: None)
+    while not twins.advance(0.0):
+        pass
+    return twins
 
 
 def whole(given: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -31,6 +31,10 @@ _linear = cast("Any", import_module("vllm.model_executor.layers.linear"))
 _Engine = cast("type[Any]", _base.WeightTransferEngine)
 
 
+_SLICE_S = 0.03
+"""Taken from generation at each look of the publisher whether all is prepared."""
+
+
 @dataclass
 class Announced:
     """`path`: the directory that the next update will name."""
@@ -50,6 +54,10 @@ class Prepared(Protocol):
 
     @property
     def digests(self) -> Mapping[str, str]: ...
+
+    def advance(self, seconds: float) -> bool:
+        """Prepare for about so long, in the thread that generates; whether nothing is left. Raises BadCheckpoint."""
+        ...
 
     def put_in_force(self) -> None:
         """Under a pause. Raises BadCheckpoint; the weights are then unknown."""
@@ -76,10 +84,13 @@ class FileTransfer(_Engine):
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="pace-checkpoint")
         self._reading: tuple[str, Future[Prepared]] | None = None
         self._given: Prepared | None = None
+        self._served: Prepared | None = None
         self._spare = Memory()
 
     def init_transfer_engine(self, init_info: Announced) -> None:
         """Begin to read; generation goes on."""
+        if self._served is not None:
+            self._served.forget()
         self._reading = init_info.path, self._reader.submit(self._prepare, Path(init_info.path))
 
     def prepared(self) -> dict[str, str] | None:
@@ -87,7 +98,10 @@ class FileTransfer(_Engine):
         BadCheckpoint."""
         if self._reading is None:
             raise BadCheckpoint("no weights were announced")
-        return dict(self._reading[1].result().digests) if self._reading[1].done() else None
+        if not self._reading[1].done():
+            return None
+        given = self._reading[1].result()
+        return dict(given.digests) if given.advance(_SLICE_S) else None
 
     def start_weight_update(self) -> None:
         self._given = None
@@ -109,9 +123,7 @@ class FileTransfer(_Engine):
         self._given = given
 
     def finish_weight_update(self) -> None:
-        if self._given is not None:
-            self._reader.submit(self._given.forget)
-        self._given = None
+        self._served, self._given = self._given, None
 
     def receipt(self) -> dict[str, str]:
         """Name to digest of each tensor that was given since `start_weight_update` and is in force."""
@@ -147,6 +159,9 @@ class Reloaded:
             refuse_unless_servable(folder, name, tensor)
         self._tensors, self._tied = with_head(tensors, _ends(model), _renaming(model))
         self.digests = {name: digest_of(tensor) for name, tensor in tensors.items()}
+
+    def advance(self, seconds: float) -> bool:
+        return True
 
     def put_in_force(self) -> None:
         parameters = {name for name, _ in self._model.named_parameters()}

@@ -1,7 +1,9 @@
 """A version made ready beside the one that serves, so that a pause has only to exchange the two.
 
-Each layer gets a twin: parameters read into memory of their own and digested there, and the kernel that vLLM makes of
-them, which is asked whether it holds them (`vllm_proof`). All of it while the model generates. To exchange is to let
+Each layer gets a twin: parameters read into memory of their own and digested there, by threads, while the model
+generates; and the kernel that vLLM makes of them, which is asked whether it holds them (`vllm_proof`). Kernels share
+caches that only one thread may touch, so they are made in the thread that generates, a few between two steps
+(`advance`). To exchange is to let
 the layer point at its twin's memory and kernel, so what was proven is what computes from then on, and is compared with
 by identity. Memory that is given up is kept for the next version, which then costs no page faults.
 
@@ -9,7 +11,9 @@ Only for models on a CPU, of layers that vLLM multiplies plainly and of vectors 
 None of others (convolutions, experts, quantised ones, and embeddings that are tied inside the model).
 """
 
+import math
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -74,21 +78,46 @@ class Twin:
         return same and (self.kernel is None or layer.cpu_linear is self.kernel)
 
 
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What was read for a layer: its parameters whole, and the digests by the tensors' names."""
+
+    room: Room
+    parameters: Mapping[str, Tensor]
+    digests: Mapping[str, str]
+
+
 @dataclass
 class Twins:
-    """One version, ready. `after` is called with the model's layers exchanged."""
+    """One version, read. `after` is called with the model's layers exchanged."""
 
-    twins: Sequence[Twin]
+    filled: list[Filled]
+    shared: Sequence[Room]
     spare: Memory
+    seed: int
     after: Callable[[], None]
+    digests: Mapping[str, str] = field(init=False)
+    twins: list[Twin] = field(default_factory=list[Twin])
     _retired: list[Any] = field(default_factory=list[Any])
 
-    @property
-    def digests(self) -> dict[str, str]:
-        """Name to digest of each tensor that was read."""
-        return {name: digest for twin in self.twins for name, digest in twin.digests.items()}
+    def __post_init__(self) -> None:
+        self.digests = {name: digest for one in self.filled for name, digest in one.digests.items()}
+
+    def advance(self, seconds: float) -> bool:
+        """Make kernels for about so long, in the thread that generates; whether all are made. Raises BadCheckpoint."""
+        until = time.monotonic() + seconds
+        while self.filled:
+            self.twins.append(_twin(self.filled[-1], self.seed))
+            self.filled.pop()
+            if not self.filled:
+                made = {twin.room.path: twin for twin in self.twins}
+                self.twins += [replace(made[room.shares or ""], room=room) for room in self.shared]
+            elif time.monotonic() > until:
+                return False
+        return True
 
     def put_in_force(self) -> None:
+        self.advance(math.inf)
         for twin in self.twins:
             had, kernel = twin.exchange()
             kept = {tensor.data_ptr() for tensor in self.spare.values()}  # a head may have shared its embedding's
@@ -101,7 +130,7 @@ class Twins:
         return {name for twin in self.twins if not twin.in_force() for name in twin.digests}
 
     def forget(self) -> None:
-        """Let go of the kernels of the version before: giving their memory back takes time."""
+        """Let go of the kernels of the version before, in the thread that generates."""
         self._retired.clear()
 
 
@@ -150,20 +179,19 @@ def plan(
 
 
 def stage(rooms: Sequence[Room], spare: Memory, seed: int, after: Callable[[], None]) -> Twins:
-    """Make a twin of each layer. Raises BadCheckpoint, OSError; nothing of the model was touched then."""
+    """Read what each layer gets. Raises BadCheckpoint, OSError."""
     alone = [room for room in rooms if room.shares is None]
     order = sorted(alone, key=lambda room: -sum(part.length for parts in room.parts.values() for _, part in parts))
 
-    def make(room: Room) -> Twin:
-        return _twin(room, spare, seed)
+    def read(room: Room) -> Filled:
+        return _filled(room, spare)
 
     with ThreadPoolExecutor(READERS, "pace-checkpoint", lambda: torch.set_num_threads(1)) as readers:
-        made = {twin.room.path: twin for twin in readers.map(make, order)}
-    also = [replace(made[room.shares], room=room) for room in rooms if room.shares is not None]
-    return Twins([*made.values(), *also], spare, after)
+        filled = list(readers.map(read, order))
+    return Twins(filled, [room for room in rooms if room.shares is not None], spare, seed, after)
 
 
-def _twin(room: Room, spare: Memory, seed: int) -> Twin:
+def _filled(room: Room, spare: Memory) -> Filled:
     digests: dict[str, str] = {}
     whole: dict[str, Tensor] = {}
     with torch.no_grad():
@@ -176,9 +204,15 @@ def _twin(room: Room, spare: Memory, seed: int) -> Twin:
                 end = max(end, offset + part.shape[0]) if part.shape else end
             if memory.ndim:
                 memory[end:].zero_()
-        method = getattr(room.layer, "quant_method", None)
-        if method is None:
-            return Twin(room, whole, None, digests)
+    return Filled(room, whole, digests)
+
+
+def _twin(filled: Filled, seed: int) -> Twin:
+    room, whole, digests = filled.room, filled.parameters, filled.digests
+    method = getattr(room.layer, "quant_method", None)
+    if method is None:
+        return Twin(room, whole, None, digests)
+    with torch.no_grad():
         if _reads_what_it_is_given(room.layer, method, whole["weight"]):
             return Twin(room, whole, room.layer.cpu_linear, digests)
         twin = _packed(room.layer, method, whole)
