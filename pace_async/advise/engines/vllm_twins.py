@@ -224,14 +224,20 @@ def _twin(filled: Filled, seed: int) -> Twin:
 
 
 def _reads_what_it_is_given(layer: Any, method: Any, weight: Tensor) -> bool:
-    """Whether the layer's kernel holds no weight of its own: given another of one row, it multiplies with that one."""
+    """Whether the layer's kernel holds no weight of its own: given another of one row, it multiplies with that one. A
+    kernel that does is kept, so it is asked once."""
     kernel = getattr(layer, "cpu_linear", None)
     if kernel is None or layer.weight.numel() == 0 or weight.shape[0] == 1:
         return False
+    if getattr(layer, "pace_reads_its_weight", None) is kernel:
+        return True
     other = torch.arange(1, weight.shape[1] + 1, dtype=torch.float32)[None].to(weight.dtype)
     asked = SimpleNamespace(weight=other, cpu_linear=kernel)
     which, computed = columns_of(asked, method, other, 0)
-    return torch.equal(computed, other[:, which])
+    reads = torch.equal(computed, other[:, which])
+    if reads:
+        layer.pace_reads_its_weight = kernel
+    return reads
 
 
 def _packed(layer: Any, method: Any, parameters: Mapping[str, Tensor]) -> Any:
