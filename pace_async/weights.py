@@ -2,6 +2,7 @@
 
 A complete checkpoint directory holds the file COMPLETE, written last. A digest is sha256 over a tensor's dtype, shape
 and raw bytes as safetensors stores them, so the side that wrote a tensor and the side that loaded it can be compared.
+Whoever writes a version digests it then (DIGESTS), so that a push need not read it again on its way.
 """
 
 import hashlib
@@ -9,10 +10,12 @@ import json
 import os
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 COMPLETE = "COMPLETE"
+DIGESTS = "digests.json"
 BASE = "0"
 """What an engine of adapters calls version 0: the weights below all adapters, which requests that name none get."""
 
@@ -20,6 +23,18 @@ TensorBytes = tuple[str, str, tuple[int, ...], bytes]
 """Name, type in safetensors' spelling, shape, raw bytes."""
 
 _LONGEST_HEADER = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where a tensor lies in a safetensors file: `length` bytes from `start`; its type in safetensors' spelling."""
+
+    file: Path
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    length: int
 
 
 def is_complete(folder: Path) -> bool:
@@ -71,24 +86,53 @@ def checkpoint_digests(folder: Path, look: Callable[[str, str, bytes], None] | N
     return digests
 
 
+def record_digests(folder: Path) -> None:
+    """Write down a checkpoint's digests beside it. For whoever wrote it, and has seen that its numbers are finite.
+    Raises ValueError for a damaged file."""
+    record = {"files": _stamps(folder), "digests": checkpoint_digests(folder)}
+    (folder / DIGESTS).write_text(json.dumps(record), "utf-8")
+
+
+def recorded_digests(folder: Path) -> dict[str, str] | None:
+    """What `record_digests` wrote; None where it wrote nothing, or a file has been changed or copied since."""
+    try:
+        record: dict[str, Any] = json.loads((folder / DIGESTS).read_text("utf-8"))
+        return record["digests"] if record["files"] == _stamps(folder) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def tensors(file: Path) -> Iterator[TensorBytes]:
     """Name, type, shape and raw bytes of each tensor of a safetensors file. Raises ValueError if it is cut short."""
+    with file.open("rb") as stream:
+        for tensor in stored(file):
+            stream.seek(tensor.start)
+            data = stream.read(tensor.length)
+            if len(data) != tensor.length:
+                raise ValueError(f"{file} is cut short at tensor {tensor.name}")
+            yield tensor.name, tensor.dtype, tensor.shape, data
+
+
+def stored(file: Path) -> list[Stored]:
+    """What the header of a safetensors file says that it holds. Raises ValueError if it is none."""
     with file.open("rb") as stream:
         head = stream.read(8)
         length = struct.unpack("<Q", head)[0] if len(head) == 8 else 0
         if not 0 < length <= _LONGEST_HEADER:
             raise ValueError(f"{file} is no safetensors file")
         header = cast("dict[str, Any]", json.loads(stream.read(length)))
-        base = 8 + length
-        for name, entry in header.items():
-            if name == "__metadata__":
-                continue
+    found: list[Stored] = []
+    for name, entry in header.items():
+        if name != "__metadata__":
             begin, end = entry["data_offsets"]
-            stream.seek(base + begin)
-            data = stream.read(end - begin)
-            if len(data) != end - begin:
-                raise ValueError(f"{file} is cut short at tensor {name}")
-            yield name, entry["dtype"], tuple(entry["shape"]), data
+            found.append(Stored(file, name, entry["dtype"], tuple(entry["shape"]), 8 + length + begin, end - begin))
+    return found
+
+
+def _stamps(folder: Path) -> dict[str, list[int]]:
+    """Size and time of each safetensors file: whether it is the one that was digested."""
+    stats = {file.name: file.stat() for file in sorted(folder.glob("*.safetensors"))}
+    return {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}
 
 
 def _remove_tree(folder: Path) -> None:

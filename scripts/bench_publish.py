@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any, cast
 
 import anyio
+import psutil
 
 from pace_async.advise.client import HttpEngine
+from pace_async.advise.engines.served_copy import serve_from
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
 from pace_async.advise.engines.vllm_managed import VllmSettings, managed_vllm
 from pace_async.publish.file import FilePublisher
 from pace_async.runtime.models import TINY
-from pace_async.weights import write_atomically
+from pace_async.weights import record_digests, write_atomically
 
 SHAPE = {
     "vocab_size": 49152,
@@ -32,11 +34,12 @@ SHAPE = {
     "num_attention_heads": 9,
     "num_key_value_heads": 3,
     "max_position_embeddings": 2048,
+    "tie_word_embeddings": True,
 }
 
 
 def make(folder: Path, seed: int, layers: int) -> Path:
-    """A random model with the tiny advisor's tokenizer files; its head is its own."""
+    """A random model with the tiny advisor's tokenizer files."""
 
     def write(target: Path) -> None:
         import torch
@@ -47,6 +50,7 @@ def make(folder: Path, seed: int, layers: int) -> Path:
         cast("Any", transformers.LlamaForCausalLM(config)).to(torch.bfloat16).save_pretrained(target)
         for name in ("tokenizer.json", "tokenizer_config.json"):
             shutil.copyfile(TINY / name, target / name)
+        record_digests(target)  # as the learner does, while it writes a version
 
     write_atomically(folder, write)
     return folder
@@ -61,8 +65,9 @@ async def measure(folder: Path, pushes: int, requests: int, layers: int) -> None
     settings = VllmSettings(requests=max(requests, 1), kv_cache_gib=1.0, threads=2)
     whole: list[float] = []
     paused: list[float] = []
+    worked: list[float] = []
     async with (
-        managed_vllm(build, versions[0], settings, log=folder / "engine.log") as handle,
+        managed_vllm(build, serve_from(versions[0], folder / "served"), settings, log=folder / "engine.log") as handle,
         HttpEngine(handle.url, timeout_s=600.0) as engine,
         FilePublisher(handle.url) as publisher,
     ):
@@ -76,17 +81,25 @@ async def measure(folder: Path, pushes: int, requests: int, layers: int) -> None
             for seed in range(requests):
                 tasks.start_soon(generate, seed)
             for push in range(1, pushes + 1):
+                before = processor_seconds(handle.pid)
                 receipt = await publisher.publish(push, versions[push % 2])
+                worked.append(processor_seconds(handle.pid) - before)
                 whole.append(receipt.seconds)
                 paused.append(receipt.paused_seconds)
             tasks.cancel_scope.cancel()
     copied = copying(versions[1] / "model.safetensors", folder / "copy", pushes)
     size = (versions[1] / "model.safetensors").stat().st_size / 1e6
-    for name, seconds in (("push", whole), ("paused", paused), ("copy once", copied)):
+    for name, seconds in (("push", whole), ("paused", paused), ("processor", worked), ("copy once", copied)):
         low, middle, high = min(seconds), statistics.median(seconds), max(seconds)
         sys.stdout.write(f"{name:10} {low:.2f} {middle:.2f} {high:.2f} s (least, median, most)\n")
     ratio = statistics.median(whole) / statistics.median(copied)
     sys.stdout.write(f"{size:.0f} MB, {pushes} pushes beside {requests} requests; a push is {ratio:.1f} copies\n")
+
+
+def processor_seconds(server: int) -> float:
+    """Of this process and the server's, generation included."""
+    family = [psutil.Process(), psutil.Process(server), *psutil.Process(server).children(recursive=True)]
+    return sum(sum(process.cpu_times()[:2]) for process in family)
 
 
 def copying(source: Path, target: Path, times: int) -> list[float]:

@@ -43,6 +43,7 @@ from pace_async.search.draws import derive
 from pace_async.simulate.stages import World, _answer
 from pace_async.weights import checkpoint_digests
 from tests.engine_models import plain_logprobs, save_tiny_model
+from tests.publishing import phase_of
 from tests.simulated import Simulated, settings, simulated
 
 torch.set_num_threads(1)
@@ -119,7 +120,8 @@ class EngineServer:
 
 @dataclass
 class Fault:
-    """What happens to the next requests of one path: `skip` of them nothing, then `times` of them `how`."""
+    """What happens to the next requests of one path, or of one method of `collective_rpc`: `skip` of them nothing, then
+    `times` of them `how`."""
 
     path: str
     how: How
@@ -165,7 +167,7 @@ class Proxy:
             return await http.request(request.method, url, content=content)
 
         for fault in self.faults:
-            if fault.path == request.url.path.strip("/") and fault.times > 0:
+            if fault.path == phase_of(request.url.path, body) and fault.times > 0:
                 if fault.skip > 0:
                     fault.skip -= 1
                     break
@@ -237,7 +239,7 @@ def after_an_answer(proxy: Proxy) -> How:
 
 
 def loading(other: Path) -> tuple[How, How]:
-    """For update_weights and collective_rpc: an engine that loads other weights than it is told to, and says that it
+    """For update_weights and weight_receipt: an engine that loads other weights than it is told to, and says that it
     loaded what it was told to."""
     told: list[Path] = []
 

@@ -1,11 +1,23 @@
-"""What a push asks of a server, in its order."""
+"""What a push asks of a server, in its order: paths, and of `collective_rpc` the method."""
+
+import json
 
 PHASES = (
     "init_weight_transfer_engine",
+    "weights_prepared",
     "pause",
     "start_weight_update",
     "update_weights",
-    "collective_rpc",
+    "weight_receipt",
     "finish_weight_update",
     "resume",
 )
+
+BEFORE = PHASES[:3]
+"""A push that fails in one of them has not begun."""
+
+
+def phase_of(path: str, body: bytes) -> str:
+    """Which phase a request belongs to."""
+    asked = path.strip("/")
+    return json.loads(body)["method"] if asked == "collective_rpc" else asked

@@ -133,7 +133,7 @@ async def test_a_push_that_hangs_in_any_phase_is_repeated_and_the_run_goes_on(
     ("path", "how", "kind"),
     [
         ("update_weights", swallowed, "push_refused"),
-        ("collective_rpc", half_the_names, "receipt_differs"),
+        ("weight_receipt", half_the_names, "receipt_differs"),
     ],
     ids=["nothing", "half the names"],
 )
@@ -154,7 +154,7 @@ async def test_wrong_weights_under_a_right_receipt_fail_the_probe_and_void_what_
     load, attest = loading(strange)
     proxies[0].faults = [
         Fault("update_weights", load, skip=1),
-        Fault("collective_rpc", attest, skip=1),
+        Fault("weight_receipt", attest, skip=1),
         Fault("tokenize", after_an_answer(proxies[0]), skip=1),  # the probe's: something is sampled before it
     ]
     async with searching(tmp_path, versions, proxies[0].url) as search:

@@ -51,6 +51,16 @@ async def test_logprobs_are_those_of_a_plain_forward_pass_at_that_temperature(
     assert answer.logprobs == pytest.approx(plain_logprobs(model, prompt(40), answer.token_ids, temperature), abs=1e-4)
 
 
+async def test_an_answer_goes_on_past_its_end_if_asked_to(engine: HttpEngine, model: Path) -> None:
+    short = await engine.sample(prompt(40), max_tokens=200, temperature=1.0, seed=3)
+    long = await engine.sample(prompt(40), max_tokens=200, temperature=1.0, seed=3, past_end=True)
+    assert (short.finish, long.finish) == ("stop", "length")
+    assert short.token_ids[-1] == END
+    assert len(short.token_ids) < len(long.token_ids) == 200
+    assert long.token_ids[: len(short.token_ids)] == short.token_ids
+    assert long.logprobs == pytest.approx(plain_logprobs(model, prompt(40), long.token_ids, 1.0), abs=1e-4)
+
+
 async def test_an_answer_in_a_crowd_is_the_answer_alone(engine: HttpEngine) -> None:
     lengths = [1, 2, 17, 63, 64, 120, 255, 256, 257, 300, 400, 31]  # more than there are rows
     together: dict[int, Completion] = {}

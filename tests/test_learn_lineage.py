@@ -13,7 +13,7 @@ from pace_async.learn.lineage import Lineage, Refused
 from pace_async.learn.settings import Settings
 from pace_async.learn.store import optimizer_state
 from pace_async.replay.groupfile import write_group
-from pace_async.weights import checkpoint_digests, is_complete
+from pace_async.weights import checkpoint_digests, is_complete, recorded_digests
 from scripts.toys import write_llama
 from tests.learn_toys import random_group
 
@@ -75,6 +75,7 @@ def test_a_version_on_disk_is_a_float32_model_that_transformers_loads_with_its_t
     assert AutoTokenizer.from_pretrained(folder).encode("w7 w9") == [7, 9]
     assert checkpoint_digests(folder).keys() == checkpoint_digests(toy).keys()
     assert checkpoint_digests(folder) != checkpoint_digests(toy)
+    assert recorded_digests(folder) == checkpoint_digests(folder)
 
 
 @pytest.mark.fault("Replay and learner", "delivered twice, trained once")

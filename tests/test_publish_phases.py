@@ -1,6 +1,7 @@
 """Whatever phase fails, the publisher knows whether the old version is still served, and leaves the pause so."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,12 +15,10 @@ from pace_async.publish.base import PushFailed, Receipt
 from pace_async.publish.file import FilePublisher
 from pace_async.publish.finite import is_finite
 from pace_async.runtime.engines import KillsWhatItLeftUnknown
-from pace_async.weights import checkpoint_digests, tensors, write_atomically
-from tests.publishing import PHASES
+from pace_async.weights import checkpoint_digests, record_digests, recorded_digests, tensors, write_atomically
+from tests.publishing import BEFORE, PHASES, phase_of
 
 pytestmark = pytest.mark.anyio
-
-BEFORE = PHASES[:2]
 
 Failure = Callable[[httpx.Request], httpx.Response]
 
@@ -41,19 +40,25 @@ class Engine:
 
     def __init__(self, digests: dict[str, str], workers: int = 1) -> None:
         self.receipts = [dict(digests) for _ in range(workers)]
+        self.read = dict(digests)
+        self.workers = workers
+        self.looks = 0
         self.asked: list[str] = []
         self.bodies: dict[str, object] = {}
         self.failing: dict[str, Failure] = {}
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        phase = request.url.path.strip("/")
+        phase = phase_of(request.url.path, request.content)
         self.asked.append(phase)
         self.bodies[phase] = json.loads(request.content) if request.content else dict(request.url.params)
         if phase in self.failing:
             return self.failing[phase](request)
-        return httpx.Response(
-            200, json={"results": self.receipts} if phase == "collective_rpc" else {"message": "done"}
-        )
+        if phase == "weights_prepared":
+            self.looks -= 1
+            ready = self.looks < 0
+            return httpx.Response(200, json={"results": [self.read if ready else None] * self.workers})
+        answer = {"results": self.receipts} if phase == "weight_receipt" else {"message": "done"}
+        return httpx.Response(200, json=answer)
 
     async def publish(self, version: int, weights: Path) -> Receipt:
         async with FilePublisher("http://engine", transport=httpx.MockTransport(self)) as publisher:
@@ -112,14 +117,60 @@ async def test_what_is_not_proven_is_neither_labelled_nor_resumed(
     with pytest.raises(PushFailed) as caught:
         await engine.publish(1, weights)
     assert (caught.value.kind, caught.value.began) == ("receipt_differs", True)
-    assert engine.asked[-1] == "collective_rpc"
+    assert engine.asked[-1] == "weight_receipt"
 
 
 async def test_an_engine_that_answers_something_else_gave_no_receipt(weights: Path) -> None:
-    engine = Engine({})
-    engine.failing["collective_rpc"] = lambda request: httpx.Response(200, text="")
+    engine = Engine(checkpoint_digests(weights))
+    engine.failing["weight_receipt"] = lambda request: httpx.Response(200, text="")
     with pytest.raises(PushFailed, match="no receipt"):
         await engine.publish(1, weights)
+
+
+async def test_generation_goes_on_until_the_engine_has_read_what_it_was_told(weights: Path) -> None:
+    engine = Engine(checkpoint_digests(weights))
+    engine.looks = 2
+    await engine.publish(1, weights)
+    assert engine.asked == [PHASES[0], *["weights_prepared"] * 3, *PHASES[2:]]
+
+
+@pytest.mark.fault("Weights", "a push that fails before the transfer")
+@pytest.mark.parametrize("read", [{"a": "0" * 32}, {}], ids=["other bytes", "nothing"])
+async def test_an_engine_that_read_something_else_is_not_even_paused(weights: Path, read: dict[str, str]) -> None:
+    engine = Engine(checkpoint_digests(weights))
+    engine.read = read
+    with pytest.raises(PushFailed) as caught:
+        await engine.publish(1, weights)
+    assert (caught.value.kind, caught.value.began) == ("receipt_differs", False)
+    assert engine.asked == list(PHASES[:2])
+
+
+async def test_an_engine_that_never_has_read_it_ends_the_push(weights: Path) -> None:
+    engine = Engine(checkpoint_digests(weights))
+    engine.looks = 1_000_000
+    async with FilePublisher("http://engine", transport=httpx.MockTransport(engine), phase_s=0.05) as publisher:
+        with pytest.raises(PushFailed) as caught:
+            await publisher.publish(1, weights)
+    assert (caught.value.kind, caught.value.began) == ("push_timeout", False)
+    assert set(engine.asked) == set(PHASES[:2])
+
+
+async def test_digests_of_whoever_wrote_the_weights_are_taken_unless_a_file_has_changed_since(weights: Path) -> None:
+    record_digests(weights)
+    true = checkpoint_digests(weights)
+    assert recorded_digests(weights) == true
+    file = weights / "model.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    stat = file.stat()
+    file.write_bytes(data)
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    engine = Engine(checkpoint_digests(weights))
+    with pytest.raises(PushFailed, match="1 of 2 tensors"):  # what is on the disk is not what was written
+        await engine.publish(1, weights)
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
+    assert recorded_digests(weights) is None
+    assert (await engine.publish(1, weights)).digests == checkpoint_digests(weights) != true
 
 
 @pytest.mark.fault("Weights", "a push that fails after the transfer has begun")

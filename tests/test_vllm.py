@@ -17,9 +17,10 @@ from safetensors.torch import load_file, save_file
 from pace_async.advise.base import Completion
 from pace_async.advise.client import HttpEngine
 from pace_async.advise.engines.managed import managed_engine
-from pace_async.advise.engines.served_copy import EMBEDDING, HEAD, serve_from
+from pace_async.advise.engines.served_copy import serve_from
 from pace_async.advise.engines.vllm_found import Build, find_vllm
 from pace_async.advise.engines.vllm_managed import VllmHandle, VllmSettings, managed_vllm
+from pace_async.advise.engines.vllm_places import HEAD
 from pace_async.errors import InfrastructureFault
 from pace_async.population.reader import open_readonly
 from pace_async.publish.base import PushFailed
@@ -176,7 +177,7 @@ async def test_a_version_with_tied_embeddings_moves_the_head_too(
     receipt = await server.publisher.publish(100, tied)
     assert HEAD not in receipt.digests
     answer = await server.engine.generate(prompt, max_tokens=40, temperature=1.0, seed=1)
-    head = load_file(tied / "model.safetensors")[EMBEDDING]
+    head = load_file(tied / "model.safetensors")["model.embed_tokens.weight"]
     whole = version_of(tmp_path / "whole", 5, lm_head__weight=head)
     expected = plain_logprobs(whole, prompt, answer.token_ids, 1.0)
     assert answer.logprobs == pytest.approx(expected, abs=NOISE)

@@ -1,7 +1,6 @@
 """What a receipt rests on: a layer that was not loaded, or whose kernel kept old weights, is found out."""
 
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -9,10 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pace_async.advise.engines.served_copy import HEAD, serve_from
 from pace_async.advise.engines.vllm_proof import COLUMNS, not_in_force
-from pace_async.weights import checkpoint_digests, is_complete
-from tests.engine_models import save_tiny_model
 
 
 class Packed(nn.Module):
@@ -110,23 +106,3 @@ def test_names_may_differ_between_checkpoint_and_model() -> None:
     given = tensors_of(0)
     outside = {f"language.{name}": tensor for name, tensor in given.items()}
     assert not_in_force(Model(given), outside, 1, lambda name: name.removeprefix("language.")) == []
-
-
-def test_a_tied_checkpoint_is_served_from_a_copy_with_a_head_of_its_own(tmp_path: Path) -> None:
-    model = save_tiny_model(tmp_path / "model", seed=0, tied=True)
-    served = serve_from(model, tmp_path / "served")
-    digests, given = checkpoint_digests(served), checkpoint_digests(model)
-    assert HEAD not in given
-    assert digests == {**given, HEAD: given["model.embed_tokens.weight"]}
-    assert is_complete(served)
-    assert '"tie_word_embeddings": true' in (model / "config.json").read_text()
-    assert '"tie_word_embeddings": false' in (served / "config.json").read_text()
-    assert serve_from(model, tmp_path / "served") == served
-
-
-def test_a_checkpoint_with_a_head_is_served_as_it_is(tmp_path: Path) -> None:
-    model = save_tiny_model(tmp_path / "model", seed=0)
-    served = serve_from(model, tmp_path / "served")
-    assert checkpoint_digests(served) == checkpoint_digests(model)
-    assert (served / "model.safetensors").is_symlink()
-    assert (served / "config.json").read_text() == (model / "config.json").read_text()

@@ -176,11 +176,12 @@ class HttpEngine:
         temperature: float,
         seed: int,
         adapter: str | None = None,
+        past_end: bool = False,
     ) -> Sampled:
-        """An answer whose labels nobody has looked at. With an adapter that is the label of every token: a request
-        finishes on the adapter that it began with."""
+        """An answer whose labels nobody has looked at; `past_end`: it goes on to `max_tokens`. With an adapter that is
+        the label of every token: a request finishes on the adapter that it began with."""
         self._refuse_unless_room(prompt_ids)
-        parameters = wire.SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed)
+        parameters = wire.SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed, ignore_eos=past_end)
         model = None if adapter == BASE else adapter
         asked = wire.GenerateRequest(token_ids=list(prompt_ids), sampling_params=parameters, model=model)
         answer = await self._ask("POST", "/inference/v1/generate", wire.GenerateAnswer, asked)

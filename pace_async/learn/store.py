@@ -19,7 +19,7 @@ import safetensors.torch
 import torch
 
 from pace_async.learn.trainer import GroupTrainer
-from pace_async.weights import COMPLETE, is_complete, write_atomically
+from pace_async.weights import COMPLETE, DIGESTS, is_complete, record_digests, write_atomically
 
 _files = cast("Any", safetensors.torch)
 
@@ -31,7 +31,7 @@ CHECKPOINTS_KEPT = 2
 
 _OPTIMIZER = "optimizer.safetensors"
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".index.json")
-_WRITTEN_BY_TRANSFORMERS = ("config.json", "generation_config.json", COMPLETE)
+_NOT_COPIED = ("config.json", "generation_config.json", COMPLETE, DIGESTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,12 @@ class Store:
         folder = self.weights(made.version)
         if any(other.version == made.version and other.digest != made.digest for other in self.versions()):
             _discard(folder)
-        write_atomically(folder, lambda to: _save_weights(trainer, self.model, to), json.dumps(asdict(made)))
+
+        def write(to: Path) -> None:
+            _save_weights(trainer, self.model, to)
+            record_digests(to)
+
+        write_atomically(folder, write, json.dumps(asdict(made)))
         return folder
 
     def save_checkpoint(self, trainer: GroupTrainer, made: Made) -> None:
@@ -168,7 +173,7 @@ def _save_weights(trainer: GroupTrainer, model: Path, folder: Path) -> None:
     if trainer.settings.lora_rank is not None:  # adapters alone were written
         return
     for file in model.iterdir():
-        if file.is_file() and file.name not in _WRITTEN_BY_TRANSFORMERS and not file.name.endswith(_WEIGHTS):
+        if file.is_file() and file.name not in _NOT_COPIED and not file.name.endswith(_WEIGHTS):
             shutil.copyfile(file, folder / file.name)
 
 

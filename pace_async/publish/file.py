@@ -1,12 +1,13 @@
 """Publishing by file: the engine is told a checkpoint directory, and proves what it loaded.
 
-    init (announce) → pause → start → update → receipt → finish (label) → resume
+    init (announce) → prepared → pause → start → update → receipt → finish (label) → resume
 
-Invariant: a version is labelled and served only after the engine's digest of every tensor equals the file's. Before
-`start` is sent a failure leaves the old version served; from then on, until some push has succeeded, the engine's
-weights count as unknown and it stays paused, whatever failed. Speaks vLLM 0.32's weight-update paths; `collective_rpc`
-asks the receiving side's own method `weight_receipt` for the digests. Engine and publisher must see the same file
-system. Does not retry.
+Invariant: a version is labelled and served only after the engine's digest of every tensor equals the file's: of what
+it read before the pause (prepared), of what it computes with in it (receipt). Before `start` is sent a failure leaves
+the old version served; from then on, until some push has succeeded, the engine's weights count as unknown and it stays
+paused, whatever failed. Speaks vLLM 0.32's weight-update paths; `collective_rpc` asks the receiving side's own methods
+`weights_prepared` and `weight_receipt` for the digests. Engine and publisher must see the same file system. Does not
+retry.
 """
 
 import contextlib
@@ -48,6 +49,7 @@ class FilePublisher:
             folder = self._phases.complete(weights)
             await self._phases.ask("init_weight_transfer_engine", {"init_info": {"path": str(folder)}})
             digests = await self._phases.digests(folder)
+            await self._phases.wait_prepared(digests)
             paused = time.monotonic()
             await self._pause()
             self._phases.began = True

@@ -3,7 +3,7 @@
 Invariant: whatever fails is a PushFailed that says whether the transfer had begun (`began`, which the publisher sets).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,16 @@ from pydantic import BaseModel, ValidationError
 
 from pace_async.publish.base import PushFailed
 from pace_async.publish.finite import is_finite
-from pace_async.weights import checkpoint_digests, is_complete
+from pace_async.weights import checkpoint_digests, is_complete, recorded_digests
+
+_LOOK_S = 0.03
+"""Between two looks whether a worker has read what was announced: it says so to nobody."""
 
 
 class _Digests(BaseModel):
-    """Tensor name to digest, one mapping for each of the engine's workers."""
+    """Tensor name to digest, one mapping for each of the engine's workers; None from one that is not done."""
 
-    results: list[dict[str, str]]
+    results: list[dict[str, str] | None]
 
 
 class Phases:
@@ -45,7 +48,11 @@ class Phases:
         return weights.resolve()
 
     async def digests(self, weights: Path) -> dict[str, str]:
-        """Digest by name of each tensor of a checkpoint that may be published. Raises PushFailed."""
+        """Digest by name of each tensor of a checkpoint that may be published: as recorded by whoever wrote it, or read
+        here. Raises PushFailed."""
+        recorded = recorded_digests(weights)
+        if recorded:
+            return recorded
         return await anyio.to_thread.run_sync(self._digests, weights)
 
     async def ask(self, path: str, body: Mapping[str, Any] | None = None) -> bytes:
@@ -63,9 +70,26 @@ class Phases:
             raise PushFailed("push_refused", f"{name}: {response.status_code} {response.text[:300]}", self.began)
         return response.content
 
+    async def wait_prepared(self, digests: Mapping[str, str]) -> None:
+        """Return when the receiving side has read what was announced and needs a pause for the rest. Raises PushFailed,
+        of kind receipt_differs if it read something else."""
+        with anyio.move_on_after(self._phase_s):
+            while True:
+                answer = await self.ask("collective_rpc", {"method": "weights_prepared"})
+                workers = _workers(answer)
+                if None not in workers:
+                    self._refuse_unless_same(workers, digests)
+                    return
+                await anyio.sleep(_LOOK_S)
+        detail = f"weights_prepared: the engine has not read the checkpoint in {self._phase_s:g} s"
+        raise PushFailed("push_timeout", detail, self.began)
+
     async def refuse_unless_received(self, rpc: Mapping[str, Any], digests: Mapping[str, str]) -> None:
         """Ask the receiving side's own method for its receipt. Raises PushFailed, of kind receipt_differs too."""
-        difference = _difference(await self.ask("collective_rpc", rpc), digests)
+        self._refuse_unless_same(_workers(await self.ask("collective_rpc", rpc)), digests)
+
+    def _refuse_unless_same(self, workers: Sequence[dict[str, str] | None], digests: Mapping[str, str]) -> None:
+        difference = _difference(workers, digests)
         if difference is not None:
             raise PushFailed("receipt_differs", difference, self.began)
 
@@ -83,16 +107,21 @@ class Phases:
         return digests
 
 
-def _difference(answer: bytes, digests: Mapping[str, str]) -> str | None:
-    """What is wrong with the engine's receipt, or None where every worker's digests are the checkpoint's."""
+def _workers(answer: bytes) -> list[dict[str, str] | None]:
+    """What each worker said; nothing where the engine answered something else."""
     try:
-        workers = _Digests.model_validate_json(answer).results
+        return _Digests.model_validate_json(answer).results
     except ValidationError:
-        workers = []
+        return []
+
+
+def _difference(workers: Sequence[dict[str, str] | None], digests: Mapping[str, str]) -> str | None:
+    """What is wrong with the engine's receipt, or None where every worker's digests are the checkpoint's."""
     if not workers:
         return "the engine gave no receipt"
     for worker in workers:
-        wrong = sorted(name for name in digests.keys() | worker.keys() if digests.get(name) != worker.get(name))
+        had = worker or {}
+        wrong = sorted(name for name in digests.keys() | had.keys() if digests.get(name) != had.get(name))
         if wrong:
             return f"{len(wrong)} of {len(digests)} tensors are not what was sent, {wrong[0]} the first"
     return None

@@ -12,7 +12,8 @@ TEXT = "Propose three hypotheses, and say of each why it may improve the program
 """What is asked; the server's own answer to it is what is compared."""
 
 TOKENS = 64
-"""Longest answer."""
+"""Of the answer, past its end too: where a model is certain of a token every k3 is 0, and one that was trained on
+nothing like the question may be certain of ending at once."""
 
 SEED = 20
 

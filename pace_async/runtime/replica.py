@@ -140,6 +140,7 @@ class Replica:
             temperature=self._probing.temperature,
             seed=probe.SEED + self._alarms,  # what was a false alarm is not one for ever
             adapter=name if isinstance(self._publisher, AdapterPublisher) else None,
+            past_end=True,
         )
         strange = {span.version for span in sampled.spans or ()} - {name}
         if strange:

@@ -50,6 +50,7 @@ class _Row:
     temperature: float
     uniforms: list[float]
     future: "Future[Sampled]"
+    end_ids: frozenset[int]
     cached: bool = False
     logprobs: list[float] = field(default_factory=list[float])
     spans: list[tuple[str, int, int]] = field(default_factory=list[tuple[str, int, int]])
@@ -63,8 +64,8 @@ class _Row:
         else:
             self.spans.append((version, at, at + 1))
 
-    def finished(self, end_ids: frozenset[int]) -> Literal["stop", "length"] | None:
-        if self.ids[-1] in end_ids:
+    def finished(self) -> Literal["stop", "length"] | None:
+        if self.ids[-1] in self.end_ids:
             return "stop"
         return "length" if len(self.logprobs) == len(self.uniforms) else None
 
@@ -98,11 +99,15 @@ class Batcher:
         with self._changed:
             return len(self._waiting) + len(self._rows)
 
-    def submit(self, prompt_ids: list[int], *, max_tokens: int, temperature: float, seed: int) -> "Future[Sampled]":
-        """Ask for an answer. Cancelling the future ends the request. Fails with NotFinite."""
+    def submit(
+        self, prompt_ids: list[int], *, max_tokens: int, temperature: float, seed: int, past_end: bool = False
+    ) -> "Future[Sampled]":
+        """Ask for an answer; `past_end`: of exactly `max_tokens`. Cancelling the future ends the request. Fails with
+        NotFinite."""
         future: Future[Sampled] = Future()
         uniforms = draw_uniforms(seed, max_tokens)
-        row = _Row(len(prompt_ids), list(prompt_ids), temperature, uniforms, future)
+        ends = frozenset[int]() if past_end else self._end_ids
+        row = _Row(len(prompt_ids), list(prompt_ids), temperature, uniforms, future, ends)
         with self._changed:
             self._waiting.append(row)
             self._changed.notify()
@@ -210,7 +215,7 @@ class Batcher:
 
     def _settle(self, row: _Row) -> bool:
         """Answer the row if it is at its end."""
-        finish = row.finished(self._end_ids)
+        finish = row.finished()
         failed = not isfinite(row.logprobs[-1])
         if finish is None and not failed:
             return False

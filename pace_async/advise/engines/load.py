@@ -15,7 +15,8 @@ from torch import Tensor
 
 from pace_async.weights import tensor_digest
 
-_SPELLING = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+SPELLING = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+"""How safetensors calls the types that can be served."""
 
 
 class BadCheckpoint(ValueError):
@@ -56,7 +57,7 @@ def receipt(model: Any, types: dict[str, torch.dtype]) -> dict[str, str]:
 
 def refuse_unless_servable(folder: Path, name: str, tensor: Tensor) -> None:
     """Raises BadCheckpoint for a type that is not known and for numbers that are not finite."""
-    if tensor.dtype not in _SPELLING:
+    if tensor.dtype not in SPELLING:
         raise BadCheckpoint(f"{folder}: {name} is of type {tensor.dtype}, which cannot be served")
     # The extremes are NaN if anything is, and cost a thirtieth of asking each number.
     if tensor.numel() > 0 and not bool(torch.isfinite(torch.stack(torch.aminmax(tensor))).all()):
@@ -87,4 +88,4 @@ def read_tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
 def digest_of(tensor: Tensor) -> str:
     """The digest of `weights.tensor_digest`, of a tensor on the CPU; nothing is copied."""
     data = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data
-    return tensor_digest(_SPELLING[tensor.dtype], tuple(tensor.shape), data)
+    return tensor_digest(SPELLING[tensor.dtype], tuple(tensor.shape), data)

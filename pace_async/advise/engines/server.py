@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import anyio
+import anyio.to_thread
 from pydantic import BaseModel, ValidationError
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -21,6 +22,7 @@ from starlette.routing import Route
 from pace_async.advise.engines import wire
 from pace_async.advise.engines.batcher import Batcher, NotFinite, NotNow, Sampled
 from pace_async.advise.engines.load import BadCheckpoint
+from pace_async.weights import checkpoint_digests
 
 T = TypeVar("T")
 Body = TypeVar("Body", bound=BaseModel)
@@ -72,6 +74,7 @@ class _Face:
         self.name = name
         self.vocabulary = vocabulary
         self.max_model_len = max_model_len
+        self.announced: Path | None = None
 
     async def generate(self, request: Request) -> Response:
         asked = await _body(request, wire.GenerateRequest)
@@ -86,6 +89,7 @@ class _Face:
             max_tokens=min(parameters.max_tokens, room),
             temperature=parameters.temperature,
             seed=parameters.seed if parameters.seed is not None else uuid4().int >> 65,
+            past_end=parameters.ignore_eos,
         )
         sampled = await _unless_gone(request, future)
         if sampled is None:
@@ -117,7 +121,7 @@ class _Face:
         return JSONResponse({"is_paused": self.batcher.paused})
 
     async def init(self, request: Request) -> Response:
-        await _body(request, wire.InitRequest)
+        self.announced = Path((await _body(request, wire.InitRequest)).init_info.path)
         return JSONResponse({"message": "Weight transfer initialized"})
 
     async def start(self, request: Request) -> Response:
@@ -135,8 +139,18 @@ class _Face:
         return JSONResponse({"message": "Weight update finished"})
 
     async def rpc(self, request: Request) -> Response:
-        await _body(request, wire.RpcRequest)
+        if (await _body(request, wire.RpcRequest)).method == "weights_prepared":
+            return JSONResponse({"results": [await anyio.to_thread.run_sync(self._read)]})
         return JSONResponse({"results": [await self._call(self.batcher.loaded_digests)]})
+
+    def _read(self) -> dict[str, str]:
+        """The model is small: that it can be read is all there is to prepare."""
+        if self.announced is None:
+            raise NotNow("no weights were announced")
+        try:
+            return checkpoint_digests(self.announced)
+        except (OSError, ValueError) as error:
+            raise BadCheckpoint(f"{self.announced} cannot be read: {error}") from error
 
     async def weight_info(self, request: Request) -> Response:
         return JSONResponse({"weight_version": self.batcher.version})

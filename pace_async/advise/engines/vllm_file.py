@@ -2,8 +2,8 @@
 
 Invariant: nothing of the model is touched until the checkpoint is wholly read and every number is finite; a receipt is
 given only for tensors that the model was found to compute with. Runs inside vLLM's workers. One update is one
-directory, announced beforehand, so that reading and digesting it take nothing from the pause. Not for models that are
-split over devices.
+directory, announced beforehand, so that nothing is done in the pause that can be done before it: on a CPU all but the
+exchange (`vllm_twins`), elsewhere reading and digesting. Not for models that are split over devices.
 """
 
 import hashlib
@@ -12,19 +12,27 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import torch
-from torch import Tensor
 
 from pace_async.advise.engines.load import BadCheckpoint, digest_of, read_tensors, refuse_unless_servable
-from pace_async.advise.engines.served_copy import EMBEDDING, HEAD
 from pace_async.advise.engines.vllm_lora_proof import not_in_slot
+from pace_async.advise.engines.vllm_places import with_head
 from pace_async.advise.engines.vllm_proof import not_in_force
+from pace_async.advise.engines.vllm_twins import Memory, plan, stage
 
 _base = cast("Any", import_module("vllm.distributed.weight_transfer.base"))
+_layerwise = cast("Any", import_module("vllm.model_executor.model_loader.reload.layerwise"))
 _reload = cast("Any", import_module("vllm.model_executor.model_loader.reload"))
+_attention = cast("Any", import_module("vllm.model_executor.layers.attention"))
+_embedding = cast("Any", import_module("vllm.model_executor.layers.vocab_parallel_embedding"))
+_linear = cast("Any", import_module("vllm.model_executor.layers.linear"))
 _Engine = cast("type[Any]", _base.WeightTransferEngine)
+
+
+_SLICE_S = 0.03
+"""Taken from generation at each look of the publisher whether all is prepared."""
 
 
 @dataclass
@@ -41,12 +49,27 @@ class Folder:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """What was read of a directory: tensors and their digests, by name."""
+class Prepared(Protocol):
+    """A version that has been read. `digests` by name of its tensors."""
 
-    tensors: Mapping[str, Tensor]
-    digests: Mapping[str, str]
+    @property
+    def digests(self) -> Mapping[str, str]: ...
+
+    def advance(self, seconds: float) -> bool:
+        """Prepare for about so long, in the thread that generates; whether nothing is left. Raises BadCheckpoint."""
+        ...
+
+    def put_in_force(self) -> None:
+        """Under a pause. Raises BadCheckpoint; the weights are then unknown."""
+        ...
+
+    def not_in_force(self) -> set[str]:
+        """Names of the tensors that the model does not compute with."""
+        ...
+
+    def forget(self) -> None:
+        """Let go of what the version before needed."""
+        ...
 
 
 class FileTransfer(_Engine):
@@ -59,12 +82,26 @@ class FileTransfer(_Engine):
         base: Any = super()
         base.__init__(*arguments)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="pace-checkpoint")
-        self._reading: tuple[str, Future[Checkpoint]] | None = None
-        self._given: Checkpoint | None = None
+        self._reading: tuple[str, Future[Prepared]] | None = None
+        self._given: Prepared | None = None
+        self._served: Prepared | None = None
+        self._spare = Memory()
 
     def init_transfer_engine(self, init_info: Announced) -> None:
         """Begin to read; generation goes on."""
-        self._reading = init_info.path, self._reader.submit(_read, Path(init_info.path))
+        if self._served is not None:
+            self._served.forget()
+        self._reading = init_info.path, self._reader.submit(self._prepare, Path(init_info.path))
+
+    def prepared(self) -> dict[str, str] | None:
+        """Name to digest of each tensor of the announced directory; None while it is being read. Raises
+        BadCheckpoint."""
+        if self._reading is None:
+            raise BadCheckpoint("no weights were announced")
+        if not self._reading[1].done():
+            return None
+        given = self._reading[1].result()
+        return dict(given.digests) if given.advance(_SLICE_S) else None
 
     def start_weight_update(self) -> None:
         self._given = None
@@ -79,42 +116,78 @@ class FileTransfer(_Engine):
         """Raises BadCheckpoint; if it names the model's tensors the weights are then unknown."""
         announced, reading = self._reading or ("", None)
         if reading is None or announced != update_info.path:
-            reading = self._reader.submit(_read, Path(update_info.path))
+            reading = self._reader.submit(self._prepare, Path(update_info.path))
         given = reading.result()
         self._reading = None
-        weights = _with_head(given)
-        parameters = {name for name, _ in self.model.named_parameters()}
-        _reload.initialize_layerwise_reload(self.model)
-        loaded: set[str] = self.model.load_weights(weights.items())
-        _reload.finalize_layerwise_reload(self.model, self.model_config)
-        missing = sorted(parameters - loaded)
-        if missing:
-            raise BadCheckpoint(f"{update_info.path}: {len(missing)} tensors are missing, {missing[0]} the first")
+        given.put_in_force()
         self._given = given
 
     def finish_weight_update(self) -> None:
-        self._given = None
+        self._served, self._given = self._given, None
 
     def receipt(self) -> dict[str, str]:
         """Name to digest of each tensor that was given since `start_weight_update` and is in force."""
         if self._given is None:
             return {}
-        digests = self._given.digests
-        seed = int(hashlib.sha256("".join(sorted(digests.values())).encode()).hexdigest()[:15], 16)
-        with torch.inference_mode():
-            wrong = set(not_in_force(self.model, _with_head(self._given), seed, _renaming(self.model)))
-        if HEAD in wrong and HEAD not in digests:
-            wrong.add(EMBEDDING)
-        return {name: digest for name, digest in digests.items() if name not in wrong}
+        wrong = self._given.not_in_force()
+        return {name: digest for name, digest in self._given.digests.items() if name not in wrong}
 
     def shutdown(self) -> None:
         self._reader.shutdown(wait=False, cancel_futures=True)
+
+    def _prepare(self, folder: Path) -> Prepared:
+        if self.device.type == "cpu":
+            rooms = plan(self.model, folder, _renaming(self.model), _shapes, _is_plain, _ends(self.model))
+            if rooms is not None:
+                return stage(rooms, self._spare, _seed(folder.name), self._settle_attention)
+        return Reloaded(self.model, self.model_config, folder)
+
+    def _settle_attention(self) -> None:
+        """What vLLM does at the end of each reload: attention may keep something that is made of other weights."""
+        for layer in self.model.modules():
+            if _attention.is_deferred_attention_layer(layer):
+                layer.process_weights_after_loading(self.model_config.dtype)
+
+
+class Reloaded:
+    """A `Prepared` that vLLM's own loader puts in force, whatever the model is made of."""
+
+    def __init__(self, model: Any, model_config: Any, folder: Path) -> None:
+        self._model, self._model_config, self._folder = model, model_config, folder
+        tensors = dict(read_tensors(folder))
+        for name, tensor in tensors.items():
+            refuse_unless_servable(folder, name, tensor)
+        self._tensors, self._tied = with_head(tensors, _ends(model), _renaming(model))
+        self.digests = {name: digest_of(tensor) for name, tensor in tensors.items()}
+
+    def advance(self, seconds: float) -> bool:
+        return True
+
+    def put_in_force(self) -> None:
+        parameters = {name for name, _ in self._model.named_parameters()}
+        _reload.initialize_layerwise_reload(self._model)
+        loaded: set[str] = self._model.load_weights(self._tensors.items())
+        _reload.finalize_layerwise_reload(self._model, self._model_config)
+        missing = sorted(parameters - loaded)
+        if missing:
+            raise BadCheckpoint(f"{self._folder}: {len(missing)} tensors are missing, {missing[0]} the first")
+
+    def not_in_force(self) -> set[str]:
+        seed = _seed("".join(sorted(self.digests.values())))
+        with torch.inference_mode():
+            wrong = set(not_in_force(self._model, self._tensors, seed, _renaming(self._model)))
+        return {self._tied.get(name, name) for name in wrong}
+
+    def forget(self) -> None: ...
 
 
 class ReceiptExtension:
     """What vLLM mixes into its worker (`--worker-extension-cls`), so that `/collective_rpc` reaches the receipt."""
 
     weight_transfer_engine: FileTransfer
+
+    def weights_prepared(self) -> dict[str, str] | None:
+        return self.weight_transfer_engine.prepared()
 
     def weight_receipt(self) -> dict[str, str]:
         return self.weight_transfer_engine.receipt()
@@ -123,25 +196,41 @@ class ReceiptExtension:
         """Name to digest of each tensor of the adapter in directory `path` that stands where the adapter loaded last
         computes."""
         manager: Any = cast("Any", self).model_runner.lora_manager._adapter_manager
-        given = _read(Path(path))
+        given = dict(read_tensors(Path(path)))
+        for name, tensor in given.items():
+            refuse_unless_servable(Path(path), name, tensor)
         with torch.inference_mode():
-            wrong = set(not_in_slot(manager, max(manager.list_adapters()), given.tensors, Path(path)))
-        return {name: digest for name, digest in given.digests.items() if name not in wrong}
+            wrong = set(not_in_slot(manager, max(manager.list_adapters()), given, Path(path)))
+        return {name: digest_of(tensor) for name, tensor in given.items() if name not in wrong}
 
 
-def _read(folder: Path) -> Checkpoint:
-    tensors = dict(read_tensors(folder))
-    for name, tensor in tensors.items():
-        refuse_unless_servable(folder, name, tensor)
-    return Checkpoint(tensors, {name: digest_of(tensor) for name, tensor in tensors.items()})
+def _ends(model: Any) -> tuple[str, str] | None:
+    """Paths of the one embedding and the one output head, where the model keeps them apart."""
+    layers: list[tuple[str, Any]] = [
+        (path, layer) for path, layer in model.named_modules() if isinstance(layer, _embedding.VocabParallelEmbedding)
+    ]
+    heads = [one for one in layers if isinstance(one[1], _embedding.ParallelLMHead)]
+    inputs = [one for one in layers if one not in heads]
+    if len(heads) != 1 or len(inputs) != 1 or heads[0][1].weight is inputs[0][1].weight:
+        return None
+    return inputs[0][0], heads[0][0]
 
 
-def _with_head(given: Checkpoint) -> dict[str, Tensor]:
-    """The tensors; with a head of its own where the checkpoint has tied embeddings (see `served_copy`)."""
-    weights = dict(given.tensors)
-    if HEAD not in weights and EMBEDDING in weights:
-        weights[HEAD] = weights[EMBEDDING]
-    return weights
+def _is_plain(layer: Any) -> bool:
+    """Whether nothing but multiplication is made of a layer's weight, where it stands or in a kernel."""
+    method = getattr(layer, "quant_method", None)
+    if method is not None:
+        return type(method) in (_linear.UnquantizedLinearMethod, _embedding.UnquantizedEmbeddingMethod)
+    return not hasattr(layer, "process_weights_after_loading") or _attention.is_deferred_attention_layer(layer)
+
+
+def _shapes(layer: Any) -> Mapping[str, tuple[int, ...]]:
+    """Of a layer's parameters, as a checkpoint fills them: vLLM keeps them for its own reloading."""
+    return {name: meta.shape for name, meta in _layerwise.get_layerwise_info(layer).restore_metadata[0].items()}
+
+
+def _seed(text: str) -> int:
+    return int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
 
 
 def _renaming(model: Any) -> Any:

@@ -7,55 +7,39 @@ version, cover all rows of every tensor; what is no matrix is compared where it 
 nearly every column, so weights of an earlier version do not pass. Needs a layer to lie whole on one device.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from pace_async.advise.engines.vllm_places import Place, Places
+
 COLUMNS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a tensor of a checkpoint stands: in rows [offset, offset + its own) of a layer's parameter."""
-
-    layer: Any
-    parameter: str
-    offset: int
+"""Asked of each layer."""
 
 
 def not_in_force(model: Any, tensors: Mapping[str, Tensor], seed: int, rename: Callable[[str], str] = str) -> list[str]:
     """Names of the tensors that the model does not compute with; empty if all are in force. `rename` turns a
     checkpoint's name into the model's; `seed` draws the columns."""
-    layers: dict[str, Any] = dict(model.named_modules())
-    packed: Mapping[str, Sequence[str]] = getattr(model, "packed_modules_mapping", {})
-    by_name = {rename(name): tensor for name, tensor in tensors.items()}
+    places = Places(model, {rename(name): tensor.shape for name, tensor in tensors.items()})
     columns: dict[int, tuple[Tensor, Tensor]] = {}
     wrong: list[str] = []
     for name, tensor in tensors.items():
-        place = _place(layers, packed, by_name, rename(name))
+        place = places.of(rename(name))
         if place is None or not _in_force(place, tensor, columns, seed):
             wrong.append(name)
     return wrong
 
 
-def _place(
-    layers: Mapping[str, Any], packed: Mapping[str, Sequence[str]], tensors: Mapping[str, Tensor], name: str
-) -> Place | None:
-    path, _, parameter = name.rpartition(".")
-    if path in layers:
-        return Place(layers[path], parameter, 0)
-    parent, _, part = path.rpartition(".")
-    for fused, parts in packed.items():
-        if part in parts and f"{parent}.{fused}" in layers:
-            before = [tensors.get(f"{parent}.{other}.{parameter}") for other in parts[: list(parts).index(part)]]
-            if any(other is None for other in before):
-                return None
-            offset = sum(other.shape[0] for other in before if other is not None)
-            return Place(layers[f"{parent}.{fused}"], parameter, offset)
-    return None
+def columns_of(layer: Any, method: Any, weight: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """Which columns were drawn, and what the kernel of a layer holds in them, (rows, columns). Width, type and device
+    are those of `weight`."""
+    width = weight.shape[1]
+    which = torch.randperm(width, generator=torch.Generator().manual_seed(seed))[:COLUMNS]
+    units = torch.zeros(len(which), width, dtype=weight.dtype, device=weight.device)
+    units[torch.arange(len(which)), which] = 1
+    return which, method.apply(layer, units, None).T
 
 
 def _in_force(place: Place, tensor: Tensor, columns: dict[int, tuple[Tensor, Tensor]], seed: int) -> bool:
@@ -71,7 +55,8 @@ def _in_force(place: Place, tensor: Tensor, columns: dict[int, tuple[Tensor, Ten
     if place.parameter != "weight" or tensor.ndim != 2 or not hasattr(method, "apply"):
         return proven
     if id(place.layer) not in columns:
-        columns[id(place.layer)] = _columns(place.layer, method, stored, tensor.shape[1], seed)
+        like = torch.empty(0, tensor.shape[1], dtype=stored.dtype, device=stored.device)
+        columns[id(place.layer)] = columns_of(place.layer, method, like, seed)
     which, computed = columns[id(place.layer)]
     expected = tensor[:, which].to(computed.device, computed.dtype)
     return torch.equal(_rows(computed, place, tensor), expected)
@@ -90,11 +75,3 @@ def _same(one: Tensor, other: Tensor) -> bool:
 
 def _rows(whole: Tensor, place: Place, tensor: Tensor) -> Tensor:
     return whole[place.offset : place.offset + tensor.shape[0]] if tensor.ndim else whole
-
-
-def _columns(layer: Any, method: Any, stored: Tensor, width: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Which columns were drawn, and what the layer's kernel holds in them, (rows, columns)."""
-    which = torch.randperm(width, generator=torch.Generator().manual_seed(seed))[:COLUMNS]
-    units = torch.zeros(len(which), width, dtype=stored.dtype, device=stored.device)
-    units[torch.arange(len(which)), which] = 1
-    return which, method.apply(layer, units, None).T

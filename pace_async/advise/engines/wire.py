@@ -5,7 +5,9 @@
     GET  /health /v1/models /load
     POST /pause?mode=keep&clear_cache=true    GET /is_paused    POST /resume
     POST /init_weight_transfer_engine /start_weight_update /update_weights /finish_weight_update
-    POST /collective_rpc {"method": "weight_receipt"}   → {"results": [{tensor name: digest}, …]}, one for each worker
+    POST /collective_rpc {"method": M}   → {"results": [{tensor name: digest}, …]}, one for each worker
+        M = weights_prepared   what was read of the announced directory; null while it is being read
+        M = weight_receipt     what stands in the model
     GET  /weight_info               POST /reset_prefix_cache
 
 Requests refuse a field they do not know (it would be ignored silently); answers may carry more than is read here.
@@ -26,11 +28,12 @@ class _Answer(BaseModel):
 
 
 class SamplingParams(_Request):
-    """How to sample. `logprobs` 0 asks for the sampled token's own."""
+    """How to sample. `logprobs` 0 asks for the sampled token's own; `ignore_eos`: the answer goes on past its end."""
 
     max_tokens: int = Field(ge=1)
     temperature: float = Field(default=1.0, gt=0)
     seed: int | None = Field(default=None, ge=0, lt=2**63)
+    ignore_eos: bool = False
     logprobs: Literal[0] = 0
     top_p: Literal[1] = 1
     top_k: Literal[0, -1] = 0
@@ -101,9 +104,9 @@ class DetokenizeAnswer(_Answer):
 
 
 class InitRequest(_Request):
-    """`path`: what the next update will name; an engine may read it while it generates."""
+    """`path`: what the next update will name; an engine reads it while it generates."""
 
-    init_info: dict[str, str]
+    init_info: "FileUpdate"
 
 
 class FileUpdate(_Request):
@@ -121,7 +124,7 @@ class FinishRequest(_Request):
 
 
 class RpcRequest(_Request):
-    method: Literal["weight_receipt"]
+    method: Literal["weights_prepared", "weight_receipt"]
 
 
 class WeightInfo(_Answer):

@@ -1,0 +1,35 @@
+"""Which tensors of a model are one: `python -m pace_async.advise.engines.tied MODEL_DIR` prints {one's name: [the
+other's name, its shape]}, as the model's own class has them; {} where the configuration ties nothing.
+
+A checkpoint may name them otherwise than the class: transformers renames some when it loads. A process of its own,
+because it loads torch. No weights are read.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+
+def tied_tensors(model: Path) -> dict[str, tuple[str, list[int]]]:
+    """Raises OSError, ValueError for a model that transformers does not know."""
+    import torch
+    import transformers
+
+    config = cast("Any", transformers.AutoConfig).from_pretrained(model, local_files_only=True)
+    known = [kind for name in config.architectures or () if (kind := getattr(transformers, name, None)) is not None]
+    with torch.device("meta"):
+        made: Any = (
+            known[0]._from_config(config)
+            if known
+            else cast("Any", transformers.AutoModelForCausalLM).from_config(config)
+        )
+    ties: dict[str, str] = made.all_tied_weights_keys
+    return {name: (other, list(made.get_parameter(other).shape)) for name, other in ties.items()}
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.write(json.dumps(tied_tensors(Path(sys.argv[1]))))
+    except (OSError, ValueError) as error:
+        sys.exit(str(error).partition("\n")[0])
