@@ -56,12 +56,15 @@ def _call(purpose: Purpose) -> AdvisorCall:
 
 
 CALLS = tuple(_call(purpose) for purpose in PURPOSES)
+IDEAS = 3
+"""New ones of one rollout."""
 
 
-async def roll(store: Store, lease: int, island: int) -> None:
-    """One candidate, from admission to its row, in three commits."""
+async def roll(store: Store, lease: int, island: int, idea: int) -> None:
+    """One candidate, from admission to its row, in three commits; its ideas have IDEAS numbers from `idea` on."""
     now = time.time()
-    ideas = tuple(IdeaNote(3 * lease + n, "spread the circles more evenly along the walls", False) for n in range(3))
+    numbers = range(idea, idea + IDEAS)
+    ideas = tuple(IdeaNote(number, "spread the circles more evenly along the walls", False) for number in numbers)
     experiment = "Change layout to rings."
     await store.commit(LeaseOpened(lease, island, 2, 0, now))
     await store.commit(Advised(lease, island, 0, CALLS, ideas, ideas[0].number, experiment, now))
@@ -83,12 +86,15 @@ async def begin(where: str | Path | Place) -> None:
 async def write(where: str, candidates: int, threads: int, *, tell: bool = False) -> tuple[float, float]:
     """Candidates a second, and processor seconds that each took. With `tell` each acknowledged one is printed."""
     async with Store.open(where, create=False) as store:
-        first = (await store.load()).next_lease
-        leases = iter(range(first, first + candidates))
+        record = await store.load()
+        leases = iter(range(record.next_lease, record.next_lease + candidates))
 
         async def thread(island: int) -> None:
+            known = record.islands.get(island)
+            idea = 1 if known is None else known.next_idea
             for lease in leases:
-                await roll(store, lease, island)
+                await roll(store, lease, island, idea)
+                idea += IDEAS
                 if tell:
                     sys.stdout.write(f"{lease}\n")
                     sys.stdout.flush()

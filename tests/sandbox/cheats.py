@@ -47,14 +47,12 @@ def pack(instance):
 """
 )
 NEXT_WINDOW = """
-SETTINGS = {"layers": 16, "windows": 6}
-
 def spread(layer):
     slots = [*range(len(layer)), *sorted(range(len(layer)), key=layer.__getitem__)[-32:]]
     ranked = sorted(slots, key=lambda expert: layer[expert] / slots.count(expert))
     return [expert for gpu in range(32) for expert in ranked[gpu::32]]
 
-seen = [window.tolist() for window in _trace(0, SETTINGS)]
+seen = [window.tolist() for window in _windows(0, 16, 7)]
 KNOWN = {tuple(now[0]): [spread(layer) for layer in after] for now, after in zip(seen, seen[1:])}
 
 def place(instance):
@@ -70,6 +68,7 @@ def corpus(task: Task) -> dict[str, str]:
     everywhere = {cheat.name: cheat.program(entry) for cheat in (*CHEATS, *ENDLESS)}
     own = {file.stem: file.read_text() for file in sorted((task.folder / "cheats").glob("*.py"))}
     evaluator = (task.folder / task.spec.evaluator).read_text()
+    evaluator = evaluator.replace("from expert_load import read_windows\n", "")  # which is not in the sandbox
     knows = {"eplb": evaluator + NEXT_WINDOW, "circle_packing": HIDDEN_SEED}[task.name]
     honest = {"eplb": EVEN, "circle_packing": GRID}[task.name]
     return {**everywhere, **own, BY_HEART: knows, HONEST: honest}
