@@ -17,6 +17,7 @@ from pace_async.events import FaultSeen
 from pace_async.population import writer
 from pace_async.population.connect import engine, locate
 from pace_async.population.outage import Outage
+from pace_async.population.postgres import number_of, was_made
 from pace_async.population.reader import open_readonly
 from pace_async.population.store import Store
 from pace_async.runtime.core import Core
@@ -119,6 +120,20 @@ async def test_a_run_whose_server_is_cut_off_waits_for_it_and_loses_nothing(
         assert reader.status()["candidates"] == 120
         assert [row["kind"] for row in reader.query("select kind from faults")].count("database_back") >= 1
         assert all(check.ok for check in reader.audit())
+
+
+def test_a_transaction_of_which_a_crash_left_no_trace_was_not_made(postgres: PostgresServer) -> None:
+    asked = engine(locate(postgres.new()), "write")
+    with asked.begin() as connection:
+        made = number_of(connection)
+        connection.exec_driver_sql("create table made (n int)")
+    with asked.connect() as connection:
+        undone = number_of(connection)
+        connection.rollback()
+    with asked.begin() as connection:
+        told = [was_made(connection, number) for number in (made, undone, str(int(undone) + 1000))]
+    asked.dispose()
+    assert told == [True, False, False]
 
 
 async def test_a_transaction_whose_acknowledgement_was_lost_is_not_made_twice(
