@@ -308,6 +308,15 @@ def _at(provider: LocalProvider, port: int) -> Generator[str]:
         raise SystemExit(f"port {port} cannot be had ({error.strerror}): name another with --port.") from None
 
 
+def _any_move(task: Task, seed: int) -> Callable[[str], str]:
+    from catalogue_moves import move_answer  # beside this script, which tests import from elsewhere
+
+    if task.catalogue_path is None:
+        raise SystemExit(f"{task.name} has no catalogue.")
+    catalogue, draw = load_catalogue(task.catalogue_path), random.Random(seed)
+    return lambda question: move_answer(question, catalogue, draw)
+
+
 def main() -> None:
     """Serve until interrupted."""
     parser = argparse.ArgumentParser(description="A local OpenAI-compatible server that answers with catalogue edits.")
@@ -318,11 +327,14 @@ def main() -> None:
     parser.add_argument("--delay", type=float, default=0.0, help="Seconds before each answer.")
     parser.add_argument("--append", action="store_true", help="Append a line, whatever the experiment says.")
     parser.add_argument("--rewrite", action="store_true", help="The same with the whole program as answer.")
+    parser.add_argument("--moves", action="store_true", help="Any edit of the catalogue, whatever the experiment says.")
     arguments = parser.parse_args()
     always = "append" if arguments.append else "rewrite" if arguments.rewrite else None
     plan = seeded_faults(arguments.fault_rate, arguments.seed)
     provider = LocalProvider(load_task(arguments.task), plan if always is None else lambda _n, _q: always)
     provider.gate = lambda: anyio.sleep(arguments.delay)
+    if arguments.moves:
+        provider.author = _any_move(provider.task, arguments.seed)
     with _at(provider, arguments.port) as url:
         print(f"serving {url} (any key will do); Ctrl-C ends it", flush=True)
         try:
