@@ -78,15 +78,15 @@ def in_words(error: DBAPIError) -> str:
     return sqlite.in_words(error) if _of_file(error) else postgres.in_words(error)
 
 
-def number_of(connection: Connection) -> str | None:
-    """What the open transaction is called, where it can be asked later whether it was made; None where a transaction
-    that failed was not."""
-    return None if _is_file(connection) else postgres.number_of(connection)
+def number_of(connection: Connection, run_id: int | None) -> str | None:
+    """What the open transaction, which writes that run, is called, where it can be asked later whether it was made;
+    None where a transaction that failed was not."""
+    return None if _is_file(connection) else postgres.number_of(connection, run_id)
 
 
-def was_made(connection: Connection, number: str) -> bool:
-    """Whether the transaction of that number was committed."""
-    return not _is_file(connection) and postgres.was_made(connection, number)
+def was_made(connection: Connection, number: str, run_id: int | None) -> bool:
+    """Whether the transaction of that number, the last that wrote that run, was committed."""
+    return not _is_file(connection) and postgres.was_made(connection, number, run_id)
 
 
 def is_held_by_session(place: Place) -> bool:

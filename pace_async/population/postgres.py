@@ -107,14 +107,21 @@ def in_words(error: DBAPIError) -> str:
     return " ".join(str(error.orig).splitlines()[0].split())
 
 
-def number_of(connection: Connection) -> str:
-    """What the open transaction is called."""
+def number_of(connection: Connection, run_id: int | None) -> str:
+    """What the open transaction is called. It leaves its number on the row of the run that it writes, if there is one
+    yet."""
+    if run_id is not None:
+        connection.execute(text("UPDATE runs SET seed = seed WHERE run_id = :run_id"), {"run_id": run_id})
     return str(connection.exec_driver_sql("SELECT pg_current_xact_id()::text").scalar_one())
 
 
-def was_made(connection: Connection, number: str) -> bool:
-    """Whether the transaction of that number was committed; for one whose session has ended. A crash of the server may
-    leave no trace of one that was not: then its number is beyond all that have ended."""
+def was_made(connection: Connection, number: str, run_id: int | None) -> bool:
+    """Whether the transaction of that number was committed; for one whose session has ended, the last that wrote the
+    run. After a crash of the server that left no trace of it, its number is beyond all that have ended, or may be that
+    of another run's transaction since: so the row of the run is asked, where there is one."""
+    if run_id is not None:
+        last = text("SELECT xmin::text FROM runs WHERE run_id = :run_id")
+        return connection.execute(last, {"run_id": run_id}).scalar_one() == str(int(number) % 2**32)
     statement = text(
         "SELECT CASE WHEN CAST(:number AS xid8) < pg_snapshot_xmax(pg_current_snapshot()) "
         "THEN pg_xact_status(CAST(:number AS xid8)) END"

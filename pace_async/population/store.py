@@ -105,9 +105,9 @@ class Store:
             hold(connection, run_id)
 
         if is_held_by_session(self.place):
-            self._writer.hold = None
+            self._writer.hold = self._writer.run_id = None
             await self._write(drive)
-            self._writer.hold = drive
+            self._writer.hold, self._writer.run_id = drive, run_id
         self._run = run_id, header
 
     async def commit(self, *facts: Fact) -> None:

@@ -56,6 +56,7 @@ class _InDoubt:
     """A transaction was to be committed, and the connection broke: it may have been made."""
 
     number: str
+    run_id: int | None
     outcomes: Sequence[Any]
 
 
@@ -69,13 +70,15 @@ class _Lost(Exception):
 
 class Writer:
     """Owns `engine`, of which it opens one connection. asyncio only. `close` it. `tell` is called when the database is
-    out of reach and when it is back; `hold`, once set, on every new connection before anything is written on it."""
+    out of reach and when it is back; `hold`, once set, on every new connection before anything is written on it.
+    `run_id` is the run that is written, once it has a row."""
 
     def __init__(self, engine: Engine, patience_s: float = PATIENCE_S, tell: Tell = nobody) -> None:
         self._engine = engine
         self.patience_s, self.tell = patience_s, tell
         self.outage: Outage | None = None
         self.hold: Callable[[Connection], None] | None = None
+        self.run_id: int | None = None
         self._in_doubt: _InDoubt | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="pace-population")
         self._connection: Connection | None = None
@@ -152,9 +155,10 @@ class Writer:
                 return [*made, *(self._written(works[len(made) :]) if len(works) > len(made) else ())]
             connection = self._open()
             with connection.begin():
-                number = number_of(connection)
+                run_id = self.run_id
+                number = number_of(connection, run_id)
                 outcomes = [work(connection) for work in works]
-                self._in_doubt = None if number is None else _InDoubt(number, outcomes)
+                self._in_doubt = None if number is None else _InDoubt(number, run_id, outcomes)
             self._in_doubt = None
             return outcomes
         except Exception as error:
@@ -181,7 +185,7 @@ class Writer:
         if doubt is None:
             return ()
         with (connection := self._open()).begin():
-            made = was_made(connection, doubt.number)
+            made = was_made(connection, doubt.number, doubt.run_id)
         self._in_doubt = None
         return doubt.outcomes if made else ()
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -122,18 +123,22 @@ async def test_a_run_whose_server_is_cut_off_waits_for_it_and_loses_nothing(
         assert all(check.ok for check in reader.audit())
 
 
-def test_a_transaction_of_which_a_crash_left_no_trace_was_not_made(postgres: PostgresServer) -> None:
-    asked = engine(locate(postgres.new()), "write")
+async def test_a_transaction_of_which_a_crash_left_no_trace_was_not_made(postgres: PostgresServer) -> None:
+    """Nor is one whose number another run's transaction has: the row of the run says which was its last."""
+    url = postgres.new()
+    async with Store.open(url) as store:
+        await store.create_run(HEADER)
+        await store.create_run(replace(HEADER, name="another"))
+    asked = engine(locate(url), "write")
     with asked.begin() as connection:
-        made = number_of(connection)
-        connection.exec_driver_sql("create table made (n int)")
-    with asked.connect() as connection:
-        undone = number_of(connection)
-        connection.rollback()
+        first = number_of(connection, 1)
     with asked.begin() as connection:
-        told = [was_made(connection, number) for number in (made, undone, str(int(undone) + 1000))]
+        since = number_of(connection, 2)
+    with asked.begin() as connection:
+        told = [was_made(connection, *of) for of in ((first, 1), (since, 2), (since, 1), (first, 2), (since, None))]
+        beyond = [was_made(connection, str(int(since) + 1000), run_id) for run_id in (1, None)]
     asked.dispose()
-    assert told == [True, False, False]
+    assert (told, beyond) == ([True, True, False, False, True], [False, False])
 
 
 async def test_a_transaction_whose_acknowledgement_was_lost_is_not_made_twice(
