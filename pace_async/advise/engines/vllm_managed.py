@@ -35,6 +35,8 @@ _RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """What --max-lora-rank may be."""
 
 _EXTENSION = "pace_async.advise.engines.vllm_file.ReceiptExtension"
+_OF_CPU = ("--enforce-eager", "--no-enable-chunked-prefill")
+"""A prompt that was taken in part rewinds its request's generator, which one on a CPU cannot: the engine ended then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class VllmHandle(EngineProcess):
             "--enable-scale-out",  # /inference/v1/generate: token ids in and out, with version spans
             *("--logprobs-mode", "processed_logprobs"),
             *("--override-generation-config", json.dumps(whole)),  # a model's own would change what is sampled from
-            *("--disable-log-stats", "--disable-uvicorn-access-log", *(["--enforce-eager"] if cpu else [])),
+            *("--disable-log-stats", "--disable-uvicorn-access-log", *(_OF_CPU if cpu else ())),
             *(chosen.adapters.arguments() if chosen.adapters is not None else ()),
             *chosen.arguments,
         ]
