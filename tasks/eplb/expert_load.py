@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import numpy as np
 
 FILE = "expert-load.json"
-SOURCE = "https://huggingface.co/datasets/abmfy/eplb-openevolve"
+SOURCE = "the dataset abmfy/eplb-openevolve on the Hugging Face hub"
 SHA256 = ("d93580b3", "71ad")
 """How the digest of the file begins and ends."""
 FEWEST = 2  # windows: one to place from, one to score on
