@@ -97,6 +97,10 @@ class Search(_Room):
         description="Whether an island that has stopped improving goes back along its own history or crosses over with "
         "another island (PACEvolve). Off, because what longer runs gain by it is not measured, while migration is.",
     )
+    actions: Literal["both", "backtrack", "crossover"] = Field(
+        default="both",
+        description="What an island may do that acts; crossover alone: it goes on where nobody is ahead.",
+    )
     momentum_decay: float = Field(default=0.85, ge=0, lt=1, description="Share of an island's momentum that stays.")
     momentum_trigger: float = Field(
         default=0.001, ge=0, description="An island acts once its momentum is less than this."

@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 from bench_runs import Wanted, difference, finished, part_of, run_all, seeds_of, spread
 from objectives_plot import draw
-from run_traces import Trace, read
+from run_traces import Trace, read, until
 
 OBJECTIVES = ("pace", "grpo", "entropic", "maxk", "none")
 ASYNC = ["--async", "--max-staleness", "2"]
@@ -32,7 +31,6 @@ MODES = {
     "async uncapped": [*ASYNC, "--set", "learner.cap=null"],
 }
 """The last two are the other corrections, to be asked for by `--modes`."""
-NEAR = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +141,6 @@ def plot(task: str, runs: Mapping[Arm, Sequence[Trace]], path: Path) -> None:
 
 def _curve(arm: Arm) -> tuple[str, str]:
     return arm.objective, arm.mode
-
-
-def until(trace: Trace, best: float) -> int:
-    """Candidates until NEAR of the way from the seed program to `best`; all where it was never reached."""
-    reached = np.nonzero(trace.best >= trace.seed_score + NEAR * (best - trace.seed_score))[0]
-    return int(reached[0]) + 1 if len(reached) else len(trace.best)
 
 
 if __name__ == "__main__":

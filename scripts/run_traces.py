@@ -10,6 +10,8 @@ import numpy as np
 from bench_runs import connect
 from objectives_plot import Curve
 
+NEAR = 0.95
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:
@@ -65,3 +67,9 @@ def read(folder: Path) -> Trace:
         grad_norm=np.array([norm for _, norm in updates], dtype=np.float64),
         metrics=json.loads(metrics),
     )
+
+
+def until(trace: Trace, best: float) -> int:
+    """Candidates until NEAR of the way from the seed program to `best`; all where it was never reached."""
+    reached = np.nonzero(trace.best >= trace.seed_score + NEAR * (best - trace.seed_score))[0]
+    return int(reached[0]) + 1 if len(reached) else len(trace.best)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pace_async.events import IdeaTaken, IslandActed
 from pace_async.search.acting import after_action, decide, progress_of, why
-from pace_async.search.actions import Odds, is_due, odds, partner
+from pace_async.search.actions import Odds, admitted, is_due, odds, partner
 from pace_async.search.backtrack import SNAPSHOTS_KEPT, choose_snapshot, remembered
 from pace_async.search.crossover import news, take_in
 from pace_async.search.ideas import interleaved, mingle
@@ -23,7 +23,7 @@ from pace_async.search.state import Course, Idea, Island, Member, Rules, Shown, 
 
 DIRECTIONS = ("maximize", "minimize")
 SEED = Member(0, "seed", 0.0)
-RULES = Rules("maximize", 1.0, 5, 100, True, decay=0.85, trigger=0.001, interval=15, stay=5)
+RULES = Rules("maximize", 1.0, 5, 100, True, "both", decay=0.85, trigger=0.001, interval=15, stay=5)
 
 scores = st.floats(-5, 5).map(lambda score: round(score, 6))
 shares = st.floats(0, 1)
@@ -138,6 +138,16 @@ def test_an_island_that_is_alone_goes_back_and_two_that_are_at_the_goal_cross() 
     assert partner(odds(1.0, {2: 1.0}), Random(1)) == 2
 
 
+def test_one_of_the_two_actions_can_be_left_out() -> None:
+    ahead, behind = odds(0.6, {2: 0.0}), odds(0.2, {2: 0.9})
+    assert admitted(behind, "both") is behind
+    assert admitted(behind, "backtrack") == Odds(1.0, {})
+    assert admitted(behind, "crossover") == Odds(0.0, behind.crossover)
+    assert partner(Odds(0.0, behind.crossover), Random(1)) == 2
+    assert admitted(ahead, "crossover") is None
+    assert admitted(odds(0.3, {}), "crossover") is None
+
+
 def test_actions_are_drawn_in_proportion() -> None:
     chances = Odds(1.0, {2: 0.0, 3: 2.0, 4: 1.0})
     drawn = [partner(chances, Random(seed)) for seed in range(4000)]
@@ -236,6 +246,14 @@ def test_going_back_restores_an_older_best_and_its_ideas_and_the_later_ideas_ret
     assert back.course.history[-1].best.candidate == 103
     assert back.course.acted == acted
     assert "drawn with probability 1.00" in why(acted)
+
+
+@pytest.mark.parametrize("draw", range(20))
+def test_an_island_does_only_what_it_may(draw: int) -> None:
+    island, other = climbed(0.1, 0.3, *[None] * 40), {2: Member(50, "better", 0.9)}
+    only = {name: the_action(island, other, draw, replace(RULES, actions=name)) for name in ("backtrack", "crossover")}
+    assert {name: acted and acted.action for name, acted in only.items()} == {name: name for name in only}
+    assert the_action(island, {}, draw, replace(RULES, actions="crossover")) is None
 
 
 def test_an_island_that_is_behind_takes_ideas_and_the_best_program_of_another() -> None:

@@ -138,7 +138,8 @@ def resume(
     advisor.timeout_s, advisor.engine_start_s, advisor.threads, advisor.kv_cache_gib, advisor.gpu_memory,
     advisor.probe_limit, advisor.engine_arguments, search.trials_shown, search.summary_from, search.parents,
     search.tournament_size, search.tournament_pool, search.migration, search.top_k, search.puct_exploration,
-    search.grid_bins, search.backtracking, search.momentum_trigger, search.action_interval and search.backtrack_stay.
+    search.grid_bins, search.backtracking, search.actions, search.momentum_trigger, search.action_interval and
+    search.backtrack_stay.
 
     Example: pace resume circle_packing-1
     """

@@ -30,6 +30,7 @@ MAY_CHANGE = (
     "search.puct_exploration",
     "search.grid_bins",
     "search.backtracking",
+    "search.actions",
     "search.momentum_trigger",
     "search.action_interval",
     "search.backtrack_stay",

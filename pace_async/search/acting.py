@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pace_async.events import IslandActed
-from pace_async.search.actions import is_due, odds, partner
+from pace_async.search.actions import admitted, is_due, odds, partner
 from pace_async.search.backtrack import choose_snapshot, gone_back
 from pace_async.search.crossover import news, take_in
 from pace_async.search.ideas import Pool
@@ -41,7 +41,9 @@ def decide(
         for number, elite in elites.items()
         if number != island.number and number in pools
     }
-    chances = odds(own, others)
+    chances = admitted(odds(own, others), rules.actions)
+    if chances is None:
+        return None
     chosen = partner(chances, draw)
     back = IslandActed(
         lease=lease,

@@ -55,6 +55,17 @@ def odds(own: float, others: Mapping[int, float]) -> Odds:
     return found if found.total > NEAR_ZERO else Odds(1.0, {})
 
 
+def admitted(chances: Odds, actions: str) -> Odds | None:
+    """The weights that are left where only "backtrack" or only "crossover" is wanted, or None if that is nothing. With
+    "both" all are."""
+    if actions == "backtrack":
+        return Odds(1.0, {})
+    if actions == "crossover":
+        left = Odds(0.0, chances.crossover)
+        return left if left.total > NEAR_ZERO else None
+    return chances
+
+
 def partner(chances: Odds, draw: random.Random) -> int | None:
     """The island to cross with, or None to backtrack; one number is drawn."""
     left = draw.random() * chances.total - chances.backtrack

@@ -33,6 +33,7 @@ def rules_of(search: Search, direction: str, goal: float) -> Rules:
         ideas_kept=search.ideas_kept,
         members_kept=search.members_kept,
         backtracking=search.backtracking,
+        actions=search.actions,
         decay=search.momentum_decay,
         trigger=search.momentum_trigger,
         interval=search.action_interval,

@@ -116,6 +116,7 @@ class Rules:
     ideas_kept: int
     members_kept: int
     backtracking: bool
+    actions: str
     decay: float
     trigger: float
     interval: int
