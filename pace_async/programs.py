@@ -2,12 +2,18 @@
 
 Invariant: two texts with one digest do the same; layout, comments and line numbers are not in it, the names of files
 are. A text is compiled once, however often its digest or its fault is asked for, because compiling is what a candidate
-costs the event loop.
+costs the event loop; and of a text that differs from another in one function, no more than that function is.
+
+Functions and classes at the left margin are compiled apart. That is exact: where each part is a program by itself, no
+string, bracket or continued line is open at its end, so the parts in turn are the whole. What a part cannot see of the
+others (`from __future__`, `global` outside of functions) is looked for, and where one of them is no program by itself,
+the text is compiled whole, which also says what is wrong and in which line.
 """
 
 import hashlib
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
@@ -17,6 +23,9 @@ from pace_async.program_files import parted
 
 REMEMBERED = 512
 """Texts: a parent's digest is asked for with each child."""
+PARTS_REMEMBERED = 8192
+_PART = re.compile(r"^(?:@|(?:async[ \t]+)?def\b|class\b)", re.MULTILINE)
+_SEEN_BY_ALL = re.compile(r"__future__|^global\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +45,57 @@ def program_hash(program: str) -> str:
 @lru_cache(maxsize=REMEMBERED)
 def compiled(program: str) -> Compiled:
     """Compile `program` without running it. Never raises for any text."""
+    files = parted(program)
     try:
-        with warnings.catch_warnings():  # a candidate's own warnings are nobody's
-            warnings.simplefilter("ignore")
-            lines: list[str] = []
-            above = 0
-            for name, text in parted(program):
-                code = compile("\n" * above + text, "", "exec", dont_inherit=True, optimize=0)
-                lines += [f"file {name}"] * bool(name)
-                lines += _code(code)
-                above += text.count("\n")
-        return Compiled(_digest("\n".join(lines)))
+        try:
+            return Compiled(_digest(_normal(files, _parts)))
+        except SyntaxError:  # of a part, which says nothing about the whole
+            return Compiled(_digest(_normal(_placed(files), _whole)))
     except SyntaxError as error:
         fault = f"line {error.lineno}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
         fault = type(error).__name__
     return Compiled(_digest("\n".join(line.strip() for line in program.splitlines() if line.strip())), fault)
+
+
+def _normal(files: Iterable[tuple[str, str]], split: Callable[[str], Iterable[str]]) -> str:
+    lines: list[str] = []
+    for name, text in files:
+        lines += [f"file {name}"] * bool(name)
+        lines += [digest for part in split(text) if (digest := _compiled_part(part)) != _NOTHING]
+    return "\n".join(lines)
+
+
+def _placed(files: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Each file as far down as it stands in the program, so that the lines of faults are the program's."""
+    above = 0
+    for name, text in files:
+        yield name, "\n" * above + text
+        above += text.count("\n")
+
+
+def _parts(text: str) -> list[str]:
+    """The text in parts that begin with a function or a class at the left margin, its decorators included."""
+    if _SEEN_BY_ALL.search(text):
+        return [text]
+    starts = [0]
+    for found in _PART.finditer(text):
+        at = found.start()
+        if at and text[text.rfind("\n", 0, at - 1) + 1] != "@":
+            starts.append(at)
+    return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+
+
+def _whole(text: str) -> list[str]:
+    return [text]
+
+
+@lru_cache(maxsize=PARTS_REMEMBERED)
+def _compiled_part(text: str) -> str:
+    """The digest of what the compiler makes of it. Raises what `compile` raises."""
+    with warnings.catch_warnings():  # a candidate's own warnings are nobody's
+        warnings.simplefilter("ignore")
+        return _digest("\n".join(_code(compile(text, "", "exec", dont_inherit=True, optimize=0))))
 
 
 def _digest(text: str) -> str:
@@ -81,3 +125,7 @@ def _constant(value: object) -> Iterator[str]:
         yield f"frozenset {sorted(' '.join(_constant(member)) for member in members)}"
     else:
         yield f"{type(value).__name__} {value!r}"
+
+
+_NOTHING = _compiled_part("")
+"""A part of nothing but comments, which is none."""

@@ -93,3 +93,49 @@ def test_an_assertion_and_a_docstring_count() -> None:
 def test_a_warning_of_the_candidate_is_nobodys(recwarn: pytest.WarningsRecorder) -> None:
     assert compiled("x = 1 is 1\ny = '\\d'\n").fault == ""
     assert not recwarn.list
+
+
+PIECES = (
+    PROGRAM,
+    "@f\n@f\ndef g(): pass\n",
+    "@f(\n1)\nclass A:\n    def f(self): return 1\n",
+    'text = """\ndef f(): pass\n',
+    '"""\n',
+    "x = (\n",
+    ")\n",
+    "y = 1 + \\\n",
+    "if x:\n    pass\n",
+    "else:\n    pass\n",
+    "async def h(): await g()\n",
+    "from __future__ import annotations\n",
+    "global x\n",
+    "x = 2\n",
+    "# nothing\n\n",
+    "return 1\n",
+    "    z = 3\n",
+)
+
+
+def is_program(text: str) -> bool:
+    """Whether the compiler takes it as it is."""
+    try:
+        compile(text, "", "exec", dont_inherit=True)
+    except SyntaxError:
+        return False
+    return True
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=7).map("".join))
+def test_a_program_compiled_in_parts_is_one_exactly_where_the_whole_is(text: str) -> None:
+    assert (compiled(text).fault == "") == is_program(text)
+    assert program_hash(f"# first\n{text}# last\n") == program_hash(text) or not is_program(text)
+
+
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=5),
+    st.lists(st.sampled_from(PIECES), max_size=5),
+)
+def test_parts_are_told_apart_wherever_they_stand(one: list[str], other: list[str]) -> None:
+    first, second = "".join(one), "".join(other)
+    if is_program(first) and is_program(second) and program_hash(first) == program_hash(second):
+        assert [piece for piece in one if piece[0] != "#"] == [piece for piece in other if piece[0] != "#"]
