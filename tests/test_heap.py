@@ -3,7 +3,7 @@
 import gc
 import weakref
 
-from pace_async.heap import start_up_frozen
+from pace_async.heap import RARELY, start_up_frozen
 
 
 class Knot:
@@ -22,6 +22,18 @@ def test_a_collection_visits_only_what_was_made_since() -> None:
         assert made() is None
     assert gc.get_freeze_count() == 0
     assert len(gc.get_objects()) > before / 2
+
+
+def test_collections_are_rare_and_only_inside() -> None:
+    usual = gc.get_threshold()
+    before = gc.get_stats()[0]["collections"]
+    with start_up_frozen():
+        kept = [[number] for number in range(RARELY[0] // 2)]
+        assert gc.get_stats()[0]["collections"] <= before + 1
+        knots = weakref.WeakSet(Knot() for _ in range(2 * RARELY[0]))
+        assert len(knots) < 2 * RARELY[0]
+    assert gc.get_threshold() == usual
+    assert len(kept) == RARELY[0] // 2
 
 
 def test_garbage_of_the_start_is_not_kept() -> None:

@@ -14,6 +14,7 @@ import anyio
 
 from pace_async.config import Config, resolve
 from pace_async.errors import PaceBug
+from pace_async.heap import start_up_frozen
 from pace_async.observe.roofline import Load, Roofline, advice, roofline
 from pace_async.runtime.supervisor import drive
 from pace_async.simulate.codecs import Handles
@@ -115,20 +116,20 @@ async def _measured(scenario: Scenario, folder: Path) -> Measured:
     world = World(seed=scenario.seed, durations=scenario.durations)
     world.serve(0, None)
     world.slots = anyio.CapacityLimiter(scenario.slots) if scenario.slots is not None else None
-    await drive(
-        core_of(
-            config,
-            TINY_TASK,
-            population.load(),
-            population,
-            VirtualClock(),
-            world,
-            folder,
-            habits=FAULTLESS,
-            codec=Handles(),
-            watched=False,
-        )
+    core = core_of(
+        config,
+        TINY_TASK,
+        population.load(),
+        population,
+        VirtualClock(),
+        world,
+        folder,
+        habits=FAULTLESS,
+        codec=Handles(),
+        watched=False,
     )
+    with start_up_frozen():
+        await drive(core)
     measured = await _read(population, scenario)
     population.close()
     return measured
