@@ -2,14 +2,17 @@
 
     python scripts/bench_overhead.py                                     # 96 candidates, 16 threads
     python scripts/bench_overhead.py --candidates 1024 --threads 128 --limit 1.10
+    python scripts/bench_overhead.py --candidates 1024 --threads 128 --limit 1.15 --sandbox
     python scripts/bench_overhead.py --openevolve PYTHON                 # and that peer, installed for that Python
 
 The runtime is that of a run, with its database on disk, litellm and real HTTP to a local server that takes a second to
-answer. The advisor answers at once and the evaluator sleeps (both simulated): lognormal, the n-th lease's time the same
-whatever happens. Nothing learns. The list schedule gives each lease, in order, to the worker that is free first, with
-nothing in between; its last stragglers are in it, so what lies above it is overhead. Afterwards the same calls of the
-model are made with nothing around them, as many at a time: that part of the processor time is litellm's, the rest is
-the runtime's own. Exit code 1 above a limit.
+answer. The advisor answers at once and the evaluator sleeps (both simulated): lognormal, the n-th call's time the same
+whatever happens. With --sandbox it is the candidate that sleeps, launched in the sandbox by a run's own evaluator, one
+slot a thread. Nothing learns. The list schedule gives each lease, in order, to the worker that is free first, with
+nothing in between; its last stragglers are in it, so what lies above it is overhead, launches in the sandbox included.
+Afterwards the same calls of the model are made with nothing around them, as many at a time: that part of the processor
+time is litellm's, the rest is the runtime's own (that of the sandbox's processes is not in it). Exit code 1 above a
+limit.
 """
 
 import argparse
@@ -24,14 +27,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+from sleepers import Sleeper, SleepingEvaluator, napping, sandboxed
 
 from pace_async.config import Config, resolve
-from pace_async.evaluate.base import Evaluation
 from pace_async.heap import start_up_frozen
 from pace_async.implement.assemble import models_of, open_implementer
 from pace_async.implement.base import Experiment
@@ -50,25 +53,11 @@ from pace_async.search.state import Member
 from pace_async.simulate.durations import Durations
 from pace_async.simulate.runs import header_of, seed_program
 from pace_async.simulate.stages import SimulatedEngine, World
-from pace_async.task import FULL, Task, load_task
+from pace_async.task import Task, load_task
 
 SERVER = Path(__file__).with_name("local_implementer_server.py")
 PEER = Path(__file__).with_name("peer_openevolve.py")
 ANSWER_S = 1.0
-
-
-@dataclass(slots=True)
-class SleepingEvaluator:
-    """Simulated: sleeps for the time of the lease that it is called for, in order of the calls, and scores 0.5."""
-
-    durations: Durations
-    calls: int = 0
-
-    async def evaluate(self, program: str, seed: int, stage: str = FULL) -> Evaluation:
-        self.calls += 1
-        seconds = self.durations.evaluation(self.calls)
-        await anyio.sleep(seconds)
-        return Evaluation("ok", 0.5, seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +93,7 @@ def main() -> int:
     parser.add_argument("--cv", type=float, default=0.6)
     parser.add_argument("--limit", type=float, default=1.05, help="wall clock over list schedule")
     parser.add_argument("--processor-ms", type=float, default=10.0, help="limit on the runtime's own share of it")
+    parser.add_argument("--sandbox", action="store_true", help="programs sleep in the sandbox")
     parser.add_argument("--openevolve", metavar="PYTHON", help="run OpenEvolve beside, with this Python")
     chosen = parser.parse_args()
     os.environ["HOSTED_VLLM_API_KEY"] = "any key will do"
@@ -111,7 +101,7 @@ def main() -> int:
     with serving() as url:
         for seed in range(chosen.seeds):
             durations = Durations(seed, chosen.mean, chosen.cv, None, 0.0, 0.0, 0.0)
-            found = anyio.run(measure, config_of(chosen, url, seed), durations)
+            found = anyio.run(measure, config_of(chosen, url, seed), durations, chosen.sandbox)
             print(f"{_line(f'seed {seed}', found, chosen.threads)}, {found.own_ms:.1f} without litellm's", flush=True)
             missed = missed or found.ratio > chosen.limit or found.own_ms > chosen.processor_ms
             if chosen.openevolve:
@@ -177,12 +167,15 @@ def config_of(chosen: argparse.Namespace, url: str, seed: int) -> Config:
     return resolve(None, settings, environment={})
 
 
-async def measure(config: Config, durations: Durations) -> Found:
+async def measure(config: Config, durations: Durations, sandbox: bool) -> Found:
     """Drive one run."""
-    task = load_task("circle_packing")
     await check_models(models_of(config.implementer.model), config.implementer)  # as `pace run` does; loads litellm
-    with tempfile.TemporaryDirectory(prefix="pace-overhead-") as name:
-        folder = Path(name)
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pace-overhead-")))
+        task = napping(folder / "task") if sandbox else load_task("circle_packing")
+        evaluator: Sleeper = SleepingEvaluator(durations)
+        if sandbox:
+            evaluator = await stack.enter_async_context(sandboxed(task, durations, config.search.threads))
         async with Store.open(folder / "population.db") as store:
             await store.create_run(header_of(config, task))
             await store.commit(seed_program(task))
@@ -196,7 +189,7 @@ async def measure(config: Config, durations: Durations) -> Found:
                 stages = Stages(
                     engine=SimulatedEngine(world, unparsed_every=0),
                     implementer=implementer,
-                    evaluator=SleepingEvaluator(durations),
+                    evaluator=evaluator,
                     population=store,
                     clock=RealClock(),
                     learner=None,

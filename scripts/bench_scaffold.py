@@ -6,11 +6,11 @@
 
 `all` is PACEvolve's: a tournament for parents, a pool of ideas with their experiments, islands that meet by going back
 and crossing over. `top-k` has none of it: one of the best as parent, a migrant then and again, and a prompt without
-history. `default` is what `pace run` does unless told otherwise. Budgets are equal, and long enough for islands to act
-several times. Nothing learns, so that nothing but the search differs; --objective changes that. Of each run: the best
-score, the area under best-so-far, the candidates until 95 % of the way from the seed program to the best score of any
-run here (the budget where it never got there, so a lower bound), how often islands went back and crossed over, and how
-often an idea was one that had been tried.
+history. `default` is what `pace run` does unless told otherwise. Budgets are equal; four islands of 120 rollouts each
+act several times, eight of 60 hardly ever. Nothing learns, so that nothing but the search differs; --objective changes
+that. Of each run: the best score, the area under best-so-far, the candidates until 95 % of the way from the seed
+program to the best score of any run here (the budget where it never got there, so a lower bound), how often islands
+went back and crossed over, and how often an idea was one that had been tried.
 """
 
 import argparse
@@ -56,6 +56,7 @@ def main() -> int:
     parser.add_argument("--arms", default=",".join(ARMS), help="by comma")
     parser.add_argument("--seeds", default="0-4", help="first-last")
     parser.add_argument("--candidates", type=int, default=480)
+    parser.add_argument("--islands", type=int, default=4, help="search threads")
     parser.add_argument("--objective", default="none")
     parser.add_argument("--jobs", type=int, default=2, help="runs at once")
     parser.add_argument("--shard", default="1/1", help="i/n: the i-th of n parts of the runs")
@@ -94,6 +95,7 @@ def folder_of(chosen: argparse.Namespace, task: str, arm: str, seed: int) -> Pat
 def wanted(chosen: argparse.Namespace, task: str, arm: str, seed: int) -> Wanted:
     """One arm at one seed."""
     arguments = [task, "--objective", chosen.objective, "--seed", str(seed), "--candidates", str(chosen.candidates)]
+    arguments += ["--set", f"search.threads={chosen.islands}"]
     arguments += ["--set", f"evaluation.memo={chosen.folder / 'memo.db'}"]
     for name, value in {**ALL, **ARMS[arm]}.items():
         arguments += ["--set", f"search.{name}={value}"]

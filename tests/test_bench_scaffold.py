@@ -19,7 +19,7 @@ TASK = "circle_packing"
 
 def chosen(folder: Path) -> argparse.Namespace:
     """What the arguments come to."""
-    return argparse.Namespace(folder=folder, candidates=480, objective="none")
+    return argparse.Namespace(folder=folder, candidates=480, islands=4, objective="none")
 
 
 def test_every_arm_is_a_configuration_and_no_two_are_the_same(tmp_path: Path) -> None:
