@@ -8,7 +8,10 @@ None and the limits of single processes have to do.
 import contextlib
 import os
 import secrets
+import threading
+from collections import deque
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -85,15 +88,28 @@ class Group:
         return gone
 
 
-_leaving: list[Group] = []
+_leaving: deque[Group] = deque()
+_removing = threading.Lock()
+_remover = ThreadPoolExecutor(1, thread_name_prefix="control-groups")
 
 
-def discard(*groups: Group) -> bool:
-    """Remove these groups and those of earlier evaluations whose last process was then still on its way out. False if
-    some are left."""
-    _leaving.extend(groups)
-    _leaving[:] = [group for group in _leaving if not group.remove()]
-    return not _leaving
+def discard(group: Group) -> None:
+    """Remove this group soon, and those of earlier evaluations whose last process was then still on its way out. Not
+    waited for: the kernel takes some milliseconds for each, in which an event loop would stand still."""
+    _leaving.append(group)
+    _remover.submit(all_removed)
+
+
+def all_removed() -> bool:
+    """Whether every group that was discarded is gone; what can be removed now is."""
+    with _removing:
+        stuck: list[Group] = []
+        while _leaving:
+            group = _leaving.popleft()
+            if not group.remove():
+                stuck.append(group)
+        _leaving.extend(stuck)
+        return not stuck
 
 
 @cache

@@ -11,22 +11,24 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 
 from pace_async.errors import InfrastructureFault
-from pace_async.evaluate import cgroup, cold, leftovers
+from pace_async.evaluate import cold, leftovers
 from pace_async.evaluate.converse import ECHOES, Conversation
 from pace_async.evaluate.frames import Answers
 from pace_async.evaluate.inside.frame import LONGEST_HEADER
-from pace_async.evaluate.pipes import Descriptors, Sink
+from pace_async.evaluate.inside.warm import RESULT
+from pace_async.evaluate.pipes import Sink
 from pace_async.evaluate.python_files import locate
-from pace_async.evaluate.tiers import PROCESSES, Launch, Limits, Tier
-from pace_async.evaluate.warm import RESULT, WarmParent
+from pace_async.evaluate.room import Room
+from pace_async.evaluate.tiers import Launch, Limits, Tier
+from pace_async.evaluate.warm import WarmParent
 from pace_async.evaluate.work import Work
 
 DRAIN_S = 1.0
@@ -57,57 +59,56 @@ async def launch(
 ) -> Ended:
     """In a process forked by `warm`, a parent in the same tier with the same folders hidden, or in one started for it.
     Raises InfrastructureFault if the machine would not start it, or lost it together with its parent."""
-    hierarchy = cgroup.find() if tier.name != "none" else None
-    group = hierarchy.create(limits.memory_mb, PROCESSES) if hierarchy else None
     try:
-        with _scratch(tier.needs_scratch) as scratch, Descriptors() as mine:
-            plan = tier.launch(limits, hidden, scratch)
-            if scratch is not None and plan.scratch_owner is not None:
-                os.chown(scratch, plan.scratch_owner, plan.scratch_owner)
-            return await _run(tier, plan, work, limits, mine, scratch, group, warm)
+        if warm is None:
+            return await _launched_cold(tier, work, limits, hidden)
+        waiting = await warm.spares.take(limits.memory_mb)
+        with closing(waiting):
+            plan = tier.launch(limits, hidden, None)
+            warm.spares.refill(limits.memory_mb)
+            return await _run(plan, work, limits, waiting.room, waiting.started, RESULT, ())
     except OSError as error:
         raise InfrastructureFault("sandbox_start", error.strerror or str(error)) from None
-    finally:
-        if group is not None:
-            cgroup.discard(group)
+
+
+async def _launched_cold(tier: Tier, work: Work, limits: Limits, hidden: Sequence[Path]) -> Ended:
+    with closing(Room.open(limits.memory_mb, tier.name != "none")) as room, _scratch(tier.needs_scratch) as scratch:
+        plan = tier.launch(limits, hidden, scratch)
+        if scratch is not None and plan.scratch_owner is not None:
+            os.chown(scratch, plan.scratch_owner, plan.scratch_owner)
+
+        async def start() -> cold.FirstProcess:
+            return cold.start(plan, scratch, room.given, room.mine, wrapped=tier.name == "bubblewrap")
+
+        result, *members = room.given[RESULT:]
+        return await _run(plan, work, limits, room, start, result, members)
 
 
 async def _run(
-    tier: Tier,
     plan: Launch,
     work: Work,
     limits: Limits,
-    mine: Descriptors,
-    scratch: Path | None,
-    group: cgroup.Group | None,
-    warm: WarmParent | None,
+    room: Room,
+    start: Callable[[], Awaitable[cold.FirstProcess]],
+    result: int,
+    members: Sequence[int],
 ) -> Ended:
-    (job_out, job_in), (answer_out, answer_in) = mine.pipe(), mine.pipe()
-    (stdout_out, stdout_in), (stderr_out, stderr_in) = mine.pipe(), mine.pipe()
-    members = group.open_members() if group else ()
-    mine.own(*members)
+    """`result` and `members` are what the driver calls its result pipe and the control groups it has yet to join."""
     nonce = secrets.token_hex(16)
-    # What the driver calls its result pipe and its control groups.
-    numbers = tuple(range(RESULT, RESULT + 1 + len(members))) if warm else (answer_in, *members)
-    job = _job(plan, work, nonce, numbers[0], numbers[1:])
+    job = _job(plan, work, nonce, result, members)
     most = limits.output_bytes
     sinks = (
-        Sink(answer_out, "the result", most + _framing(work)),
-        Sink(stdout_out, "standard output", most, TAIL_BYTES),
-        Sink(stderr_out, "standard error", most, TAIL_BYTES),
+        Sink(room.answers, "the result", most + _framing(work)),
+        Sink(room.stdout, "standard output", most, TAIL_BYTES),
+        Sink(room.stderr, "standard error", most, TAIL_BYTES),
     )
     talk = Conversation(work, nonce, sinks[0], processor="seccomp" in plan.confinement)
-    talk.open(job_in, job)
     began = time.monotonic()
-    given = (job_out, stdout_in, stderr_in, answer_in, *members)
-    process: cold.FirstProcess
-    if warm is None:
-        process = cold.start(plan, scratch, given, mine, wrapped=tier.name == "bubblewrap")
-    else:
-        process = await warm.start(given, mine)
+    talk.open(room.job, job)
+    process = await start()
     exited = False
     try:
-        mine.close(*given)
+        room.hand_over()
         with anyio.move_on_after(limits.seconds):
             async with anyio.create_task_group() as tg:
 
@@ -117,7 +118,7 @@ async def _run(
                         tg.cancel_scope.cancel()
 
                 async def hold() -> None:
-                    await talk.hold(mine, job_in, process)
+                    await talk.hold(room.mine, room.job, process)
                     if sinks[0].full:
                         tg.cancel_scope.cancel()
 
@@ -146,7 +147,7 @@ async def _run(
         exit_code=code,
         timed_out=timed_out,
         overflowed=next((sink.name for sink in sinks if sink.full), None),
-        out_of_memory=group is not None and group.out_of_memory(),
+        out_of_memory=room.group is not None and room.group.out_of_memory(),
         survivors=draining.cancelled_caught,
         seconds=seconds,
     )

@@ -19,6 +19,9 @@ class Descriptors:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close_all()
+
+    def close_all(self) -> None:
         self.close(*self._open)
 
     def own(self, *descriptors: int) -> None:

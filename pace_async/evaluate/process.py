@@ -90,7 +90,7 @@ class ProcessEvaluator:
         await self._stack.aclose()
         with anyio.CancelScope(shield=True):
             for attempt in range(LAST_TRIES):  # the kernel does not say when the last control groups are empty
-                if cgroup.discard():
+                if cgroup.all_removed():
                     break
                 await anyio.sleep(0.01 * 2**attempt)
 

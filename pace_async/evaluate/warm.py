@@ -8,7 +8,6 @@ candidate is started cold.
 import ast
 import contextlib
 import os
-import signal
 import socket
 import subprocess
 import tempfile
@@ -20,15 +19,13 @@ from typing import IO
 import anyio
 
 from pace_async.children import kill_group
-from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.cold import GRACE_S
-from pace_async.evaluate.inside.warm import RESULT as RESULT
 from pace_async.evaluate.pipes import Descriptors
+from pace_async.evaluate.room import Room
+from pace_async.evaluate.spares import LONGEST_COMPLAINT, Spares
 from pace_async.evaluate.tiers import Tier
 
 READY_S = 60.0
-START_S = 10.0
-LONGEST_COMPLAINT = 4096
 
 
 class WarmParent:
@@ -37,6 +34,7 @@ class WarmParent:
     def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, said: IO[bytes]) -> None:
         self._process, self._control, self._said = process, control, said
         self.broken = ""
+        self.spares = Spares(self)
 
     @property
     def pid(self) -> int:
@@ -51,28 +49,17 @@ class WarmParent:
         if answer != b"ready":
             self.give_up(answer.decode("utf-8", "replace") or self._last_words() or "it did not start")
 
-    async def start(self, descriptors: Sequence[int], mine: Descriptors) -> "WarmProcess":
-        """Fork a candidate that gets these descriptors as 0, 1, 2 and so on. Raises InfrastructureFault, and then is
-        `broken`. Not cancelled half-way: a candidate that nobody watches would be left."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        channel = os.dup(ours.fileno())
-        mine.own(channel)
-        answer, given = b"no answer", list[int]()
-        with ours, theirs, anyio.CancelScope(shield=True):
-            try:
-                with anyio.move_on_after(START_S):
-                    await self._ask([*descriptors, theirs.fileno()])
-                    theirs.close()
-                    await anyio.wait_readable(ours)
-                    answer, given, _, _ = socket.recv_fds(ours, LONGEST_COMPLAINT, 1)
-            except OSError as error:
-                answer = str(error).encode()
-        mine.own(*given)
-        if answer != b"started" or len(given) != 1:
-            self.give_up(answer.decode("utf-8", "replace") or "it ended")
-            raise InfrastructureFault("warm_parent", self.broken)
-        return WarmProcess(self, given[0], channel)
+    def ask(self, room: Room, channel: int) -> bool:
+        """See `spares.Parent`."""
+        try:
+            socket.send_fds(self._control, [b"start"], [*room.given, channel])
+        except BlockingIOError:
+            return False
+        return True
+
+    async def listening(self) -> None:
+        """See `spares.Parent`."""
+        await anyio.wait_writable(self._control)
 
     def give_up(self, reason: str) -> None:
         """End it, and every candidate that it has forked; the first reason stays."""
@@ -89,58 +76,21 @@ class WarmParent:
         return self.broken != ""
 
     async def close(self) -> None:
-        """End it and reap it."""
+        """End it, with all that it has forked, and reap it."""
         kill_group(self._process.pid)
         with Descriptors() as mine, anyio.move_on_after(GRACE_S, shield=True):
             ended = os.pidfd_open(self._process.pid)
             mine.own(ended)
             await anyio.wait_readable(ended)
         self._process.poll()
+        self.spares.close()
         self._control.close()
         self._said.close()
-
-    async def _ask(self, descriptors: Sequence[int]) -> None:
-        while True:
-            try:
-                socket.send_fds(self._control, [b"start"], descriptors)
-                return
-            except BlockingIOError:
-                await anyio.wait_writable(self._control)
 
     def _last_words(self) -> str:
         self._said.seek(0)
         lines = self._said.read(LONGEST_COMPLAINT).decode("utf-8", "replace").strip().splitlines()
         return lines[-1] if lines else ""
-
-
-class WarmProcess:
-    """Implements `cold.FirstProcess`: process 1 of a candidate's namespaces, which tells how the driver ended."""
-
-    def __init__(self, parent: WarmParent, ended: int, channel: int) -> None:
-        self._parent, self.ended, self._channel = parent, ended, channel
-        self.lost = False
-
-    @property
-    def pid(self) -> int:
-        for line in Path(f"/proc/self/fdinfo/{self.ended}").read_text().splitlines():
-            name, _, value = line.partition(":")
-            if name == "Pid":
-                return int(value)
-        return -1
-
-    async def kill(self) -> int:
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.ended, signal.SIGKILL)
-        with anyio.move_on_after(GRACE_S, shield=True):
-            await anyio.wait_readable(self.ended)
-        try:
-            told = os.read(self._channel, 16)
-        except BlockingIOError:  # it could not be ended
-            told = b""
-        if told:
-            return os.waitstatus_to_exitcode(int(told))
-        self.lost = self._parent.gone()
-        return -9
 
 
 def start_warm_parent(tier: Tier, hidden: Sequence[Path], imports: Sequence[str]) -> WarmParent | None:

@@ -107,8 +107,10 @@ def left_alive(name: str) -> list[psutil.Process]:
 
 
 def left_below() -> list[psutil.Process]:
-    """Processes below this one, shared parents apart, that do not end within five seconds."""
+    """Processes below this one, shared parents apart, that do not end within five seconds; none is forked ahead now."""
     kept: set[psutil.Process] = set()
+    for parent in _parents.values():
+        parent.spares.close()
     for parent in _parents.values():  # bubblewrap, its process 1, and the parent itself
         outer = psutil.Process(parent.pid)
         kept |= {outer, *outer.children(), *(below for inner in outer.children() for below in inner.children())}

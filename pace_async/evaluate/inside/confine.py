@@ -21,8 +21,7 @@ _CAPABILITY_VERSION = 0x20080522
 def confine(asked: Mapping[str, Any]) -> None:
     """Join the control groups, set limits, drop the user, drop capabilities, close files, filter system calls."""
     for descriptor in asked.get("cgroups", ()):
-        os.write(descriptor, b"0")
-        os.close(descriptor)
+        join(descriptor)
     uid = asked.get("uid")
     if uid is not None:
         os.setgroups([])
@@ -49,6 +48,12 @@ def confine(asked: Mapping[str, Any]) -> None:
         own_namespaces=mode == "namespaces", one_thread=bool(asked.get("one_thread"))
     ):
         raise OSError("the kernel refused the system-call filter")
+
+
+def join(descriptor: int) -> None:
+    """The control group whose members this lists. Raises OSError."""
+    os.write(descriptor, b"0")
+    os.close(descriptor)
 
 
 def drop_capabilities() -> None:

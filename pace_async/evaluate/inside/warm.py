@@ -10,7 +10,7 @@ sizes (of the memory file systems), kept (what of Python's files lies below thos
 where this is only a user namespace's root). On the control socket it says `ready`, or why not; then each message is a
 request, with the descriptors for standard input, output and error, the result pipe, the control groups, and last a
 socket for that candidate alone. There process 1 answers `started`, with a descriptor of itself, and when the driver has
-ended, its wait status.
+ended, its wait status. The driver waits for its job in its control groups, however long that takes to come.
 """
 
 import contextlib
@@ -111,6 +111,8 @@ def _become_driver(channel: int, user: Mapping[str, int] | None) -> NoReturn:
         namespaces.set_dumpable(True)
         if user is not None:
             namespaces.become(**user)
+        for descriptor in range(RESULT + 1, channel):  # the kernel takes its time over this, so before there is a job
+            confine.join(descriptor)
         numpy_random = sys.modules.get("numpy.random")
         if numpy_random is not None:
             cast("Any", numpy_random).seed()  # as if just imported; the standard library sees to itself

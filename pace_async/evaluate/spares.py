@@ -1,0 +1,153 @@
+"""Drivers that a warm parent forks ahead, and that wait for their job.
+
+What a launch otherwise waits for is the fork of a large process, mounts, and the kernel's moving of a process into a
+control group: twenty milliseconds in which nothing of the candidate is computed, and none of it depends on the
+program. So a few drivers are ahead, each in namespaces, mounts and a control group of its own, like those that are
+forked when they are needed. Each runs one program and ends with it.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+
+from pace_async.errors import InfrastructureFault
+from pace_async.evaluate.cold import GRACE_S
+from pace_async.evaluate.room import Room
+
+SPARES = 2
+START_S = 10.0
+LONGEST_COMPLAINT = 4096
+
+
+class Parent(Protocol):
+    """Who forks. `broken` says why it must not be asked again, or nothing."""
+
+    broken: str
+
+    def ask(self, room: Room, channel: int) -> bool:
+        """For a driver in this room, which says on `channel` that it was forked. False if the parent is behind with
+        what it was asked for. Raises OSError."""
+        ...
+
+    async def listening(self) -> None:
+        """Wait until it can be asked for more."""
+        ...
+
+    def give_up(self, reason: str) -> None: ...
+
+    def gone(self) -> bool: ...
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A room whose driver was asked for. `channel` is our end of the socket of that candidate alone."""
+
+    room: Room
+    parent: Parent
+    channel: socket.socket
+
+    async def started(self) -> "WarmProcess":
+        """Its first process. Raises InfrastructureFault where there is none, and then the parent is given up. Not
+        cancelled half-way: a candidate that nobody watches would be left."""
+        answer, given = b"no answer", list[int]()
+        with anyio.CancelScope(shield=True):
+            try:
+                with anyio.move_on_after(START_S):
+                    await anyio.wait_readable(self.channel)
+                    answer, given, _, _ = socket.recv_fds(self.channel, LONGEST_COMPLAINT, 1)
+            except OSError as error:
+                answer = str(error).encode()
+        self.room.mine.own(*given)
+        if answer != b"started" or len(given) != 1:
+            self.parent.give_up(answer.decode("utf-8", "replace") or "it ended")
+            raise InfrastructureFault("warm_parent", self.parent.broken)
+        return WarmProcess(self.parent, given[0], self.channel)
+
+    def close(self) -> None:
+        """A driver that has no job by now ends, because none will come."""
+        self.channel.close()
+        self.room.close()
+
+
+class Spares:
+    """Those of one parent."""
+
+    def __init__(self, parent: Parent) -> None:
+        self._parent = parent
+        self._waiting: list[Waiting] = []
+
+    async def take(self, memory_mb: int) -> Waiting:
+        """One with this limit, forked ahead if there is one; whoever takes it closes it. Raises OSError."""
+        for waiting in self._waiting:
+            if waiting.room.memory_mb == memory_mb:
+                self._waiting.remove(waiting)
+                return waiting
+        while (asked := self._ask(memory_mb)) is None:
+            await self._parent.listening()
+        return asked
+
+    def refill(self, memory_mb: int) -> None:
+        """Have some forked ahead for those who come next. Where that fails, they will be told why."""
+        for waiting in [waiting for waiting in self._waiting if waiting.room.memory_mb != memory_mb]:
+            self._waiting.remove(waiting)
+            waiting.close()
+        with contextlib.suppress(OSError):
+            while len(self._waiting) < SPARES and not self._parent.broken:
+                asked = self._ask(memory_mb)
+                if asked is None:
+                    return
+                self._waiting.append(asked)
+
+    def close(self) -> None:
+        """Let go of all that nobody took."""
+        while self._waiting:
+            self._waiting.pop().close()
+
+    def _ask(self, memory_mb: int) -> Waiting | None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs, contextlib.ExitStack() as stack:
+            stack.enter_context(ours)
+            ours.setblocking(False)
+            room = Room.open(memory_mb, grouped=True)
+            stack.callback(room.close)
+            if not self._parent.ask(room, theirs.fileno()):
+                return None
+            room.hand_over()
+            stack.pop_all()
+        return Waiting(room, self._parent, ours)
+
+
+class WarmProcess:
+    """Implements `cold.FirstProcess`: process 1 of a candidate's namespaces, which tells how the driver ended."""
+
+    def __init__(self, parent: Parent, ended: int, channel: socket.socket) -> None:
+        self._parent, self.ended, self._channel = parent, ended, channel
+        self.lost = False
+
+    @property
+    def pid(self) -> int:
+        for line in Path(f"/proc/self/fdinfo/{self.ended}").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name == "Pid":
+                return int(value)
+        return -1
+
+    async def kill(self) -> int:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.ended, signal.SIGKILL)
+        with anyio.move_on_after(GRACE_S, shield=True):
+            await anyio.wait_readable(self.ended)
+        try:
+            told = self._channel.recv(16)
+        except (BlockingIOError, ConnectionResetError):  # it could not be ended; it ended without a word
+            told = b""
+        if told:
+            return os.waitstatus_to_exitcode(int(told))
+        self.lost = self._parent.gone()
+        return -9

@@ -1,0 +1,127 @@
+"""Drivers that are forked ahead: there when they are needed, one program each, and nothing of them stays."""
+
+import sys
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import anyio
+import psutil
+import pytest
+
+from pace_async.config import Evaluation as Settings
+from pace_async.evaluate import cgroup, leftovers
+from pace_async.evaluate.launch import Ended, launch
+from pace_async.evaluate.process import ProcessEvaluator
+from pace_async.evaluate.spares import SPARES
+from pace_async.evaluate.tiers import Bubblewrap
+from pace_async.evaluate.verdict import judge
+from pace_async.evaluate.warm import WarmParent, start_warm_parent
+from pace_async.evaluate.work import Work
+from tests.evaluate_tasks import DOUBLE, make_task
+from tests.sandbox.tiers import BWRAP, LIMITS
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(sys.platform != "linux" or BWRAP is None, reason="a warm parent needs bubblewrap"),
+]
+TIER = Bubblewrap(BWRAP or "")
+IDENTITY = Work("def f(x):\n    return x", "f", ["7"])
+CHAIN = 2
+"""Processes between the parent's first one and those that it forked; each fork has a first process and a driver."""
+
+
+@pytest.fixture
+async def parent() -> AsyncGenerator[WarmParent]:
+    """One of its own, because its processes are counted."""
+    made = start_warm_parent(TIER, (), [])
+    assert made is not None
+    await made.ready()
+    yield made
+    await made.close()
+
+
+def forked(parent: WarmParent) -> list[psutil.Process]:
+    """Everything that it forked and that lives."""
+    return psutil.Process(parent.pid).children(recursive=True)[CHAIN:]
+
+
+def group_of(process: psutil.Process) -> str:
+    """The control groups that it is in, as the kernel writes them."""
+    return Path(f"/proc/{process.pid}/cgroup").read_text()
+
+
+async def settled(parent: WarmParent, count: int) -> list[psutil.Process]:
+    """What it forked, once that many processes are there."""
+    with anyio.fail_after(10):
+        while len(found := forked(parent)) != count:
+            await anyio.wait_all_tasks_blocked()
+    return found
+
+
+async def outputs(parent: WarmParent, work: Work = IDENTITY) -> Ended:
+    """One launch that goes well."""
+    ended = await launch(TIER, work, LIMITS, (), parent)
+    assert judge(ended).outcome == "ok", ended.stderr.decode()
+    return ended
+
+
+async def test_the_next_candidate_runs_in_a_driver_that_was_there_before_it(parent: WarmParent) -> None:
+    await outputs(parent)
+    ahead = await settled(parent, 2 * SPARES)
+    slow = Work("import time\ndef f(x):\n    time.sleep(0.5)\n    return x", "f", ["7"])
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(outputs, parent, slow)
+        now = await settled(parent, 2 * (SPARES + 1))
+    assert set(ahead) <= set(now)
+    left = await settled(parent, 2 * SPARES)
+    assert len(set(ahead) - set(left)) == 2, "the candidate's went with it"
+
+
+async def test_more_candidates_at_once_than_drivers_ahead(parent: WarmParent) -> None:
+    async with anyio.create_task_group() as tg:
+        for _ in range(4 * SPARES):
+            tg.start_soon(outputs, parent)
+    await settled(parent, 2 * SPARES)
+
+
+async def test_a_driver_waits_inside_its_control_group_and_one_with_another_limit_is_not_used(
+    parent: WarmParent,
+) -> None:
+    await outputs(parent)
+    ahead = await settled(parent, 2 * SPARES)
+    if cgroup.find() is not None:
+        groups = [group_of(process) for process in ahead]
+        assert sum("pace-" in text for text in groups) == SPARES, "drivers are in one, first processes are not"
+        assert len({text for text in groups if "pace-" in text}) == SPARES, "each in its own"
+    assert (await launch(TIER, IDENTITY, replace(LIMITS, memory_mb=300), (), parent)).exit_code == 0
+    other = await settled(parent, 2 * SPARES)
+    assert not set(other) & set(ahead)
+
+
+async def test_nothing_is_left_once_the_parent_is_closed(tmp_path: Path) -> None:
+    before = set(psutil.Process().children(recursive=True))
+    async with ProcessEvaluator(make_task(tmp_path / "sum"), Settings(), TIER, tmp_path / "log") as evaluator:
+        assert (await evaluator.evaluate(DOUBLE, 0)).outcome == "ok"
+        mine = set(psutil.Process().children(recursive=True)) - before
+        assert len(mine) >= CHAIN
+    assert psutil.wait_procs(mine, timeout=5)[1] == []
+    hierarchy = cgroup.find()
+    folders = (hierarchy.memory, hierarchy.pids) if hierarchy else ()
+    assert [path for folder in folders for path in folder.glob(f"{leftovers.prefix()}*")] == []
+
+
+async def test_a_driver_that_died_while_it_waited_costs_its_candidate_nothing(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    async def say(text: str) -> None:
+        said.append(text)
+
+    async with ProcessEvaluator(make_task(tmp_path / "sum"), Settings(), TIER, tmp_path / "log", say) as evaluator:
+        parent = cast("WarmParent", evaluator._launcher._warm)  # pyright: ignore[reportPrivateUsage]
+        for process in await settled(parent, 2 * SPARES):
+            process.kill()
+        assert (await evaluator.evaluate(DOUBLE, 0)).outcome == "ok"
+    assert len(said) == 1
+    assert said[0].startswith("candidates are started cold from here on: ")
