@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -69,6 +70,26 @@ async def test_an_answer_becomes_a_program_and_its_cost_is_the_server_s_bill(
     assert all(call.cost_usd <= ledger.reserved[call.reservation or 0] for call in ledger.calls)
     assert [body["model"] for body in provider.bodies] == ["local", "local"]
     assert CANARY not in str(provider.bodies)
+
+
+@pytest.mark.parametrize(("options", "told"), [({}, False), ({"success_callback": []}, True)])
+async def test_litellm_prepares_what_callbacks_are_told_only_where_there_may_be_some(
+    provider: LocalProvider, monkeypatch: pytest.MonkeyPatch, options: dict[str, object], told: bool
+) -> None:
+    models: list[str] = []
+
+    async def tell(logging: Any, *_: object, **__: object) -> None:
+        models.append(logging.model)
+
+    with serving(provider) as url:
+        async with implementing(configured(url, implementer__options=options)) as (implementer, ledger):
+            from litellm.litellm_core_utils.litellm_logging import Logging  # loaded by now, as in a run
+
+            monkeypatch.setattr(Logging, "async_success_handler", tell)
+            await implement(implementer)
+            await anyio.wait_all_tasks_blocked()
+    assert bool(models) is told
+    assert ledger.calls[0].cost_usd > 0
 
 
 @pytest.mark.fault("Implementer", "empty answer", only="empty")

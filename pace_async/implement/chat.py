@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -57,6 +58,7 @@ class LitellmChat:
         self._model = model
         self._config = config
         self._litellm = litellm
+        self._has_listeners = any("callback" in name for name in config.options)
         listed = self._listed()
         self._is_listed = listed is not None
         self._price = listed or self._given()
@@ -71,6 +73,7 @@ class LitellmChat:
 
     async def ask(self, messages: Sequence[Mapping[str, str]], *, max_tokens: int, timeout_s: float) -> Answer:
         began = time.perf_counter()
+        logged = _not_logged().set(not self._has_listeners)
         try:
             with anyio.fail_after(timeout_s):
                 response: Any = await self._litellm.acompletion(
@@ -90,6 +93,8 @@ class LitellmChat:
             raise CallFailed("timeout", f"no answer within {timeout_s:g} s", charged=None) from None
         except Exception as error:
             raise failure_of(error) from None
+        finally:
+            _not_logged().reset(logged)
         return self._read(response, time.perf_counter() - began)
 
     def missing_keys(self) -> list[str]:
@@ -148,6 +153,15 @@ async def open_chats(models: Sequence[str], config: ImplementerConfig) -> AsyncG
             with anyio.move_on_after(CLOSE_S, shield=True):
                 await close()
         litellm.in_memory_llm_clients_cache.flush_cache()
+
+
+def _not_logged() -> ContextVar[bool]:
+    """litellm's own switch for calls that it makes on behalf of others: for those it does not put together, in a task
+    of its own and with the cost computed again, what callbacks would be told. Where there are none, that is a seventh
+    of what a call costs."""
+    from litellm._internal_context import is_internal_call
+
+    return is_internal_call
 
 
 def _import() -> tuple[Any, tuple[Callable[[], Awaitable[None]], ...]]:
