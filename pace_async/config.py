@@ -79,13 +79,14 @@ class Search(_Room):
         "(TTT-Discover). map_elites: the best of one cell of a grid over what programs are like. top_k: one of its "
         "best, all alike.",
     )
-    tournament_size: int = Field(default=2, ge=1, description="Programs drawn for a parent tournament.")
+    tournament_size: int = Field(default=2, ge=1, description="Programs drawn for a tournament of parents.")
     tournament_pool: int = Field(default=4, ge=1, description="The tournament draws among this many of the best.")
     migration: float = Field(
-        default=0.1,
+        default=1.0,
         ge=0,
         le=1,
-        description="Probability that the parent is the best program of another island, if it is better than the own.",
+        description="Probability that the parent is the winner of a tournament among the best programs of all islands; "
+        "else, and where the own one wins, `parents` chooses. 0: islands go on from their own programs alone.",
     )
     top_k: int = Field(default=4, ge=1, description="top_k chooses among this many of the best.")
     puct_exploration: float = Field(

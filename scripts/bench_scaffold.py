@@ -33,7 +33,7 @@ ARMS: Mapping[str, Mapping[str, str]] = {
     "without the tournament": {"parents": "top_k"},
     "without the pool of ideas": NO_POOL,
     "top-k": {**NO_ACTIONS, **NO_POOL, "parents": "top_k", "migration": "0.1"},
-    "default": {**NO_ACTIONS, "migration": "0.1"},
+    "default": {**NO_ACTIONS, "migration": "1"},
 }
 """What of `search` differs from `ALL`."""
 ALL = {"backtracking": "true", "migration": "0"}

@@ -116,7 +116,10 @@ def _act(
     acted = decide(island, elites, pools, rules, lease=lease, draw=generator(config.seed, lease, "action"), at=0.0)
     if acted is None:
         draw = generator(config.seed, lease, "migrant")
-        return choose_migrant(elites, island, rules.direction, draw, probability=config.search.migration)
+        search = config.search
+        return choose_migrant(
+            elites, island, rules.direction, draw, probability=search.migration, size=search.tournament_size
+        )
     result.actions.append((lease, number, acted.action, acted.candidate, acted.partner, acted.momentum))
     arriving = pools[acted.partner].ideas if acted.partner is not None else ()
     islands[number] = after_action(island, acted, arriving, rules)

@@ -1,5 +1,6 @@
 """The pure decisions of the search."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -36,29 +37,43 @@ def test_a_parent_is_among_the_best_in_either_direction(values: list[float], see
     seed=st.integers(),
     direction=st.sampled_from(["maximize", "minimize"]),
 )
-def test_a_migrant_is_the_best_of_another_island_and_better_than_the_own(
+def test_a_migrant_has_won_against_others_or_is_alone_in_the_tournament(
     own: list[float], others: dict[int, float], seed: int, direction: str
 ) -> None:
     island = Island(number=3, members=tuple(members(own)))
     elites = {number: Member(100 + number, f"e{number}", score) for number, score in others.items()}
-    migrant = choose_migrant(elites, island, direction, Random(seed), probability=1.0)
     best = keep_best(island.members, direction, 1)[0]
-    if migrant is None:
-        rivals = [member for number, member in elites.items() if number != 3]
-        assert not all(better(direction, member.score, best.score) for member in rivals) or not rivals
+    rivals = [member for number, member in elites.items() if number != 3]
+    one, every = (
+        choose_migrant(elites, island, direction, Random(seed), probability=1.0, size=size) for size in (1, 7)
+    )
+    assert one is None or one in rivals
+    if every is None:
+        assert not any(better(direction, member.score, best.score) for member in rivals)
     else:
-        assert migrant.candidate != 103
-        assert migrant in elites.values()
-        assert better(direction, migrant.score, best.score)
-        assert context_of(island, migrant, direction).best == migrant
-    assert choose_migrant(elites, island, direction, Random(seed), probability=0.0) is None
+        assert every in rivals
+        assert not any(better(direction, member.score, every.score) for member in (best, *rivals))
+        assert context_of(island, every, direction).best.score == every.score
+    assert choose_migrant(elites, island, direction, Random(seed), probability=0.0, size=2) is None
 
 
-def test_migrants_come_as_often_as_asked_for() -> None:
+@pytest.mark.parametrize(("probability", "size", "share"), [(0.1, 2, 0.1), (1.0, 2, 1.0), (1.0, 1, 0.5), (0.8, 1, 0.4)])
+def test_migrants_come_as_often_as_asked_for(probability: float, size: int, share: float) -> None:
     island = Island(number=1, members=tuple(members([0.0])))
-    elites = {2: Member(7, "better", 1.0)}
-    came = [choose_migrant(elites, island, "maximize", Random(seed), probability=0.1) for seed in range(2000)]
-    assert 140 < sum(migrant is not None for migrant in came) < 260
+    elites = {1: Member(3, "what others see of it", 0.0), 2: Member(7, "better", 1.0)}
+    came = [
+        choose_migrant(elites, island, "maximize", Random(seed), probability=probability, size=size)
+        for seed in range(2000)
+    ]
+    assert sum(migrant is not None for migrant in came) / 2000 == pytest.approx(share, abs=0.03)
+
+
+def test_nobody_comes_to_an_island_that_is_alone_or_has_gone_back() -> None:
+    island = Island(number=1, members=tuple(members([0.0])))
+    for size in (1, 2, 5):
+        assert choose_migrant({}, island, "maximize", Random(0), probability=1.0, size=size) is None
+    away = replace(island, course=replace(island.course, stay=1))
+    assert choose_migrant({2: Member(7, "m", 1.0)}, away, "maximize", Random(0), probability=1.0, size=2) is None
 
 
 @given(values=scores, kept=st.integers(1, 5))

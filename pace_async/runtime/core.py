@@ -143,8 +143,15 @@ class Core:
         )
         if acted is None:
             draw = generator(seed, lease, "migrant")
-            probability = self.config.search.migration
-            return (), choose_migrant(state.elites, island, rules.direction, draw, probability=probability)
+            search = self.config.search
+            return (), choose_migrant(
+                state.elites,
+                island,
+                rules.direction,
+                draw,
+                probability=search.migration,
+                size=search.tournament_size,
+            )
         partner = acted.partner
         arriving = state.pools[partner].ideas if partner is not None else ()
         state.islands[number] = after_action(island, acted, arriving, rules)

@@ -16,7 +16,7 @@ def first_island(number: int, seed_program: Member) -> Island:
 
 
 def context_of(island: Island, parent: Member, direction: str) -> SearchContext:
-    """What the advisor is shown for one rollout. The parent may be a better one of another island."""
+    """What the advisor is shown for one rollout. The parent may come from another island."""
     return SearchContext(parent=parent, best=ranked((*island.members, parent), direction)[0], ideas=island.ideas)
 
 

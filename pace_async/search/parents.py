@@ -1,16 +1,15 @@
 """Which program is changed next, and which programs an island keeps.
 
 The default is PACEvolve's tournament: draw `size` of the `pool` best members, take the best of them. Elitist: only
-the best matter. Equal scores go to the older candidate. Now and then a parent comes from another island, so that one
-that is stuck goes on from where the others are; not while that one has gone back to an older state of its own. The
-other ways to choose (`search.parents`) are in `puct` and `grid`; `choice` picks the way.
+the best matter. Equal scores go to the older candidate. By default most parents come from a tournament among the best
+of all islands, so that one that is stuck goes on from where the others are; not while that one has gone back to an
+older state of its own. The other ways to choose (`search.parents`) are in `puct` and `grid`; `choice` picks the way.
 """
 
 import random
 from collections.abc import Mapping, Sequence
 
 from pace_async.search.state import Island, Member
-from pace_async.task import better
 
 
 def ranked(members: Sequence[Member], direction: str) -> list[Member]:
@@ -32,18 +31,23 @@ def choose_among_best(members: Sequence[Member], direction: str, draw: random.Ra
 
 
 def choose_migrant(
-    elites: Mapping[int, Member], island: Island, direction: str, draw: random.Random, *, probability: float
+    elites: Mapping[int, Member],
+    island: Island,
+    direction: str,
+    draw: random.Random,
+    *,
+    probability: float,
+    size: int,
 ) -> Member | None:
-    """With `probability`, the best program of one other island, all alike, if it is strictly better than the best of
-    `island`; else None, and always None while the island has gone back. `elites` has the best of each island that has
-    any, as the others may see it."""
+    """With `probability`, the winner of a tournament among the best programs of all islands: `size` different ones are
+    drawn, and the best of them wins. None if that is the island's own, and always while the island has gone back.
+    `elites` has the best of each island that has any, as the others may see it."""
     if draw.random() >= probability or island.course.stay > 0:
         return None
-    others = [elites[number] for number in sorted(elites) if number != island.number]
-    if not others:
-        return None
-    migrant = draw.choice(others)
-    return migrant if better(direction, migrant.score, ranked(island.members, direction)[0].score) else None
+    bests = {**elites, island.number: best_of(island.members, direction)}
+    drawn = draw.sample(sorted(bests), min(size, len(bests)))
+    winner = best_of([bests[number] for number in drawn], direction)
+    return None if winner == bests[island.number] else winner
 
 
 def fitter(direction: str, a: Member | None, b: Member) -> Member:
