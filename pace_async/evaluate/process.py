@@ -105,17 +105,23 @@ class ProcessEvaluator:
             return Evaluation("candidate_error", None, 0.0, f"the program is longer than {LONGEST_PROGRAM} characters")
         if complaint := _refused(program, self.task.spec):
             return Evaluation("candidate_error", None, 0.0, complaint)
+        if self._memo is None:
+            return await self._tried(program, seed, stage)
         key = Key(self.task.digest, seed, program_hash(program), self._setting_of(stage))
-        if self._memo is not None and (known := await self._memo.get(key)) is not None:
-            return known
+        result = await self._memo.get(key)
+        if result is None:
+            result = await self._tried(program, seed, stage)
+            await self._memo.put(key, result)
+        return result
+
+    async def _tried(self, program: str, seed: int, stage: str) -> Evaluation:
+        """Again where the machine failed."""
         result = await self._try(program, seed, stage)
         for attempt in range(self._retries):
             if result.outcome != "infrastructure_error":
                 break
             await anyio.sleep(BACKOFF_S * 2**attempt)
             result = await self._try(program, seed, stage)
-        if self._memo is not None:
-            await self._memo.put(key, result)
         return result
 
     def _work(self, program: str, instances: Sequence[str], limit: float | None) -> Work:
