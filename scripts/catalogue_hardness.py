@@ -10,30 +10,25 @@ tables of edits is the median of three. Such tasks are slower, so fewer pairs an
 """
 
 import argparse
-import inspect
 import itertools
-import json
 import random
-import sqlite3
-import statistics
 import sys
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from pace_async.implement.catalogue import Catalogue, Edit, apply_edit, load_catalogue
+from catalogue_scores import edited, scorer_of
+
+from pace_async.implement.catalogue import Catalogue, Edit, load_catalogue
 from pace_async.programs import program_hash
 from pace_async.search.parents import choose_parent
 from pace_async.search.state import Member
-from pace_async.task import Task, load_task, split_block
+from pace_async.task import Task, load_task
 
 STEPS = (0.6, 0.75, 0.9)  # of the way between the task's bounds: the scores to be reached
 CANDIDATES = 160
 REPEATS = 3
-Score = Callable[[str], float | None]
 
 
 def main() -> int:
@@ -96,14 +91,14 @@ def _search(task: Task, memo: Path, islands: int, seed: int) -> float:
     """The best of one search: islands in turn, parents by tournament, edits uniform over mechanism, then option."""
     assert task.catalogue_path is not None
     catalogue, draw = load_catalogue(task.catalogue_path), random.Random(seed)
-    score = _scorer(task, memo)
+    score = scorer_of(task, memo)
     first = Member(0, task.program, score(task.program) or 0.0)
     members = [[first] for _ in range(islands)]
     for number in range(CANDIDATES):
         mine = members[number % islands]
         parent = choose_parent(mine, task.spec.direction, draw, size=2, pool=4)
         mechanism = draw.choice(catalogue.mechanisms)
-        program = _edited(parent.program, [Edit(mechanism.name, draw.choice(mechanism.options))])
+        program = edited(parent.program, [Edit(mechanism.name, draw.choice(mechanism.options))])
         value = score(program) if program_hash(program) != program_hash(parent.program) else None
         if value is not None and all(program != known.program for known in mine):
             mine.append(Member(number + 1, program, value))
@@ -116,66 +111,13 @@ def _all_edits(catalogue: Catalogue) -> Iterable[Edit]:
             yield Edit(mechanism.name, option)
 
 
-def _edited(program: str, edits: Sequence[Edit]) -> str:
-    before, block, after = split_block(program)
-    for edit in edits:
-        block = apply_edit(block, edit)
-    return before + block + after
-
-
 def _scores(task: Task, edits: Sequence[Sequence[Edit]], memo: Path, pool: ProcessPoolExecutor) -> list[float | None]:
-    programs = [_edited(task.program, some) for some in edits]
+    programs = [edited(task.program, some) for some in edits]
     return list(pool.map(partial(_score_one, task, memo), programs, chunksize=16))
 
 
 def _score_one(task: Task, memo: Path, program: str) -> float | None:
-    return _scorer(task, memo, 1 if task.spec.deterministic else REPEATS)(program)
-
-
-def _scorer(task: Task, memo: Path, repeats: int = 1) -> Score:
-    """Score a program in this process, by the median of some evaluations, remembering it."""
-    database = sqlite3.connect(memo, timeout=120)
-    database.execute(
-        "create table if not exists scores (task text, program text, score real, primary key (task, program))"
-    )
-    evaluator: dict[str, Any] = {}
-    sys.path.insert(0, str(task.folder))  # as the scorer does: an evaluator may import what lies beside it
-    exec((task.folder / task.spec.evaluator).read_text(), evaluator)
-
-    def score(program: str) -> float | None:
-        key = (f"{task.digest} {repeats}", program_hash(program))
-        row = database.execute("select score from scores where task = ? and program = ?", key).fetchone()
-        if row is None:
-            found = [_evaluate(task, evaluator, program) for _ in range(repeats)]
-            row = (None if None in found else statistics.median(value for value in found if value is not None),)
-            with database:
-                database.execute("insert or ignore into scores values (?, ?, ?)", (*key, row[0]))
-        value: float | None = row[0]
-        return value
-
-    return score
-
-
-def _evaluate(task: Task, evaluator: dict[str, Any], program: str) -> float | None:
-    known: dict[str, Any] = {"seed": 0, "settings": task.spec.settings, "overhead": 0.0, "seconds": []}
-    instances = evaluator["instances"](0, **_asked_for(evaluator["instances"], 1, known))
-    namespace: dict[str, Any] = {"__name__": "candidate"}
-    outputs: list[Any] = []
-    try:
-        exec(program, namespace)
-        for instance in instances:
-            began = time.process_time()
-            output = namespace[task.spec.entry](instance)
-            known["seconds"].append(time.process_time() - began)
-            outputs.append(json.loads(json.dumps(output, default=lambda array: array.tolist())))
-        return float(evaluator["score"](instances, outputs, **_asked_for(evaluator["score"], 2, known))["score"])
-    except (ValueError, ArithmeticError, TypeError, KeyError):
-        return None
-
-
-def _asked_for(function: Callable[..., Any], fixed: int, known: dict[str, Any]) -> dict[str, Any]:
-    """As the scorer does: what the function has a parameter for, after its fixed ones."""
-    return {name: known[name] for name in list(inspect.signature(function).parameters)[fixed:] if name in known}
+    return scorer_of(task, memo, 1 if task.spec.deterministic else REPEATS)(program)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,45 @@
+"""The simulation of the search alone: its decisions are the search's, and its table says what its curves say."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from search_rules import RULES, main, report, simulated
+
+from pace_async.config import resolve
+from pace_async.implement.catalogue import load_catalogue
+from pace_async.task import load_task
+
+
+def length(program: str) -> float:
+    """Cheap, and different for most edits."""
+    return len(program) / 1000
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_searches_and_a_seed_decides_all(name: str) -> None:
+    task = load_task("circle_packing")
+    assert task.catalogue_path is not None
+    catalogue = load_catalogue(task.catalogue_path)
+    search = resolve(None, {f"search.{key}": value for key, value in RULES[name].items()}, environment={}).search
+    first, again, other = (simulated(task, catalogue, length, search, seed, 4, 40) for seed in (1, 1, 2))
+    assert first == again != other
+    assert len(first) == 40
+    assert first == sorted(first)
+    assert length(task.program) <= first[0] < first[-1]
+
+
+def test_the_table_counts_evaluations_to_the_mark() -> None:
+    table = report({"a": [[1.0, 2.0, 2.0], [1.0, 1.0, 1.0]], "b": [[2.0, 2.0, 2.0], [1.0, 2.0, 2.0]]}, 1.0)
+    assert "| a | 2 | 1.500 ± 0.707 | 2.500 ± 0.707 |" in table
+    assert "| b | 2 | 2.000 ± 0.000 | 1.500 ± 0.707 |" in table
+
+
+def test_a_rule_that_is_not_there_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["search_rules.py", "--rules", "nobody", "--memo", str(tmp_path / "memo.db")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "there is no rule nobody" in capsys.readouterr().err
