@@ -110,7 +110,7 @@ def load_record(connection: Connection, name: str | None) -> RunRecord:
         islands=folded.islands,
         seed_program=seed_program,
         best=_member(connection, run_id, CandidateRow.merit.is_not(None)),
-        elites=_elites(connection, run_id),
+        elites=_elites(connection, run_id, as_completed=header.max_staleness > 0),
         pools=folded.shown,
         version=newest.version,
         weights=newest.weights,
@@ -156,16 +156,13 @@ def _last_leases(connection: Connection, run_id: int) -> dict[int, LastLease]:
     return {row.island: LastLease(row.lease, row.state) for row in rows}
 
 
-def _elites(connection: Connection, run_id: int) -> dict[int, Member]:
-    closed = (LeaseRow.run_id == CandidateRow.run_id) & (LeaseRow.lease == CandidateRow.lease)
+def _elites(connection: Connection, run_id: int, *, as_completed: bool) -> dict[int, Member]:
+    of_lease = (LeaseRow.run_id == CandidateRow.run_id) & (LeaseRow.lease == CandidateRow.lease)
+    seen = () if as_completed else (LeaseRow.state.in_(("trained", "skipped")),)
     rows = connection.execute(
         select(CandidateRow.island, CandidateRow.candidate, CandidateRow.program, CandidateRow.score)
-        .join(LeaseRow, closed)
-        .where(
-            CandidateRow.run_id == run_id,
-            CandidateRow.merit.is_not(None),
-            LeaseRow.state.in_(("trained", "skipped")),
-        )
+        .join(LeaseRow, of_lease)
+        .where(CandidateRow.run_id == run_id, CandidateRow.merit.is_not(None), *seen)
         .order_by(CandidateRow.merit, CandidateRow.candidate.desc())
     )
     return {row.island: Member(row.candidate, row.program, row.score) for row in rows}

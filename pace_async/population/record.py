@@ -66,8 +66,9 @@ class RunRecord:
     learner's, `weights` its directory (None for version 0: the advisor as given), `published` the last version
     published; `shipped` are groups given to the learner whose end is not known; `groups` counts ended ones, skipped
     ones too; `candidates` the rollouts evaluated, the task's own program not counted; `best` the best program so
-    far, that one included; `elites` the best program of each island among the rollouts that are trained or skipped,
-    islands without one left out, `pools` their ideas as of the newest of these. `closings` has every way to close;
+    far, that one included; `elites` the best program of each island among the rollouts that are complete (with a bound
+    of 0: trained or skipped), islands without one left out, `pools` their ideas as of the newest that is trained or
+    skipped. `closings` has every way to close;
     `last_leases` goes by island; `reserved` are the calls whose end is not known, `reservations` the number of
     calls ever reserved, `changes` the settings that resumes changed, at their latest; `spreads` those of the groups
     shipped so far; `own_scores` those of the task's own program on fresh instances, by seed; `results` what came of

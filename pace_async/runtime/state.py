@@ -86,9 +86,9 @@ class Turn:
 @dataclass(slots=True)
 class RunState:
     """Mutable, touched by the event loop only. `elites` and `pools` are what islands see of one another: the best
-    program of each among the rollouts whose lease is closed, so under `--sync` as of the last group, and the ideas of
-    each as of the newest of these; `results` what came of choosing implementers in the same rollouts. `paid` is USD by
-    model for each lease that runs."""
+    program of each among its complete rollouts (with a bound of 0 those whose lease is closed, so under `--sync` as of
+    the last group), and the ideas of each as of the newest lease that is closed; `results` what came of choosing
+    implementers in closed ones. `paid` is USD by model for each lease that runs."""
 
     size: int
     bound: int
@@ -176,9 +176,7 @@ class RunState:
         """Let the other islands see what these rollouts found. Called just before their closing is committed, so that
         whatever is decided with it is committed later than it."""
         for rollout in rollouts:
-            if rollout.member is not None:
-                known = self.elites.get(rollout.island)
-                self.elites[rollout.island] = fitter(self.direction, known, rollout.member)
+            self.reveal_program(rollout)
             shown, lease = self.pools.get(rollout.island), rollout.lease.lease
             if shown is None or shown.lease < lease:
                 self.pools[rollout.island] = Shown(lease, rollout.ideas)
@@ -186,6 +184,12 @@ class RunState:
                 self.results[lease] = rollout.result
         if len(self.results) > 2 * WINDOW:
             self.results = {result.lease: result for result in latest(self.results.values())}
+
+    def reveal_program(self, rollout: Rollout) -> None:
+        """Let the other islands go on from its program. Called just before it is committed."""
+        if rollout.member is not None:
+            known = self.elites.get(rollout.island)
+            self.elites[rollout.island] = fitter(self.direction, known, rollout.member)
 
     def choose(self) -> Choice:
         """What to expire and what to ship next. Nothing ships while a group is in training."""

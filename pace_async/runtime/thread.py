@@ -268,6 +268,8 @@ async def _complete(
     untrained = () if core.stages.learner else (LeaseReleased(lease, "skipped", now),)
     if untrained:
         state.reveal(rollout)
+    elif state.bound > 0:  # behind a barrier, what others see must not hang on which rollout ends first
+        state.reveal_program(rollout)
     await core.record(*_stopped_by(lease, evaluation, now), ended, *untrained)
     state.evaluated += 1
     if member is not None and (state.best is None or better(direction, member.score, state.best.score)):
