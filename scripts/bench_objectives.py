@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from bench_runs import Wanted, difference, finished, part_of, run_all, seeds_of, spread
+from bench_runs import Wanted, difference, finished, known_tasks, made_folder, part_of, run_all, seeds_of, spread
 from objectives_plot import draw
 from run_traces import Trace, read, until
 
@@ -55,12 +55,10 @@ def main() -> int:
     parser.add_argument("--plots", type=Path, help="folder of the plots; default: that of the runs")
     parser.add_argument("--report-only", action="store_true")
     chosen = parser.parse_args()
-    seeds = seeds_of(chosen.seeds)
-    arms = [
-        Arm(*names) for names in product(chosen.tasks.split(","), chosen.objectives.split(","), chosen.modes.split(","))
-    ]
+    seeds, tasks = seeds_of(chosen.seeds), known_tasks(chosen.tasks)
+    arms = [Arm(*names) for names in product(tasks, chosen.objectives.split(","), chosen.modes.split(","))]
     if not chosen.report_only:
-        chosen.folder.mkdir(parents=True, exist_ok=True)
+        made_folder(chosen.folder)
         every = [wanted(chosen, arm, seed) for seed in seeds for arm in arms]
         failed = run_all(part_of(every, chosen.shard), chosen.jobs)
         if failed:

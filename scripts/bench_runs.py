@@ -1,17 +1,24 @@
 """Runs of a benchmark: each is `pace run` as a user would run it, in a folder of its own, not run again once done."""
 
 import os
+import re
+import shlex
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy import stats
+
+from pace_async.errors import UsageError
+from pace_async.task import load_task
 
 PACE = str(Path(sys.executable).with_name("pace"))
 
@@ -24,42 +31,98 @@ class Wanted:
     arguments: Sequence[str]
 
 
+def refuse(sentence: str) -> NoReturn:
+    """End the script: it was asked for something that makes no sense."""
+    sys.stderr.write(f"{Path(sys.argv[0]).name}: {sentence}\n")
+    raise SystemExit(2)
+
+
 def seeds_of(text: str) -> range:
     """Seeds as "first-last", or a single one."""
-    first, _, last = text.partition("-")
-    return range(int(first), int(last or first) + 1)
+    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    seeds = range(int(found[1]), int(found[2] or found[1]) + 1) if found else range(0)
+    return seeds or refuse(f"--seeds is first-last, as in 0-4, or a single one, not {text!r}")
+
+
+def known_tasks(text: str) -> list[str]:
+    """Names of tasks, by comma, all of which there are."""
+    for name in (names := text.split(",")):
+        try:
+            load_task(name)
+        except UsageError as error:
+            refuse(str(error))
+    return names
+
+
+def made_folder(folder: Path) -> Path:
+    """The folder, made if it was not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        refuse(f"cannot write to {folder}: {error.strerror}")
+    return folder
 
 
 def part_of(every: Sequence[Wanted], shard: str) -> Sequence[Wanted]:
     """Those that shard "i/n" runs, of n that together run all."""
-    part, _, parts = shard.partition("/")
-    if not 1 <= int(part) <= int(parts):
-        raise ValueError(f"a shard is i/n with i from 1 to n, not {shard!r}")
-    return every[int(part) - 1 :: int(parts)]
+    found = re.fullmatch(r"(\d+)/(\d+)", shard)
+    part, parts = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not 1 <= part <= parts:
+        refuse(f"a shard is i/n with i from 1 to n, not {shard!r}")
+    return every[part - 1 :: parts]
 
 
-def run_all(wanted: Iterable[Wanted], jobs: int) -> list[str]:
-    """Run or resume those that have not finished, `jobs` at once; names of those that failed. Ctrl-C leaves what is
-    running to end by itself and begins no other."""
+def run_all(wanted: Sequence[Wanted], jobs: int) -> list[str]:
+    """Run or resume those that have not finished, `jobs` at once; names of those that failed. What is running hears
+    Ctrl-C too, and is gone on with next time."""
+    left = [run for run in wanted if not finished(run.folder)]
+    for run in wanted:
+        if (given := _given_before(run)) not in (None, _told(run)):
+            refuse(f"{run.folder} is a run with other settings ({given}); name another folder for these")
+    if len(left) < len(wanted):
+        sys.stderr.write(f"{len(wanted) - len(left)} of {len(wanted)} runs have finished before\n")
     pool = ThreadPoolExecutor(jobs)
     try:
-        return [name for name in pool.map(_run, wanted) if name]
+        return [name for name in pool.map(_run, left, range(1, len(left) + 1), repeat(len(left))) if name]
+    except KeyboardInterrupt:
+        pool.shutdown(cancel_futures=True)
+        sys.stderr.write("interrupted; the same command goes on\n")
+        raise SystemExit(130) from None
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _run(wanted: Wanted) -> str | None:
+def _run(wanted: Wanted, number: int, of: int) -> str | None:
     folder = wanted.folder
-    if finished(folder):
-        return None
     if (folder / "population.db").exists():
         command = [PACE, "resume", str(folder), "--display", "none"]
     else:
         command = [PACE, "run", *wanted.arguments, "--run-dir", str(folder), "--display", "none"]
+        made_folder(folder.parent)
+        _told_in(folder).write_text(_told(wanted))
+    sys.stderr.write(f"{number}/{of} {folder.name} begins\n")
+    began = time.monotonic()
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    sys.stderr.write(f"{folder.name}: exit {done.returncode}\n{done.stderr[-500:] if done.returncode else ''}")
+    words = f"{folder.name}: exit {done.returncode} after {time.monotonic() - began:.0f} s\n"
+    sys.stderr.write(words + (done.stderr[-500:] if done.returncode else ""))
     return None if done.returncode == 0 else folder.name
+
+
+def _told(wanted: Wanted) -> str:
+    """What the run is told; where scores are remembered changes nothing."""
+    return shlex.join(text for text in wanted.arguments if not text.startswith("evaluation.memo="))
+
+
+def _told_in(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.arguments")
+
+
+def _given_before(wanted: Wanted) -> str | None:
+    try:
+        return _told_in(wanted.folder).read_text()
+    except FileNotFoundError:
+        return None
 
 
 def connect(folder: Path) -> sqlite3.Connection:

@@ -19,7 +19,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench_runs import Wanted, connect, difference, finished, part_of, run_all, seeds_of, spread
+from bench_runs import (
+    Wanted,
+    connect,
+    difference,
+    finished,
+    known_tasks,
+    made_folder,
+    part_of,
+    run_all,
+    seeds_of,
+    spread,
+)
 from objectives_plot import draw
 from run_traces import Trace, read, until
 
@@ -64,12 +75,12 @@ def main() -> int:
     parser.add_argument("--plots", type=Path, help="folder of the plots; default: that of the runs")
     parser.add_argument("--report-only", action="store_true")
     chosen = parser.parse_args()
-    arms, seeds, tasks = chosen.arms.split(","), seeds_of(chosen.seeds), chosen.tasks.split(",")
+    arms, seeds, tasks = chosen.arms.split(","), seeds_of(chosen.seeds), known_tasks(chosen.tasks)
     if unknown := set(arms) - set(ARMS):
         parser.error(f"there is no arm {', '.join(sorted(unknown))}: {', '.join(ARMS)}")
     failed: list[str] = []
     if not chosen.report_only:
-        chosen.folder.mkdir(parents=True, exist_ok=True)
+        made_folder(chosen.folder)
         every = [wanted(chosen, task, arm, seed) for seed in seeds for task in tasks for arm in arms]
         failed = run_all(part_of(every, chosen.shard), chosen.jobs)
     for task in tasks:

@@ -6,10 +6,10 @@
     python scripts/paper_grid.py --scale small --report-only
 
 Resumable: a run that has finished is not run again, one that was cut off goes on. Shards are joined by putting their
-folders together. A method is what `configs/paper/METHOD.yaml` lays over the settings of the scale: `small.yaml` for any
-task, or `TASK.yaml` as published. The table goes to table.md and the panels (best reward so far, entropy, gradient
-norm) to TASK.svg, in the folder of --out. Of the best program the other metrics are given; the gradient norm is that
-before clipping; entropy is the mean of the first and of the last quarter of updates.
+folders together. Settings are those of the scale, `configs/paper/small.yaml` for any task or `TASK.yaml` as published,
+and a method other than `pace` is what `METHOD.yaml` lays over them. The table goes to table.md and the panels (best
+reward so far, entropy, gradient norm) to TASK.svg, in the folder of --out. Of the best program the other metrics are
+given; the gradient norm is that before clipping; entropy is the mean of the first and of the last quarter of updates.
 """
 
 import argparse
@@ -18,7 +18,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from bench_runs import Wanted, difference, finished, part_of, run_all, seeds_of, spread
+from bench_runs import (
+    Wanted,
+    difference,
+    finished,
+    known_tasks,
+    made_folder,
+    part_of,
+    run_all,
+    seeds_of,
+    spread,
+)
 from objectives_plot import draw
 from run_traces import Trace, read
 
@@ -49,14 +59,16 @@ Runs = Mapping[str, Sequence[Trace]]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", choices=list(SCALES), default="small")
-    parser.add_argument("--tasks", help="by comma; default: those of the scale")
-    parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--seeds", help="first-last")
+    parser.add_argument("--tasks", help="by comma; default: circle_packing,eplb at scale small, else the paper's three")
+    parser.add_argument("--methods", default=",".join(METHODS), help=f"by comma, of {', '.join(METHODS)}; default: all")
+    parser.add_argument("--seeds", help="first-last, or a single one; default: 0-2 at scale small, else 0")
     parser.add_argument("--advisor", choices=["4b", "8b"], default="4b", help="at scale paper: Qwen3.5 or DeepSeek-R1")
     parser.add_argument("--candidates", type=int, help="of a run; default: what the settings say")
-    parser.add_argument("--jobs", type=int, help="runs at once")
+    parser.add_argument("--jobs", type=int, help="runs at once; default: 2 at scale small, else 1")
     parser.add_argument("--shard", default="1/1", help="i/n: the i-th of n parts of the runs")
-    parser.add_argument("--folder", type=Path, help="of the runs; default: runs/paper_grid/SCALE")
+    parser.add_argument(
+        "--folder", type=Path, help="of the runs; default: runs/paper_grid/small, or runs/paper_grid/ADVISOR"
+    )
     parser.add_argument("--out", type=Path, help="folder of table and plots; default: that of the runs")
     parser.add_argument("--report-only", action="store_true")
     chosen = parser.parse_args()
@@ -65,12 +77,12 @@ def main() -> int:
             setattr(chosen, name, value)
     if chosen.folder is None:
         chosen.folder = Path("runs/paper_grid") / (chosen.scale if chosen.scale == "small" else chosen.advisor)
-    seeds, tasks, methods = seeds_of(chosen.seeds), chosen.tasks.split(","), chosen.methods.split(",")
+    seeds, tasks, methods = seeds_of(chosen.seeds), known_tasks(chosen.tasks), chosen.methods.split(",")
     if unknown := set(methods) - set(METHODS):
         parser.error(f"there is no method {', '.join(sorted(unknown))}: {', '.join(METHODS)}")
     failed: list[str] = []
     if not chosen.report_only:
-        chosen.folder.mkdir(parents=True, exist_ok=True)
+        made_folder(chosen.folder)
         every = [wanted(chosen, task, method, seed) for seed in seeds for task in tasks for method in methods]
         failed = run_all(part_of(every, chosen.shard), chosen.jobs)
     write_report(
@@ -111,13 +123,16 @@ def wanted(chosen: argparse.Namespace, task: str, method: str, seed: int) -> Wan
 
 def write_report(grid: Mapping[str, Runs], folder: Path) -> None:
     """Print the tables of all tasks that have finished runs, and write them and the panels to `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
     tables: list[str] = []
     for task, every in grid.items():
         runs = {method: traces for method, traces in every.items() if traces}
         if runs:
             tables.append(report(task, runs))
+            made_folder(folder)
             plot(task, runs, folder / f"{task}.svg")
+    if not tables:
+        sys.stderr.write("no run has finished yet, so there is nothing to report\n")
+        return
     text = "\n".join(tables)
     (folder / "table.md").write_text(text)
     sys.stdout.write(text)

@@ -114,13 +114,14 @@ def test_the_interval_of_a_difference_is_welchs() -> None:
     assert difference([1.0, 1.0], theirs).startswith("+0.312 [")
 
 
-def test_shards_together_are_all_runs_and_no_run_is_in_two(tmp_path: Path) -> None:
+def test_shards_together_are_all_runs_and_no_run_is_in_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     every = [wanted(chosen(tmp_path), TASK, method, seed) for seed in range(3) for method in METHODS]
     shards = [part_of(every, f"{part}/4") for part in range(1, 5)]
     assert sorted(run.folder for shard in shards for run in shard) == sorted(run.folder for run in every)
-    for wrong in ("0/4", "5/4"):
-        with pytest.raises(ValueError, match="a shard is i/n"):
+    for wrong in ("0/4", "5/4", "a"):
+        with pytest.raises(SystemExit):
             part_of(every, wrong)
+        assert "a shard is i/n with i from 1 to n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -151,3 +152,46 @@ def test_a_method_that_there_is_not_is_refused(
     assert end.value.code == 2
     assert "there is no method ppo: pace, thetaevolve" in capsys.readouterr().err
     assert not (tmp_path / "grid").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--seeds", "3-1"), "--seeds is first-last, as in 0-4, or a single one, not '3-1'"),
+        (("--seeds", "a"), "--seeds is first-last"),
+        (("--tasks", "nonsense"), "There is no task 'nonsense'"),
+        (("--folder", "/proc/nope"), "cannot write to /proc/nope: "),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(
+    arguments: tuple[str, ...],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        grid("--tasks", TASK, "--folder", str(tmp_path / "grid"), *arguments, patch=monkeypatch)
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+
+
+def test_a_folder_with_runs_of_other_settings_is_not_taken_for_these(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pace = tmp_path / "pace"
+    pace.write_text("#!/bin/sh\nexit 3\n")
+    pace.chmod(0o755)
+    monkeypatch.setattr(bench_runs, "PACE", str(pace))
+    asked = ("--tasks", TASK, "--methods", "pace", "--seeds", "0", "--folder", str(tmp_path / "grid"))
+    for _ in range(2):
+        assert grid(*asked, patch=monkeypatch) == 1
+        said = capsys.readouterr().err
+        assert f"1/1 {TASK}-pace-0 begins" in said
+        assert "no run has finished yet" in said
+    with pytest.raises(SystemExit) as end:
+        grid(*asked, "--candidates", "32", patch=monkeypatch)
+    assert end.value.code == 2
+    assert "is a run with other settings" in capsys.readouterr().err

@@ -30,7 +30,7 @@ def evaluate(
 
     import anyio
 
-    from pace_async.cli.options import overrides_of
+    from pace_async.cli.options import settings_of_evaluator
     from pace_async.config import resolve
     from pace_async.errors import UsageError
     from pace_async.evaluate.process import evaluate_file
@@ -41,7 +41,7 @@ def evaluate(
         program = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"Cannot read {file}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}.") from None
-    chosen = {f"evaluation.settings.{name}": value for name, value in overrides_of(sets).items()}
+    chosen = settings_of_evaluator(sets)
     flags = {"evaluation.seed": seed, "evaluation.unsafe_no_sandbox": unsafe}
     settings = resolve(overrides={**flags, **chosen}, environment={}).evaluation
     found = anyio.run(evaluate_file, loaded, program, settings)

@@ -16,3 +16,9 @@ def overrides_of(sets: list[str] | None, flags: Mapping[str, object] | None = No
         found[key.strip()] = value_of(text, f"--set {key.strip()}")
     found.update({key: value for key, value in (flags or {}).items() if value is not None})
     return found
+
+
+def settings_of_evaluator(sets: list[str] | None) -> dict[str, object]:
+    """`--set NAME=VALUE` as settings of a task's evaluator; the whole key that a run takes is understood too."""
+    prefix = "evaluation.settings."
+    return {f"{prefix}{name.removeprefix(prefix)}": value for name, value in overrides_of(sets).items()}

@@ -79,11 +79,11 @@ def check(
     """
     import anyio
 
-    from pace_async.cli.options import overrides_of
+    from pace_async.cli.options import settings_of_evaluator
     from pace_async.config import resolve
     from pace_async.runtime.soundness import Check, examine
 
-    chosen = {f"evaluation.settings.{name}": value for name, value in overrides_of(sets).items()}
+    chosen = settings_of_evaluator(sets)
     settings = resolve(None, {"evaluation.seed": seed, **chosen}, environment={}).evaluation
     found: list[Check] = []
 

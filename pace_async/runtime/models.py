@@ -15,6 +15,10 @@ def advisor_folder(model: str) -> Path:
     folder = TINY if model == "tiny" else Path(model).expanduser()
     if not (folder / "config.json").is_file():
         made_here = MADE_HERE.expanduser() in folder.parents
-        remedy = "`python scripts/warm_start.py` makes it" if made_here else "give one, or tiny"
-        raise UsageError(f"--advisor {model}: {folder} is not a model directory (it has no config.json); {remedy}.")
+        remedy = (
+            "`python scripts/warm_start.py` makes it"
+            if made_here
+            else "give one (docs/engines.md says how they are made), or tiny"
+        )
+        raise UsageError(f"--advisor {model} is not a model directory (it has no config.json); {remedy}.")
     return folder.resolve()

@@ -17,7 +17,7 @@ FEWEST = 4  # interactions of a user, below which there is nothing to learn from
 GET = (
     "get KuaiRec.zip from https://doi.org/10.5281/zenodo.18164998, unpack it there or name the folder that holds "
     f"{FILE} by --set evaluation.settings.path=FOLDER, or take synthetic data by --set "
-    "evaluation.settings.data=synthetic"
+    "evaluation.settings.data=synthetic (a run needs --implementer MODEL too: the task has no catalogue)"
 )
 
 
