@@ -276,8 +276,8 @@ def test_a_run_without_the_data_says_what_to_get_and_with_it_what_implements(
     assert said.err == (
         "pace: There is no KuaiRec data in data/kuairec: get KuaiRec.zip from https://doi.org/10.5281/zenodo.18164998,"
         " unpack it there or name the folder that holds big_matrix.csv by --set evaluation.settings.path=FOLDER, or"
-        " take synthetic data by --set evaluation.settings.data=synthetic (a run needs --implementer MODEL too: the task"
-        " has no catalogue).\n"
+        " take synthetic data by --set evaluation.settings.data=synthetic (a run needs --implementer MODEL too: the"
+        " task has no catalogue).\n"
     )
     said = shell.pace("run", "kuairec", "--set", "evaluation.settings.data=synthetic")
     assert (said.code, "has no catalogue" in said.err, "--implementer" in said.err) == (2, True, True)
