@@ -100,7 +100,7 @@ class Search(_Room):
     )
     actions: Literal["both", "backtrack", "crossover"] = Field(
         default="both",
-        description="What an island may do that acts; crossover alone: it goes on where nobody is ahead.",
+        description="What an island that acts may do; with crossover alone it may find nobody, and goes on.",
     )
     momentum_decay: float = Field(default=0.85, ge=0, lt=1, description="Share of an island's momentum that stays.")
     momentum_trigger: float = Field(

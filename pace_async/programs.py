@@ -6,7 +6,7 @@ costs the event loop; and of a text that differs from another in one function, n
 
 Functions and classes at the left margin are compiled apart. That is exact: where each part is a program by itself, no
 string, bracket or continued line is open at its end, so the parts in turn are the whole. What a part cannot see of the
-others (`from __future__`, `global` outside of functions) is looked for, and where one of them is no program by itself,
+others (`from __future__`, `global`) is looked for, and where one of them is no program by itself,
 the text is compiled whole, which also says what is wrong and in which line.
 """
 
@@ -25,7 +25,7 @@ REMEMBERED = 512
 """Texts: a parent's digest is asked for with each child."""
 PARTS_REMEMBERED = 8192
 _PART = re.compile(r"^(?:@|(?:async[ \t]+)?def\b|class\b)", re.MULTILINE)
-_SEEN_BY_ALL = re.compile(r"__future__|^global\b", re.MULTILINE)
+_SEEN_BY_ALL = re.compile(r"__future__|\bglobal\b")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from bench_runs import Wanted, connect, difference, finished, run_all, seeds_of, spread
+from bench_runs import Wanted, connect, difference, finished, made_folder, run_all, seeds_of, spread
 
 ARMS: dict[str, list[str]] = {
     "pace": ["--objective", "pace"],
@@ -64,7 +64,7 @@ def main() -> int:
     seeds = seeds_of(chosen.seeds)
     arms = chosen.arms.split(",")
     if not chosen.report_only:
-        chosen.folder.mkdir(parents=True, exist_ok=True)
+        made_folder(chosen.folder)
         failed = run_all([wanted(chosen, arm, seed) for seed in seeds for arm in arms], chosen.jobs)
         if failed:
             sys.stderr.write(f"failed: {', '.join(failed)}\n")

@@ -30,7 +30,7 @@ from typing import Any
 
 import anyio
 import uvicorn
-from bench_runs import PACE, connect, difference, finished, seeds_of, spread
+from bench_runs import NEAR, PACE, connect, difference, finished, seeds_of, spread
 from catalogue_moves import move_answer
 from local_implementer_server import LocalProvider
 from starlette.applications import Starlette
@@ -47,7 +47,6 @@ from pace_async.task import Task, load_task
 PEERS = ("openevolve==0.4.0", "shinka-evolve==0.0.7")
 RIVALS = {"OpenEvolve": "rival_openevolve.py", "ShinkaEvolve": "rival_shinka.py"}
 ARMS = ("pace", "pace told", *RIVALS)
-NEAR = 0.95
 LONGEST_S = 3600.0
 
 

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import repeat
@@ -20,6 +20,8 @@ from scipy import stats
 from pace_async.errors import UsageError
 from pace_async.task import load_task
 
+NEAR = 0.95
+"""Of the way from the seed program to the best of any run: how soon a run gets there is compared."""
 PACE = str(Path(sys.executable).with_name("pace"))
 
 
@@ -52,6 +54,21 @@ def known_tasks(text: str) -> list[str]:
         except UsageError as error:
             refuse(str(error))
     return names
+
+
+def known_names(text: str, known: Collection[str], what: str) -> list[str]:
+    """Names by comma, each of them known."""
+    names = text.split(",")
+    if unknown := sorted(set(names) - set(known)):
+        refuse(f"there is no {what} {', '.join(unknown)}: {', '.join(known)}")
+    return names
+
+
+def exit_code(failed: Sequence[str]) -> int:
+    """The script's, once it has said which runs failed."""
+    if failed:
+        sys.stderr.write(f"failed: {', '.join(failed)}; the same command tries them again\n")
+    return 1 if failed else 0
 
 
 def made_folder(folder: Path) -> Path:

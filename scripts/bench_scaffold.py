@@ -23,7 +23,9 @@ from bench_runs import (
     Wanted,
     connect,
     difference,
+    exit_code,
     finished,
+    known_names,
     known_tasks,
     made_folder,
     part_of,
@@ -75,9 +77,7 @@ def main() -> int:
     parser.add_argument("--plots", type=Path, help="folder of the plots; default: that of the runs")
     parser.add_argument("--report-only", action="store_true")
     chosen = parser.parse_args()
-    arms, seeds, tasks = chosen.arms.split(","), seeds_of(chosen.seeds), known_tasks(chosen.tasks)
-    if unknown := set(arms) - set(ARMS):
-        parser.error(f"there is no arm {', '.join(sorted(unknown))}: {', '.join(ARMS)}")
+    arms, seeds, tasks = known_names(chosen.arms, ARMS, "arm"), seeds_of(chosen.seeds), known_tasks(chosen.tasks)
     failed: list[str] = []
     if not chosen.report_only:
         made_folder(chosen.folder)
@@ -93,9 +93,7 @@ def main() -> int:
             print(report(task, runs))
             panels = {"best score so far": {(arm, ""): [run.trace.best for run in runs[arm]] for arm in runs}}
             draw((chosen.plots or chosen.folder) / f"scaffold_{task}.svg", task, panels)
-    if failed:
-        sys.stderr.write(f"failed: {', '.join(failed)}; the same command tries them again\n")
-    return 1 if failed else 0
+    return exit_code(failed)
 
 
 def folder_of(chosen: argparse.Namespace, task: str, arm: str, seed: int) -> Path:

@@ -21,7 +21,9 @@ import numpy as np
 from bench_runs import (
     Wanted,
     difference,
+    exit_code,
     finished,
+    known_names,
     known_tasks,
     made_folder,
     part_of,
@@ -77,9 +79,11 @@ def main() -> int:
             setattr(chosen, name, value)
     if chosen.folder is None:
         chosen.folder = Path("runs/paper_grid") / (chosen.scale if chosen.scale == "small" else chosen.advisor)
-    seeds, tasks, methods = seeds_of(chosen.seeds), known_tasks(chosen.tasks), chosen.methods.split(",")
-    if unknown := set(methods) - set(METHODS):
-        parser.error(f"there is no method {', '.join(sorted(unknown))}: {', '.join(METHODS)}")
+    seeds, tasks, methods = (
+        seeds_of(chosen.seeds),
+        known_tasks(chosen.tasks),
+        known_names(chosen.methods, METHODS, "method"),
+    )
     failed: list[str] = []
     if not chosen.report_only:
         made_folder(chosen.folder)
@@ -95,9 +99,7 @@ def main() -> int:
         },
         chosen.out or chosen.folder,
     )
-    if failed:
-        sys.stderr.write(f"failed: {', '.join(failed)}; the same command tries them again\n")
-    return 1 if failed else 0
+    return exit_code(failed)
 
 
 def folder_of(chosen: argparse.Namespace, task: str, method: str, seed: int) -> Path:

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench_runs import connect
+from bench_runs import NEAR, connect
 from objectives_plot import Curve
-
-NEAR = 0.95
 
 
 @dataclass(frozen=True, slots=True)

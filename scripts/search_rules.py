@@ -17,7 +17,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench_runs import difference, seeds_of, spread
+from bench_runs import NEAR, difference, known_names, made_folder, seeds_of, spread
 from catalogue_moves import moves
 from catalogue_scores import Score, scorer_of
 
@@ -41,7 +41,6 @@ RULES: Mapping[str, Mapping[str, str]] = {
     "alone with top_k": {"migration": "0", "parents": "top_k"},
 }
 """What of `search` differs from the defaults."""
-NEAR = 0.95
 
 
 def main() -> int:
@@ -56,18 +55,15 @@ def main() -> int:
     task = load_task(chosen.task)
     if task.catalogue_path is None or task.spec.direction != "maximize":
         parser.error(f"{task.name} has no catalogue, or its scores are to be minimised")
-    rules = chosen.rules.split(",")
-    if unknown := set(rules) - set(RULES):
-        parser.error(f"there is no rule {', '.join(sorted(unknown))}: {', '.join(RULES)}")
-    chosen.memo.parent.mkdir(parents=True, exist_ok=True)
+    rules, seeds = known_names(chosen.rules, RULES, "rule"), seeds_of(chosen.seeds)
+    made_folder(chosen.memo.parent)
     catalogue, score = load_catalogue(task.catalogue_path), scorer_of(task, chosen.memo)
     curves: dict[str, list[list[float]]] = {}
     for name in rules:
         settings = {f"search.{key}": value for key, value in RULES[name].items()}
         search = resolve(None, settings, environment={}).search
         curves[name] = [
-            simulated(task, catalogue, score, search, seed, chosen.islands, chosen.candidates)
-            for seed in seeds_of(chosen.seeds)
+            simulated(task, catalogue, score, search, seed, chosen.islands, chosen.candidates) for seed in seeds
         ]
         sys.stderr.write(f"{name}: {len(curves[name])} searches\n")
     print(report(curves, score(task.program) or 0.0))

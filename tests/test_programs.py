@@ -109,6 +109,7 @@ PIECES = (
     "async def h(): await g()\n",
     "from __future__ import annotations\n",
     "global x\n",
+    "if x:\n    global x\n",
     "x = 2\n",
     "# nothing\n\n",
     "return 1\n",

@@ -26,9 +26,9 @@ from pace_async.evaluate.inside.frame import LONGEST_HEADER
 from pace_async.evaluate.inside.warm import RESULT
 from pace_async.evaluate.pipes import Sink
 from pace_async.evaluate.python_files import locate
-from pace_async.evaluate.room import Room
 from pace_async.evaluate.tiers import Launch, Limits, Tier
 from pace_async.evaluate.warm import WarmParent
+from pace_async.evaluate.wiring import Wiring
 from pace_async.evaluate.work import Work
 
 DRAIN_S = 1.0
@@ -66,29 +66,29 @@ async def launch(
         with closing(waiting):
             plan = tier.launch(limits, hidden, None)
             warm.spares.refill(limits.memory_mb)
-            return await _run(plan, work, limits, waiting.room, waiting.started, RESULT, ())
+            return await _run(plan, work, limits, waiting.wiring, waiting.started, RESULT, ())
     except OSError as error:
         raise InfrastructureFault("sandbox_start", error.strerror or str(error)) from None
 
 
 async def _launched_cold(tier: Tier, work: Work, limits: Limits, hidden: Sequence[Path]) -> Ended:
-    with closing(Room.open(limits.memory_mb, tier.name != "none")) as room, _scratch(tier.needs_scratch) as scratch:
+    with closing(Wiring.open(limits.memory_mb, tier.name != "none")) as wiring, _scratch(tier.needs_scratch) as scratch:
         plan = tier.launch(limits, hidden, scratch)
         if scratch is not None and plan.scratch_owner is not None:
             os.chown(scratch, plan.scratch_owner, plan.scratch_owner)
 
         async def start() -> cold.FirstProcess:
-            return cold.start(plan, scratch, room.given, room.mine, wrapped=tier.name == "bubblewrap")
+            return cold.start(plan, scratch, wiring.given, wiring.mine, wrapped=tier.name == "bubblewrap")
 
-        result, *members = room.given[RESULT:]
-        return await _run(plan, work, limits, room, start, result, members)
+        result, *members = wiring.given[RESULT:]
+        return await _run(plan, work, limits, wiring, start, result, members)
 
 
 async def _run(
     plan: Launch,
     work: Work,
     limits: Limits,
-    room: Room,
+    wiring: Wiring,
     start: Callable[[], Awaitable[cold.FirstProcess]],
     result: int,
     members: Sequence[int],
@@ -98,17 +98,17 @@ async def _run(
     job = _job(plan, work, nonce, result, members)
     most = limits.output_bytes
     sinks = (
-        Sink(room.answers, "the result", most + _framing(work)),
-        Sink(room.stdout, "standard output", most, TAIL_BYTES),
-        Sink(room.stderr, "standard error", most, TAIL_BYTES),
+        Sink(wiring.answers, "the result", most + _framing(work)),
+        Sink(wiring.stdout, "standard output", most, TAIL_BYTES),
+        Sink(wiring.stderr, "standard error", most, TAIL_BYTES),
     )
     talk = Conversation(work, nonce, sinks[0], processor="seccomp" in plan.confinement)
     began = time.monotonic()
-    talk.open(room.job, job)
+    talk.open(wiring.job, job)
     process = await start()
     exited = False
     try:
-        room.hand_over()
+        wiring.hand_over()
         with anyio.move_on_after(limits.seconds):
             async with anyio.create_task_group() as tg:
 
@@ -118,7 +118,7 @@ async def _run(
                         tg.cancel_scope.cancel()
 
                 async def hold() -> None:
-                    await talk.hold(room.mine, room.job, process)
+                    await talk.hold(wiring.mine, wiring.job, process)
                     if sinks[0].full:
                         tg.cancel_scope.cancel()
 
@@ -147,7 +147,7 @@ async def _run(
         exit_code=code,
         timed_out=timed_out,
         overflowed=next((sink.name for sink in sinks if sink.full), None),
-        out_of_memory=room.group is not None and room.group.out_of_memory(),
+        out_of_memory=wiring.group is not None and wiring.group.out_of_memory(),
         survivors=draining.cancelled_caught,
         seconds=seconds,
     )

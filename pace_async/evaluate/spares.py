@@ -18,7 +18,7 @@ import anyio
 
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.cold import GRACE_S
-from pace_async.evaluate.room import Room
+from pace_async.evaluate.wiring import Wiring
 
 SPARES = 2
 START_S = 10.0
@@ -30,8 +30,8 @@ class Parent(Protocol):
 
     broken: str
 
-    def ask(self, room: Room, channel: int) -> bool:
-        """For a driver in this room, which says on `channel` that it was forked. False if the parent is behind with
+    def ask(self, wiring: Wiring, channel: int) -> bool:
+        """For a driver at the other end of it, which says on `channel` that it was forked. False if the parent is behind with
         what it was asked for. Raises OSError."""
         ...
 
@@ -46,9 +46,9 @@ class Parent(Protocol):
 
 @dataclass(slots=True)
 class Waiting:
-    """A room whose driver was asked for. `channel` is our end of the socket of that candidate alone."""
+    """Wiring whose driver was asked for. `channel` is our end of the socket of that candidate alone."""
 
-    room: Room
+    wiring: Wiring
     parent: Parent
     channel: socket.socket
 
@@ -63,7 +63,7 @@ class Waiting:
                     answer, given, _, _ = socket.recv_fds(self.channel, LONGEST_COMPLAINT, 1)
             except OSError as error:
                 answer = str(error).encode()
-        self.room.mine.own(*given)
+        self.wiring.mine.own(*given)
         if answer != b"started" or len(given) != 1:
             self.parent.give_up(answer.decode("utf-8", "replace") or "it ended")
             raise InfrastructureFault("warm_parent", self.parent.broken)
@@ -72,7 +72,7 @@ class Waiting:
     def close(self) -> None:
         """A driver that has no job by now ends, because none will come."""
         self.channel.close()
-        self.room.close()
+        self.wiring.close()
 
 
 class Spares:
@@ -85,7 +85,7 @@ class Spares:
     async def take(self, memory_mb: int) -> Waiting:
         """One with this limit, forked ahead if there is one; whoever takes it closes it. Raises OSError."""
         for waiting in self._waiting:
-            if waiting.room.memory_mb == memory_mb:
+            if waiting.wiring.memory_mb == memory_mb:
                 self._waiting.remove(waiting)
                 return waiting
         while (asked := self._ask(memory_mb)) is None:
@@ -94,7 +94,7 @@ class Spares:
 
     def refill(self, memory_mb: int) -> None:
         """Have some forked ahead for those who come next. Where that fails, they will be told why."""
-        for waiting in [waiting for waiting in self._waiting if waiting.room.memory_mb != memory_mb]:
+        for waiting in [waiting for waiting in self._waiting if waiting.wiring.memory_mb != memory_mb]:
             self._waiting.remove(waiting)
             waiting.close()
         with contextlib.suppress(OSError):
@@ -114,13 +114,13 @@ class Spares:
         with theirs, contextlib.ExitStack() as stack:
             stack.enter_context(ours)
             ours.setblocking(False)
-            room = Room.open(memory_mb, grouped=True)
-            stack.callback(room.close)
-            if not self._parent.ask(room, theirs.fileno()):
+            wiring = Wiring.open(memory_mb, grouped=True)
+            stack.callback(wiring.close)
+            if not self._parent.ask(wiring, theirs.fileno()):
                 return None
-            room.hand_over()
+            wiring.hand_over()
             stack.pop_all()
-        return Waiting(room, self._parent, ours)
+        return Waiting(wiring, self._parent, ours)
 
 
 class WarmProcess:

@@ -21,9 +21,9 @@ import anyio
 from pace_async.children import kill_group
 from pace_async.evaluate.cold import GRACE_S
 from pace_async.evaluate.pipes import Descriptors
-from pace_async.evaluate.room import Room
 from pace_async.evaluate.spares import LONGEST_COMPLAINT, Spares
 from pace_async.evaluate.tiers import Tier
+from pace_async.evaluate.wiring import Wiring
 
 READY_S = 60.0
 
@@ -49,10 +49,10 @@ class WarmParent:
         if answer != b"ready":
             self.give_up(answer.decode("utf-8", "replace") or self._last_words() or "it did not start")
 
-    def ask(self, room: Room, channel: int) -> bool:
+    def ask(self, wiring: Wiring, channel: int) -> bool:
         """See `spares.Parent`."""
         try:
-            socket.send_fds(self._control, [b"start"], [*room.given, channel])
+            socket.send_fds(self._control, [b"start"], [*wiring.given, channel])
         except BlockingIOError:
             return False
         return True

@@ -73,7 +73,8 @@ class LitellmChat:
 
     async def ask(self, messages: Sequence[Mapping[str, str]], *, max_tokens: int, timeout_s: float) -> Answer:
         began = time.perf_counter()
-        logged = _not_logged().set(not self._has_listeners)
+        not_logged = _not_logged()
+        before = not_logged.set(not self._has_listeners)
         try:
             with anyio.fail_after(timeout_s):
                 response: Any = await self._litellm.acompletion(
@@ -94,7 +95,7 @@ class LitellmChat:
         except Exception as error:
             raise failure_of(error) from None
         finally:
-            _not_logged().reset(logged)
+            not_logged.reset(before)
         return self._read(response, time.perf_counter() - began)
 
     def missing_keys(self) -> list[str]:

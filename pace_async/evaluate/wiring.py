@@ -10,7 +10,7 @@ from pace_async.evaluate.tiers import PROCESSES
 
 
 @dataclass(slots=True)
-class Room:
+class Wiring:
     """`job`, `answers`, `stdout` and `stderr` are this side's ends of the pipes; `given` are the driver's: standard
     input, output and error, the result pipe, and what to join the control group through. `mine` are all of them."""
 
