@@ -31,8 +31,10 @@ class Parent(Protocol):
     broken: str
 
     def ask(self, wiring: Wiring, channel: int) -> bool:
-        """For a driver at the other end of it, which says on `channel` that it was forked. False if the parent is behind with
-        what it was asked for. Raises OSError."""
+        """For a driver at the other end of it, which says on `channel` that it was forked.
+
+        False if the parent is behind with what it was asked for. Raises OSError.
+        """
         ...
 
     async def listening(self) -> None:
