@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.events import ImplementerChosen, Kind
-from pace_async.runtime.choosing import result_of
+from pace_async.runtime.choose_implementer import result_of
 from pace_async.search.bandit import WINDOW, Arm, Result, choose_arm, latest
 from pace_async.search.draws import generator
 from pace_async.search.kinds import kind_of

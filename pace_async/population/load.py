@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from pace_async.errors import UsageError
 from pace_async.events import RunHeader
 from pace_async.objectives import Spreads
-from pace_async.population.choices import choices_of, paid_of, results_of
+from pace_async.population.implementers_chosen import choices_of, paid_of, results_of
 from pace_async.population.models import (
     CandidateRow,
     GroupRow,

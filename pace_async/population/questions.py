@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select, text
 
 from pace_async.errors import UsageError
-from pace_async.population.choices import choices_of, results_of, tally
+from pace_async.population.implementers_chosen import choices_of, results_of, tally
 from pace_async.population.load import closings_of, find_run, state_of_run
 from pace_async.population.models import (
     CandidateRow,

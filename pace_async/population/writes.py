@@ -27,7 +27,14 @@ from pace_async.events import (
     TryEvaluated,
     VersionPublished,
 )
-from pace_async.population import choices, write_actions, write_learning, write_rollouts, write_run, write_spending
+from pace_async.population import (
+    implementers_chosen,
+    write_actions,
+    write_learning,
+    write_rollouts,
+    write_run,
+    write_spending,
+)
 from pace_async.population.scope import Scope
 
 
@@ -49,7 +56,7 @@ def _write(scope: Scope, fact: Fact) -> None:
         case Advised():
             write_rollouts.advised(scope, fact)
         case ImplementerChosen():
-            choices.implementer_chosen(scope, fact)
+            implementers_chosen.implementer_chosen(scope, fact)
         case ImplementerReserved():
             write_spending.implementer_reserved(scope, fact)
         case ImplementerCalled():

@@ -26,7 +26,7 @@ from pace_async.events import (
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.programs import program_hash
 from pace_async.reward import reward
-from pace_async.runtime.choosing import chosen_implementer, result_of
+from pace_async.runtime.choose_implementer import chosen_implementer, result_of
 from pace_async.runtime.core import Core
 from pace_async.runtime.repairing import implemented_and_evaluated
 from pace_async.runtime.state import Decision, Rollout, Work, member_of
