@@ -33,6 +33,11 @@ class FirstProcess(Protocol):
         """After `kill`: whether it had ended for a reason that is not the candidate's."""
         ...
 
+    @property
+    def processor_s(self) -> float:
+        """After `kill`: processor seconds that it used, 0 where they are not told."""
+        ...
+
     async def kill(self) -> int:
         """End it and all that it started, also when cancelled; the driver's exit code, negative for a signal."""
         ...
@@ -44,7 +49,7 @@ class ColdProcess:
 
     def __init__(self, process: subprocess.Popen[bytes], ended: int, wrapped: bool) -> None:
         self._process, self.ended, self._wrapped = process, ended, wrapped
-        self.lost = False
+        self.lost, self.processor_s = False, 0.0
 
     @property
     def pid(self) -> int:

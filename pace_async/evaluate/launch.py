@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -39,7 +40,7 @@ TAIL_BYTES = 4096
 class Ended:
     """What was seen from outside. `calls` are the seconds of each output in `answers`, `echoes` those of each echo;
     `exit_code` is negative for a signal. `survivors` is true if something still held the candidate's pipes a second
-    after its group was killed."""
+    after its group was killed; `out_of_time` if it ended because it had used up its processor time."""
 
     answers: Answers
     calls: Sequence[float]
@@ -48,6 +49,7 @@ class Ended:
     stderr: bytes
     exit_code: int
     timed_out: bool
+    out_of_time: bool
     overflowed: str | None
     out_of_memory: bool
     survivors: bool
@@ -146,11 +148,18 @@ async def _run(
         stderr=bytes(sinks[2].data),
         exit_code=code,
         timed_out=timed_out,
+        out_of_time=_out_of_time(plan, code, process.processor_s),
         overflowed=next((sink.name for sink in sinks if sink.full), None),
         out_of_memory=wiring.group is not None and wiring.group.out_of_memory(),
         survivors=draining.cancelled_caught,
         seconds=seconds,
     )
+
+
+def _out_of_time(plan: Launch, code: int, used: float) -> bool:
+    """A process 1 of its namespaces ignores the kernel's SIGXCPU, and is killed a second of work later."""
+    limit = plan.confinement.get("limits", {}).get("RLIMIT_CPU")
+    return code == -signal.SIGXCPU or (code == -signal.SIGKILL and limit is not None and used >= limit - 1)
 
 
 def _job(plan: Launch, work: Work, nonce: str, result: int, members: Sequence[int]) -> bytes:

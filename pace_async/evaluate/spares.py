@@ -8,6 +8,7 @@ forked when they are needed. Each runs one program and ends with it.
 
 import contextlib
 import os
+import select
 import signal
 import socket
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from pace_async.evaluate.wiring import Wiring
 SPARES = 2
 START_S = 10.0
 LONGEST_COMPLAINT = 4096
+LONGEST_STATUS = 64
 
 
 class Parent(Protocol):
@@ -42,8 +44,6 @@ class Parent(Protocol):
         ...
 
     def give_up(self, reason: str) -> None: ...
-
-    def gone(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -126,30 +126,50 @@ class Spares:
 
 
 class WarmProcess:
-    """Implements `cold.FirstProcess`: process 1 of a candidate's namespaces, which tells how the driver ended."""
+    """Implements `cold.FirstProcess`: a driver, process 1 of its namespaces. On `channel` its parent, which alone holds
+    the other end, tells how it ended."""
 
-    def __init__(self, parent: Parent, ended: int, channel: socket.socket) -> None:
-        self._parent, self.ended, self._channel = parent, ended, channel
-        self.lost = False
+    def __init__(self, parent: Parent, process: int, channel: socket.socket) -> None:
+        self._parent, self._process, self._channel = parent, process, channel
+        self.ended = channel.fileno()
+        self.lost, self.processor_s = False, 0.0
 
     @property
     def pid(self) -> int:
-        for line in Path(f"/proc/self/fdinfo/{self.ended}").read_text().splitlines():
+        for line in Path(f"/proc/self/fdinfo/{self._process}").read_text().splitlines():
             name, _, value = line.partition(":")
             if name == "Pid":
                 return int(value)
         return -1
 
     async def kill(self) -> int:
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.ended, signal.SIGKILL)
-        with anyio.move_on_after(GRACE_S, shield=True):
-            await anyio.wait_readable(self.ended)
-        try:
-            told = self._channel.recv(16)
-        except (BlockingIOError, ConnectionResetError):  # it could not be ended; it ended without a word
-            told = b""
+        told = self._told()
+        if told is None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._process, signal.SIGKILL)
+            with anyio.move_on_after(GRACE_S, shield=True):
+                await anyio.wait_readable(self.ended)
+                told = self._told()
         if told:
-            return os.waitstatus_to_exitcode(int(told))
-        self.lost = self._parent.gone()
+            status, used = told.split()
+            self.processor_s = float(used)
+            return os.waitstatus_to_exitcode(int(status))
+        self.lost = told is not None or self._is_over()
+        if self.lost:
+            self._parent.give_up("it died" if told is not None else "it tells nothing")
         return -9
+
+    def _told(self) -> bytes | None:
+        """None as long as there is no word, nothing if there will be none."""
+        try:
+            return self._channel.recv(LONGEST_STATUS)
+        except BlockingIOError:
+            return None
+        except ConnectionResetError:
+            return b""
+
+    def _is_over(self) -> bool:
+        """Whether the process has ended; one that the kernel cannot end yet is not the parent's fault."""
+        events = select.poll()
+        events.register(self._process, select.POLLIN)
+        return bool(events.poll(0))

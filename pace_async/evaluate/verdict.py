@@ -33,7 +33,7 @@ def judge(ended: Ended) -> Verdict:
         return Verdict("suspicious", f"the result pipe carried {answer.forged}")
     if ended.overflowed is not None:
         return Verdict("output_overflow", f"too much on {ended.overflowed}")
-    if ended.timed_out or ended.exit_code == -signal.SIGXCPU:
+    if ended.timed_out or ended.out_of_time:
         return Verdict("timeout", f"stopped after {ended.seconds:.1f} s")
     match answer.failure:
         case None if len(answer.outputs) == answer.instances:

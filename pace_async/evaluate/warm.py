@@ -6,7 +6,6 @@ candidate is started cold.
 """
 
 import ast
-import contextlib
 import os
 import socket
 import subprocess
@@ -66,14 +65,6 @@ class WarmParent:
         self.broken = self.broken or reason
         if self._process.returncode is None:
             kill_group(self._process.pid)
-
-    def gone(self) -> bool:
-        """Whether it has ended, and its candidates with it."""
-        if not self.broken:
-            with contextlib.suppress(BlockingIOError):
-                self._control.recv(1, socket.MSG_PEEK)  # it never speaks once it is ready: this is the end
-                self.give_up("it died")
-        return self.broken != ""
 
     async def close(self) -> None:
         """End it, with all that it has forked, and reap it."""

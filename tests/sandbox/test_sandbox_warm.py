@@ -90,7 +90,7 @@ async def test_candidates_that_run_at_once_see_nothing_of_each_other() -> None:
     async with anyio.create_task_group() as tg:
         for _ in range(4):
             tg.start_soon(one)
-    assert found == [{"processes": [1, 2], "terminals": ["0", "ptmx"]}] * 4
+    assert found == [{"processes": [1], "terminals": ["0", "ptmx"]}] * 4
 
 
 OPEN = """
@@ -115,7 +115,7 @@ async def test_a_forked_candidate_is_as_locked_in_as_one_that_was_started_cold()
         lines = (line.split(":", 1) for line in open("/proc/self/status"))
         status = {name: value.strip() for name, value in lines if name in kept}
         limits = {name: resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name[:7] == "RLIMIT_"}
-        own = os.getpid() == os.getsid(0) == os.getpgrp()
+        own = os.getsid(0) == os.getpgrp() == 1
         mounts = sorted({(line.split()[4], "ro" in line.split()[5].split(",")) for line in open("/proc/self/mountinfo")
                          if line.split()[4] not in ("/tmp", "/dev/shm", "/dev/pts", "/proc")})
         return [status, limits, own, os.getcwd(), dict(os.environ), mounts, os.umask(0), os.getpriority(0, 0)]
@@ -125,17 +125,16 @@ async def test_a_forked_candidate_is_as_locked_in_as_one_that_was_started_cold()
 
 
 @pytest.mark.fault("Sandbox", "signals its parent")
-async def test_nothing_that_a_candidate_can_send_or_write_reaches_its_parent_or_process_1() -> None:
+async def test_nothing_that_a_candidate_can_send_or_write_reaches_its_parent() -> None:
     program = """
     import contextlib, ctypes, os, signal
     def f(x):
         reached = []
-        for pid in [1, *range(3, 400)]:
+        for pid in range(2, 400):  # it is 1 itself
             for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM):
                 with contextlib.suppress(OSError):
                     os.kill(pid, number)
-                    if pid != 1:  # which takes no signal from below, and must live for this to be heard
-                        reached.append(pid)
+                    reached.append(pid)
             with contextlib.suppress(OSError):
                 open(f"/proc/{pid}/mem", "r+b").close()
                 reached.append(pid)
@@ -146,7 +145,8 @@ async def test_nothing_that_a_candidate_can_send_or_write_reaches_its_parent_or_
     warm = await WARM.parent()
     assert warm is not None
     assert await value_of(WARM, program) == []
-    assert not warm.gone()
+    assert await value_of(WARM, "def f(x):\n    return x", argument=1) == 1
+    assert not warm.broken
 
 
 async def test_what_a_candidate_changes_in_a_module_is_gone_with_it() -> None:
@@ -217,7 +217,7 @@ async def test_when_the_parent_dies_its_candidate_is_started_again_cold_and_that
 
             async def kill_once_it_runs() -> None:
                 with anyio.fail_after(30):
-                    while len(killed.children(recursive=True)) < 2 + 2 * (SPARES + 1):
+                    while len(killed.children(recursive=True)) < 2 + SPARES + 1:
                         await anyio.wait_all_tasks_blocked()
                 killed.children(recursive=True)[1].send_signal(signal.SIGKILL)
 

@@ -1,6 +1,5 @@
 """Drivers that are forked ahead: there when they are needed, one program each, and nothing of them stays."""
 
-import contextlib
 import sys
 from collections.abc import AsyncGenerator
 from dataclasses import replace
@@ -30,7 +29,7 @@ pytestmark = [
 TIER = Bubblewrap(BWRAP or "")
 IDENTITY = Work("def f(x):\n    return x", "f", ["7"])
 CHAIN = 2
-"""Processes between the parent's first one and those that it forked; each fork has a first process and a driver."""
+"""Processes between the parent's first one and the drivers that it forked."""
 
 
 @pytest.fixture
@@ -70,14 +69,14 @@ async def outputs(parent: WarmParent, work: Work = IDENTITY) -> Ended:
 
 async def test_the_next_candidate_runs_in_a_driver_that_was_there_before_it(parent: WarmParent) -> None:
     await outputs(parent)
-    ahead = await settled(parent, 2 * SPARES)
+    ahead = await settled(parent, SPARES)
     slow = Work("import time\ndef f(x):\n    time.sleep(0.5)\n    return x", "f", ["7"])
     async with anyio.create_task_group() as tg:
         tg.start_soon(outputs, parent, slow)
-        now = await settled(parent, 2 * (SPARES + 1))
+        now = await settled(parent, SPARES + 1)
     assert set(ahead) <= set(now)
-    left = await settled(parent, 2 * SPARES)
-    assert len(set(ahead) - set(left)) == 2, "the candidate's went with it"
+    left = await settled(parent, SPARES)
+    assert len(set(ahead) - set(left)) == 1, "the candidate's went with it"
 
 
 async def test_more_candidates_at_once_than_drivers_ahead(parent: WarmParent) -> None:
@@ -90,20 +89,19 @@ async def test_more_candidates_at_once_than_drivers_ahead(parent: WarmParent) ->
         for _ in range(4 * SPARES):
             tg.start_soon(one)
     assert [found.answers.outputs for found in ended] == [ended[0].answers.outputs] * (4 * SPARES)
-    assert len(await settled(parent, 2 * SPARES)) == 2 * SPARES
+    assert len(await settled(parent, SPARES)) == SPARES
 
 
 async def test_a_driver_waits_inside_its_control_group_and_one_with_another_limit_is_not_used(
     parent: WarmParent,
 ) -> None:
     await outputs(parent)
-    ahead = await settled(parent, 2 * SPARES)
+    ahead = await settled(parent, SPARES)
     if cgroup.find() is not None:
         groups = [group_of(process) for process in ahead]
-        assert sum("pace-" in text for text in groups) == SPARES, "drivers are in one, first processes are not"
         assert len({text for text in groups if "pace-" in text}) == SPARES, "each in its own"
     assert (await launch(TIER, IDENTITY, replace(LIMITS, memory_mb=300), (), parent)).exit_code == 0
-    other = await settled(parent, 2 * SPARES)
+    other = await settled(parent, SPARES)
     assert not set(other) & set(ahead)
 
 
@@ -127,9 +125,8 @@ async def test_a_driver_that_died_while_it_waited_costs_its_candidate_nothing(tm
 
     async with ProcessEvaluator(make_task(tmp_path / "sum"), Settings(), TIER, tmp_path / "log", say) as evaluator:
         parent = cast("WarmParent", evaluator._launcher._warm)  # pyright: ignore[reportPrivateUsage]
-        for process in await settled(parent, 2 * SPARES):
-            with contextlib.suppress(psutil.NoSuchProcess):  # a driver goes with its first process
-                process.kill()
+        for process in await settled(parent, SPARES):
+            process.kill()
         assert (await evaluator.evaluate(DOUBLE, 0)).outcome == "ok"
     assert len(said) == 1
     assert said[0].startswith("candidates are started cold from here on: ")

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import landlock, seccomp
+from .libc import libc
 
 _CAPABILITY_VERSION = 0x20080522
 
@@ -40,7 +41,7 @@ def confine(asked: Mapping[str, Any]) -> None:
         drop_capabilities()
     parent = asked.get("die_with")
     if parent is not None:
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+        libc.prctl(1, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
     mode = asked.get("seccomp")
@@ -58,7 +59,6 @@ def join(descriptor: int) -> None:
 
 def drop_capabilities() -> None:
     """For good, where no program can be started with more. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
     with contextlib.suppress(OSError):
         libc.prctl(47, 4, 0, 0, 0)  # clear the ambient set
     header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)

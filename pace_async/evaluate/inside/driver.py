@@ -25,15 +25,16 @@ def main() -> None:
     run()
 
 
-def run() -> None:
-    """Never returns: the process ends here, whatever threads the program has left."""
+def run(**further: object) -> None:
+    """Never returns: the process ends here, whatever threads the program has left. What is given `further` is asked of
+    `confine` besides the job's confinement."""
     given = os.fdopen(os.dup(0), "rb")
     os.close(0)
     os.open(os.devnull, os.O_RDONLY)  # takes the lowest number, 0
     job: dict[str, Any] = json.loads(given.readline())
     result, nonce = int(job["result"]), str(job["nonce"])
     os.set_inheritable(result, False)
-    confine(job["confinement"])
+    confine({**job["confinement"], **further})
     sys.path += (folder for folder in job["path"] if folder not in sys.path)
     sys.argv = ["program"]
     no_memory = frame(nonce, MEMORY, b'"MemoryError"')

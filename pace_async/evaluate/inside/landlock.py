@@ -10,6 +10,8 @@ import os
 import struct
 from collections.abc import Iterable
 
+from .libc import libc
+
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _TRUNCATE, _IOCTL = 1 << 14, 1 << 15
@@ -19,7 +21,7 @@ _READ = _EXECUTE | _READ_FILE | _READ_DIR
 
 def version() -> int:
     """The kernel's Landlock version, 0 where there is none."""
-    return max(0, int(ctypes.CDLL(None, use_errno=True).syscall(_CREATE, None, 0, 1)))
+    return max(0, int(libc.syscall(_CREATE, None, 0, 1)))
 
 
 def restrict(*, readable: Iterable[str], listable: Iterable[str], writable: Iterable[str]) -> bool:
@@ -31,7 +33,6 @@ def restrict(*, readable: Iterable[str], listable: Iterable[str], writable: Iter
     every = (1 << 13) - 1 | (1 << 13 if abi >= 2 else 0) | (_TRUNCATE if abi >= 3 else 0) | (_IOCTL if abi >= 5 else 0)
     network = 3 if abi >= 4 else 0
     scoped = 3 if abi >= 6 else 0  # abstract sockets and signals that leave the domain
-    libc = ctypes.CDLL(None, use_errno=True)
     attributes = struct.pack("=QQQ", every, network, scoped)[: 24 if abi >= 6 else 16 if abi >= 4 else 8]
     ruleset = libc.syscall(_CREATE, attributes, len(attributes), 0)
     if ruleset < 0:
@@ -40,7 +41,7 @@ def restrict(*, readable: Iterable[str], listable: Iterable[str], writable: Iter
         for paths, rights in ((readable, _READ), (listable, _READ_DIR), (writable, every)):
             for path in paths:
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-                    _allow(libc, ruleset, path, rights & every)
+                    _allow(ruleset, path, rights & every)
         if libc.prctl(38, 1, 0, 0, 0) != 0:
             return False
         return bool(libc.syscall(_RESTRICT, ruleset, 0) == 0)
@@ -48,7 +49,7 @@ def restrict(*, readable: Iterable[str], listable: Iterable[str], writable: Iter
         os.close(ruleset)
 
 
-def _allow(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
+def _allow(ruleset: int, path: str, rights: int) -> None:
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         if not os.path.isdir(path):  # noqa: PTH112 (pathlib costs start-up time here)

@@ -10,6 +10,9 @@ import errno
 import os
 import struct
 from collections.abc import Iterable, Mapping
+from functools import cache
+
+from .libc import libc
 
 _ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32_BIT = 0x40000000
@@ -103,6 +106,7 @@ def number(name: str) -> int:
     return _NUMBERS[name][_COLUMN[machine()]]
 
 
+@cache  # a warm parent makes the filter of all its forks
 def filter_program(arch: str, *, own_namespaces: bool, pid: int, one_thread: bool = False) -> bytes:
     """The filter, as an array of `struct sock_filter`. With `own_namespaces` (processes and network) UNIX sockets,
     sessions and signals are left alone; without, no socket can be made and the process group cannot be left. With
@@ -150,7 +154,6 @@ def install(*, own_namespaces: bool, one_thread: bool = False) -> bool:
         return False
     code = filter_program(arch, own_namespaces=own_namespaces, pid=os.getpid(), one_thread=one_thread)
     program = _Program(len(code) // 8, code)
-    libc = ctypes.CDLL(None, use_errno=True)
     no_new_privileges, set_seccomp, filter_mode = 38, 22, 2
     if libc.prctl(no_new_privileges, 1, 0, 0, 0) != 0:
         return False

@@ -1,37 +1,41 @@
 """The warm parent: locked in like a candidate, it imports what the task's programs import, and forks on request.
 
 It is trusted: it never loads a program, and a request carries nothing but descriptors, so nothing of one candidate is
-in the memory that the next is forked from. Each fork gets namespaces, mounts and descriptors of its own, and from there
-on does what a driver that was started cold does. Between the two stands process 1 of the new namespaces, which waits
-for the driver; when it ends, the kernel ends everything in them.
+in the memory that the next is forked from. Each fork is process 1 of namespaces of its own, with mounts and descriptors
+of its own, and from there on does what a driver that was started cold does; when it ends, the kernel ends everything in
+them.
 
 `python -c START ASKED`, where ASKED is JSON: control (descriptor), path and imports (what to import, and from where),
 sizes (of the memory file systems), kept (what of Python's files lies below those), user (uid and gid of candidates,
 where this is only a user namespace's root). On the control socket it says `ready`, or why not; then each message is a
 request, with the descriptors for standard input, output and error, the result pipe, the control groups, and last a
-socket for that candidate alone. There process 1 answers `started`, with a descriptor of itself, and when the driver has
-ended, its wait status. The driver waits for its job in its control groups, however long that takes to come.
+socket for that candidate alone. There this process says `started`, with a descriptor of the driver, and when that has
+ended, its wait status and its processor seconds; no driver keeps that socket. The driver waits for its job in its
+control groups, however long that takes to come.
 """
 
 import contextlib
-import fcntl
 import gc
 import importlib
 import json
 import os
-import signal
+import select
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from . import confine, driver, namespaces
+from . import confine, driver, namespaces, seccomp
+from .libc import look_up
 
 START = "import sys; sys.path.insert(0, {folder!r}); from inside.warm import main; main()"
 MOST_DESCRIPTORS = 16
 RESULT = 3  # where a candidate finds its result pipe; its control groups follow
+_WORDS = 624  # of a Mersenne Twister's state
 
 
 def main() -> None:
@@ -44,21 +48,39 @@ def main() -> None:
     control.send(complaint.encode() or b"ready")
     if complaint:
         return
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
+    own = os.open("/proc/self/ns/pid", os.O_RDONLY)
+    while os.open(os.devnull, os.O_RDONLY) < MOST_DESCRIPTORS:
+        pass  # what is received lies above the numbers under which a driver has it
+    # Kept, since all forks need it.
+    seccomp.filter_program(seccomp.machine(), own_namespaces=True, pid=1, one_thread=False)
+    look_up("capset", "prctl", "setns", "unshare")
     gc.collect()
     gc.freeze()
+    living: dict[int, _Forked] = {}
+    events = select.poll()
+    events.register(control, select.POLLIN)
     while True:
-        request, descriptors, _, _ = socket.recv_fds(control, 16, MOST_DESCRIPTORS)
-        if not request:
-            return
-        try:
-            if namespaces.fork() == 0:
-                control.detach()
-                _begin(descriptors, asked)
-        except OSError as error:
-            os.write(descriptors[-1], str(error).encode())
-        for descriptor in descriptors:
-            os.close(descriptor)
+        for ready, _ in events.poll():
+            if ready in living:
+                events.unregister(ready)
+                os.close(ready)
+                living.pop(ready).tell()
+                continue
+            request, descriptors, _, _ = socket.recv_fds(control, 16, MOST_DESCRIPTORS)
+            if not request:
+                return
+            *given, last = descriptors
+            channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=last)
+            try:
+                ended, forked = _fork(given, channel, asked, own)
+            except OSError as error:
+                with channel:
+                    _say(channel, str(error).encode())
+            else:
+                living[ended] = forked
+                events.register(ended, select.POLLIN)
+            for descriptor in given:
+                os.close(descriptor)
 
 
 def _warm_up(names: Sequence[str]) -> str:
@@ -77,62 +99,69 @@ def _warm_up(names: Sequence[str]) -> str:
     return f"importing {', '.join(names)} mapped memory that forks would share" if shared else ""
 
 
-def _begin(descriptors: Sequence[int], asked: Mapping[str, Any]) -> NoReturn:
+@dataclass(slots=True)
+class _Forked:
+    """A driver that lives. `channel` is this end of the socket for that candidate alone."""
+
+    pid: int
+    channel: socket.socket
+
+    def tell(self) -> None:
+        """That it has ended, and how."""
+        used = time.clock_gettime(~self.pid << 3 | 2)  # of the process, not of those that it had started
+        _, status = os.waitpid(self.pid, 0)
+        with self.channel:
+            _say(self.channel, b"%d %f" % (status, used))
+
+
+def _fork(given: Sequence[int], channel: socket.socket, asked: Mapping[str, Any], own: int) -> tuple[int, _Forked]:
+    """A driver with these descriptors: what becomes readable when it ends, and the driver. Raises OSError."""
+    pid = namespaces.fork(own)
+    if pid == 0:
+        _become_driver(given, asked)
+    ended = os.pidfd_open(pid)
+    _say(channel, b"started", ended)
+    return ended, _Forked(pid, channel)
+
+
+def _say(channel: socket.socket, text: bytes, *descriptors: int) -> None:
+    with contextlib.suppress(OSError):  # nobody listens any more
+        socket.send_fds(channel, [text], descriptors)
+
+
+def _become_driver(descriptors: Sequence[int], asked: Mapping[str, Any]) -> NoReturn:
     """Process 1 of new namespaces. Never goes back into the loop that it was forked from."""
-    ending = 1 << 8  # the wait status of a process that ended with exit code 1
-    channel = len(descriptors) - 1
     try:
         _place(descriptors)
         namespaces.die_with_parent()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
-        _say_started(channel)
+        namespaces.leave()
         namespaces.mount(asked["sizes"], asked["kept"])
         os.chdir("/tmp")
-        namespaces.set_dumpable(False)  # else a driver of the same user could write into this process
-        child = os.fork()
-        if child == 0:
-            _become_driver(channel, asked.get("user"))
-        confine.drop_capabilities()
-        os.closerange(0, channel)
-        ended = 0
-        while ended != child:
-            ended, ending = os.wait()
-    except BaseException:
-        traceback.print_exc()
-    with contextlib.suppress(BrokenPipeError):
-        os.write(channel, str(ending).encode())
-    os._exit(0)
-
-
-def _become_driver(channel: int, user: Mapping[str, int] | None) -> NoReturn:
-    try:
-        os.close(channel)
-        namespaces.set_dumpable(True)
+        user = asked.get("user")
         if user is not None:
             namespaces.become(**user)
-        for descriptor in range(RESULT + 1, channel):  # the kernel takes its time over this, so before there is a job
+        for descriptor in range(RESULT + 1, len(descriptors)):  # the kernel takes its time, so before there is a job
             confine.join(descriptor)
-        numpy_random = sys.modules.get("numpy.random")
-        if numpy_random is not None:
-            cast("Any", numpy_random).seed()  # as if just imported; the standard library sees to itself
-        driver.run()
+        _draw_afresh()
+        driver.run(die_with=0)  # no longer set once the user is another; the parent is outside, where ids are 0
     except BaseException:
         traceback.print_exc()
-    os._exit(1)
+    finally:
+        os._exit(1)  # whatever became of standard error
 
 
 def _place(descriptors: Sequence[int]) -> None:
     """These become 0, 1, 2 and so on, and all others are closed."""
-    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 2 * MOST_DESCRIPTORS) for descriptor in descriptors]
-    for number, descriptor in enumerate(high):
+    for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
-    os.closerange(len(high), os.sysconf("SC_OPEN_MAX"))
+    os.closerange(len(descriptors), os.sysconf("SC_OPEN_MAX"))
 
 
-def _say_started(channel: int) -> None:
-    myself = os.pidfd_open(os.getpid())
-    with socket.socket(fileno=channel) as stream:
-        socket.send_fds(stream, [b"started"], [myself])
-        stream.detach()
-    os.close(myself)
+def _draw_afresh() -> None:
+    """numpy's random state as if just imported; the standard library sees to itself. Its own `seed()` does the same in
+    three times the time and pages."""
+    numpy = cast("Any", sys.modules.get("numpy"))
+    if numpy is not None and "numpy.random" in sys.modules:
+        words = numpy.frombuffer(os.urandom(4 * _WORDS), numpy.uint32)
+        numpy.random.set_state(("MT19937", words, _WORDS))

@@ -1,0 +1,11 @@
+"""The C library, opened once: for calls that no standard module makes."""
+
+import ctypes
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def look_up(*names: str) -> None:
+    """Find these functions now, so that no fork of this process has to."""
+    for name in names:
+        getattr(libc, name)
