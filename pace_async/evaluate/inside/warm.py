@@ -126,7 +126,10 @@ def _fork(given: Sequence[int], channel: socket.socket, asked: Mapping[str, Any]
 
 def _say(channel: socket.socket, text: bytes, *descriptors: int) -> None:
     with contextlib.suppress(OSError):  # nobody listens any more
-        socket.send_fds(channel, [text], descriptors)
+        if descriptors:
+            socket.send_fds(channel, [text], descriptors)
+        else:
+            channel.send(text)
 
 
 def _become_driver(descriptors: Sequence[int], asked: Mapping[str, Any]) -> NoReturn:
