@@ -113,6 +113,11 @@ def tensors(file: Path) -> Iterator[TensorBytes]:
             yield tensor.name, tensor.dtype, tensor.shape, data
 
 
+def contents(folder: Path) -> list[Stored]:
+    """What a checkpoint holds, in an order that is the same for whoever asks. Raises ValueError for a damaged file."""
+    return [tensor for file in sorted(folder.glob("*.safetensors")) for tensor in stored(file)]
+
+
 def stored(file: Path) -> list[Stored]:
     """What the header of a safetensors file says that it holds. Raises ValueError if it is none."""
     with file.open("rb") as stream:

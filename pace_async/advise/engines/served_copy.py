@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pace_async.children import clean_environment, python_module
-from pace_async.weights import DIGESTS, Stored, TensorBytes, stored, tensors, write_atomically
+from pace_async.weights import DIGESTS, Stored, TensorBytes, contents, tensors, write_atomically
 
 _INDEX = "model.safetensors.index.json"
 _ASK_S = 300.0
@@ -44,7 +44,7 @@ def _write(model: Path, target: Path) -> None:
 
 def _missing_heads(model: Path) -> dict[str, TensorBytes]:
     """Tensors that the model has and the checkpoint does not, because they are tied to another: that one, by name."""
-    held = {tensor.name: tensor for file in sorted(model.glob("*.safetensors")) for tensor in stored(file)}
+    held = {tensor.name: tensor for tensor in contents(model)}
     if not held or _has_both_ends(_config(model), held):
         return {}
     ties = {name: of for name, of in _ask(model).items() if name not in held}

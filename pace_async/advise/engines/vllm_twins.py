@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from pace_async.advise.engines.load import SPELLING, BadCheckpoint, refuse_unless_servable
 from pace_async.advise.engines.vllm_places import Places
 from pace_async.advise.engines.vllm_proof import columns_of
-from pace_async.weights import Stored, stored, tensor_digest
+from pace_async.weights import Stored, contents, tensor_digest
 
 READERS = 2
 """Threads: digesting takes as long as all else together, and a core is free while the learner waits for the push."""
@@ -146,7 +146,7 @@ def plan(
     checkpoint's name into the model's; `shapes` are those of a layer's parameters before it was packed; `is_plain`
     says whether nothing but multiplication is made of a layer's weight; `shared` are the paths of the embedding and of
     the head that gets the same where the checkpoint has no head."""
-    given = [tensor for file in sorted(folder.glob("*.safetensors")) for tensor in stored(file)]
+    given = contents(folder)
     places = Places(model, {rename(tensor.name): tensor.shape for tensor in given})
     parts: dict[str, dict[str, list[tuple[int, Stored]]]] = {}
     for tensor in given:
