@@ -139,6 +139,11 @@ class Advisor(_Room):
     engine: str = Field(
         default="embedded", description="What serves it: embedded, vllm, or URLs of servers that run already, by comma."
     )
+    transport: Literal["file", "nccl"] = Field(
+        default="file",
+        description="How a new version gets to vLLM. file: it reads what the learner wrote. nccl: the learner sends it "
+        "from GPU to GPU while the server generates; needs vLLM on a GPU of its own, on this machine.",
+    )
     temperature: float = Field(default=1.0, gt=0, description="Sampling temperature; the learner assumes the same.")
     max_tokens: int = Field(default=256, ge=8, description="Longest answer, in tokens.")
     max_prompt_tokens: int | None = Field(
@@ -431,6 +436,11 @@ class Config(_Room):
             raise ValueError(
                 f"learner.lora_rank needs advisor.engine vllm, which serves adapters; it is {self.advisor.engine}"
             )
+        if self.advisor.transport == "nccl":
+            if self.advisor.engine == "embedded":
+                raise ValueError("advisor.transport nccl needs vLLM, and advisor.engine is embedded")
+            if self.learner.lora_rank is not None:
+                raise ValueError("advisor.transport nccl is for whole weights, and learner.lora_rank makes adapters")
         return self
 
     @property

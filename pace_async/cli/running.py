@@ -134,12 +134,12 @@ def resume(
     --minutes ended goes on for as many again. What --set changes is recorded and holds for later resumes. It takes
     settings that leave alone what the recorded groups train and what scores compare: those of stop, faults and
     implementer, and learner.max_length, learner.checkpoint_every, learner.step_timeout_s, evaluation.slots,
-    evaluation.warm, evaluation.memo, evaluation.retries, advisor.engine, advisor.max_tokens, advisor.max_prompt_tokens,
-    advisor.timeout_s, advisor.engine_start_s, advisor.threads, advisor.kv_cache_gib, advisor.gpu_memory,
-    advisor.probe_limit, advisor.engine_arguments, search.trials_shown, search.summary_from, search.parents,
-    search.tournament_size, search.tournament_pool, search.migration, search.top_k, search.puct_exploration,
-    search.grid_bins, search.backtracking, search.actions, search.momentum_trigger, search.action_interval and
-    search.backtrack_stay.
+    evaluation.warm, evaluation.memo, evaluation.retries, advisor.engine, advisor.transport, advisor.max_tokens,
+    advisor.max_prompt_tokens, advisor.timeout_s, advisor.engine_start_s, advisor.threads, advisor.kv_cache_gib,
+    advisor.gpu_memory, advisor.probe_limit, advisor.engine_arguments, search.trials_shown, search.summary_from,
+    search.parents, search.tournament_size, search.tournament_pool, search.migration, search.top_k,
+    search.puct_exploration, search.grid_bins, search.backtracking, search.actions, search.momentum_trigger,
+    search.action_interval and search.backtrack_stay.
 
     Example: pace resume circle_packing-1
     """

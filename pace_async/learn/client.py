@@ -10,6 +10,7 @@ import json
 from collections import deque
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -22,16 +23,22 @@ from pace_async.children import child, clean_environment, kill_group, python_mod
 from pace_async.errors import GaveUp, InfrastructureFault, PaceBug, UsageError
 from pace_async.learn.base import Step
 from pace_async.learn.settings import Settings
+from pace_async.transfer import Transfer
 
 _LONGEST_LINE = 1 << 20
+_BREAK_OFF_S = 30.0
+"""What the child has beyond a transfer's own deadline to break it off; a rendezvous within NCCL cannot be, and then the
+child is ended."""
 
 
 class ProcessLearner:
-    """A `learn.base.Learner`, and a `Scorer`. Entering it starts the child and does not wait for it; leaving ends it.
+    """A `learn.base.Learner`, a `Scorer`, and a `publish.nccl.Sender`. Entering it starts the child and does not wait
+    for it; leaving ends it.
 
     `model` is version 0's directory; versions and checkpoints go under `out`, the child's words to `log`. `history`
     are the files of the groups that made versions 1…L of this run, in order; the first ones may be gone. Deadlines in
-    seconds: `start_s` for the child to load, `step_s` for each step, those replayed too, with the writing after it."""
+    seconds: `start_s` for the child to load, `step_s` for each step, those replayed too, with the writing after it.
+    `gpu` is its card, as CUDA_VISIBLE_DEVICES names it; None: the first."""
 
     def __init__(
         self,
@@ -43,6 +50,7 @@ class ProcessLearner:
         log: Path | None = None,
         step_s: float = 600.0,
         start_s: float = 300.0,
+        gpu: str | None = None,
     ) -> None:
         self._after = next((place for place, path in enumerate(history) if path.exists()), 0)
         self._history = deque(_absolute(path) for path in history[self._after :])
@@ -52,6 +60,8 @@ class ProcessLearner:
             *("--model", str(model.resolve()), "--out", str(out.resolve()), "--config", settings.to_json()),
         )
         self._environment = clean_environment(OMP_NUM_THREADS=str(settings.threads))
+        if gpu is not None:
+            self._environment["CUDA_VISIBLE_DEVICES"] = gpu
         self._step_s, self._start_s = step_s, start_s
         self._turn = anyio.Lock()
         self._stack = AsyncExitStack()
@@ -130,6 +140,21 @@ class ProcessLearner:
             found = tuple(float(value) for value in answer["logprobs"])
             self._scored = asked, found
             return found
+
+    def can_send(self, version: int) -> bool:
+        """As `publish.nccl.Sender.can_send`."""
+        idle = self._weights is not None and not self._turn.locked()
+        return idle and version == self.version and version > 0  # version 0 is loaded in another type than its files'
+
+    async def send(self, transfer: Transfer) -> None:
+        """As `publish.nccl.Sender.send`. Raises also UsageError if the model cannot be sent from memory."""
+        async with self._turn:
+            if self._weights is None:
+                raise InfrastructureFault("learner_died", "it was gone before it could send")
+            answer = await self._ask({"send": asdict(transfer)}, transfer.seconds + _BREAK_OFF_S)
+            if "refused" in answer:
+                _blame_setting(answer)
+                raise InfrastructureFault("transfer_broken", answer["refused"])
 
     async def _ready(self) -> Path:
         if self._process is None or self._process.returncode is not None:

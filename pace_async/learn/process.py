@@ -8,6 +8,8 @@ One JSON object a line on standard input, one on standard output for each, with 
     {"id": 2, "train": GROUP FILE}        answered with the fields of `lineage.Outcome`
     {"id": 3, "prompt": [token id, …], "completion": [token id, …]}   answered {"logprobs": [nats, …]}, one for each
                                           token of the completion, under the present version
+    {"id": 4, "send": fields of `transfer.Transfer`}   answered {"sent": true} when the other end has all tensors of
+                                          the present version
 
 Where nothing was changed the answer is {"refused": why, "setting": whether a setting is to blame}.
 
@@ -26,6 +28,7 @@ from typing import Any, TextIO
 
 from pace_async.children import die_with_parent
 from pace_async.learn.settings import Settings
+from pace_async.transfer import Transfer
 
 
 def main() -> None:
@@ -83,7 +86,22 @@ def _answer(lineage: Any, request: dict[str, Any], reply: Callable[[dict[str, An
         return {"version": lineage.version, "weights": str(weights)}
     if "completion" in request:
         return {"logprobs": lineage.trainer.logprobs(request["prompt"], request["completion"])}
+    if "send" in request:
+        _send(lineage, Transfer(**request["send"]))
+        return {"sent": True}
     return asdict(lineage.train(Path(request["train"])))
+
+
+def _send(lineage: Any, transfer: Transfer) -> None:
+    from pace_async.learn.lineage import Refused
+    from pace_async.learn.send import CannotSend, TransferBroken, send
+
+    try:
+        send(lineage.trainer.policy.state_dict(), transfer)
+    except CannotSend as error:
+        raise Refused(f"{error}, and cannot be sent: set advisor.transport to file", setting=True) from None
+    except TransferBroken as error:
+        raise Refused(str(error)) from error
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ class FilePublisher:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._label = label
+        self._phase_s = phase_s
         self._phases = Phases(base_url, phase_s=phase_s, transport=transport)
         self._one = anyio.Lock()
 
@@ -47,7 +48,7 @@ class FilePublisher:
         async with self._one:
             started = time.monotonic()
             folder = self._phases.complete(weights)
-            await self._phases.ask("init_weight_transfer_engine", {"init_info": {"path": str(folder)}})
+            await self._announce(version, folder)
             digests = await self._phases.digests(folder)
             await self._phases.wait_prepared(digests)
             paused = time.monotonic()
@@ -67,6 +68,10 @@ class FilePublisher:
 
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
+
+    async def _announce(self, version: int, folder: Path) -> None:
+        """Let the engine begin to take in what the update will name."""
+        await self._phases.ask("init_weight_transfer_engine", {"init_info": {"path": str(folder)}})
 
     async def _pause(self) -> None:
         try:

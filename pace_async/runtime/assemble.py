@@ -30,6 +30,7 @@ from pace_async.population.lock import RunLock
 from pace_async.population.outage import Outage, Say
 from pace_async.population.record import RunRecord
 from pace_async.population.store import Store
+from pace_async.runtime.cards import cards_of
 from pace_async.runtime.clock import RealClock
 from pace_async.runtime.core import Core, Stages
 from pace_async.runtime.engines import serving
@@ -151,7 +152,8 @@ async def _stages(resources: Resources, state: RunState, bus: Bus) -> AsyncGener
             state.weights = str(await learner.ready())
         bus.publish(Starting("the engine"))
         probing = Probing(learner, config.advisor.probe_limit, config.advisor.temperature, say_fault)
-        served = await stack.enter_async_context(serving(config, places, given, state, probing))
+        sender = learner if config.advisor.transport == "nccl" else None
+        served = await stack.enter_async_context(serving(config, places, given, state, probing, sender))
         purse = Purse(resources.store, bus, RealClock(), state, config.stop.budget, last=resources.record.reservations)
         implementer = await stack.enter_async_context(open_implementer(config, resources.task, purse))
         stages = Stages(
@@ -172,6 +174,7 @@ async def _learner(resources: Resources, given: Path) -> ProcessLearner:
         "select group_number from groups where run_id = :run_id and state = 'trained' order by group_number",
         {"run_id": resources.record.run_id},
     )
+    cards = cards_of(resources.config)
     return ProcessLearner(
         given,
         resources.places.learner,
@@ -179,4 +182,5 @@ async def _learner(resources: Resources, given: Path) -> ProcessLearner:
         [group_path(resources.places.groups, row["group_number"]) for row in rows],
         log=resources.places.logs / "learner.log",
         step_s=resources.config.learner.step_timeout_s,
+        gpu=cards.learner if cards is not None else None,
     )

@@ -23,6 +23,8 @@ from pace_async.advise.engines.vllm_managed import AdapterSlots, VllmHandle, Vll
 from pace_async.config import Config
 from pace_async.errors import GaveUp, UsageError
 from pace_async.publish.base import Publisher, PushFailed, Receipt
+from pace_async.publish.nccl import Sender
+from pace_async.runtime.cards import cards_of
 from pace_async.runtime.external import is_external, urls_of
 from pace_async.runtime.fleet import Fleet, Manners, fleet_of
 from pace_async.runtime.keeper import EngineProcess
@@ -55,13 +57,13 @@ def refuse_unless_served(engine: str) -> None:
 
 @asynccontextmanager
 async def serving(
-    config: Config, places: Places, given: Path, state: RunState, probing: Probing
+    config: Config, places: Places, given: Path, state: RunState, probing: Probing, sender: Sender | None = None
 ) -> AsyncGenerator[Served]:
-    """The engine that the configuration names. `given` is version 0's directory. Raises UsageError, GaveUp,
-    InfrastructureFault."""
+    """The engine that the configuration names. `given` is version 0's directory; `sender`: who sends versions over NCCL
+    to an engine that takes them so. Raises UsageError, GaveUp, InfrastructureFault."""
     name = config.advisor.engine
     opened = _external if is_external(name) else _vllm if name == "vllm" else _embedded
-    async with opened(config, places, given, state, probing) as served:
+    async with opened(config, places, given, state, probing, sender) as served:
         yield served
 
 
@@ -84,7 +86,7 @@ class _Embedded:
 
 @asynccontextmanager
 async def _embedded(
-    config: Config, places: Places, given: Path, state: RunState, probing: Probing
+    config: Config, places: Places, given: Path, state: RunState, probing: Probing, sender: Sender | None
 ) -> AsyncGenerator[Served]:
     async with (
         managed_engine(
@@ -145,22 +147,23 @@ class KillsWhatItLeftUnknown:
 
 @asynccontextmanager
 async def _vllm(
-    config: Config, places: Places, given: Path, state: RunState, probing: Probing
+    config: Config, places: Places, given: Path, state: RunState, probing: Probing, sender: Sender | None
 ) -> AsyncGenerator[Served]:
-    build, chosen = _vllm_build(), config.advisor
+    build, chosen, cards = _vllm_build(), config.advisor, cards_of(config)
     settings = VllmSettings(
         requests=config.search.threads,
         kv_cache_gib=chosen.kv_cache_gib,
         gpu_memory=chosen.gpu_memory,
         threads=chosen.threads,
         adapters=adapter_slots(config),
+        gpu=cards.engine if cards is not None else None,
         arguments=chosen.engine_arguments,
     )
     model = serve_from(given, places.served_model)
     log = places.logs / "engine.log"
     async with (
         managed_vllm(build, model, settings, log=log, start_s=chosen.engine_start_s) as handle,
-        _replica(config, given, handle.url, probing, adapters=settings.adapters is not None) as replica,
+        _replica(config, given, handle.url, probing, adapters=settings.adapters is not None, sender=sender) as replica,
     ):
         process = _Vllm(handle, replica, state, model)
         await process.label()
@@ -169,13 +172,13 @@ async def _vllm(
 
 @asynccontextmanager
 async def _external(
-    config: Config, places: Places, given: Path, state: RunState, probing: Probing
+    config: Config, places: Places, given: Path, state: RunState, probing: Probing, sender: Sender | None
 ) -> AsyncGenerator[Served]:
     model = serve_from(given, places.served_model)
     manners = Manners(probing.tell, config.faults.backoff, wait_s=config.advisor.timeout_s)
     async with AsyncExitStack() as stack:
         replicas = [
-            await stack.enter_async_context(_replica(config, given, url, probing))
+            await stack.enter_async_context(_replica(config, given, url, probing, sender=sender))
             for url in urls_of(config.advisor.engine)
         ]
         fleet = await stack.enter_async_context(fleet_of(replicas, state.learner, _newest(state, model), manners))
@@ -225,7 +228,14 @@ def adapter_slots(config: Config) -> AdapterSlots | None:
 
 
 def _replica(
-    config: Config, given: Path, url: str, probing: Probing, *, numbered: bool = False, adapters: bool = False
+    config: Config,
+    given: Path,
+    url: str,
+    probing: Probing,
+    *,
+    numbered: bool = False,
+    adapters: bool = False,
+    sender: Sender | None = None,
 ) -> Replica:
     return Replica(
         url,
@@ -234,4 +244,5 @@ def _replica(
         timeout_s=config.advisor.timeout_s,
         numbered=numbered,
         adapters=adapters,
+        sender=sender,
     )

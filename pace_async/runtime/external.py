@@ -1,5 +1,6 @@
 """Engines that run already, by URL: which they are, and whether they are what they must be, before a run begins."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any, cast
@@ -9,6 +10,8 @@ import anyio.to_thread
 from pace_async.advise.client import HttpEngine
 from pace_async.config import Config
 from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.publish.base import PushFailed
+from pace_async.publish.phases import Phases
 from pace_async.runtime.models import advisor_folder
 
 SAMPLE = "Raise the number of restarts from 16 to 64; keep naïve tie-breaking (it's cheap)."
@@ -52,10 +55,28 @@ async def refuse_unless_fit(config: Config, *, all_up: bool) -> None:
                     f"--engine {url} is no server that weights can be published to ({said}); docs/engines.md "
                     "says how to start one."
                 ) from None
+        if config.advisor.transport == "nccl":
+            await _refuse_unless_on_gpu(url)
         if expected is not None and found != expected:
             raise UsageError(
                 f"--engine {url} serves another model than --advisor {config.advisor.model}: its tokenizer differs."
             )
+
+
+async def _refuse_unless_on_gpu(url: str) -> None:
+    phases = Phases(url, phase_s=ANSWER_S)
+    try:
+        devices: list[Any] = json.loads(await phases.ask("collective_rpc", {"method": "serves_on"}))["results"]
+    except (PushFailed, ValueError, KeyError, TypeError):
+        raise UsageError(
+            f"advisor.transport nccl: --engine {url} is no vLLM with this package's plugin; docs/engines.md says how "
+            "to start one."
+        ) from None
+    finally:
+        await phases.aclose()
+    if devices != ["cuda"]:
+        found = ", ".join(map(str, devices))
+        raise UsageError(f"advisor.transport nccl needs a server on one GPU, and --engine {url} serves on: {found}.")
 
 
 def _tokens(model: Path) -> tuple[int, ...] | None:

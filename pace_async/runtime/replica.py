@@ -20,6 +20,7 @@ from pace_async.publish import probe
 from pace_async.publish.adapter import AdapterPublisher, Adapters
 from pace_async.publish.base import PushFailed, Receipt
 from pace_async.publish.file import FilePublisher
+from pace_async.publish.nccl import NcclPublisher, Sender
 from pace_async.runtime.labels import PushLabels
 from pace_async.weights import BASE
 
@@ -45,7 +46,8 @@ class Probing:
 
 class Replica:
     """An `Engine` and a `Publisher`. `url` has no slash at its end; `adapters`: each version is a LoRA adapter, and the
-    engine's base is known to be version 0. An async context manager."""
+    engine's base is known to be version 0; `sender`: who sends a version over NCCL, None: all go by file. An async
+    context manager."""
 
     def __init__(
         self,
@@ -57,16 +59,19 @@ class Replica:
         phase_s: float = 60.0,
         numbered: bool = False,
         adapters: bool = False,
+        sender: Sender | None = None,
     ) -> None:
         self.url = url
         self.labels = PushLabels(numbered=numbered or adapters)
         held = Adapters() if adapters else None
         self.client = HttpEngine(url, special_ids=special_ids, timeout_s=timeout_s, labels=self.labels, adapters=held)
-        self._publisher = (
-            FilePublisher(url, phase_s=phase_s, label=self.labels.begin)
-            if held is None
-            else AdapterPublisher(url, held, phase_s=phase_s, label=self.labels.begin)
-        )
+        self._publisher: FilePublisher | AdapterPublisher
+        if held is not None:
+            self._publisher = AdapterPublisher(url, held, phase_s=phase_s, label=self.labels.begin)
+        elif sender is not None:
+            self._publisher = NcclPublisher(url, sender, phase_s=phase_s, label=self.labels.begin)
+        else:
+            self._publisher = FilePublisher(url, phase_s=phase_s, label=self.labels.begin)
         self._probing = probing
         self._timeout_s = timeout_s
         self._alarms = 0

@@ -36,6 +36,7 @@ MAY_CHANGE = (
     "search.backtrack_stay",
     "staleness.max_staleness",
     "advisor.engine",
+    "advisor.transport",
     "advisor.max_tokens",
     "advisor.max_prompt_tokens",
     "advisor.timeout_s",

@@ -1,12 +1,13 @@
-"""vLLM's side of publishing by file: a weight-transfer engine that loads a checkpoint directory, and its receipt.
+"""vLLM's side of publishing: a weight-transfer engine that takes in a checkpoint directory, or what the learner sends
+of it, and its receipt.
 
-Invariant: nothing of the model is touched until the checkpoint is wholly read and every number is finite; a receipt is
+Invariant: nothing of the model is touched until the version is wholly here and every number is finite; a receipt is
 given only for tensors that the model was found to compute with. Runs inside vLLM's workers. One update is one
 directory, announced beforehand, so that nothing is done in the pause that can be done before it: on a CPU all but the
-exchange (`vllm_twins`), elsewhere reading and digesting. Not for models that are split over devices.
+exchange (`vllm_twins`), elsewhere reading or receiving (`vllm_nccl`), and digesting. Not for models that are split over
+devices.
 """
 
-import hashlib
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,13 +19,12 @@ import torch
 
 from pace_async.advise.engines.load import BadCheckpoint, digest_of, read_tensors, refuse_unless_servable
 from pace_async.advise.engines.vllm_lora_proof import not_in_slot
-from pace_async.advise.engines.vllm_places import with_head
-from pace_async.advise.engines.vllm_proof import not_in_force
+from pace_async.advise.engines.vllm_reload import Reloaded, ends_of, renaming_of, seed_of
 from pace_async.advise.engines.vllm_twins import Memory, plan, stage
+from pace_async.transfer import Transfer
 
 _base = cast("Any", import_module("vllm.distributed.weight_transfer.base"))
 _layerwise = cast("Any", import_module("vllm.model_executor.model_loader.reload.layerwise"))
-_reload = cast("Any", import_module("vllm.model_executor.model_loader.reload"))
 _attention = cast("Any", import_module("vllm.model_executor.layers.attention"))
 _embedding = cast("Any", import_module("vllm.model_executor.layers.vocab_parallel_embedding"))
 _linear = cast("Any", import_module("vllm.model_executor.layers.linear"))
@@ -37,9 +37,11 @@ _SLICE_S = 0.03
 
 @dataclass
 class Announced:
-    """`path`: the directory that the next update will name."""
+    """`path`: the directory that the next update will name. `transfer`: the fields of a `Transfer` by which the learner
+    sends its tensors; else they are read."""
 
     path: str
+    transfer: Mapping[str, Any] | None = None
 
 
 @dataclass
@@ -88,10 +90,14 @@ class FileTransfer(_Engine):
         self._spare = Memory()
 
     def init_transfer_engine(self, init_info: Announced) -> None:
-        """Begin to read; generation goes on."""
+        """Begin to read, or to receive; generation goes on."""
         if self._served is not None:
             self._served.forget()
-        self._reading = init_info.path, self._reader.submit(self._prepare, Path(init_info.path))
+        if init_info.transfer is None:
+            reading = self._reader.submit(self._prepare, Path(init_info.path))
+        else:
+            reading = self._receive(Path(init_info.path), Transfer(**init_info.transfer))
+        self._reading = init_info.path, reading
 
     def prepared(self) -> dict[str, str] | None:
         """Name to digest of each tensor of the announced directory; None while it is being read. Raises
@@ -137,48 +143,25 @@ class FileTransfer(_Engine):
 
     def _prepare(self, folder: Path) -> Prepared:
         if self.device.type == "cpu":
-            rooms = plan(self.model, folder, _renaming(self.model), _shapes, _is_plain, _ends(self.model))
+            rooms = plan(self.model, folder, renaming_of(self.model), _shapes, _is_plain, ends_of(self.model))
             if rooms is not None:
-                return stage(rooms, self._spare, _seed(folder.name), self._settle_attention)
-        return Reloaded(self.model, self.model_config, folder)
+                return stage(rooms, self._spare, seed_of(folder.name), self._settle_attention)
+        return Reloaded(self.model, self.model_config, folder, dict(read_tensors(folder)))
+
+    def _receive(self, folder: Path, transfer: Transfer) -> Future[Prepared]:
+        from pace_async.advise.engines.vllm_nccl import Receiver, beside
+
+        def work() -> Prepared:
+            receiver = Receiver(self.config, self.vllm_config, self.device)
+            return Reloaded(self.model, self.model_config, folder, receiver.receive(transfer))
+
+        return beside(work)
 
     def _settle_attention(self) -> None:
         """What vLLM does at the end of each reload: attention may keep something that is made of other weights."""
         for layer in self.model.modules():
             if _attention.is_deferred_attention_layer(layer):
                 layer.process_weights_after_loading(self.model_config.dtype)
-
-
-class Reloaded:
-    """A `Prepared` that vLLM's own loader puts in force, whatever the model is made of."""
-
-    def __init__(self, model: Any, model_config: Any, folder: Path) -> None:
-        self._model, self._model_config, self._folder = model, model_config, folder
-        tensors = dict(read_tensors(folder))
-        for name, tensor in tensors.items():
-            refuse_unless_servable(folder, name, tensor)
-        self._tensors, self._tied = with_head(tensors, _ends(model), _renaming(model))
-        self.digests = {name: digest_of(tensor) for name, tensor in tensors.items()}
-
-    def advance(self, seconds: float) -> bool:
-        return True
-
-    def put_in_force(self) -> None:
-        parameters = {name for name, _ in self._model.named_parameters()}
-        _reload.initialize_layerwise_reload(self._model)
-        loaded: set[str] = self._model.load_weights(self._tensors.items())
-        _reload.finalize_layerwise_reload(self._model, self._model_config)
-        missing = sorted(parameters - loaded)
-        if missing:
-            raise BadCheckpoint(f"{self._folder}: {len(missing)} tensors are missing, {missing[0]} the first")
-
-    def not_in_force(self) -> set[str]:
-        seed = _seed("".join(sorted(self.digests.values())))
-        with torch.inference_mode():
-            wrong = set(not_in_force(self._model, self._tensors, seed, _renaming(self._model)))
-        return {self._tied.get(name, name) for name in wrong}
-
-    def forget(self) -> None: ...
 
 
 class ReceiptExtension:
@@ -188,6 +171,10 @@ class ReceiptExtension:
 
     def weights_prepared(self) -> dict[str, str] | None:
         return self.weight_transfer_engine.prepared()
+
+    def serves_on(self) -> str:
+        """The kind of device that the model is on, such as cuda."""
+        return cast("Any", self).device.type
 
     def weight_receipt(self) -> dict[str, str]:
         return self.weight_transfer_engine.receipt()
@@ -204,18 +191,6 @@ class ReceiptExtension:
         return {name: digest_of(tensor) for name, tensor in given.items() if name not in wrong}
 
 
-def _ends(model: Any) -> tuple[str, str] | None:
-    """Paths of the one embedding and the one output head, where the model keeps them apart."""
-    layers: list[tuple[str, Any]] = [
-        (path, layer) for path, layer in model.named_modules() if isinstance(layer, _embedding.VocabParallelEmbedding)
-    ]
-    heads = [one for one in layers if isinstance(one[1], _embedding.ParallelLMHead)]
-    inputs = [one for one in layers if one not in heads]
-    if len(heads) != 1 or len(inputs) != 1 or heads[0][1].weight is inputs[0][1].weight:
-        return None
-    return inputs[0][0], heads[0][0]
-
-
 def _is_plain(layer: Any) -> bool:
     """Whether nothing but multiplication is made of a layer's weight, where it stands or in a kernel."""
     method = getattr(layer, "quant_method", None)
@@ -227,12 +202,3 @@ def _is_plain(layer: Any) -> bool:
 def _shapes(layer: Any) -> Mapping[str, tuple[int, ...]]:
     """Of a layer's parameters, as a checkpoint fills them: vLLM keeps them for its own reloading."""
     return {name: meta.shape for name, meta in _layerwise.get_layerwise_info(layer).restore_metadata[0].items()}
-
-
-def _seed(text: str) -> int:
-    return int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
-
-
-def _renaming(model: Any) -> Any:
-    mapper = getattr(model, "hf_to_vllm_mapper", None)
-    return str if mapper is None else mapper.get_rename_mapper().map_name

@@ -3,6 +3,7 @@
 Imports nothing of vLLM or torch, which takes seconds; what it cannot see is a driver too old for the build.
 """
 
+import os
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -56,6 +57,15 @@ def find_vllm() -> Build | Missing:
 def has_nvidia_gpu() -> bool:
     """Whether the kernel shows an NVIDIA GPU."""
     return Path("/dev/nvidia0").exists() or Path("/dev/dxg").exists()
+
+
+def visible_gpus() -> list[str]:
+    """The NVIDIA GPUs that a child of ours would see, as CUDA_VISIBLE_DEVICES names them."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
+    count = sum(device.name.removeprefix("nvidia").isdigit() for device in Path("/dev").glob("nvidia*"))
+    return [str(number) for number in range(count)]
 
 
 def _version(package: str) -> str | None:

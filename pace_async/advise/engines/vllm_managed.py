@@ -55,14 +55,15 @@ class AdapterSlots:
 @dataclass(frozen=True, slots=True)
 class VllmSettings:
     """How large a server is. `kv_cache_gib` None: 1 on a CPU; on a GPU what is left of `gpu_memory`, its share of the
-    card. `threads` are those of one tensor operation on a CPU; `adapters` None: it serves none; `arguments` are further
-    ones for vLLM."""
+    card. `threads` are those of one tensor operation on a CPU; `adapters` None: it serves none; `gpu` is the card, as
+    CUDA_VISIBLE_DEVICES names it, None: the first; `arguments` are further ones for vLLM."""
 
     requests: int = 8
     kv_cache_gib: float | None = None
     gpu_memory: float = 0.9
     threads: int = 1
     adapters: AdapterSlots | None = None
+    gpu: str | None = None
     arguments: Sequence[str] = ()
 
 
@@ -135,6 +136,8 @@ class VllmHandle(EngineProcess):
             VLLM_RPC_BASE_PATH=str(sockets),
         )
         environment[STARTED_BY_PACE] = "1"
+        if self._settings.gpu is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = self._settings.gpu
         if self._settings.adapters is not None:
             environment["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
         if self._build.device == "cpu":

@@ -1,0 +1,72 @@
+"""A version that vLLM's own loader puts in force, whatever the model is made of and wherever its tensors came from.
+
+Runs inside vLLM's workers.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from pace_async.advise.engines.load import BadCheckpoint, digest_of, refuse_unless_servable
+from pace_async.advise.engines.vllm_places import with_head
+from pace_async.advise.engines.vllm_proof import not_in_force
+
+_reload = cast("Any", import_module("vllm.model_executor.model_loader.reload"))
+_embedding = cast("Any", import_module("vllm.model_executor.layers.vocab_parallel_embedding"))
+
+
+class Reloaded:
+    """A `vllm_file.Prepared`: `tensors`, in the machine's memory, of the version in `folder`. Raises BadCheckpoint."""
+
+    def __init__(self, model: Any, model_config: Any, folder: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+        self._model, self._model_config, self._folder = model, model_config, folder
+        for name, tensor in tensors.items():
+            refuse_unless_servable(folder, name, tensor)
+        self._tensors, self._tied = with_head(tensors, ends_of(model), renaming_of(model))
+        self.digests = {name: digest_of(tensor) for name, tensor in tensors.items()}
+
+    def advance(self, seconds: float) -> bool:
+        return True
+
+    def put_in_force(self) -> None:
+        parameters = {name for name, _ in self._model.named_parameters()}
+        _reload.initialize_layerwise_reload(self._model)
+        loaded: set[str] = self._model.load_weights(self._tensors.items())
+        _reload.finalize_layerwise_reload(self._model, self._model_config)
+        missing = sorted(parameters - loaded)
+        if missing:
+            raise BadCheckpoint(f"{self._folder}: {len(missing)} tensors are missing, {missing[0]} the first")
+
+    def not_in_force(self) -> set[str]:
+        seed = seed_of("".join(sorted(self.digests.values())))
+        with torch.inference_mode():
+            wrong = set(not_in_force(self._model, self._tensors, seed, renaming_of(self._model)))
+        return {self._tied.get(name, name) for name in wrong}
+
+    def forget(self) -> None:
+        self._tensors = {}
+
+
+def ends_of(model: Any) -> tuple[str, str] | None:
+    """Paths of the one embedding and the one output head, where the model keeps them apart."""
+    layers: list[tuple[str, Any]] = [
+        (path, layer) for path, layer in model.named_modules() if isinstance(layer, _embedding.VocabParallelEmbedding)
+    ]
+    heads = [one for one in layers if isinstance(one[1], _embedding.ParallelLMHead)]
+    inputs = [one for one in layers if one not in heads]
+    if len(heads) != 1 or len(inputs) != 1 or heads[0][1].weight is inputs[0][1].weight:
+        return None
+    return inputs[0][0], heads[0][0]
+
+
+def seed_of(text: str) -> int:
+    return int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
+
+
+def renaming_of(model: Any) -> Any:
+    mapper = getattr(model, "hf_to_vllm_mapper", None)
+    return str if mapper is None else mapper.get_rename_mapper().map_name

@@ -1,0 +1,61 @@
+"""What the two ends of a transfer over NCCL agree on: the learner sends, one worker of an engine receives.
+
+Each transfer has a group of its own, so none is ever left over from a side that died. A side whose peer has gone waits
+in NCCL for ever; so each breaks its group off after a while, which ends the wait. Imports no torch.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+
+ADDRESS = "127.0.0.1"
+"""Where the two ends meet: both are on this machine."""
+
+MEMBERS = 2
+SENDER = 0
+RECEIVER = 1
+
+CHUNK = 256 << 20
+"""Bytes that travel together, and of which each side keeps two, or one tensor where that is larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One version on its way: tensors by name, type in torch's spelling and shape, in the order in which they travel.
+    The ends meet at `port`; each breaks off after `seconds`."""
+
+    port: int
+    seconds: float
+    names: Sequence[str]
+    dtypes: Sequence[str]
+    shapes: Sequence[Sequence[int]]
+
+
+@contextlib.contextmanager
+def broken_off_after(seconds: float, break_off: Callable[[], None]) -> Generator[None]:
+    """Call `break_off`, in another thread, unless the body is done by then. Raises TimeoutError if it was called: what
+    the body got is nothing, even where it ended without an error."""
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        break_off()
+
+    timer = threading.Timer(seconds, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except Exception as error:
+        if late.is_set():
+            raise _too_late(seconds) from error
+        raise
+    finally:
+        timer.cancel()
+    if late.is_set():
+        raise _too_late(seconds)
+
+
+def _too_late(seconds: float) -> TimeoutError:
+    return TimeoutError(f"the transfer was not over after {seconds:g} s")
