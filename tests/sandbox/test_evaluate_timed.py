@@ -50,7 +50,7 @@ async def test_each_call_is_timed_by_itself_and_what_an_echo_takes_is_said(timed
     assert found.outcome == "ok", found
     assert found.metrics["most"] > LEAST_S
     assert found.metrics["least"] < found.metrics["most"] / 2
-    assert found.metrics["overhead"] > 0
+    assert 0 <= found.metrics["overhead"] < LEAST_S  # 0 where the kernel had not yet counted a process that still ran
 
 
 @pytest.mark.fault("Sandbox", "patches time")
