@@ -1,19 +1,11 @@
-"""Every setting of a run, one model per room, each with a sentence. Resolved in this order: flag, `--set`, environment
-(`PACE_ROOM__KEY`), file, default. Unknown keys are refused with the nearest known one."""
+"""Every setting of a run, one model per room, each with a sentence. Where their values come from: `configure`."""
 
 import json
-import os
 import re
-from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-
-from pace_async.errors import UsageError
-from pace_async.yaml_text import read_mapping, value_of
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
 class _Room(BaseModel):
@@ -447,100 +439,3 @@ class Config(_Room):
     def bound(self) -> int:
         """The staleness bound in force."""
         return 0 if self.staleness.mode == "sync" else self.staleness.max_staleness
-
-
-def resolve(
-    file: Path | Sequence[Path] | None = None,
-    overrides: Mapping[str, object] | None = None,
-    environment: Mapping[str, str] | None = None,
-) -> Config:
-    """The configuration of a run. `overrides` maps dotted keys to values and wins over the environment, which wins over
-    the file; of several files each is laid over those before it. Raises UsageError in one sentence."""
-    tree: dict[str, Any] = {}
-    for one in [file] if isinstance(file, Path) else file or ():
-        tree = _laid_over(tree, read_mapping(one))
-    for name, text in sorted((environment if environment is not None else os.environ).items()):
-        if name.startswith("PACE_") and "__" in name:
-            dotted = name.removeprefix("PACE_").lower().replace("__", ".")
-            _put(tree, dotted, value_of(text, f"variable {name}"), f"variable {name}")
-    for key, value in (overrides or {}).items():
-        _put(tree, key, value, f"setting {key!r}")
-    try:
-        return Config.model_validate(tree)
-    except ValidationError as error:
-        raise UsageError(_sentence(error)) from None
-
-
-def mistakes(file: Path) -> list[str]:
-    """What is wrong with a file of settings, one sentence for each mistake; empty if nothing. The environment is left
-    out."""
-    try:
-        Config.model_validate(read_mapping(file))
-    except UsageError as error:
-        return [str(error)]
-    except ValidationError as error:
-        return [_about(found) for found in error.errors()]
-    return []
-
-
-def known_keys(model: type[BaseModel] = Config, prefix: str = "") -> list[str]:
-    """Every dotted key, in the order of the file."""
-    keys: list[str] = []
-    for name, info in model.model_fields.items():
-        inner = info.annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            keys += known_keys(inner, f"{prefix}{name}.")
-        else:
-            keys.append(prefix + name)
-    return keys
-
-
-def flat(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """A configuration by dotted key; a setting that is a mapping itself stays whole."""
-    settings, found = known_keys(), dict[str, object]()
-    for name, value in tree.items():
-        if isinstance(value, Mapping) and prefix + name not in settings:
-            found |= flat(cast("Mapping[str, object]", value), f"{prefix}{name}.")
-        else:
-            found[prefix + name] = value
-    return found
-
-
-def dump(config: Config) -> str:
-    """The configuration as YAML that `resolve` reads back."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-
-
-def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, key by key; where both have one, that of `above`, unless both values are mappings."""
-    both = [key for key in below if isinstance(below[key], dict) and isinstance(above.get(key), dict)]
-    return {**below, **above, **{key: _laid_over(below[key], above[key]) for key in both}}
-
-
-def _put(tree: dict[str, Any], dotted: str, value: object, what: str) -> None:
-    *rooms, key = dotted.split(".")
-    node: Any = tree
-    for room in rooms:
-        node = cast("dict[str, Any]", node).setdefault(room, {})
-        if not isinstance(node, dict):
-            raise UsageError(f"{what}: {room!r} is a value, not a group of settings.")
-    node[key] = value
-
-
-def _sentence(error: ValidationError) -> str:
-    return _about(min(error.errors(), key=lambda found: found["type"] != "extra_forbidden"))
-
-
-def _about(found: Mapping[str, Any]) -> str:
-    where = ".".join(str(part) for part in found["loc"])
-    if found["type"] == "extra_forbidden":
-        near = get_close_matches(where, [*Config.model_fields, *known_keys()], n=1, cutoff=0.5)
-        return f"Unknown setting {where!r}" + (f": did you mean {near[0]!r}?" if near else "; see `pace config show`.")
-    message = found["msg"].removeprefix("Value error, ")
-    if where in MAY_HOLD_A_SECRET:
-        return f"{where}: {message}."
-    return f"{where}: {message} (got {found['input']!r})." if where else f"{message}."
-
-
-MAY_HOLD_A_SECRET = ("population.url", "implementer.api_base", "implementer.options")
-"""Settings that are refused where they hold a secret, which the refusal must not repeat."""

@@ -34,7 +34,8 @@ from pathlib import Path
 import anyio
 from sleepers import Sleeper, SleepingEvaluator, napping, sandboxed
 
-from pace_async.config import Config, resolve
+from pace_async.config import Config
+from pace_async.configure import resolve
 from pace_async.heap import start_up_frozen
 from pace_async.implement.assemble import models_of, open_implementer
 from pace_async.implement.base import Experiment

@@ -38,7 +38,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pace_async.config import resolve
+from pace_async.configure import resolve
 from pace_async.evaluate.base import Evaluator
 from pace_async.evaluate.process import open_evaluator
 from pace_async.implement.catalogue import load_catalogue

@@ -21,7 +21,8 @@ from bench_runs import NEAR, difference, known_names, made_folder, seeds_of, spr
 from catalogue_moves import moves
 from catalogue_scores import Score, scorer_of
 
-from pace_async.config import Search, resolve
+from pace_async.config import Search
+from pace_async.configure import resolve
 from pace_async.implement.catalogue import Catalogue, load_catalogue
 from pace_async.search.choice import parent_of, rules_of
 from pace_async.search.islands import after_evaluation, first_island

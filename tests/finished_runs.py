@@ -14,7 +14,7 @@ from pathlib import Path
 
 import anyio
 
-from pace_async.config import dump
+from pace_async.configure import dump
 from pace_async.runtime.supervisor import drive
 from pace_async.simulate.runs import Habits
 from pace_async.simulate.stages import World

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import anyio.lowlevel
 
-from pace_async.config import Config, resolve
+from pace_async.config import Config
+from pace_async.configure import resolve
 from pace_async.errors import PaceError
 from pace_async.population.store import Store
 from pace_async.runtime.core import Core

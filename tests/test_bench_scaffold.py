@@ -11,7 +11,7 @@ import pytest
 from bench_runs import connect
 from bench_scaffold import ALL, ARMS, ended, folder_of, main, wanted
 
-from pace_async.config import resolve
+from pace_async.configure import resolve
 from tests.finished_runs import make_run
 
 TASK = "circle_packing"

@@ -14,7 +14,7 @@ import pytest
 import typer.main
 
 from pace_async.cli.main import app
-from pace_async.config import dump
+from pace_async.configure import dump
 from pace_async.runtime.new_task import make_task
 from pace_async.task import load_task
 from tests.command_line import PACE, Shell, search

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pace_async.config import known_keys, resolve
+from pace_async.configure import known_keys, resolve
 from tests.command_line import Shell
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"

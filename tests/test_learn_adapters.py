@@ -8,7 +8,7 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
-from pace_async.config import resolve
+from pace_async.configure import resolve
 from pace_async.errors import UsageError
 from pace_async.learn.lineage import Lineage
 from pace_async.learn.settings import Settings

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pace_async.config import resolve
+from pace_async.configure import resolve
 from pace_async.learn.settings import Settings
 
 

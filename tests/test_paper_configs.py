@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pace_async.config import Config, flat, resolve
+from pace_async.config import Config
+from pace_async.configure import flat, resolve
 from pace_async.errors import UsageError
 from pace_async.learn.settings import Settings
 from pace_async.runtime.launch import task_of

@@ -16,7 +16,7 @@ import torch
 
 from pace_async.advise.engines import vllm_found
 from pace_async.advise.engines.vllm_found import Build, Missing, visible_gpus
-from pace_async.config import resolve
+from pace_async.configure import resolve
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.learn.client import ProcessLearner
 from pace_async.learn.process import serve

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pace_async.config import Config, resolve
+from pace_async.config import Config
+from pace_async.configure import resolve
 from pace_async.task import load_task
 from tests.command_line import Shell
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from pace_async.cli.running import resume
-from pace_async.config import known_keys
+from pace_async.configure import known_keys
 from pace_async.errors import UsageError
 from pace_async.population.record import RunRecord
 from pace_async.population.store import Store

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from search_rules import RULES, main, report, simulated
 
-from pace_async.config import resolve
+from pace_async.configure import resolve
 from pace_async.implement.catalogue import load_catalogue
 from pace_async.task import load_task
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pace_async.config import Stop, known_keys, resolve
+from pace_async.config import Stop
+from pace_async.configure import known_keys, resolve
 from pace_async.errors import UsageError
 from pace_async.task import load_task
 from tests.command_line import Shell

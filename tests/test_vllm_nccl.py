@@ -23,7 +23,7 @@ from pace_async.advise.engines.served_copy import serve_from
 from pace_async.advise.engines.vllm_found import Build, find_vllm
 from pace_async.advise.engines.vllm_managed import VllmSettings, managed_vllm
 from pace_async.children import python_module
-from pace_async.config import resolve
+from pace_async.configure import resolve
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.learn import client, send
 from pace_async.learn.client import ProcessLearner

@@ -30,7 +30,7 @@ def show(
 
     Example: pace config show --set learner.k=2
     """
-    from pace_async.config import dump, resolve
+    from pace_async.configure import dump, resolve
 
     resolved = resolve(files, overrides_of(sets))
     if as_json:
@@ -48,7 +48,7 @@ def validate(
 
     Example: pace config validate run.yaml
     """
-    from pace_async.config import mistakes
+    from pace_async.configure import mistakes
 
     found = mistakes(file)
     if as_json:

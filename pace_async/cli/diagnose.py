@@ -28,7 +28,7 @@ def doctor(
     """
     import anyio
 
-    from pace_async.config import resolve
+    from pace_async.configure import resolve
     from pace_async.runtime.checks import examine
 
     config = resolve(None, overrides_of(sets, {"implementer.model": implementer}))

@@ -31,7 +31,7 @@ def evaluate(
     import anyio
 
     from pace_async.cli.options import settings_of_evaluator
-    from pace_async.config import resolve
+    from pace_async.configure import resolve
     from pace_async.errors import UsageError
     from pace_async.evaluate.process import evaluate_file
     from pace_async.task import load_task

@@ -7,7 +7,8 @@ seed program that fails, because it would have to be run.
 from collections.abc import Mapping
 from pathlib import Path
 
-from pace_async.config import Config, Stop, dump
+from pace_async.config import Config, Stop
+from pace_async.configure import dump
 
 
 def plan(config: Config, run_dir: Path | None) -> dict[str, str]:

@@ -73,7 +73,7 @@ def run(
 
     Example: pace run --sync --candidates 160 --dry-run
     """
-    from pace_async.config import resolve
+    from pace_async.configure import resolve
     from pace_async.errors import UsageError
 
     flags: dict[str, object] = {

@@ -80,7 +80,7 @@ def check(
     import anyio
 
     from pace_async.cli.options import settings_of_evaluator
-    from pace_async.config import resolve
+    from pace_async.configure import resolve
     from pace_async.runtime.soundness import Check, examine
 
     chosen = settings_of_evaluator(sets)

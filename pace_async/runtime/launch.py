@@ -12,7 +12,8 @@ from pathlib import Path
 
 import anyio
 
-from pace_async.config import Config, dump
+from pace_async.config import Config
+from pace_async.configure import dump
 from pace_async.errors import Interrupted, SeedProgramFails, UsageError
 from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.scoring import Scorer

@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from pace_async.config import Config, flat, known_keys, resolve
+from pace_async.config import Config
+from pace_async.configure import flat, known_keys, resolve
 from pace_async.errors import UsageError
 from pace_async.events import FaultSeen, ImplementerCalled, RunHeader, SettingChanged
 from pace_async.population.record import RunRecord

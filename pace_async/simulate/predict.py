@@ -12,7 +12,8 @@ from typing import Any
 
 import anyio
 
-from pace_async.config import Config, resolve
+from pace_async.config import Config
+from pace_async.configure import resolve
 from pace_async.errors import PaceBug
 from pace_async.heap import start_up_frozen
 from pace_async.observe.roofline import Load, Roofline, advice, roofline

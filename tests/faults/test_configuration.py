@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from pace_async.config import MAY_HOLD_A_SECRET, Config, known_keys, resolve
+from pace_async.config import Config
+from pace_async.configure import MAY_HOLD_A_SECRET, known_keys, resolve
 from pace_async.errors import UsageError
 from tests.command_line import Shell
 
