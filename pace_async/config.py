@@ -88,7 +88,7 @@ class Search(_Room):
     backtracking: bool = Field(
         default=False,
         description="Whether an island that has stopped improving goes back along its own history or crosses over with "
-        "another island (PACEvolve). Off, because what longer runs gain by it is not measured, while migration is.",
+        "another island (PACEvolve). Off: in 480 candidates it gained nothing, and longer runs are not measured.",
     )
     actions: Literal["both", "backtrack", "crossover"] = Field(
         default="both",

@@ -91,8 +91,10 @@ def main() -> int:
         runs = {arm: every for arm, every in runs.items() if every}
         if runs:
             print(report(task, runs))
-            panels = {"best score so far": {(arm, ""): [run.trace.best for run in runs[arm]] for arm in runs}}
-            draw((chosen.plots or chosen.folder) / f"scaffold_{task}.svg", task, panels)
+            mark = best_of_all(runs)
+            missing = {(arm, ""): [mark - run.trace.best for run in every] for arm, every in runs.items()}
+            file = (chosen.plots or chosen.folder) / f"scaffold_{task}.svg"
+            draw(file, task, {"what the best score so far lacks of the best of any run": missing}, scale="log")
     return exit_code(failed)
 
 
@@ -122,9 +124,14 @@ def ended(folder: Path) -> Ended:
     return Ended(read(folder), acted.get("backtrack", 0), acted.get("crossover", 0), 1.0 - ideas / tried)
 
 
+def best_of_all(runs: Mapping[str, Sequence[Ended]]) -> float:
+    """The best score of any run, higher being better."""
+    return max(float(run.trace.best[-1]) for every in runs.values() for run in every)
+
+
 def report(task: str, runs: Mapping[str, Sequence[Ended]]) -> str:
     """The table of one task, and what differs from all of the scaffold, in Markdown."""
-    mark = max(run.trace.best[-1] for every in runs.values() for run in every)
+    mark = best_of_all(runs)
     names = ["best", "area under best-so-far", "candidates to 95 %"]
     lines = [f"### {task}", "", f"Seeds: {', '.join(sorted({str(len(every)) for every in runs.values()}))} an arm.", ""]
     lines += [f"| scaffold | {' | '.join(names)} | went back | crossed over | ideas tried again | seconds |"]

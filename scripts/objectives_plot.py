@@ -1,4 +1,4 @@
-"""The three panels of a comparison of objectives: best score so far, entropy of the policy, norm of its gradient."""
+"""The panels of a comparison of runs: of objectives best score so far, entropy of the policy, norm of its gradient."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,13 +14,21 @@ Curve = np.ndarray[Any, np.dtype[np.float64]]
 DASHES = {"": "-", "sync": "--", "async": "-", "async behaviour": ":", "async uncapped": "-."}
 
 
-def draw(path: Path, title: str, panels: Mapping[str, Mapping[tuple[str, str], Sequence[Curve]]]) -> None:
+NARROWEST = 7.0
+"""Inches that the legend needs."""
+
+
+def draw(
+    path: Path, title: str, panels: Mapping[str, Mapping[tuple[str, str], Sequence[Curve]]], scale: str = "linear"
+) -> None:
     """Write an SVG file with `panels` side by side: of each (objective, mode) the mean of its runs' curves, with a band
-    of one standard error where there are several. The mode is empty where all are alike."""
+    of one standard error where there are several. The mode is empty where all are alike; `scale` is matplotlib's, of
+    the values."""
     plot: Any = pyplot
     plot.rcParams.update({"svg.hashsalt": "pace", "font.size": 9})
     colours = _colours(arm for arms in panels.values() for arm in arms)
-    figure, axes = plot.subplots(1, len(panels), figsize=(4.2 * len(panels), 3.6), layout="constrained", squeeze=False)
+    size = (max(4.2 * len(panels), NARROWEST), 3.6)
+    figure, axes = plot.subplots(1, len(panels), figsize=size, layout="constrained", squeeze=False)
     for axis, (name, arms) in zip(axes[0], panels.items(), strict=True):
         for (objective, mode), curves in arms.items():
             mean, error = _mean(curves)
@@ -30,12 +38,13 @@ def draw(path: Path, title: str, panels: Mapping[str, Mapping[tuple[str, str], S
             )
             axis.fill_between(at, mean - error, mean + error, color=colours[objective], alpha=0.12, linewidth=0)
         axis.set_title(name)
+        axis.set_yscale(scale)
         axis.set_xlabel("candidates" if axis is axes[0][0] else "updates")
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.grid(alpha=0.3)
     figure.suptitle(title)
     handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=5 if len(panels) > 1 else 3, frameon=False)
     figure.savefig(path, metadata={"Date": None})
     plot.close(figure)
 
