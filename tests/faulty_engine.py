@@ -66,8 +66,15 @@ class Listening:
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(app, log_level="critical", access_log=False, lifespan="off", ws="none")
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+        self._thread = threading.Thread(target=asyncio.run, args=(self._serve(),), daemon=True)
         self._thread.start()
+
+    async def _serve(self) -> None:
+        await self._server.serve(sockets=[self._socket])
+        for _ in range(3):  # uvicorn leaves open what was accepted while it closed the others
+            for connection in list(self._server.server_state.connections):
+                connection.transport.abort()
+            await asyncio.sleep(0)
 
     @property
     def url(self) -> str:
