@@ -284,6 +284,15 @@ def test_a_person_sees_how_far_a_program_came_and_whether_the_seed_program_gets_
     [stage] = [check for check in checks if check["check"].startswith("stage few")]
     assert not stage["ok"]
     assert stage["found"].startswith("2 of 3 in ") and stage["remedy"] == "set its threshold to 2 or worse"
+    with (tmp_path / "sum" / "task.yaml").open("a") as stream:
+        stream.write("catalogue: catalogue.yaml\n")
+    (tmp_path / "sum" / "catalogue.yaml").write_text(
+        "mechanisms:\n  - {name: factor, about: a factor, options: [1, 2]}\n"
+    )
+    refused = shell.pace("run", "./sum", "--set", "evaluation.seed=1", "--display", "none", "--candidates", "8")
+    assert refused.code == 5, refused.err
+    assert "is stopped before its full evaluation (stage few: 2, and 3 is asked for)" in refused.err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_task_with_a_cascade_needs_an_evaluator_that_knows_stages(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import anyio
 from pace_async.config import Config
 from pace_async.configure import dump
 from pace_async.errors import Interrupted, SeedProgramFails, UsageError
+from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.scoring import Scorer
 from pace_async.evaluate.selfcheck import pick_tier
@@ -154,7 +155,12 @@ async def score_seed_program(config: Config, task: Task, tier: Tier) -> Evaluate
     cold = config.evaluation.model_copy(update={"warm": False})  # for one program
     with tempfile.TemporaryDirectory(prefix="pace-") as folder:
         async with ProcessEvaluator(task, cold, tier, Path(folder) / "scorer.log") as evaluator:
-            found = await evaluator.evaluate(task.program, config.evaluation.seed)
+            found = await cascaded(evaluator, task.spec, task.program, config.evaluation.seed)
+    if found.outcome == "below_threshold":
+        raise SeedProgramFails(
+            f"The seed program {task.folder / task.spec.program} is stopped before its full evaluation ({found.detail})"
+            f", as most programs would be; `pace task check {task.name}` says what threshold lets it pass."
+        )
     if found.outcome != "ok" or found.score is None:
         raise SeedProgramFails(
             f"The seed program {task.folder / task.spec.program} fails its own evaluator ({found.outcome}"
