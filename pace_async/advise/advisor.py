@@ -62,12 +62,12 @@ async def advise(
     now: Callable[[], float] = anyio.current_time,
 ) -> Advice:
     """Raises InfrastructureFault if the engine fails, PromptTooLong if even the shortest prompt is too long. Each
-    call's seed derives from (run seed, lease, purpose). A prompt that leaves something out is followed by such."""
+    call's seed derives from (run seed, lease, purpose). Each prompt leaves out only what has no room in it."""
     advice = Advice(calls=(), notes=(), pool=context.ideas, next_idea=next_idea)
-    detail = Detail(sampling.trials_shown, sampling.summary_from)
 
     async def ask(purpose: Purpose, prompt: Callable[[Detail], str]) -> str:
-        nonlocal advice, detail
+        nonlocal advice
+        detail = Detail(sampling.trials_shown, sampling.summary_from)
         while True:
             try:
                 call, finish = await _call(engine, purpose, prompt(detail), lease, sampling, now)
