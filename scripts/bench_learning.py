@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from bench_runs import Wanted, connect, difference, finished, made_folder, run_all, seeds_of, spread
+from bench_runs import Wanted, connect, difference, finished, made_folder, positive, run_all, seeds_of, spread
 
 ARMS: dict[str, list[str]] = {
     "pace": ["--objective", "pace"],
@@ -54,9 +54,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", default="circle_packing")
     parser.add_argument("--seeds", default="100-109", help="first-last")
-    parser.add_argument("--candidates", type=int, default=480)
+    parser.add_argument("--candidates", type=positive, default=480)
     parser.add_argument("--arms", default="pace,none,shuffled")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=positive, default=2)
     parser.add_argument("--folder", type=Path, default=Path("runs/bench_learning"))
     parser.add_argument("--set", action="append", default=[], dest="sets", metavar="KEY=VALUE")
     parser.add_argument("--report-only", action="store_true")
@@ -86,7 +86,7 @@ def wanted(chosen: argparse.Namespace, arm: str, seed: int) -> Wanted:
     """One arm at one seed."""
     arguments = [chosen.task, *ARMS[arm], "--seed", str(seed), "--candidates", str(chosen.candidates)]
     for item in (f"evaluation.memo={chosen.folder / 'memo.db'}", *chosen.sets):
-        arguments += ["--set", item]
+        arguments.append(f"--set={item}")
     return Wanted(folder_of(chosen, arm, seed), arguments)
 
 

@@ -18,7 +18,18 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from bench_runs import Wanted, difference, finished, known_tasks, made_folder, part_of, run_all, seeds_of, spread
+from bench_runs import (
+    Wanted,
+    difference,
+    finished,
+    known_tasks,
+    made_folder,
+    part_of,
+    positive,
+    run_all,
+    seeds_of,
+    spread,
+)
 from objectives_plot import draw
 from run_traces import Trace, read, until
 
@@ -48,8 +59,8 @@ def main() -> int:
     parser.add_argument("--objectives", default=",".join(OBJECTIVES))
     parser.add_argument("--modes", default="sync,async")
     parser.add_argument("--seeds", default="0-9", help="first-last")
-    parser.add_argument("--candidates", type=int, default=240)
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--candidates", type=positive, default=240)
+    parser.add_argument("--jobs", type=positive, default=2)
     parser.add_argument("--shard", default="1/1", help="i/n: the i-th of n parts of the runs")
     parser.add_argument("--folder", type=Path, default=Path("runs/bench_objectives"))
     parser.add_argument("--plots", type=Path, help="folder of the plots; default: that of the runs")
@@ -81,7 +92,7 @@ def folder_of(chosen: argparse.Namespace, arm: Arm, seed: int) -> Path:
 def wanted(chosen: argparse.Namespace, arm: Arm, seed: int) -> Wanted:
     """One arm at one seed."""
     arguments = [arm.task, "--objective", arm.objective, *MODES[arm.mode], "--seed", str(seed)]
-    arguments += ["--candidates", str(chosen.candidates), "--set", f"evaluation.memo={chosen.folder / 'memo.db'}"]
+    arguments += ["--candidates", str(chosen.candidates), f"--set=evaluation.memo={chosen.folder / 'memo.db'}"]
     return Wanted(folder_of(chosen, arm, seed), arguments)
 
 

@@ -30,7 +30,20 @@ from typing import Any
 
 import anyio
 import uvicorn
-from bench_runs import NEAR, PACE, connect, difference, finished, seeds_of, spread
+from bench_runs import (
+    NEAR,
+    PACE,
+    catalogue_task,
+    connect,
+    difference,
+    finished,
+    known_names,
+    made_folder,
+    positive,
+    refuse,
+    seeds_of,
+    spread,
+)
 from catalogue_moves import move_answer
 from local_implementer_server import LocalProvider
 from starlette.applications import Starlette
@@ -104,25 +117,28 @@ def main() -> int:
     )
     parser.add_argument("--arms", default=",".join(ARMS))
     parser.add_argument("--seeds", default="0-4", help="first-last")
-    parser.add_argument("--candidates", type=int, default=160)
-    parser.add_argument("--threads", type=int, default=8, help="of pace; workers of the others")
-    parser.add_argument("--slots", type=int, default=2, help="evaluations at once")
+    parser.add_argument("--candidates", type=positive, default=160)
+    parser.add_argument("--threads", type=positive, default=8, help="of pace; workers of the others")
+    parser.add_argument("--slots", type=positive, default=2, help="evaluations at once")
     parser.add_argument("--folder", type=Path, default=Path("runs/bench_rivals"))
     parser.add_argument("--peers", metavar="PYTHON", help="a Python that has the rivals already")
     parser.add_argument("--report-only", action="store_true")
     chosen = parser.parse_args()
     seeds = seeds_of(chosen.seeds)
-    arms: list[str] = chosen.arms.split(",")
-    if unknown := set(arms) - set(ARMS):
-        parser.error(f"--arms: there is no {', '.join(sorted(unknown))}; choose of {', '.join(ARMS)}")
-    chosen.folder.mkdir(parents=True, exist_ok=True)
+    arms = known_names(chosen.arms, ARMS, "arm")
+    catalogue_task(chosen.task)
+    if chosen.peers and shutil.which(chosen.peers) is None:
+        refuse(f"--peers {chosen.peers} is no Python that can be started")
     if not chosen.report_only:
+        made_folder(chosen.folder)
         if not chosen.peers and set(arms) & set(RIVALS):
             chosen.peers = str(installed(chosen.folder / "peers"))
         anyio.run(run_all, chosen, arms, seeds)
     files = {
         arm: [file for seed in seeds if (file := folder_of(chosen, arm, seed) / "trace.json").exists()] for arm in arms
     }
+    if not any(files.values()):
+        refuse(f"there is no finished run in {chosen.folder}")
     print(
         report(
             {arm: [Trace(**json.loads(file.read_text())) for file in found] for arm, found in files.items() if found}

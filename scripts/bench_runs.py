@@ -1,5 +1,6 @@
 """Runs of a benchmark: each is `pace run` as a user would run it, in a folder of its own, not run again once done."""
 
+import argparse
 import os
 import re
 import shlex
@@ -15,10 +16,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-from scipy import stats
 
 from pace_async.errors import UsageError
-from pace_async.task import load_task
+from pace_async.task import Task, load_task
+
+try:
+    from scipy import stats
+except ModuleNotFoundError:
+    sys.exit(f"{Path(sys.argv[0]).name}: needs the packages for development, which `make setup` installs")
 
 NEAR = 0.95
 """Of the way from the seed program to the best of any run: how soon a run gets there is compared."""
@@ -54,6 +59,24 @@ def known_tasks(text: str) -> list[str]:
         except UsageError as error:
             refuse(str(error))
     return names
+
+
+def catalogue_task(name: str) -> Task:
+    """A task that there is, has a catalogue, and whose scores are to be maximised."""
+    known_tasks(name)
+    task = load_task(name)
+    if task.catalogue_path is None:
+        refuse(f"task {name} has no catalogue")
+    if task.spec.direction != "maximize":
+        refuse(f"the scores of task {name} are to be minimised, and this compares only what is maximised")
+    return task
+
+
+def positive(text: str) -> int:
+    """A whole number of 1 or more, as an argument's type."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 1 or more")
+    return int(text)
 
 
 def known_names(text: str, known: Collection[str], what: str) -> list[str]:
@@ -121,6 +144,8 @@ def _run(wanted: Wanted, number: int, of: int) -> str | None:
     began = time.monotonic()
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if not (folder / "population.db").exists():
+        _told_in(folder).unlink(missing_ok=True)  # it was refused, and may be asked for otherwise
     words = f"{folder.name}: exit {done.returncode} after {time.monotonic() - began:.0f} s\n"
     sys.stderr.write(words + (done.stderr[-500:] if done.returncode else ""))
     return None if done.returncode == 0 else folder.name
@@ -128,7 +153,7 @@ def _run(wanted: Wanted, number: int, of: int) -> str | None:
 
 def _told(wanted: Wanted) -> str:
     """What the run is told; where scores are remembered changes nothing."""
-    return shlex.join(text for text in wanted.arguments if not text.startswith("evaluation.memo="))
+    return shlex.join(text for text in wanted.arguments if not text.startswith("--set=evaluation.memo="))
 
 
 def _told_in(folder: Path) -> Path:

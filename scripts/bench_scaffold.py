@@ -29,6 +29,8 @@ from bench_runs import (
     known_tasks,
     made_folder,
     part_of,
+    positive,
+    refuse,
     run_all,
     seeds_of,
     spread,
@@ -68,10 +70,10 @@ def main() -> int:
     parser.add_argument("--tasks", default="circle_packing", help="by comma")
     parser.add_argument("--arms", default=",".join(ARMS), help="by comma")
     parser.add_argument("--seeds", default="0-4", help="first-last")
-    parser.add_argument("--candidates", type=int, default=480)
-    parser.add_argument("--islands", type=int, default=4, help="search threads")
+    parser.add_argument("--candidates", type=positive, default=480)
+    parser.add_argument("--islands", type=positive, default=4, help="search threads")
     parser.add_argument("--objective", default="none")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at once")
+    parser.add_argument("--jobs", type=positive, default=2, help="runs at once")
     parser.add_argument("--shard", default="1/1", help="i/n: the i-th of n parts of the runs")
     parser.add_argument("--folder", type=Path, default=Path("runs/bench_scaffold"))
     parser.add_argument("--plots", type=Path, help="folder of the plots; default: that of the runs")
@@ -83,18 +85,22 @@ def main() -> int:
         made_folder(chosen.folder)
         every = [wanted(chosen, task, arm, seed) for seed in seeds for task in tasks for arm in arms]
         failed = run_all(part_of(every, chosen.shard), chosen.jobs)
+    found = 0
     for task in tasks:
         runs = {
             arm: [ended(folder) for seed in seeds if finished(folder := folder_of(chosen, task, arm, seed))]
             for arm in arms
         }
         runs = {arm: every for arm, every in runs.items() if every}
+        found += len(runs)
         if runs:
             print(report(task, runs))
             mark = best_of_all(runs)
             missing = {(arm, ""): [mark - run.trace.best for run in every] for arm, every in runs.items()}
             file = (chosen.plots or chosen.folder) / f"scaffold_{task}.svg"
             draw(file, task, {"what the best score so far lacks of the best of any run": missing}, scale="log")
+    if not found and not failed:
+        refuse(f"there is no finished run in {chosen.folder}")
     return exit_code(failed)
 
 
@@ -107,7 +113,7 @@ def wanted(chosen: argparse.Namespace, task: str, arm: str, seed: int) -> Wanted
     """One arm at one seed."""
     arguments = [task, "--objective", chosen.objective, "--seed", str(seed), "--candidates", str(chosen.candidates)]
     arguments += ["--set", f"search.threads={chosen.islands}"]
-    arguments += ["--set", f"evaluation.memo={chosen.folder / 'memo.db'}"]
+    arguments += [f"--set=evaluation.memo={chosen.folder / 'memo.db'}"]
     for name, value in {**ALL, **ARMS[arm]}.items():
         arguments += ["--set", f"search.{name}={value}"]
     return Wanted(folder_of(chosen, task, arm, seed), arguments)

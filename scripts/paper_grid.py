@@ -117,7 +117,7 @@ def wanted(chosen: argparse.Namespace, task: str, method: str, seed: int) -> Wan
     arguments = [task]
     for layer in layers:
         arguments += ["--config", str(CONFIGS / f"{layer}.yaml")]
-    arguments += ["--seed", str(seed), "--set", f"evaluation.memo={chosen.folder / 'memo.db'}"]
+    arguments += ["--seed", str(seed), f"--set=evaluation.memo={chosen.folder / 'memo.db'}"]
     if chosen.candidates is not None:
         arguments += ["--candidates", str(chosen.candidates)]
     return Wanted(folder_of(chosen, task, method, seed), arguments)

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench_runs import NEAR, difference, known_names, made_folder, seeds_of, spread
+from bench_runs import NEAR, catalogue_task, difference, known_names, made_folder, positive, seeds_of, spread
 from catalogue_moves import moves
 from catalogue_scores import Score, scorer_of
 
@@ -29,7 +29,7 @@ from pace_async.search.islands import after_evaluation, first_island
 from pace_async.search.momentum import goal_of
 from pace_async.search.parents import best_of, choose_migrant, fitter
 from pace_async.search.state import Member
-from pace_async.task import Task, load_task, split_block
+from pace_async.task import Task, split_block
 
 RULES: Mapping[str, Mapping[str, str]] = {
     "migration 1": {},
@@ -49,13 +49,12 @@ def main() -> int:
     parser.add_argument("--task", default="circle_packing")
     parser.add_argument("--rules", default=",".join(RULES), help="by comma")
     parser.add_argument("--seeds", default="0-7", help="first-last")
-    parser.add_argument("--candidates", type=int, default=160)
-    parser.add_argument("--islands", type=int, default=8)
+    parser.add_argument("--candidates", type=positive, default=160)
+    parser.add_argument("--islands", type=positive, default=8)
     parser.add_argument("--memo", type=Path, default=Path("runs/search_rules.db"))
     chosen = parser.parse_args()
-    task = load_task(chosen.task)
-    if task.catalogue_path is None or task.spec.direction != "maximize":
-        parser.error(f"{task.name} has no catalogue, or its scores are to be minimised")
+    task = catalogue_task(chosen.task)
+    assert task.catalogue_path is not None
     rules, seeds = known_names(chosen.rules, RULES, "rule"), seeds_of(chosen.seeds)
     made_folder(chosen.memo.parent)
     catalogue, score = load_catalogue(task.catalogue_path), scorer_of(task, chosen.memo)

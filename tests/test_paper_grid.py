@@ -186,11 +186,12 @@ def test_a_folder_with_runs_of_other_settings_is_not_taken_for_these(
     pace.chmod(0o755)
     monkeypatch.setattr(bench_runs, "PACE", str(pace))
     asked = ("--tasks", TASK, "--methods", "pace", "--seeds", "0", "--folder", str(tmp_path / "grid"))
-    for _ in range(2):
-        assert grid(*asked, patch=monkeypatch) == 1
+    for otherwise in ((), (), ("--candidates", "32")):  # what was refused and left no run may be asked for otherwise
+        assert grid(*asked, *otherwise, patch=monkeypatch) == 1
         said = capsys.readouterr().err
         assert f"1/1 {TASK}-pace-0 begins" in said
         assert "no run has finished yet" in said
+    (tmp_path / "grid" / f"{TASK}-pace-0.arguments").write_text("as a run that is there was asked for")
     with pytest.raises(SystemExit) as end:
         grid(*asked, "--candidates", "32", patch=monkeypatch)
     assert end.value.code == 2

@@ -35,11 +35,27 @@ def test_the_table_counts_evaluations_to_the_mark() -> None:
     assert "| b | 2 | 2.000 ± 0.000 | 1.500 ± 0.707 |" in table
 
 
-def test_a_rule_that_is_not_there_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--rules", "nobody"], "there is no rule nobody"),
+        (["--task", "nosuch"], "nosuch"),
+        (["--task", "multi_evolve", "--seeds", "3-1"], "--seeds is first-last"),
+        (["--islands", "0"], "'0' is no whole number of 1 or more"),
+        (["--candidates", "-4"], "'-4' is no whole number of 1 or more"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(
+    arguments: list[str],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["search_rules.py", "--rules", "nobody", "--memo", str(tmp_path / "memo.db")])
+    monkeypatch.setattr(sys, "argv", ["search_rules.py", *arguments, "--memo", str(tmp_path / "memo.db")])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    assert "there is no rule nobody" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert "Traceback" not in said
