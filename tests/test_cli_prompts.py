@@ -118,4 +118,4 @@ def test_without_a_model_that_writes_there_is_nothing_to_show_of_it(shell: Shell
 def test_prompts_of_islands_are_refused(shell: Shell) -> None:
     said = shell.pace("show", "run", "--islands", "--prompts")
     assert (said.code, said.out) == (2, "")
-    assert "Say which candidate to show, or --islands." in said.err
+    assert "--islands shows how the islands stand: leave the candidate and --prompts out." in said.err

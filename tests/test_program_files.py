@@ -1,5 +1,6 @@
 """Programs of several files: one text everywhere, modules in the sandbox."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from pace_async.implement.edits import program_of
 from pace_async.program_files import joined, parted
 from pace_async.programs import compiled, program_hash
 from pace_async.task import Task, load_task
+from tests.command_line import Shell
 from tests.evaluate_tasks import make_task
 from tests.sandbox.tiers import TIERS
 
@@ -93,3 +95,20 @@ def test_the_block_s_borders_and_the_task_s_files_are_held(tmp_path: Path) -> No
     (tmp_path / "sum" / "task.yaml").write_text(text.replace("grow.py", "initial.py"))
     with pytest.raises(UsageError, match="different Python files"):
         load_task(str(tmp_path / "sum"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
+def test_eval_of_a_first_file_takes_the_others_from_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = several(tmp_path / "sum")
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    whole = tmp_path / "whole.py"
+    whole.write_text(task.program)
+    first = task.folder / task.spec.program
+    scores = [json.loads(shell.pace("eval", "./sum", str(file), "--json").out)["score"] for file in (first, whole)]
+    assert scores[0] == scores[1] is not None
+    (tmp_path / "alone.py").write_text(first.read_text())
+    alone = json.loads(shell.pace("eval", "./sum", "alone.py", "--json").out)
+    assert (alone["outcome"], alone["score"]) == ("candidate_error", None)
+    assert "moves" in alone["detail"]

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from pace_async.cli.output import JSON_OPTION, print_fields, print_json
+
+if TYPE_CHECKING:
+    from pace_async.task import TaskSpec
 
 
 def register(app: typer.Typer) -> None:
@@ -32,15 +35,11 @@ def evaluate(
 
     from pace_async.cli.options import settings_of_evaluator
     from pace_async.configure import resolve
-    from pace_async.errors import UsageError
     from pace_async.evaluate.process import evaluate_file
     from pace_async.task import load_task
 
     loaded = load_task(task)
-    try:
-        program = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"Cannot read {file}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}.") from None
+    program = _program_at(file, loaded.spec)
     chosen = settings_of_evaluator(sets)
     flags = {"evaluation.seed": seed, "evaluation.unsafe_no_sandbox": unsafe}
     settings = resolve(overrides={**flags, **chosen}, environment={}).evaluation
@@ -67,6 +66,26 @@ def evaluate(
                 "detail": found.detail or None,
             }
         )
+
+
+def _program_at(file: Path, spec: "TaskSpec") -> str:
+    """The text of a program; where its task has several files and it names none, with those that lie beside it. Raises
+    UsageError."""
+    from pace_async.errors import UsageError
+    from pace_async.program_files import joined, parted
+
+    def text_of(one: Path) -> str:
+        try:
+            return one.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise UsageError(f"Cannot read {one}: {why}.") from None
+
+    program = text_of(file)
+    beside = {name: file.with_name(name) for name in spec.files if file.with_name(name).exists()}
+    if not beside or parted(program)[0][0]:
+        return program
+    return joined({spec.program: program, **{name: text_of(path) for name, path in beside.items()}})
 
 
 def in_words(stage: Mapping[str, Any]) -> str:

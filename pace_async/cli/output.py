@@ -52,12 +52,15 @@ def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
         typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
+_LARGE = 1e6
+
+
 def shown(value: object) -> str:
     """A value as one printable line."""
     if value is None:
         return "-"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:.6g}" if abs(value) < _LARGE else f"{value:.12g}"  # such as a time
     if isinstance(value, bytes):
         return f"<{len(value)} bytes>"
     text = " ".join(str(value).split())

@@ -31,7 +31,9 @@ def show(
     from pace_async.population.reader import open_readonly
     from pace_async.runtime.places import find_places
 
-    if islands == (candidate is not None) or (islands and prompts):
+    if islands and (candidate is not None or prompts):
+        raise UsageError("--islands shows how the islands stand: leave the candidate and --prompts out.")
+    if not islands and candidate is None:
         raise UsageError("Say which candidate to show, or --islands.")
     with open_readonly(*find_places(run).population) as reader:
         if candidate is None:

@@ -95,7 +95,9 @@ class Reader:
                 rows = tuple(tuple(row) for row in result) if result.returns_rows else ()
                 columns = tuple(result.keys()) if result.returns_rows else ()
             except DBAPIError as error:
-                raise UsageError(f"{_short(self.place)} refuses the statement: {error.orig}.") from None
+                raise UsageError(
+                    f"{_short(self.place)} refuses the statement: {str(error.orig).rstrip('.')}."
+                ) from None
             return Answer(columns, rows)
 
     def check(self) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ from pathlib import Path
 from pace_async.errors import UsageError
 
 RUNS = Path("runs")
+NAMED = 5
+"""Runs that are named where one was asked for that there is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,8 @@ def find_places(run: str | None) -> Places:
         if Places(folder).exists:
             return Places(folder)
     there = sorted(folder.name for folder in _there())
-    hint = f"there are {', '.join(there[:5])}" if there else "there is none under ./runs"
+    more = f" and {len(there) - NAMED} more" if len(there) > NAMED else ""
+    hint = f"there are {', '.join(there[:NAMED])}{more}" if there else "there is none under ./runs"
     raise UsageError(f"There is no run {run!r}: {hint}.")
 
 
