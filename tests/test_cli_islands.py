@@ -68,8 +68,8 @@ def test_islands_are_shown_with_their_last_action_and_why(shell: Shell) -> None:
 
 
 def test_a_candidate_or_the_islands_must_be_asked_for(shell: Shell) -> None:
-    for wrong in ((), ("1", "--islands")):
+    for wrong, sentence in (((), "which candidate to show, or --islands"), (("1", "--islands"), "leave the candidate")):
         said = shell.pace("show", "run", *wrong)
         assert said.code == 2
-        assert "which candidate to show, or --islands" in said.err
+        assert sentence in said.err
     assert json.loads(shell.pace("show", "run", "1", "--json").out)["candidate"] == 1
