@@ -1,11 +1,13 @@
 """What every test of the sandbox has."""
 
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 
 import anyio
 import pytest
 
-from tests.sandbox.tiers import close_parents
+from pace_async.evaluate.tiers import Bubblewrap
+from pace_async.evaluate.warm import WarmParent, start_warm_parent
+from tests.sandbox.tiers import BWRAP, close_parents
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -18,3 +20,13 @@ def parents() -> Generator[None]:
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+async def parent() -> AsyncGenerator[WarmParent]:
+    """A warm parent of the test's own, which may be killed, or have its processes counted. Needs bubblewrap."""
+    made = start_warm_parent(Bubblewrap(BWRAP or ""), (), [])
+    assert made is not None
+    await made.ready()
+    yield made
+    await made.close()

@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from pace_async.evaluate import spares
 from pace_async.evaluate.launch import launch
 from pace_async.evaluate.spares import WarmProcess
 from pace_async.evaluate.tiers import Bubblewrap, Launch, Limits
-from pace_async.evaluate.warm import WarmParent, start_warm_parent
+from pace_async.evaluate.warm import WarmParent
 from pace_async.evaluate.wiring import Wiring
 from pace_async.evaluate.work import Work
 from tests.sandbox.tiers import BWRAP, LIMITS, SHORT, Sandbox, left_alive, run_program, value_of
@@ -117,16 +117,6 @@ async def test_how_it_ended_is_told_once_it_has() -> None:
         assert (ended.exit_code, ended.timed_out) == (code, False)
     _, ended = await run_program(WARM, "def f(x):\n    while True: pass", limits=SHORT)
     assert (ended.exit_code, ended.timed_out) == (-signal.SIGKILL, True)
-
-
-@pytest.fixture
-async def parent() -> AsyncGenerator[WarmParent]:
-    """One of its own, because it is killed."""
-    made = start_warm_parent(TIER, (), [])
-    assert made is not None
-    await made.ready()
-    yield made
-    await made.close()
 
 
 async def test_a_candidate_that_would_outlive_its_parent_ends_with_it_and_does_not_pay(parent: WarmParent) -> None:

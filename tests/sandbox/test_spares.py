@@ -1,7 +1,6 @@
 """Drivers that are forked ahead: there when they are needed, one program each, and nothing of them stays."""
 
 import sys
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -17,7 +16,7 @@ from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.spares import SPARES
 from pace_async.evaluate.tiers import Bubblewrap
 from pace_async.evaluate.verdict import judge
-from pace_async.evaluate.warm import WarmParent, start_warm_parent
+from pace_async.evaluate.warm import WarmParent
 from pace_async.evaluate.work import Work
 from tests.evaluate_tasks import DOUBLE, make_task
 from tests.sandbox.tiers import BWRAP, LIMITS
@@ -30,16 +29,6 @@ TIER = Bubblewrap(BWRAP or "")
 IDENTITY = Work("def f(x):\n    return x", "f", ["7"])
 CHAIN = 2
 """Processes between the parent's first one and the drivers that it forked."""
-
-
-@pytest.fixture
-async def parent() -> AsyncGenerator[WarmParent]:
-    """One of its own, because its processes are counted."""
-    made = start_warm_parent(TIER, (), [])
-    assert made is not None
-    await made.ready()
-    yield made
-    await made.close()
 
 
 def forked(parent: WarmParent) -> list[psutil.Process]:
