@@ -9,7 +9,7 @@ is skipped. Times are seconds since the epoch (wall clock) or durations, as the 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 Purpose = Literal["propose", "assess", "select"]
 Action = Literal["backtrack", "crossover"]
@@ -481,3 +481,10 @@ class RunHeader:
     upper: float
     direction: str
     config: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def policy(self) -> str:
+        """How the run keeps its data fresh: pace, soft or drop. No resume can change it."""
+        staleness = self.config.get("staleness")
+        named = cast("Mapping[str, object]", staleness).get("policy") if isinstance(staleness, Mapping) else None
+        return str(named or "pace")

@@ -137,6 +137,9 @@ def test_expected_maximum_of_draws_from_a_sample() -> None:
         (Load(4, 8, 2, [10.0], 9.0), "threads", "More threads would help, up to"),
         (Load(24, 8, 2, [10.0], 9.0), "threads", "Threads and staleness limit it alike: only more of each"),
         (Load(64, 8, 2, [10.0], 9.0), "staleness", "A larger --max-staleness than 2 would help"),
+        (Load(16, 8, 2, [5.0, 19.0], 9.0), "staleness", "A larger --max-staleness than 2 would help, up to"),
+        (Load(5, 8, 0, [1.0, 9.0], 4.0), "staleness", "More threads would help, up to 8, and so would a larger"),
+        (Load(64, 8, None, [10.0], 9.0, learning=1.0), "threads", "More threads would help"),
         (Load(64, 8, 9, [10.0], 9.0, slots=2), "evaluation slots", "More evaluation slots would help"),
         (Load(256, 8, 99, [10.0], 9.0, learning=100.0), "learner", "The learner is the limit"),
     ],
@@ -146,7 +149,7 @@ def test_the_smallest_limit_binds_and_the_advice_follows_it(load: Load, binding:
     assert found is not None
     assert found.binding == binding
     assert found.limit == min(found.terms.values())
-    assert advice(found, load.bound).startswith(says)
+    assert advice(found, load.bound or 0).startswith(says)
 
 
 def test_without_a_rollout_there_is_no_limit() -> None:

@@ -125,7 +125,7 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
             ("threads ", QUIET), " ".join(f"{name[:2]}{amount}" for name, amount in stages.items() if amount)
         ),
         Text.assemble(("leases ", QUIET), f"{view.leases.open}", (" open", QUIET)),
-        Text.assemble(("alpha ", QUIET), words.number(side.alpha, 2)),
+        Text.assemble(("alpha ", QUIET), words.number(side.alpha, 2) if view.header.objective == "pace" else "–"),
         Text.assemble(("entropy ", QUIET), words.number(side.metrics.get("entropy"))),
         *notes,
         *[Text("")] * (FEW_EVENTS - len(notes)),

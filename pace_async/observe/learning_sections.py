@@ -4,7 +4,6 @@ Pure, as `sections` is: a view and a size in, lines out.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from rich.text import Text
 
@@ -29,7 +28,7 @@ def learner(view: RunView, width: int, rows: int) -> Section:
     versions = [figure(side.version, "learner"), figure(side.published, "published")]
     steps = [_seconds("step", side.step_seconds), _seconds("pause", side.paused_seconds)]
     policy = [
-        _metric("alpha", side.alpha, 2),
+        *([_metric("alpha", side.alpha, 2)] if view.header.objective == "pace" else []),
         _metric("entropy", metrics.get("entropy"), unit=" nats"),
         _metric("loss", metrics.get("loss")),
         _metric("gradient", metrics.get("grad_norm")),
@@ -90,10 +89,7 @@ def _rewards(view: RunView, width: int, rows: int) -> list[Text]:
 
 
 def _limit(view: RunView) -> str:
-    """What the bound limits: under `soft` not the age itself."""
-    staleness = view.header.config.get("staleness")
-    soft = isinstance(staleness, Mapping) and cast("Mapping[str, object]", staleness).get("policy") == "soft"
-    return f"updates, {'mean at most' if soft else 'at most'} {view.header.max_staleness}"
+    return f"updates, {words.bound(view.header)}"
 
 
 def staleness(view: RunView, width: int, rows: int) -> Section:

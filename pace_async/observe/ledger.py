@@ -25,8 +25,10 @@ TIMES = f"select c.at - l.opened_at as whole, c.seconds as evaluation {DRIVEN} o
 SLOTS = """
 select after from setting_changes where run_id = :run_id and key = 'evaluation.slots' order by number desc limit 1"""
 STEPS = """
-select (select avg(seconds) from groups where run_id = :run_id and state = 'trained') as learning,
-       (select avg(seconds) from versions where run_id = :run_id and version > 0) as push,
+select (select seconds from groups where run_id = :run_id and state = 'trained'
+        order by group_number desc limit 1) as learning,
+       (select seconds from versions where run_id = :run_id and version > 0 and seconds is not null
+        order by version desc limit 1) as push,
        (select max(at) from candidates where run_id = :run_id) as last"""
 STATES = "select state, at from run_states where run_id = :run_id order by number"
 
@@ -122,7 +124,7 @@ def _limits(
         Load(
             threads=header.threads,
             group_size=header.group_size,
-            bound=header.max_staleness,
+            bound=header.max_staleness if header.policy == "pace" else None,
             rollouts=rollouts,
             evaluation=sum(evaluations) / len(evaluations) if evaluations else 0.0,
             learning=learning,

@@ -81,7 +81,7 @@ def heading(view: RunView) -> str:
         f"implementer {clean(header.implementer)}",
         words.count(header.threads, "search thread"),
         f"groups of {header.group_size}",
-        f"staleness at most {header.max_staleness}",
+        f"staleness {words.bound(header)}",
         f"seed {header.seed}",
     )
     return " · ".join(parts)

@@ -6,6 +6,8 @@ Pure: stage seconds in, limits out. With T a rollout's seconds from lease to sco
     X_async <= min(threads / E[T], slots / E[evaluation], B / (L + S), (eta + 1) * X_sync)
 
 The last term is what the staleness bound allows: at most eta + 1 groups are open while the slowest of one is awaited.
+It is there under the policy `pace` alone: the others never wait. With fewer threads than such leases it lies above what
+can be reached, and more threads come nearer to it.
 How many calls an implementer's provider allows at once is not known here: waiting for it is part of T.
 The smallest term is the roofline, and binds. Not a prediction of what a run reaches: `pace simulate` is.
 """
@@ -20,12 +22,13 @@ ALIKE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A run's shape and its seconds. `rollouts` is a sample of T, of any size; `slots` is None where evaluations are
-    not limited but by the threads. The learner's seconds are 0 where nothing is trained."""
+    """A run's shape and its seconds. `bound` is None where no rollout is waited for to keep it. `rollouts` is a sample
+    of T, of any size; `slots` is None where evaluations are not limited but by the threads. The learner's seconds are 0
+    where nothing is trained."""
 
     threads: int
     group_size: int
-    bound: int
+    bound: int | None
     rollouts: Sequence[float]
     evaluation: float
     learning: float = 0.0
@@ -36,11 +39,15 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """Candidates per second: the least of `terms`, and which it is."""
+    """Candidates per second: the least of `terms`, and which it is. `open_leases` are those that the bound allows
+    at once, None where there are as many threads; `below_a_group` says that there are fewer threads than a group has
+    rollouts."""
 
     limit: float
     binding: Term
     terms: Mapping[Term, float]
+    open_leases: int | None = None
+    below_a_group: bool = False
 
 
 def expected_maximum(sample: Sequence[float], draws: int) -> float:
@@ -66,12 +73,14 @@ def roofline(load: Load) -> Roofline | None:
         if step > 0:
             terms["learner"] = load.group_size / step
         cycle = expected_maximum(load.rollouts, load.group_size) + step
-        if cycle > 0:
+        if cycle > 0 and load.bound is not None:
             terms["staleness"] = (load.bound + 1) * load.group_size / cycle
     if not terms:
         return None
     binding = min(terms, key=lambda term: terms[term])
-    return Roofline(terms[binding], binding, terms)
+    most = 0 if load.bound is None else (load.bound + 1) * load.group_size
+    below = load.threads < load.group_size
+    return Roofline(terms[binding], binding, terms, most if load.threads < most else None, below)
 
 
 def advice(found: Roofline, bound: int) -> str:
@@ -82,8 +91,12 @@ def advice(found: Roofline, bound: int) -> str:
     match found.binding:
         case "threads":
             return f"More threads would help{room}."
+        case "staleness" if found.open_leases is not None and found.below_a_group:
+            threads = f"More threads would help, up to {found.open_leases}"
+            return f"{threads}, and so would a larger --max-staleness than {bound}."
         case "staleness":
-            return f"A larger --max-staleness than {bound} would help{room}; more threads would not."
+            threads = "would not" if found.open_leases is None else f"little, and not at all beyond {found.open_leases}"
+            return f"A larger --max-staleness than {bound} would help{room}; more threads {threads}."
         case "evaluation slots":
             return f"More evaluation slots would help{room}; more threads would not."
         case "learner":
@@ -99,9 +112,13 @@ def short_advice(found: Roofline) -> tuple[str, ...]:
     match found.binding:
         case "threads":
             said = (f"threads: more of them would help{room}", f"threads: more would help{least}")
+        case "staleness" if found.open_leases is not None and found.below_a_group:
+            either = f"staleness: more threads, up to {found.open_leases}"
+            said = (f"{either}, would help, or a larger --max-staleness", either)
         case "staleness":
             raised = f"staleness: raise --max-staleness{room}"
-            said = (f"{raised}; {not_threads}", raised, f"staleness: raise bound{least}")
+            few = not_threads if found.open_leases is None else "more threads help little"
+            said = (f"{raised}; {few}", raised, f"staleness: raise bound{least}")
         case "evaluation slots":
             more = f"evaluation slots: more would help{room}"
             said = (f"{more}; {not_threads}", more, f"evaluation slots: more{least}")

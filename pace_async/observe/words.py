@@ -6,7 +6,7 @@ Pure. A score is printed with as many digits as its task's bounds make meaningfu
 import math
 from collections.abc import Mapping
 
-from pace_async.events import Evaluated, FaultSeen, GroupEnded, GroupShipped, RunStateChanged, Stalled
+from pace_async.events import Evaluated, FaultSeen, GroupEnded, GroupShipped, RunHeader, RunStateChanged, Stalled
 from pace_async.observe.roofline import Roofline
 from pace_async.observe.text import clean
 
@@ -94,18 +94,31 @@ def seed_program(event: Evaluated) -> str:
     )
 
 
-def group_ended(ended: GroupEnded, shipped: GroupShipped | None) -> str:
-    """What came of one group."""
+def bound(header: RunHeader) -> str:
+    """What the staleness bound limits: under `soft` not the age itself."""
+    return f"{'mean at most' if header.policy == 'soft' else 'at most'} {header.max_staleness}"
+
+
+def group_ended(ended: GroupEnded, shipped: GroupShipped | None, objective: str) -> str:
+    """What came of one group; alpha only where the objective has one."""
     if ended.closing != "trained":
         why = clean(ended.reason) or "no reason given"
         if why.endswith(COLLAPSED):
-            why = f"nothing tells its rollouts apart, so there is nothing to learn ({why})"
+            why = f"nothing tells its rollouts apart, so there is nothing to learn ({why}{_all_alike(shipped)})"
         return f"group {ended.number} {ended.closing}: {why}"
     words = f"group {ended.number} trained version {ended.version}"
     if shipped is not None and shipped.number == ended.number:
         mean = sum(shipped.rewards) / len(shipped.rewards)
-        words += f": mean reward {mean:.2f}, alpha {shipped.alpha:.2f}, staleness {staleness(shipped.staleness)}"
+        alpha = f", alpha {shipped.alpha:.2f}" if objective == "pace" else ""
+        words += f": mean reward {mean:.2f}{alpha}, staleness {staleness(shipped.staleness)}"
     return words
+
+
+def _all_alike(shipped: GroupShipped | None) -> str:
+    """Why there is no difference, where it is the scores' place and not their spread."""
+    if shipped is None or any(shipped.rewards):
+        return ""
+    return "; every reward is 0: no program got beyond the bound at which progress begins"
 
 
 def staleness(values: tuple[int, ...]) -> str:

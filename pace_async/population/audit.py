@@ -5,9 +5,8 @@ because no answer could be believed. What tables hold by themselves (ids once, r
 because a file may have been edited by hand.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import cast
 
 from sqlalchemy import Connection, text
 
@@ -89,7 +88,7 @@ def _staleness(connection: Connection, run_id: int) -> Check:
         run_id,
         "SELECT COALESCE(MAX(staleness), 0) FROM leases WHERE run_id = :run_id AND state = 'trained'",
     )
-    soft = _policy_of(connection, run_id) == "soft"
+    soft = header_of(connection, run_id).policy == "soft"
     wrong = _each(
         connection,
         run_id,
@@ -103,12 +102,6 @@ def _staleness(connection: Connection, run_id: int) -> Check:
     )
     promise = f"no bound under the policy soft, {bound} in the mean" if soft else f"bound {bound}"
     return Check("staleness", f"at most {worst} in what was trained, {promise}", tuple(wrong[:SHOWN]))
-
-
-def _policy_of(connection: Connection, run_id: int) -> object:
-    """A resume cannot change it, so the run's row has it."""
-    staleness = header_of(connection, run_id).config.get("staleness")
-    return cast("Mapping[str, object]", staleness).get("policy") if isinstance(staleness, Mapping) else None
 
 
 def _versions(connection: Connection, run_id: int) -> Check:

@@ -8,7 +8,8 @@ SQLAlchemy's; the cursor is the driver's.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import itemgetter
+from typing import Any, cast
 
 from sqlalchemy import Connection, Dialect
 from sqlalchemy.exc import DBAPIError
@@ -19,13 +20,16 @@ _Convert = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """`names` in the order of the placeholders, or None where they are named; `fixed` are values that stand in the
-    statement itself."""
+    """`names` are the placeholders' in their order, `pick` takes their values out of a row, `converts` are the places
+    whose values are converted, and how; `named` says that placeholders are named; `fixed` are values that stand in
+    the statement itself."""
 
     sql: str
-    names: tuple[str, ...] | None
+    names: tuple[str, ...]
+    pick: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+    converts: tuple[tuple[int, _Convert], ...]
+    named: bool
     fixed: Mapping[str, Any]
-    converts: Mapping[str, _Convert]
 
 
 class Prepared:
@@ -55,13 +59,21 @@ class Prepared:
             cursor.close()
         return None if found is None else found[0]
 
+    def values(self, connection: Connection, row: Mapping[str, Any]) -> list[Any]:
+        """The first column of every row that it finds, or that it returns, as the driver has it."""
+        cursor = self._executed(connection, (row,))
+        try:
+            return [found[0] for found in cursor.fetchall()]
+        finally:
+            cursor.close()
+
     def _executed(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> Any:
         dialect = connection.dialect
         compiled = self._compiled.get(dialect.name)
         if compiled is None:
             compiled = self._compiled[dialect.name] = _compile(self._statement, self._columns, dialect)
         parameters = [_parameters(compiled, row) for row in rows]
-        cursor = connection.connection.cursor()
+        cursor: Any = cast("Any", connection.connection.dbapi_connection).cursor()
         try:
             if len(parameters) == 1:
                 cursor.execute(compiled.sql, parameters[0])
@@ -83,11 +95,19 @@ def _compile(statement: ClauseElement, columns: tuple[str, ...] | None, dialect:
         if convert is not None:
             converts[name] = convert
     fixed = {name: value for name, value in made.params.items() if value is not None}
-    return _Compiled(str(made), tuple(made.positiontup) if made.positional else None, fixed, converts)
+    names = tuple(cast("list[str]", made.positiontup) if made.positional else made.bind_names.values())
+    places = tuple((place, converts[name]) for place, name in enumerate(names) if name in converts)
+    return _Compiled(str(made), names, _picker(names), places, not made.positional, fixed)
+
+
+def _picker(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda row: tuple(row[name] for name in names)
 
 
 def _parameters(compiled: _Compiled, row: Mapping[str, Any]) -> Any:
-    values = {**compiled.fixed, **row}
-    for name, convert in compiled.converts.items():
-        values[name] = convert(values[name])
-    return values if compiled.names is None else tuple([values[name] for name in compiled.names])
+    values = list(compiled.pick({**compiled.fixed, **row} if compiled.fixed else row))
+    for place, convert in compiled.converts:
+        values[place] = convert(values[place])
+    return dict(zip(compiled.names, values, strict=True)) if compiled.named else values

@@ -1,9 +1,9 @@
 """What every write needs to know, and how a write says that the record would be broken."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import BindParameter, Connection, bindparam, func, insert, select
 
@@ -29,19 +29,33 @@ class Scope:
     max_staleness: int | None
 
     def add(self, table: type[Base], *rows: dict[str, Any]) -> None:
-        """Insert rows, all with the same columns; run_id is added to each."""
+        """Insert rows, all with the same columns; run_id is put into each."""
         if rows:
-            statement = _insert(table, ("run_id", *rows[0]))
-            statement.run(self.connection, *({"run_id": self.run_id, **row} for row in rows))
+            for row in rows:
+                row["run_id"] = self.run_id
+            _insert(table, tuple(rows[0])).run(self.connection, *rows)
 
     def value(self, statement: Prepared, **of: object) -> Any:
         """The first value of the first row, or None where there is no row. `of_run` is given."""
         return statement.value(self.connection, {"of_run": self.run_id, **of})
 
+    def values(self, statement: Prepared, **of: object) -> list[Any]:
+        """The first value of each row. `of_run` is given."""
+        return statement.values(self.connection, {"of_run": self.run_id, **of})
+
+    def each(self, statement: Prepared, broken: Callable[[], str], rows: Sequence[dict[str, Any]]) -> None:
+        """Run an UPDATE that must change exactly one row for each of these; `broken` says what it means that it did
+        not. `of_run` is put into each."""
+        for row in rows:
+            row["of_run"] = self.run_id
+        if statement.run(self.connection, *rows) != len(rows):
+            raise PaceBug(broken())
+
     def one(self, statement: Prepared, broken: Callable[[], str], **parameters: object) -> None:
         """Run an UPDATE that must change exactly one row; `broken` says what it means that it did not. `of_run` is
         given."""
-        if statement.run(self.connection, {"of_run": self.run_id, **parameters}) != 1:
+        parameters["of_run"] = self.run_id
+        if statement.run(self.connection, parameters) != 1:
             raise PaceBug(broken())
 
     def lease_is(self, lease: int) -> str:
@@ -64,6 +78,4 @@ def _insert(table: type[Base], columns: tuple[str, ...]) -> Prepared:
 
 def scope_of(connection: Connection, run_id: int, header: RunHeader) -> Scope:
     """The scope of a run. Only the policy `soft` trains what is older than the bound."""
-    staleness = header.config.get("staleness")
-    soft = isinstance(staleness, Mapping) and cast("Mapping[str, object]", staleness).get("policy") == "soft"
-    return Scope(connection, run_id, header.direction, None if soft else header.max_staleness)
+    return Scope(connection, run_id, header.direction, None if header.policy == "soft" else header.max_staleness)

@@ -171,7 +171,7 @@ async def _read(population: MemoryPopulation, scenario: Scenario) -> Measured:
         Load(
             threads=scenario.threads,
             group_size=scenario.group_size,
-            bound=scenario.bound,
+            bound=scenario.bound if scenario.policy == "pace" else None,
             rollouts=whole,
             evaluation=_mean(evaluations),
             learning=durations.learning,
