@@ -21,7 +21,7 @@ from pace_async.events import (
     VersionPublished,
 )
 from pace_async.observe.fold import fold, fold_all
-from pace_async.observe.model import IMPROVEMENTS_KEPT, NOTES_KEPT, TIMES_KEPT, RunView
+from pace_async.observe.model import IMPROVEMENTS_KEPT, NOTES_KEPT, TIMES_KEPT, RunView, changed
 from pace_async.observe.progress import progress
 from pace_async.observe.search_sections import search
 from pace_async.observe.sections import title
@@ -230,6 +230,13 @@ def test_folding_leaves_the_view_that_was_as_it_was() -> None:
     kept = repr(before)
     fold_all(before, life(2))
     assert repr(before) == kept
+
+
+def test_a_view_is_changed_in_the_fields_it_has_and_in_no_other() -> None:
+    view = RunView(HEADER)
+    assert changed(view, faults=3) == replace(view, faults=3) != view
+    with pytest.raises(TypeError, match="fault"):
+        changed(view, fault=3)
 
 
 def test_only_the_last_event_has_the_latest_note() -> None:

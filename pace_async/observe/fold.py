@@ -48,6 +48,7 @@ from pace_async.observe.model import (
     NoteKind,
     RunView,
     Stage,
+    changed,
     thin,
 )
 from pace_async.observe.text import clean
@@ -69,34 +70,34 @@ def fold_all(view: RunView, events: Iterable[Fact | Sight]) -> RunView:
 def fold(view: RunView, event: Fact | Sight) -> RunView:
     """`view` after `event`."""
     if view.latest is not None:
-        view = replace(view, latest=None)
+        view = changed(view, latest=None)
     match event:
         case StageChanged():
             return _thread(view, event.island, event.stage)
         case LearnerStageChanged():
-            return replace(view, learner=replace(view.learner, stage=event.stage))
+            return changed(view, learner=replace(view.learner, stage=event.stage))
         case Starting():
-            return replace(view, reason=event.what)
+            return changed(view, reason=event.what)
         case Stalled():
-            return _note(replace(view, stalled=event.reason), event.at, "fault", words.stalled(event))
+            return _note(changed(view, stalled=event.reason), event.at, "fault", words.stalled(event))
         case RunStateChanged():
             return _state(view, event)
         case _:
             ledger = view.ledger.after(event)
-            return _fact(replace(view, last_at=max(view.last_at, event.at), ledger=ledger), event)
+            return _fact(changed(view, last_at=max(view.last_at, event.at), ledger=ledger), event)
 
 
 def _fact(view: RunView, event: Fact) -> RunView:
     match event:
         case LeaseOpened():
-            view = replace(view, leases=replace(view.leases, admitted=view.leases.admitted + 1))
+            view = changed(view, leases=replace(view.leases, admitted=view.leases.admitted + 1))
             return _thread(view, event.island, "advise")
         case Advised():
             experiment = clean(event.experiment or "", EXPERIMENT_CELLS)
-            view = replace(view, experiments={**view.experiments, event.lease: experiment})
+            view = changed(view, experiments={**view.experiments, event.lease: experiment})
             return _thread(view, event.island, "implement")
         case ImplementerCalled():
-            return replace(
+            return changed(
                 view,
                 spend_usd=view.spend_usd + event.cost_usd,
                 implementer_calls=view.implementer_calls + 1,
@@ -104,9 +105,9 @@ def _fact(view: RunView, event: Fact) -> RunView:
                 reserved={number: usd for number, usd in view.reserved.items() if number != event.reservation},
             )
         case ImplementerChecked():
-            return replace(view, spend_usd=view.spend_usd + event.cost_usd)
+            return changed(view, spend_usd=view.spend_usd + event.cost_usd)
         case ImplementerReserved():
-            return replace(view, reserved={**view.reserved, event.number: event.cost_usd})
+            return changed(view, reserved={**view.reserved, event.number: event.cost_usd})
         case SettingChanged() | IslandActed() | TryEvaluated() | ImplementerChosen() | CascadeStageEnded() | Claimed():
             return view
         case Evaluated():
@@ -114,20 +115,20 @@ def _fact(view: RunView, event: Fact) -> RunView:
         case GroupShipped():
             moved = len(event.leases)
             leases = replace(view.leases, buffered=view.leases.buffered - moved, training=view.leases.training + moved)
-            return replace(view, leases=leases, shipped=event, learner=replace(view.learner, alpha=event.alpha))
+            return changed(view, leases=leases, shipped=event, learner=replace(view.learner, alpha=event.alpha))
         case GroupEnded():
             return _group_ended(view, event)
         case LeaseAborted():
-            view = replace(view, leases=_close(view.leases, "aborted", 1))
+            view = changed(view, leases=_close(view.leases, "aborted", 1))
             return _thread(_forget(view, event.lease), event.island, "waiting")
         case LeaseReleased():
             leases = _close(replace(view.leases, buffered=view.leases.buffered - 1), event.closing, 1)
-            return replace(view, leases=leases)
+            return changed(view, leases=leases)
         case VersionPublished():
             learner = replace(view.learner, published=event.version, paused_seconds=event.paused_seconds)
-            return replace(view, learner=learner)
+            return changed(view, learner=learner)
         case FaultSeen():
-            return _note(replace(_models(view, event), faults=view.faults + 1), event.at, "fault", words.fault(event))
+            return _note(changed(_models(view, event), faults=view.faults + 1), event.at, "fault", words.fault(event))
         case RunStateChanged():
             return _state(view, event)
         case _:
@@ -137,27 +138,27 @@ def _fact(view: RunView, event: Fact) -> RunView:
 def _models(view: RunView, event: FaultSeen) -> RunView:
     match event.kind:
         case "provider_down":
-            return replace(view, models_down=view.models_down + 1)
+            return changed(view, models_down=view.models_down + 1)
         case "all_providers_down":
-            return replace(view, models_down=view.models_down + 1, paused=True)
+            return changed(view, models_down=view.models_down + 1, paused=True)
         case "provider_back":
-            return replace(view, models_down=max(0, view.models_down - 1), paused=False)
+            return changed(view, models_down=max(0, view.models_down - 1), paused=False)
         case "database_back":
-            return replace(view, stalled="")
+            return changed(view, stalled="")
         case _:
             return view
 
 
 def _state(view: RunView, event: RunStateChanged) -> RunView:
-    view = replace(
+    view = changed(
         view, state=event.state, reason=words.reason(event.state, event.reason), last_at=max(view.last_at, event.at)
     )
     if event.state == "running":
-        view = replace(view, started_at=event.at, ended_at=None, finished_here=0, times=(), threads={}, ledger=Ledger())
+        view = changed(view, started_at=event.at, ended_at=None, finished_here=0, times=(), threads={}, ledger=Ledger())
         # what an earlier process knew of services is over
-        view = replace(view, reserved={}, unanswered=0, models_down=0, paused=False)
+        view = changed(view, reserved={}, unanswered=0, models_down=0, paused=False)
     elif event.state not in ALIVE:
-        view = replace(view, ended_at=event.at)
+        view = changed(view, ended_at=event.at)
     return _note(view, event.at, "state", words.state(event))
 
 
@@ -169,9 +170,9 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
         view.best is None or better(view.header.direction, event.score, view.best.score)
     )
     if seed:
-        view = replace(view, seed_score=event.score)
+        view = changed(view, seed_score=event.score)
     else:
-        view = replace(
+        view = changed(
             _thread(_forget(view, event.lease), event.island, "waiting"),
             candidates=done,
             finished_here=view.finished_here + 1,
@@ -182,7 +183,7 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
         )
     if improved and event.score is not None:
         best = Best(event.lease, event.score, event.island, experiment, done, event.at)
-        view = replace(view, best=best, improvements=thin((*view.improvements, (done, event.score))))
+        view = changed(view, best=best, improvements=thin((*view.improvements, (done, event.score))))
     if seed:
         return _note(view, event.at, "seed", words.seed_program(event))
     sentence = words.candidate_done(event, improved, experiment)
@@ -211,8 +212,8 @@ def _group_ended(view: RunView, event: GroupEnded) -> RunView:
         metrics=event.metrics or learner.metrics,
         rewards=rewards,
     )
-    view = replace(view, leases=leases, learner=learner, staleness=staleness, shipped=None)
-    return _note(view, event.at, "group", words.group_ended(event, shipped))
+    view = changed(view, leases=leases, learner=learner, staleness=staleness, shipped=None)
+    return _note(view, event.at, "group", words.group_ended(event, shipped, view.header.objective))
 
 
 def _close(leases: Leases, closing: Closing, amount: int) -> Leases:
@@ -228,16 +229,16 @@ def _close(leases: Leases, closing: Closing, amount: int) -> Leases:
 
 
 def _thread(view: RunView, island: int, stage: Stage) -> RunView:
-    return replace(view, threads={**view.threads, island: stage})
+    return changed(view, threads={**view.threads, island: stage})
 
 
 def _forget(view: RunView, lease: int) -> RunView:
-    return replace(view, experiments={key: value for key, value in view.experiments.items() if key != lease})
+    return changed(view, experiments={key: value for key, value in view.experiments.items() if key != lease})
 
 
 def _note(view: RunView, at: float, kind: NoteKind, text: str) -> RunView:
     note = Note(at, kind, text)
-    return replace(view, notes=(*view.notes, note)[-NOTES_KEPT:], latest=note)
+    return changed(view, notes=(*view.notes, note)[-NOTES_KEPT:], latest=note)
 
 
 def _more(counts: Mapping[K, int], key: K) -> dict[K, int]:

@@ -7,7 +7,7 @@ few notes and times, and the improvements of the best score.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from pace_async.config import Stop
 from pace_async.events import GroupShipped, RunHeader
@@ -83,12 +83,13 @@ class LearnerView:
     rewards: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunView:
-    """A run as of its last folded event. Times are seconds since the epoch. `latest` is the note that the last event
-    made, None if it made none. `reserved` is what each call in flight may cost, in USD, by reservation; `unanswered`
-    counts the last implementer calls without an answer in between, `models_down` implementers that have been given up
-    for now, `paused` says that all have; `stalled` is why nothing can be committed, empty where it can."""
+    """A run as of its last folded event; `changed` makes the next one, for which it has no slots. Times are seconds
+    since the epoch. `latest` is the note that the last event made, None if it made none. `reserved` is what each call
+    in flight may cost, in USD, by reservation; `unanswered` counts the last implementer calls without an answer in
+    between, `models_down` implementers that have been given up for now, `paused` says that all have; `stalled` is why
+    nothing can be committed, empty where it can."""
 
     header: RunHeader
     stop: Stop = field(default_factory=Stop)
@@ -170,6 +171,16 @@ class RunView:
                 index += 1
             curve.append(self.improvements[index][1])
         return tuple(curve)
+
+
+def changed(view: RunView, **fields: Any) -> RunView:
+    """`dataclasses.replace` for a view, which is made anew thirty times a candidate: a tenth of its time, because the
+    fields are copied as one dictionary. Raises TypeError for a field that a view does not have."""
+    if not fields.keys() <= view.__dict__.keys():
+        raise TypeError(f"a RunView has no {', '.join(sorted(fields.keys() - view.__dict__.keys()))}")
+    made = object.__new__(RunView)
+    made.__dict__.update(view.__dict__, **fields)
+    return made
 
 
 def thin(improvements: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
