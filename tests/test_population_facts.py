@@ -268,6 +268,8 @@ REFUSED: dict[str, tuple[Fact, ...]] = {
     "a group that ends before it was shipped": (trained(1, (1, 2)),),
     "a group that ends with other leases": (shipped(1, (1, 2)), trained(1, (1, 3))),
     "a group that ends with fewer leases": (shipped(1, (1, 2)), trained(1, (1,))),
+    "a group that ends with a lease twice": (shipped(1, (1, 2)), trained(1, (1, 1))),
+    "a group of one that ends with it twice": (shipped(1, (1,)), trained(1, (1, 1))),
     "a group that ends as aborted": (shipped(1, (1, 2)), replace(skipped(1, (1, 2)), closing="aborted")),
     "a trained group that leaves the version": (shipped(1, (1, 2)), replace(trained(1, (1, 2)), version=0)),
     "a skipped group that makes a version": (shipped(1, (1, 2)), replace(skipped(1, (1, 2)), version=1)),
@@ -306,6 +308,12 @@ async def test_a_bug_is_told_in_a_sentence_that_names_the_lease(tmp_path: Path) 
             await store.commit(advised(1))
         with pytest.raises(PaceBug, match=r"the record refuses LeaseOpened of lease 1: (UNIQUE|duplicate key)"):
             await store.commit(opened(1))
+        await store.commit(*rollout(2, 2), opened(3))
+        with pytest.raises(PaceBug, match="group 1 at update 0 cannot take lease 3 as 0 stale: it is open, admitted"):
+            await store.commit(shipped(1, (1, 2, 3)))
+        await store.commit(shipped(1, (1, 2)))
+        with pytest.raises(PaceBug, match="group 1 cannot close lease 3, which was not shipped with it: it is open"):
+            await store.commit(trained(1, (1, 2, 3)))
 
 
 @pytest.mark.fault("Database", "text that no database holds")

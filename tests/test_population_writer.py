@@ -105,6 +105,19 @@ async def test_a_work_that_fails_halfway_leaves_nothing(writer: Counted) -> None
     assert await writer.run(numbers) == []
 
 
+async def test_a_caller_hears_of_whatever_ends_its_work(writer: Counted) -> None:
+    class Odd(BaseException):
+        """No Exception, so nothing on the way takes it for one."""
+
+    def end(connection: Connection) -> None:
+        put(5)(connection)
+        raise Odd
+
+    with anyio.fail_after(20), pytest.raises(Odd):
+        await writer.run(end)
+    assert await writer.run(numbers) == []
+
+
 async def test_a_database_out_of_reach_fails_all_that_share_the_transaction_and_is_tried_anew(tmp_path: Path) -> None:
     """In a file: what a server says of a table that is not there is about the statement."""
     writer, broken = await open_writer(tmp_path / "numbers.db"), True
@@ -133,6 +146,21 @@ async def test_what_a_cancelled_caller_asked_for_goes_to_its_end(writer: Counted
     await asyncio.wait(tasks)
     assert all(task.cancelled() for task in tasks)
     assert await writer.run(numbers) == [0, 1, 2]
+
+
+@pytest.mark.usefixtures("both")
+async def test_closing_waits_for_what_nobody_waits_for(tmp_path: Path) -> None:
+    place = empty_place(tmp_path)
+    writer = await open_writer(place)
+    tasks = [asyncio.ensure_future(writer.run(put(number))) for number in range(3)]
+    await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    with anyio.fail_after(20):
+        await writer.close()
+    again = Counted(place)
+    assert await again.run(numbers) == [0, 1, 2]
+    await again.close()
 
 
 @pytest.mark.usefixtures("both")

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DatabaseError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from pace_async.errors import UsageError
+from pace_async.population.prepared import Prepared
 
 BUSY_TIMEOUT_S = 60.0
 WRITER_BUSY_S = 5.0
@@ -111,7 +112,7 @@ def _url(driver: str, path: Path, access: Access) -> URL:
 
 
 def _configure(engine: Engine, access: Access) -> None:
-    begin = "BEGIN" if access == "read" else "BEGIN IMMEDIATE"
+    begin = Prepared(text("BEGIN" if access == "read" else "BEGIN IMMEDIATE"))
     pragmas = {
         "write": ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"),
         "migrate": ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=OFF"),
@@ -125,7 +126,7 @@ def _configure(engine: Engine, access: Access) -> None:
         cursor.close()
 
     def begun(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
+        begin.run(connection, {})
 
     event.listen(engine, "connect", connected)
     event.listen(engine, "begin", begun)

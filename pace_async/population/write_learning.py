@@ -47,9 +47,15 @@ END = Prepared(
 )
 CLOSE = Prepared(
     update(LeaseRow)
-    .where(*STANDING, LeaseRow.group_number == bindparam("of_group"))
+    .where(LeaseRow.run_id == OF_RUN, LeaseRow.group_number == bindparam("of_group"), LeaseRow.state == "open")
     .values(
         state=bindparam("closing"), trained_by=bindparam("update"), reason=bindparam("why"), closed_at=bindparam("now")
+    )
+    .returning(LeaseRow.lease)
+)
+TAKEN = Prepared(
+    select(LeaseRow.lease).where(
+        LeaseRow.run_id == OF_RUN, LeaseRow.group_number == bindparam("of_group"), LeaseRow.stage == "shipped"
     )
 )
 SHIPPED = Prepared(
@@ -95,19 +101,21 @@ def group_shipped(scope: Scope, fact: GroupShipped) -> None:
         },
     )
     advantages = fact.advantages if fact.advantages is not None else (None,) * len(fact.leases)
+    rows: list[dict[str, object]] = []
     for lease, age, earned, weight in zip(fact.leases, fact.staleness, fact.rewards, advantages, strict=True):
         if age < 0 or (scope.max_staleness is not None and age > scope.max_staleness):
             raise PaceBug(f"{what}: lease {lease} is {age} stale; the run allows 0 to {scope.max_staleness}")
-        scope.one(
-            SHIP,
-            partial(_not_shipped, scope, fact, lease, age),
-            of_lease=lease,
-            sampled_by=fact.update - age,
-            number=fact.number,
-            age=age,
-            earned=earned,
-            weight=weight,
+        rows.append(
+            {
+                "of_lease": lease,
+                "sampled_by": fact.update - age,
+                "number": fact.number,
+                "age": age,
+                "earned": earned,
+                "weight": weight,
+            }
         )
+    scope.each(SHIP, partial(_not_shipped, scope, fact), rows)
 
 
 def group_ended(scope: Scope, fact: GroupEnded) -> None:
@@ -134,18 +142,20 @@ def group_ended(scope: Scope, fact: GroupEnded) -> None:
         others={name: value for name, value in fact.metrics.items() if name not in NAMED_METRICS},
         **{f"its_{name}": fact.metrics.get(name) for name in NAMED_METRICS},
     )
+    closed = scope.values(
+        CLOSE,
+        of_group=fact.number,
+        closing=fact.closing,
+        update=fact.update if fact.closing == "trained" else None,
+        why=fact.reason or None,
+        now=fact.at,
+    )
     for lease in fact.leases:
-        scope.one(
-            CLOSE,
-            partial(_not_closed, scope, what, lease),
-            of_lease=lease,
-            of_group=fact.number,
-            closing=fact.closing,
-            update=fact.update if fact.closing == "trained" else None,
-            why=fact.reason or None,
-            now=fact.at,
-        )
-    if scope.value(SHIPPED, of_group=fact.number) != len(fact.leases):
+        if lease not in closed:
+            raise PaceBug(
+                f"{what} cannot close lease {lease}, which was not shipped with it: it {scope.lease_is(lease)}"
+            )
+    if sorted(closed) != sorted(fact.leases) or scope.value(SHIPPED, of_group=fact.number) != len(closed):
         raise PaceBug(f"{what} must close exactly the leases it was shipped with, not {list(fact.leases)}")
     if fact.closing == "trained":
         _version_written(scope, fact)
@@ -193,13 +203,13 @@ def _version_written(scope: Scope, fact: GroupEnded) -> None:
     )
 
 
-def _not_shipped(scope: Scope, fact: GroupShipped, lease: int, age: int) -> str:
+def _not_shipped(scope: Scope, fact: GroupShipped) -> str:
+    """Which lease the group cannot take, after it has taken those that it can."""
+    taken = scope.values(TAKEN, of_group=fact.number)
+    both = zip(fact.leases, fact.staleness, strict=True)
+    lease, age = next((pair for pair in both if pair[0] not in taken), (fact.leases[-1], fact.staleness[-1]))
     sampled_by = scope.value(SAMPLED_BY, of_lease=lease)
     return (
         f"group {fact.number} at update {fact.update} cannot take lease {lease} as {age} stale: it "
         f"{scope.lease_is(lease)}, and was sampled by version {sampled_by}"
     )
-
-
-def _not_closed(scope: Scope, what: str, lease: int) -> str:
-    return f"{what} cannot close lease {lease}, which was not shipped with it: it {scope.lease_is(lease)}"

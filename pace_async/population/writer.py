@@ -10,7 +10,8 @@ While the database is locked, full or away, what is asked for waits, in its orde
 lasted longer than `patience_s`, all that waits fails.
 
 Invariant: a caller is answered after its work is on the disk, or after nothing of it is; a caller that is cancelled
-leaves its work to go to its end. What is asked for is written in that order. All but `_written` runs on the event loop.
+leaves its work to go to its end. What is asked for is written in that order. What runs in the thread says so; the rest
+runs on the event loop.
 """
 
 import asyncio
@@ -30,6 +31,7 @@ from pace_async.population.outage import PATIENCE_S, Outage, Recovered, Tell, no
 
 T = TypeVar("T")
 Work = Callable[[Connection], Any]
+_Asked = tuple[Work, asyncio.Future[Any]]
 
 REFUSALS = IntegrityError, ProgrammingError, DataError
 """What the database says of one statement; any other of its errors is about the database itself."""
@@ -43,7 +45,7 @@ RETRY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _Raised:
-    error: Exception
+    error: BaseException
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,17 @@ class _Lost(Exception):
         self.held = held
 
 
+def _tell(answer: asyncio.Future[Any], outcome: Any) -> None:
+    """Whoever asked may be gone."""
+    if answer.done():
+        return
+    if isinstance(outcome, _Raised):
+        answer.set_exception(outcome.error)
+        answer.exception()  # or it is complained of where nobody looks any more
+    else:
+        answer.set_result(outcome)
+
+
 class Writer:
     """Owns `engine`, of which it opens one connection. asyncio only. `close` it. `tell` is called when the database is
     out of reach and when it is back; `hold`, once set, on every new connection before anything is written on it.
@@ -82,54 +95,52 @@ class Writer:
         self._in_doubt: _InDoubt | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="pace-population")
         self._connection: Connection | None = None
-        self._asked: deque[tuple[Work, asyncio.Future[Any]]] = deque()
-        self._writing = False
-        self._running: set[asyncio.Future[Any]] = set()
+        self._asked: deque[_Asked] = deque()
+        self._at_rest = asyncio.Event()
+        self._at_rest.set()
 
     async def run(self, work: Callable[[Connection], T]) -> T:
         """The result of `work`, called in a transaction that is on the disk when this returns. May be called twice, of
         which the first is then undone. Raises what it raised, or what the database did; nothing was written then."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._running.add(answer)
-        answer.add_done_callback(self._forget)
         self._asked.append((work, answer))
-        if not self._writing:
+        if self._at_rest.is_set():
             self._begin()
-        await asyncio.wait([answer])
-        return answer.result()
+        return await answer
 
     async def close(self) -> None:
         """Finish what was asked for, but wait for no database that is out of reach; then let go of it."""
         self.patience_s = 0.0
-        if self._running:
-            await asyncio.wait(self._running)
+        await self._at_rest.wait()
         await asyncio.get_running_loop().run_in_executor(self._thread, self._let_go)
         self._thread.shutdown()
 
-    def _forget(self, answer: asyncio.Future[Any]) -> None:
-        self._running.discard(answer)
-        answer.exception()  # whoever asked may be gone
-
     def _begin(self) -> None:
         taken = [self._asked.popleft() for _ in range(min(MOST, len(self._asked)))]
-        self._writing = bool(taken)
         if taken:
-            written = asyncio.get_running_loop().run_in_executor(
-                self._thread, self._written, [work for work, _ in taken]
-            )
-            written.add_done_callback(lambda done: self._ended(taken, done.result()))
+            self._at_rest.clear()
+            self._thread.submit(self._write_and_tell, taken, asyncio.get_running_loop())
+        else:
+            self._at_rest.set()
 
-    def _ended(self, taken: Sequence[tuple[Work, asyncio.Future[Any]]], outcomes: Sequence[Any]) -> None:
+    def _write_and_tell(self, taken: Sequence[_Asked], loop: asyncio.AbstractEventLoop) -> None:
+        """In the thread. Tells the loop itself: the futures of an executor take it two more turns, and a turn that
+        begins from rest costs as much as a statement."""
+        try:
+            outcomes = self._written([work for work, _ in taken])
+        except BaseException as error:  # a fault of ours: nobody may wait for ever
+            outcomes = [_Raised(error)] * len(taken)
+        loop.call_soon_threadsafe(self._ended, taken, outcomes)
+
+    def _ended(self, taken: Sequence[_Asked], outcomes: Sequence[Any]) -> None:
         """Answer those whose outcome is known; the rest goes first in the next try."""
         waiting = [each for each, outcome in zip(taken, outcomes, strict=True) if isinstance(outcome, _OutOfReach)]
         if len(waiting) < len(taken) and self.outage is not None:
             over, self.outage = self.outage, None
             self.tell(Recovered(over.reason, time.time() - over.since))
         for (_, answer), outcome in zip(taken, outcomes, strict=True):
-            if isinstance(outcome, _Raised):
-                answer.set_exception(outcome.error)
-            elif not isinstance(outcome, _OutOfReach):
-                answer.set_result(outcome)
+            if not isinstance(outcome, _OutOfReach):
+                _tell(answer, outcome)
         if waiting:
             self._asked.extendleft(reversed(waiting))
             self._wait(outcomes[-1].error)
@@ -141,14 +152,16 @@ class Writer:
             self.outage = Outage(in_words(error) if isinstance(error, DBAPIError) else str(error), time.time())
             self.tell(self.outage)
         if time.time() - self.outage.since >= self.patience_s:
-            lost, self._writing = list(self._asked), False
+            lost = list(self._asked)
             self._asked.clear()
             for _, answer in lost:
-                answer.set_exception(error)
+                _tell(answer, _Raised(error))
+            self._at_rest.set()
         else:
             asyncio.get_running_loop().call_later(RETRY_S, self._begin)
 
     def _written(self, works: Sequence[Work]) -> list[Any]:
+        """In the thread, as all that it calls."""
         try:
             made = self._made_after_all()
             if made:

@@ -30,18 +30,17 @@ class MemoryPopulation:
         self._connection = self._engine.connect()
         self._connection.exec_driver_sql("PRAGMA foreign_keys=ON")
         Base.metadata.create_all(self._connection)
-        self._header = header
         self._run_id = run_created(self._connection, header, at)
         self._connection.commit()
         self._database: Any = self._connection.connection.driver_connection
+        self._scope = scope_of(self._connection, self._run_id, header)
 
     async def commit(self, *facts: Fact) -> None:
         """Write the facts in one transaction, all or none. Never waits. Raises PaceBug."""
         self._database.execute("BEGIN")
         try:
-            scope = scope_of(self._connection, self._run_id, self._header)
             for fact in facts:
-                write(scope, fact)
+                write(self._scope, fact)
         except BaseException:
             self._database.execute("ROLLBACK")
             raise
