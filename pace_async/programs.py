@@ -1,8 +1,8 @@
-"""When two program texts are the same program: their normal form, read off what the compiler makes of them.
+"""What the compiler makes of program texts: when two are the same program, and what is run of one.
 
 Invariant: two texts with one digest do the same; layout, comments and line numbers are not in it, the names of files
-are. A text is compiled once, however often its digest or its fault is asked for, because compiling is what a candidate
-costs the event loop; and of a text that differs from another in one function, no more than that function is.
+are. A text is compiled once, however often its digest, its fault or its code is asked for, because compiling is what a
+candidate costs the event loop; and of a text that differs from another in one function, no more than that function is.
 
 Functions and classes at the left margin are compiled apart. That is exact: where each part is a program by itself, no
 string, bracket or continued line is open at its end, so the parts in turn are the whole. What a part cannot see of the
@@ -11,6 +11,7 @@ the text is compiled whole, which also says what is wrong and in which line.
 """
 
 import hashlib
+import marshal
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +24,7 @@ from pace_async.program_files import parted
 
 REMEMBERED = 512
 """Texts: a parent's digest is asked for with each child."""
-PARTS_REMEMBERED = 8192
+PARTS_REMEMBERED = 4096
 _PART = re.compile(r"^(?:@|(?:async[ \t]+)?def\b|class\b)", re.MULTILINE)
 _SEEN_BY_ALL = re.compile(r"__future__|\bglobal\b")
 
@@ -34,6 +35,30 @@ class Compiled:
 
     digest: str
     fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Code of a part of a file, marshalled, numbered as if nothing stood above it; `above` counts the lines that do."""
+
+    above: int
+    code: bytes
+
+
+def parts_of(text: str) -> tuple[Part, ...]:
+    """What to run, part after part in one namespace, to have run the file `text`; nothing where only compiling it as a
+    whole tells what it is, or what is wrong with it. For this version of Python."""
+    if "\r" in text or "\f" in text:
+        return ()  # lines are not counted by their ends alone
+    parts: list[Part] = []
+    above = 0
+    try:
+        for part in _parts(text):
+            parts.append(Part(above, _compiled_part(part).code))
+            above += part.count("\n")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    return tuple(parts)
 
 
 def program_hash(program: str) -> str:
@@ -62,7 +87,7 @@ def _normal(files: Iterable[tuple[str, str]], split: Callable[[str], Iterable[st
     lines: list[str] = []
     for name, text in files:
         lines += [f"file {name}"] * bool(name)
-        lines += [digest for part in split(text) if (digest := _compiled_part(part)) != _NOTHING]
+        lines += [digest for part in split(text) if (digest := _compiled_part(part).digest) != _NOTHING]
     return "\n".join(lines)
 
 
@@ -76,7 +101,7 @@ def _placed(files: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 def _parts(text: str) -> list[str]:
     """The text in parts that begin with a function or a class at the left margin, its decorators included."""
-    if _SEEN_BY_ALL.search(text):
+    if ("__future__" in text or "global" in text) and _SEEN_BY_ALL.search(text):  # the search alone takes longer
         return [text]
     starts = [0]
     for found in _PART.finditer(text):
@@ -90,12 +115,19 @@ def _whole(text: str) -> list[str]:
     return [text]
 
 
+@dataclass(frozen=True, slots=True)
+class _CompiledPart:
+    digest: str
+    code: bytes
+
+
 @lru_cache(maxsize=PARTS_REMEMBERED)
-def _compiled_part(text: str) -> str:
-    """The digest of what the compiler makes of it. Raises what `compile` raises."""
+def _compiled_part(text: str) -> _CompiledPart:
+    """What the compiler makes of it. Raises what `compile` raises."""
     with warnings.catch_warnings():  # a candidate's own warnings are nobody's
         warnings.simplefilter("ignore")
-        return _digest("\n".join(_code(compile(text, "", "exec", dont_inherit=True, optimize=0))))
+        code = compile(text, "", "exec", dont_inherit=True, optimize=0)
+    return _CompiledPart(_digest("\n".join(_code(code))), marshal.dumps(code))
 
 
 def _digest(text: str) -> str:
@@ -127,5 +159,5 @@ def _constant(value: object) -> Iterator[str]:
         yield f"{type(value).__name__} {value!r}"
 
 
-_NOTHING = _compiled_part("")
+_NOTHING = _compiled_part("").digest
 """A part of nothing but comments, which is none."""

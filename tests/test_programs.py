@@ -1,14 +1,19 @@
-"""Two texts have one digest exactly where they are the same program."""
+"""Two texts have one digest exactly where they are the same program, and what is run of one is the program."""
 
+import marshal
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from types import CodeType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.programs import compiled, program_hash
+from pace_async.evaluate.inside.driver import PROGRAM as SHOWN
+from pace_async.evaluate.inside.driver import placed
+from pace_async.programs import compiled, parts_of, program_hash
+from pace_async.task import load_task
 
 PROGRAM = 'def f(a, b=2):\n    """Add."""\n    return [x for x in (a, b) if x in {"one", "two", 3}]\n'
 
@@ -147,3 +152,55 @@ def test_texts_with_one_digest_are_compiled_to_the_same(one: str, other: str) ->
     if is_program(one) and is_program(other) and program_hash(one) == program_hash(other):
         first, second = (bare(compile(text, "", "exec", dont_inherit=True, optimize=0)) for text in (one, other))
         assert first == second
+
+
+def defined(codes: Iterable[CodeType]) -> Iterator[tuple[object, ...]]:
+    """Of everything that is defined anywhere in it, what it is and in which lines. Not its byte code: where the whole
+    module is seen, methods of what it imports are looked up with other instructions."""
+    for code in codes:
+        inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        for each in inner:
+            lines = {line for *_, line in each.co_lines() if line}
+            yield each.co_qualname, each.co_firstlineno, sorted(lines), each.co_names, each.co_varnames, each.co_flags
+        yield from defined(inner)
+
+
+def lines_of(codes: Iterable[CodeType]) -> set[int]:
+    """Those of the steps at the left margin; the last one's return has none of its own."""
+    return {line for code in codes for *_, line in code.co_lines() if line}
+
+
+def run_of(text: str) -> list[CodeType]:
+    return [placed(marshal.loads(part.code), part.above) for part in parts_of(text)]
+
+
+@given(SOME)
+def test_what_is_run_of_a_program_is_the_program_in_its_lines(text: str) -> None:
+    codes = run_of(text)
+    if not is_program(text):
+        assert codes == []
+    elif codes:
+        whole = compile(text, SHOWN, "exec", dont_inherit=True, optimize=0)
+        assert sorted(defined(codes)) == sorted(defined([whole]))
+        assert lines_of([whole]) <= lines_of(codes)
+        assert {code.co_filename for code in codes} == {SHOWN}
+
+
+@pytest.mark.parametrize("task", ["circle_packing", "eplb", "txn_scheduling", "multi_evolve"])
+def test_the_packaged_programs_are_run_in_parts_and_are_the_same(task: str) -> None:
+    text = load_task(task).program
+    codes, whole = run_of(text), compile(text, SHOWN, "exec", dont_inherit=True, optimize=0)
+    assert len(codes) > 5
+    assert sorted(defined(codes)) == sorted(defined([whole]))
+    one: dict[str, object] = {}
+    other: dict[str, object] = {}
+    exec(whole, one)
+    for code in codes:
+        exec(code, other)
+    assert list(one) == list(other)
+    assert one["__doc__"] == other["__doc__"]
+
+
+@pytest.mark.parametrize("text", ["x = 1\r\ndef f(): pass\r\n", "x = 1\n\f\ndef f(): pass\n", "def f(:\n"])
+def test_what_has_other_lines_or_none_is_left_to_the_compiler(text: str) -> None:
+    assert parts_of(text) == ()

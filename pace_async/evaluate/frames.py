@@ -32,6 +32,11 @@ class Answers:
     _read: int = 0
 
     @property
+    def complete(self) -> bool:
+        """Whether every instance has its answer, and nothing came that should not have."""
+        return not self.over and len(self.outputs) == self.instances
+
+    @property
     def over(self) -> bool:
         """Whether nothing more is due, whatever is still given."""
         return self.failure is not None or self.forged is not None

@@ -31,6 +31,7 @@ from pace_async.evaluate.tiers import Launch, Limits, Tier
 from pace_async.evaluate.warm import WarmParent
 from pace_async.evaluate.wiring import Wiring
 from pace_async.evaluate.work import Work
+from pace_async.programs import parts_of
 
 DRAIN_S = 1.0
 TAIL_BYTES = 4096
@@ -40,7 +41,8 @@ TAIL_BYTES = 4096
 class Ended:
     """What was seen from outside. `calls` are the seconds of each output in `answers`, `echoes` those of each echo;
     `exit_code` is negative for a signal. `survivors` is true if something still held the candidate's pipes a second
-    after its group was killed; `out_of_time` if it ended because it had used up its processor time."""
+    after its group was killed; `out_of_time` if it ended because it had used up its processor time; `out_of_memory` if
+    it did not answer all and the kernel had killed for want of memory."""
 
     answers: Answers
     calls: Sequence[float]
@@ -150,7 +152,7 @@ async def _run(
         timed_out=timed_out,
         out_of_time=_out_of_time(plan, code, process.processor_s),
         overflowed=next((sink.name for sink in sinks if sink.full), None),
-        out_of_memory=wiring.group is not None and wiring.group.out_of_memory(),
+        out_of_memory=wiring.group is not None and not talk.answers.complete and wiring.group.out_of_memory(),
         survivors=draining.cancelled_caught,
         seconds=seconds,
     )
@@ -163,12 +165,14 @@ def _out_of_time(plan: Launch, code: int, used: float) -> bool:
 
 
 def _job(plan: Launch, work: Work, nonce: str, result: int, members: Sequence[int]) -> bytes:
+    parts = parts_of(work.program)  # compiled for its digest: for the candidate that would be a quarter of its work
     head = {
         "nonce": nonce,
         "result": result,
         "path": [str(path) for path in locate().imports],
         "confinement": {**plan.confinement, "cgroups": members, "one_thread": work.timed},
-        "program": work.program,
+        "program": "" if parts else work.program,
+        "parts": [(part.above, part.code.hex()) for part in parts],
         "files": dict(work.files),
         "entry": work.entry,
         "echoes": ECHOES if work.timed else 0,

@@ -1,12 +1,14 @@
 """The first code in the sandbox: confine, load the program, call its entry for each instance as it comes.
 
 Lines of JSON come on stdin: first the job (nonce, result (descriptor), path (import path to add), confinement, program,
-files (its other modules, text by name), entry, echoes, instances (how many)), then a line for each echo, then one for
-each instance, which is not sent before the output for the previous one has been taken. Standard output and error are
-the program's own; answers go only to the result descriptor.
+parts (its code in its place, where it has been compiled: the lines above, and marshalled in hexadecimal digits), files
+(its other modules, text by name), entry, echoes, instances (how many)), then a line for each echo, then one for each
+instance, which is not sent before the output for the previous one has been taken. Standard output and error are the
+program's own; answers go only to the result descriptor.
 """
 
 import json
+import marshal
 import os
 import sys
 import types
@@ -80,9 +82,18 @@ def _load(job: dict[str, Any]) -> tuple[Any, str]:
     module = types.ModuleType("program")
     module.__file__ = PROGRAM
     sys.modules["program"] = module
-    exec(compile(job["program"], PROGRAM, "exec", dont_inherit=True), module.__dict__)
+    if not job["parts"]:
+        exec(compile(job["program"], PROGRAM, "exec", dont_inherit=True), module.__dict__)
+    for above, code in job["parts"]:
+        exec(placed(marshal.loads(bytes.fromhex(code)), above), module.__dict__)
     entry = getattr(module, job["entry"], None)
     return (entry, "") if callable(entry) else (None, f"the program defines no function {job['entry']}")
+
+
+def placed(code: types.CodeType, above: int) -> types.CodeType:
+    """Of the program, `above` lines further down."""
+    held = tuple(placed(each, above) if isinstance(each, types.CodeType) else each for each in code.co_consts)
+    return code.replace(co_filename=PROGRAM, co_firstlineno=code.co_firstlineno + above, co_consts=held)
 
 
 def _as_json(value: object) -> object:
