@@ -10,7 +10,7 @@ import os
 import secrets
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -63,8 +63,16 @@ class Group:
         return self.folders[0]
 
     def open_members(self) -> tuple[int, ...]:
-        """Descriptors; whoever writes "0" to each of them is in the group."""
-        return tuple(os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for folder in self.folders)
+        """Descriptors; whoever writes "0" to each of them is in the group. Raises OSError."""
+        opened: list[int] = []
+        try:
+            for folder in self.folders:
+                opened.append(os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
+        except OSError:
+            for descriptor in opened:
+                os.close(descriptor)
+            raise
+        return tuple(opened)
 
     def out_of_memory(self) -> bool:
         """Whether the kernel has killed in this group for want of memory."""
@@ -97,7 +105,12 @@ def discard(group: Group) -> None:
     """Remove this group soon, and those of earlier evaluations whose last process was then still on its way out. Not
     waited for: the kernel takes some milliseconds for each, in which an event loop would stand still."""
     _leaving.append(group)
-    _remover.submit(all_removed)
+    behind(all_removed)
+
+
+def behind(work: Callable[[], object]) -> None:
+    """Call it in the thread of the control groups."""
+    _remover.submit(work)
 
 
 def all_removed() -> bool:
@@ -177,8 +190,11 @@ def _mounts(text: str) -> Mapping[str, Path]:
 
 
 def _write(file: Path, text: str) -> None:
-    with file.open("w") as stream:
-        stream.write(text)
+    descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
 
 
 def _write_if_there(file: Path, text: str) -> None:

@@ -19,6 +19,7 @@ import anyio
 
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.cold import GRACE_S
+from pace_async.evaluate.stock import Stock
 from pace_async.evaluate.wiring import Wiring
 
 SPARES = 2
@@ -83,6 +84,7 @@ class Spares:
     def __init__(self, parent: Parent) -> None:
         self._parent = parent
         self._waiting: list[Waiting] = []
+        self._stock = Stock()
 
     async def take(self, memory_mb: int) -> Waiting:
         """One with this limit, forked ahead if there is one; whoever takes it closes it. Raises OSError."""
@@ -110,13 +112,14 @@ class Spares:
         """Let go of all that nobody took."""
         while self._waiting:
             self._waiting.pop().close()
+        self._stock.close()
 
     def _ask(self, memory_mb: int) -> Waiting | None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, contextlib.ExitStack() as stack:
             stack.enter_context(ours)
             ours.setblocking(False)
-            wiring = Wiring.open(memory_mb, grouped=True)
+            wiring = Wiring.open(memory_mb, grouped=True, stock=self._stock)
             stack.callback(wiring.close)
             if not self._parent.ask(wiring, theirs.fileno()):
                 return None

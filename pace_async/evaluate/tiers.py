@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -125,30 +126,8 @@ class Bubblewrap:
         command = _python(locate(), FORK.format(folder=INSIDE))
         return Launch([*self._locked_in(hidden, user), *command, json.dumps(asked)], {})
 
-    def _locked_in(self, hidden: Sequence[Path], user: Sequence[str]) -> list[str]:
-        """The command line up to what is to be run."""
-        python = locate()
-        argv = [self.executable, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net"]
-        argv += ["--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL", *user]
-        # First, so that what is mounted below /tmp (an environment that lies there) is not covered by it.
-        argv += ["--perms", "1777", "--size", str(SCRATCH_MB << 20), "--tmpfs", "/tmp"]
-        for folder in python.parents:
-            argv += ["--perms", "0755", "--dir", str(folder)]
-        for link, target in python.links:
-            argv += ["--symlink", target, link]
-        for path in python.paths:
-            argv += ["--ro-bind", str(path), str(path)]
-        argv += ["--perms", "0755", "--dir", INSIDE, "--ro-bind", str(HERE / "inside"), f"{INSIDE}/inside"]
-        for folder in hidden:
-            if any(folder.is_relative_to(path) for path in python.paths):
-                argv += ["--perms", "0000", "--tmpfs", str(folder), "--remount-ro", str(folder)]
-        argv += [*(["--proc", "/proc"] if self.proc else []), "--dev", "/dev"]
-        argv += ["--perms", "1777", "--size", str(SHARED_MEMORY_MB << 20), "--tmpfs", "/dev/shm"]
-        argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
-        for name, value in VARIABLES.items():
-            argv += ["--setenv", name, value]
-        # Started with nothing: bubblewrap stays as process 1, whose first environment can be read.
-        return [*argv, "--"]
+    def _locked_in(self, hidden: Sequence[Path], user: Sequence[str]) -> tuple[str, ...]:
+        return _bubblewrapped(self.executable, self.proc, locate(), tuple(hidden), tuple(user))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +186,34 @@ class NoSandbox:
     def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Launch | None:
         """None: there would be nothing between a candidate and its parent."""
         return None
+
+
+@lru_cache(maxsize=8)
+def _bubblewrapped(
+    executable: str, proc: bool, python: PythonFiles, hidden: tuple[Path, ...], user: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The command line up to what is to be run: the same for every launch of an evaluator."""
+    argv = [executable, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net"]
+    argv += ["--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL", *user]
+    # First, so that what is mounted below /tmp (an environment that lies there) is not covered by it.
+    argv += ["--perms", "1777", "--size", str(SCRATCH_MB << 20), "--tmpfs", "/tmp"]
+    for folder in python.parents:
+        argv += ["--perms", "0755", "--dir", str(folder)]
+    for link, target in python.links:
+        argv += ["--symlink", target, link]
+    for path in python.paths:
+        argv += ["--ro-bind", str(path), str(path)]
+    argv += ["--perms", "0755", "--dir", INSIDE, "--ro-bind", str(HERE / "inside"), f"{INSIDE}/inside"]
+    for folder in hidden:
+        if any(folder.is_relative_to(path) for path in python.paths):
+            argv += ["--perms", "0000", "--tmpfs", str(folder), "--remount-ro", str(folder)]
+    argv += [*(["--proc", "/proc"] if proc else []), "--dev", "/dev"]
+    argv += ["--perms", "1777", "--size", str(SHARED_MEMORY_MB << 20), "--tmpfs", "/dev/shm"]
+    argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
+    for name, value in VARIABLES.items():
+        argv += ["--setenv", name, value]
+    # Started with nothing: bubblewrap stays as process 1, whose first environment can be read.
+    return (*argv, "--")
 
 
 def _driver(python: PythonFiles, folder: str) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Self
 
 from pace_async.evaluate import cgroup
 from pace_async.evaluate.pipes import Descriptors
+from pace_async.evaluate.stock import Stock, made
 from pace_async.evaluate.tiers import PROCESSES
 
 
@@ -24,16 +25,18 @@ class Wiring:
     memory_mb: int
 
     @classmethod
-    def open(cls, memory_mb: int, grouped: bool) -> Self:
-        """Not `grouped`, or where the kernel makes no groups: without one. Raises OSError."""
-        hierarchy = cgroup.find() if grouped else None
-        group = hierarchy.create(memory_mb, PROCESSES) if hierarchy else None
+    def open(cls, memory_mb: int, grouped: bool, stock: Stock | None = None) -> Self:
+        """Not `grouped`, or where the kernel makes no groups: without one. It comes from the stock while that has any.
+        Raises OSError."""
+        joinable = stock.take(memory_mb, PROCESSES) if grouped and stock is not None else None
+        if grouped and joinable is None:
+            joinable = made(memory_mb, PROCESSES)
+        group, members = (joinable.group, joinable.members) if joinable is not None else (None, ())
         mine = Descriptors()
+        mine.own(*members)
         try:
             (job_out, job), (answers, answer_in) = mine.pipe(), mine.pipe()
             (stdout, stdout_in), (stderr, stderr_in) = mine.pipe(), mine.pipe()
-            members = group.open_members() if group else ()
-            mine.own(*members)
             given = (job_out, stdout_in, stderr_in, answer_in, *members)
             return cls(mine, group, job, answers, stdout, stderr, given, memory_mb)
         except BaseException:
