@@ -17,7 +17,7 @@ from pace_async.learn.settings import Settings
 from pace_async.learn.store import Made, Store
 from pace_async.learn.trainer import GroupTrainer, Taken, TooLong, load_trainer
 from pace_async.replay.group import Group
-from pace_async.replay.groupfile import group_digest, read_group
+from pace_async.replay.groupfile import read_digested
 
 
 class Refused(ValueError):
@@ -73,13 +73,13 @@ class Lineage:
         self._load(made.version if made is not None else 0)
         loaded(self.version)
         while self.version < wanted:
-            group = self._read(groups[self.version - after])
+            group, digest = self._read(groups[self.version - after])
             began = time.perf_counter()
             taken = self._step(group)
             if taken.reason:
                 raise Refused(f"group {group.number} once made version {self.version + 1}, but now {taken.reason}")
             self.version += 1
-            made = Made(self.version, group_digest(group), taken.metrics, time.perf_counter() - began)
+            made = Made(self.version, digest, taken.metrics, time.perf_counter() - began)
             replayed(self.version)
         self._store.forget_after(wanted + 1)
         if made is not None and made.digest not in {record.digest for record in self._store.versions()}:
@@ -90,8 +90,7 @@ class Lineage:
         """Train the group once, or tell what it made before. Raises Refused if the file cannot be used or does not
         train the present version; OSError if the disk fails, and then this object must not be used again."""
         began = time.perf_counter()
-        group = self._read(path)
-        digest = group_digest(group)
+        group, digest = self._read(path)
         for made in self._store.versions():
             if made.digest == digest and made.version <= self.version:
                 return self._outcome(made)
@@ -135,9 +134,9 @@ class Lineage:
             self._store.load_optimizer(self._trainer, version)
         self.version = version
 
-    def _read(self, path: Path) -> Group:
+    def _read(self, path: Path) -> tuple[Group, str]:
         try:
-            return read_group(path)
+            return read_digested(path)
         except (OSError, ValueError) as error:
             raise Refused(str(error)) from None
 
@@ -157,6 +156,6 @@ def _belongs(made: Made, groups: Sequence[Path], after: int) -> bool:
         return True
     path = groups[made.version - after - 1]
     try:
-        return not path.exists() or group_digest(read_group(path)) == made.digest
+        return not path.exists() or read_digested(path)[1] == made.digest
     except ValueError:
         return True

@@ -69,8 +69,13 @@ def write_group(path: Path, group: Group) -> str:
 
 
 def read_group(path: Path) -> Group:
-    """The group that was written to `path`. Raises ValueError if the file is damaged or is no group file, OSError if it
-    cannot be opened."""
+    """The group that was written to `path`. Raises what `read_digested` raises."""
+    return read_digested(path)[0]
+
+
+def read_digested(path: Path) -> tuple[Group, str]:
+    """The group that was written to `path`, and its digest. Raises ValueError if the file is damaged or is no group
+    file, OSError if it cannot be opened."""
     with path.open("rb"):  # raises what safetensors would not: which file it is, and why it cannot be opened
         pass
     try:
@@ -84,7 +89,7 @@ def read_group(path: Path) -> Group:
     if _digest(header, arrays) != digest:
         raise ValueError(f"{path} is damaged: its content does not match its digest")
     try:
-        return _unflatten(header, arrays)
+        return _unflatten(header, arrays), digest
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{path} is of another format: {error}") from None
 

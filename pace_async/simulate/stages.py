@@ -5,6 +5,7 @@ another group, or the same group in another order, gives other candidates from t
 (`durations`) or, without them, a seeded number of turns of the event loop, so that rollouts complete in every order.
 """
 
+import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from pace_async.events import TokenSpan
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.learn.base import Step
 from pace_async.publish.base import PushFailed, Receipt
-from pace_async.replay.groupfile import group_digest, read_group
+from pace_async.replay.groupfile import read_digested
 from pace_async.search.draws import derive
 from pace_async.search.state import Member
 from pace_async.simulate.codecs import Bytes, Codec
@@ -32,6 +33,7 @@ Fails = Callable[[str, int], bool]
 
 ADDED = 5
 
+_IDEA = re.compile(r"^Idea ([0-9]+):", re.MULTILINE)
 WEIGHTS = "policy"
 """The file in a version's folder that holds the simulated weights: one number."""
 
@@ -86,7 +88,7 @@ class World:
         if self.reattaches:
             now = anyio.current_time()
             seconds = max(0.0, self.ends.setdefault((name, key), now + seconds) - now)
-        await anyio.sleep(seconds)
+        await asyncio.sleep(seconds)  # a dozen times a candidate: anyio's asks each time which event loop it is on
 
 
 @dataclass(slots=True)
@@ -126,7 +128,7 @@ class SimulatedEngine:
 
 def _answer(prompt: str, seed: int) -> str:
     if "Idea ID" in prompt:
-        numbers = [int(number) for number in re.findall(r"^Idea ([0-9]+):", prompt, re.MULTILINE)]
+        numbers = [int(number) for number in _IDEA.findall(prompt)]
         return f"Idea ID: {numbers[seed % len(numbers)]}\nExperiment description: add {seed % 97}"
     if "Proposals:" in prompt:
         return "Proposal 1: new\nProposal 2: new\nProposal 3: new"
@@ -186,8 +188,7 @@ class SimulatedLearner:
     trained: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
 
     async def train(self, group: Path) -> Step:
-        content = read_group(group)
-        digest = group_digest(content)
+        content, digest = read_digested(group)
         await self.world.stage("learn", content.number)
         if digest not in self.done:
             discarded = self.discard_every > 0 and content.number % self.discard_every == 0
