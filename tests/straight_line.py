@@ -6,6 +6,7 @@ is trained, the next round begins. It uses the pure rooms and the simulated outs
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from pace_async.advise.advisor import Advice, Sampling, advise
@@ -113,7 +114,8 @@ def _act(
     result: Result,
 ) -> Member | None:
     island = islands[number]
-    acted = decide(island, elites, pools, rules, lease=lease, draw=generator(config.seed, lease, "action"), at=0.0)
+    draws = partial(generator, config.seed, lease, "action")
+    acted = decide(island, elites, pools, rules, lease=lease, draw=draws, at=0.0)
     if acted is None:
         draw = generator(config.seed, lease, "migrant")
         search = config.search

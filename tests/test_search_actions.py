@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from random import Random
 
@@ -35,6 +36,11 @@ pools = st.lists(st.text(alphabet="abc", max_size=2), max_size=7).map(
 def mirrored(direction: str, score: float) -> float:
     """The same score where the other direction is better."""
     return score if direction == "maximize" else -score
+
+
+def same(draw: Random) -> Random:
+    """One generator for all that a search draws."""
+    return draw
 
 
 def rolled(island: Island, score: float | None, rules: Rules = RULES, *, lease: int = 0) -> Island:
@@ -223,7 +229,7 @@ def climbed(*found: float | None, rules: Rules = RULES) -> Island:
 
 def the_action(island: Island, elites: Mapping[int, Member], draw: int, rules: Rules = RULES) -> IslandActed | None:
     shown = {number: Shown(elite.candidate, (Idea(7, f"of {number}"),)) for number, elite in elites.items()}
-    return decide(island, elites, shown, rules, lease=99, draw=Random(draw), at=0.0)
+    return decide(island, elites, shown, rules, lease=99, draw=partial(Random, draw), at=0.0)
 
 
 def test_going_back_restores_an_older_best_and_its_ideas_and_the_later_ideas_return() -> None:
@@ -302,7 +308,7 @@ def test_whatever_happens_an_island_keeps_its_promises(
         draw, actions = Random(seed), list[tuple[str, int]]()
         for lease, score in enumerate(found, start=1):
             shown = {number: Shown(1, (Idea(1, f"of {number}"),)) for number in elites}
-            acted = decide(island, elites, shown, rules, lease=lease, draw=draw, at=0.0)
+            acted = decide(island, elites, shown, rules, lease=lease, draw=partial(same, draw), at=0.0)
             if acted is not None:
                 arriving = shown[acted.partner].ideas if acted.partner is not None else ()
                 island = after_action(island, acted, arriving, rules)

@@ -63,21 +63,21 @@ async def advise(
 ) -> Advice:
     """Raises InfrastructureFault if the engine fails, PromptTooLong if even the shortest prompt is too long. Each
     call's seed derives from (run seed, lease, purpose). Each prompt leaves out only what has no room in it."""
-    advice = Advice(calls=(), notes=(), pool=context.ideas, next_idea=next_idea)
+    calls: list[AdvisorCall] = []
+    pool, notes = context.ideas, tuple[IdeaNote, ...]()
 
     async def ask(purpose: Purpose, prompt: Callable[[Detail], str]) -> str:
-        nonlocal advice
         detail = Detail(sampling.trials_shown, sampling.summary_from)
         while True:
             try:
                 call, finish = await _call(engine, purpose, prompt(detail), lease, sampling, now)
                 break
             except PromptTooLong:
-                less = shorter(detail, len(advice.pool))
+                less = shorter(detail, len(pool))
                 if less is None:
                     raise
                 detail = less
-        advice = replace(advice, calls=(*advice.calls, call))
+        calls.append(call)
         if finish == "length":
             raise CandidateFault("unparsed", f"{purpose} did not end within {sampling.max_tokens} tokens")
         return call.text
@@ -90,15 +90,14 @@ async def advise(
         verdicts = [None if place is None else context.ideas[place - 1].number for place in places]
         verdicts = recognised(context.ideas, proposals, verdicts, next_idea)
         pool, notes, next_idea = admit(context.ideas, proposals, verdicts, next_idea, sampling.ideas_kept)
-        advice = replace(advice, notes=notes, pool=pool, next_idea=next_idea)
         chosen_from = replace(context, ideas=pool)
         text = await ask("select", lambda detail: select_prompt(task, chosen_from, detail))
         place, experiment = parse_select(text, len(pool))
-        return replace(advice, idea=pool[place - 1].number, experiment=experiment)
+        return Advice(tuple(calls), notes, pool, next_idea, pool[place - 1].number, experiment)
     except CandidateFault as fault:
         if fault.kind != "unparsed":
             raise
-        return replace(advice, unparsed=fault.detail)
+        return Advice(tuple(calls), notes, pool, next_idea, unparsed=fault.detail)
 
 
 async def _call(

@@ -80,11 +80,11 @@ def one_line(text: str) -> str:
 
 
 def _beginning(task: Task, context: SearchContext, detail: Detail) -> str:
-    background = one_line(f"{task.spec.background} {task.spec.coding_requirements}")
+    background = _told(task.spec.background, task.spec.coding_requirements)
     goal = "Higher is better." if task.spec.direction == "maximize" else "Lower is better."
     return (
         f"{background} {goal}\n"
-        f"\nParent, score {score_text(context.parent.score)}:\n{_code(_block(context.parent.program))}"
+        f"\nParent, score {score_text(context.parent.score)}:\n{_shown(context.parent.program)}"
         f"\n{_best(context, detail)}"
         f"\nIdeas:\n{_pool(context.ideas, task.spec.direction, detail)}"
     )
@@ -165,6 +165,16 @@ def _block(program: str) -> tuple[str, ...]:
     except ValueError:
         block = program
     return tuple(line.rstrip() for line in dedent(block).strip("\n").splitlines() if line.strip())
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _shown(program: str) -> str:
+    return _code(_block(program))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _told(background: str, requirements: str) -> str:
+    return one_line(f"{background} {requirements}")
 
 
 def _code(lines: Iterable[str]) -> str:

@@ -64,11 +64,15 @@ class Core:
     started: float = 0.0
     stopping: Reason | None = None
     engine_up: bool = True
-    _event: anyio.Event = field(default_factory=anyio.Event)
+    _event: anyio.Event | None = None
     _queue: list[Turn] = field(default_factory=list[Turn])
+    rules: Rules = field(init=False)
+    """What is fixed about the islands of this run."""
 
     def __post_init__(self) -> None:
         """Every island without work waits already, whether or not its thread has started."""
+        bounds, direction = self.task.spec.bounds, self.task.spec.direction
+        self.rules = rules_of(self.config.search, direction, goal_of(direction, bounds.lower, bounds.upper))
         busy = {work.island for work in self.state.unfinished}
         self._queue = sorted(self.state.turn_of(island) for island in self.state.islands if island not in busy)
 
@@ -86,8 +90,9 @@ class Core:
         """Wake everything that waits for the state; decide whether the run ends."""
         if self.stopping is None:
             self.stopping = reason_to_stop(self.config.stop, self.progress(), self.task.spec.direction)
-        event, self._event = self._event, anyio.Event()
-        event.set()
+        event, self._event = self._event, None
+        if event is not None:
+            event.set()
 
     def stop(self, reason: Reason) -> None:
         """Open no further lease; what runs may finish."""
@@ -107,6 +112,8 @@ class Core:
     async def wait_until(self, condition: Callable[[], bool]) -> None:
         """Return once `condition()` holds; it is looked at after every change."""
         while not condition():
+            if self._event is None:
+                self._event = anyio.Event()
             await self._event.wait()
 
     async def admit(self, island: int) -> Work | None:
@@ -139,7 +146,7 @@ class Core:
         state, seed = self.state, self.config.seed
         island, rules = state.islands[number], self.rules
         acted = decide(
-            island, state.elites, state.pools, rules, lease=lease, draw=generator(seed, lease, "action"), at=now
+            island, state.elites, state.pools, rules, lease=lease, draw=lambda: generator(seed, lease, "action"), at=now
         )
         if acted is None:
             draw = generator(seed, lease, "migrant")
@@ -156,12 +163,6 @@ class Core:
         arriving = state.pools[partner].ideas if partner is not None else ()
         state.islands[number] = after_action(island, acted, arriving, rules)
         return (acted,), state.elites[partner] if partner is not None else None
-
-    @property
-    def rules(self) -> Rules:
-        """What is fixed about the islands of this run."""
-        bounds, direction = self.task.spec.bounds, self.task.spec.direction
-        return rules_of(self.config.search, direction, goal_of(direction, bounds.lower, bounds.upper))
 
     def _room(self) -> bool:
         limit = self.config.stop.candidates

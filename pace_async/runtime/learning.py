@@ -19,7 +19,7 @@ from pace_async.runtime.core import Core
 from pace_async.runtime.state import Rollout
 from pace_async.runtime.stopping import trains_leftovers
 from pace_async.search.draws import derive
-from pace_async.staleness.policies import Choice
+from pace_async.staleness.policies import NOTHING
 
 
 async def learn_while_searching(core: Core, learner: Learner, publisher: Publisher) -> None:
@@ -34,7 +34,7 @@ async def learn_while_searching(core: Core, learner: Learner, publisher: Publish
     core.changed()
     while True:
         core.show(LearnerStageChanged("waiting"))
-        await core.wait_until(lambda: core.state.choose() != Choice() or _is_over(core))
+        await core.wait_until(lambda: core.state.choose() != NOTHING or _is_over(core))
         if _ends_now(core):
             return
         choice = core.state.choose()

@@ -58,12 +58,12 @@ async def _implemented(
     core.show(StageChanged(island, experiment.lease, "implement"))
     while True:
         try:
-            asked = replace(experiment, tries=tries)
-            return await core.stages.implementer.implement(core.task, parent, asked), tries
+            return await core.stages.implementer.implement(core.task, parent, experiment), tries
         except Unusable as fault:
             tries = (*tries, fault.tried)
             if not asks_again(tries, limits):
                 raise
+            experiment = replace(experiment, tries=tries)
 
 
 async def _evaluated(core: Core, lease: int, made: Implemented, passed: tuple[CascadeScore, ...]) -> Evaluation:

@@ -14,7 +14,7 @@ from pace_async.search.bandit import WINDOW, Result, latest
 from pace_async.search.parents import fitter
 from pace_async.search.state import Idea, Island, Member, Shown
 from pace_async.staleness.gate import Lease, deadline_of
-from pace_async.staleness.policies import Choice, Finished, Policy, admits, choose
+from pace_async.staleness.policies import NOTHING, Choice, Finished, Policy, admits, choose
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +193,8 @@ class RunState:
 
     def choose(self) -> Choice:
         """What to expire and what to ship next. Nothing ships while a group is in training."""
-        if self.training:
-            return Choice()
+        if self.training or not self.complete:
+            return NOTHING
         finished = [Finished(rollout.lease, rollout.oldest_version) for rollout in self.complete.values()]
         running = [*self.running.values(), *self.parked.values()]
         return choose(self.policy, finished, running, learner=self.learner, bound=self.bound, size=self.size)

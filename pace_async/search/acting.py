@@ -6,7 +6,7 @@ the leases that are closed.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pace_async.events import IslandActed
@@ -26,11 +26,11 @@ def decide(
     rules: Rules,
     *,
     lease: int,
-    draw: random.Random,
+    draw: Callable[[], random.Random],
     at: float,
 ) -> IslandActed | None:
     """What the island does now, or None to go on. `elites` and `pools` are the best program and the ideas of each
-    island that has closed a lease (the island's own are ignored)."""
+    island that has closed a lease (the island's own are ignored). `draw` makes the generator, where one is needed."""
     course = island.course
     if not is_due(course, rules):
         return None
@@ -44,7 +44,8 @@ def decide(
     chances = admitted(odds(own, others), rules.actions)
     if chances is None:
         return None
-    chosen = partner(chances, draw)
+    generator = draw()
+    chosen = partner(chances, generator)
     back = IslandActed(
         lease=lease,
         island=island.number,
@@ -63,7 +64,7 @@ def decide(
         at=at,
     )
     if chosen is None:
-        number = choose_snapshot(len(course.history), draw)
+        number = choose_snapshot(len(course.history), generator)
         return replace(back, candidate=course.history[number].best.candidate, snapshot=number, stay=rules.stay)
     shown = pools[chosen]
     _, taken, _ = take_in(island.ideas, news(island.ideas, shown.ideas), island.next_idea, rules.ideas_kept)

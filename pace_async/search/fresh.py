@@ -16,7 +16,6 @@ times. What they let pass is a gain that is half real.
 
 from collections.abc import Iterable
 
-from pace_async.search.parents import best_of
 from pace_async.search.state import Member
 from pace_async.task import better
 
@@ -25,8 +24,8 @@ SLACK = 0.05
 
 
 def claims_best(score: float, members: Iterable[Member], direction: str) -> bool:
-    """Whether the score is strictly better than that of every member. `members` must not be empty."""
-    return better(direction, score, best_of(tuple(members), direction).score)
+    """Whether the score is strictly better than that of every member."""
+    return all(better(direction, score, member.score) for member in members)
 
 
 def bears_out(

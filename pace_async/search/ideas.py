@@ -6,6 +6,7 @@ the cap is at the front. An idea that has just been admitted is never dropped in
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import zip_longest
 from typing import TypeVar
 
@@ -61,6 +62,7 @@ def recognised(
     return tuple(found)
 
 
+@lru_cache(maxsize=4096)  # each idea of a pool is looked at with each proposal
 def words(text: str) -> tuple[str, ...]:
     """By what two ideas are the same text: the words without case and the marks around them; a sign or a decimal point
     stays."""

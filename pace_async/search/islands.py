@@ -5,7 +5,7 @@ from dataclasses import replace
 from pace_async.search.backtrack import one_step_of_stay, remembered
 from pace_async.search.ideas import record_trial
 from pace_async.search.momentum import gain, moved
-from pace_async.search.parents import best_of, keep_best, ranked
+from pace_async.search.parents import best_of, keep_best
 from pace_async.search.puct import expanded
 from pace_async.search.state import Course, Idea, Island, Member, Rules, SearchContext, Snapshot, Trial
 
@@ -17,7 +17,7 @@ def first_island(number: int, seed_program: Member) -> Island:
 
 def context_of(island: Island, parent: Member, direction: str) -> SearchContext:
     """What the advisor is shown for one rollout. The parent may come from another island."""
-    return SearchContext(parent=parent, best=ranked((*island.members, parent), direction)[0], ideas=island.ideas)
+    return SearchContext(parent=parent, best=best_of((*island.members, parent), direction), ideas=island.ideas)
 
 
 def after_advice(island: Island, ideas: tuple[Idea, ...], next_idea: int) -> Island:

@@ -52,7 +52,7 @@ def choose_migrant(
 
 def fitter(direction: str, a: Member | None, b: Member) -> Member:
     """The better of two; equal scores go to the older candidate."""
-    return b if a is None else ranked((a, b), direction)[0]
+    return b if a is None else best_of((a, b), direction)
 
 
 def best_of(members: Sequence[Member], direction: str) -> Member:

@@ -6,7 +6,7 @@ exact and costs no call.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pace_async.search.state import Idea, Tally, Trial
@@ -24,8 +24,10 @@ class Summary:
     failures: tuple[tuple[str, int], ...]
 
 
-def tallied(tally: Tally, trials: Iterable[Trial]) -> Tally:
+def tallied(tally: Tally, trials: Sequence[Trial]) -> Tally:
     """The tally with more experiments counted, oldest first."""
+    if not trials:
+        return tally
     lowest, highest, tried, last = tally.lowest, tally.highest, tally.tried, tally.last
     failures = Counter(dict(tally.failures))
     for trial in trials:

@@ -7,6 +7,7 @@ and whatever else happens, so that runs of different shape can be compared on th
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 
 from pace_async.search.draws import derive
@@ -52,6 +53,10 @@ class Durations:
             drawn = self.evaluation_mean
         else:
             variance = math.log1p(self.evaluation_cv**2)
-            normal = Random(derive(self.seed, "evaluate", lease)).gauss(0.0, 1.0)
-            drawn = self.evaluation_mean * math.exp(math.sqrt(variance) * normal - variance / 2)
+            drawn = self.evaluation_mean * math.exp(math.sqrt(variance) * _normal(self.seed, lease) - variance / 2)
         return drawn if self.evaluation_cap is None else min(drawn, self.evaluation_cap)
+
+
+@lru_cache(maxsize=1 << 14)  # asked for by the run, and by the loop with a barrier that it is compared with
+def _normal(seed: int, lease: int) -> float:
+    return Random(derive(seed, "evaluate", lease)).gauss(0.0, 1.0)

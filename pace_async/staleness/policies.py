@@ -36,6 +36,9 @@ class Choice:
     expired: tuple[int, ...] = ()
 
 
+NOTHING = Choice()
+
+
 def admits(policy: Policy, *, running: int, held: int, learner: int, served: int, bound: int, size: int) -> bool:
     """Whether one more lease may open. `held` counts buffered and in training."""
     counted = held if policy == "drop" else running + held
