@@ -14,7 +14,9 @@ from safetensors.torch import save_file
 from pace_async.publish.base import PushFailed, Receipt
 from pace_async.publish.file import FilePublisher
 from pace_async.publish.finite import is_finite
+from pace_async.publish.phases import Phases
 from pace_async.runtime.engines import KillsWhatItLeftUnknown
+from pace_async.simulate.virtual import run_virtually
 from pace_async.weights import checkpoint_digests, record_digests, recorded_digests, tensors, write_atomically
 from tests.publishing import BEFORE, PHASES, phase_of
 
@@ -253,3 +255,33 @@ def test_what_is_not_finite_is_found_in_every_float_type(tmp_path: Path, dtype: 
     save_file({"fine": fine, "whole": whole, "bad": bad}, tmp_path / "model.safetensors")
     found = {name: is_finite(kind, data) for name, kind, _, data in tensors(tmp_path / "model.safetensors")}
     assert found == {"fine": True, "whole": True, "bad": False}
+
+
+def test_a_version_is_not_asked_for_before_one_was_ever_ready() -> None:
+    """On virtual time: reading takes a second, then four, then one."""
+    looks: list[float] = []
+    ready = 0.0
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        looks.append(anyio.current_time())
+        return httpx.Response(200, json={"results": [{"a": "1"} if looks[-1] >= ready else None]})
+
+    async def read(phases: Phases, seconds: float) -> tuple[float, float]:
+        """When it was first asked for, and when it was found."""
+        nonlocal ready
+        began, ready = anyio.current_time(), anyio.current_time() + seconds
+        looks.clear()
+        await phases.wait_prepared({"a": "1"})
+        return looks[0] - began, looks[-1] - began
+
+    async def pushes() -> list[tuple[float, float]]:
+        phases = Phases("http://engine", phase_s=60.0, transport=httpx.MockTransport(answer))
+        try:
+            return [await read(phases, seconds) for seconds in (1.0, 4.0, 1.0)]
+        finally:
+            await phases.aclose()
+
+    first, *later = run_virtually(pushes)
+    assert first[0] == 0.0
+    assert all(0.4 < asked < 1.0 for asked, _ in later), "by the least that reading has taken, never the last"
+    assert [found for _, found in (first, *later)] == pytest.approx([1.0, 4.0, 1.0], abs=0.05)
