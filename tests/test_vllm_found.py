@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pace_async.advise.engines.vllm_found import Build, Missing, find_vllm, has_nvidia_gpu
+from pace_async.advise.engines.vllm_managed import last_error
 from pace_async.errors import UsageError
 from pace_async.runtime.engines import refuse_unless_served
 
@@ -63,3 +64,18 @@ def test_the_cuda_build_needs_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_an_engine_that_is_not_there_is_refused(engine: str) -> None:
     with pytest.raises(UsageError, match="there is embedded, vllm and http"):
         refuse_unless_served(engine)
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("usage: api_server.py\napi_server.py: error: unrecognized arguments: --x\nFatal Python error: y\n", "--x"),
+        ("Traceback\nValueError: no such model\n  at the end\n", "ValueError: no such model"),
+        ("nothing of note\n", "it left no message"),
+    ],
+)
+def test_what_ended_a_server_is_quoted_from_its_log(tmp_path: Path, log: str, words: str) -> None:
+    (tmp_path / "engine.log").write_text(log)
+    said = last_error(tmp_path / "engine.log")
+    assert words in said
+    assert str(tmp_path / "engine.log") in said

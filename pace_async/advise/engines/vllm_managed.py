@@ -156,7 +156,7 @@ class VllmHandle(EngineProcess):
                         return self._port
                 with anyio.move_on_after(_LOOK_S):  # vLLM says to nobody that it is up
                     await process.wait()
-        raise InfrastructureFault("engine_start", f"vLLM ended before it served: {_last_error(self._log)}")
+        raise InfrastructureFault("engine_start", f"vLLM ended before it served: {last_error(self._log)}")
 
 
 @asynccontextmanager
@@ -217,10 +217,12 @@ def _socket_folder(beside: Path) -> Path:
     return folder
 
 
-def _last_error(log: Path) -> str:
+def last_error(log: Path) -> str:
+    """The last line of a server's log that names an error, and where the log is."""
     try:
         lines = log.read_text("utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
-    words = next((line.strip() for line in reversed(lines) if "Error" in line), "it left no message")
+    said = (line.strip() for line in reversed(lines) if "Error" in line or ": error: " in line)  # the latter: argparse
+    words = next(said, "it left no message")
     return f"{words[:300]} (see {log})"
