@@ -110,6 +110,8 @@ def test_precedence_is_flag_then_environment_then_file_then_default(
 def test_advantages_are_printed_for_programs(tmp_path: Path) -> None:
     done = pace("advantages", "--objective", "grpo", "--k", "2", "--json", "-1", "0", "1", cwd=tmp_path)
     assert json.loads(done.stdout)["advantages"] == pytest.approx([-1.2247449, 0.0, 1.2247449])
+    done = pace("advantages", "--objective", "grpo", "--k", "2", "1", "1", "-1", "-1", cwd=tmp_path)
+    assert done.stdout.splitlines() == ["1   +1.000000", "1   +1.000000", "-1  -1.000000", "-1  -1.000000"]
     done = pace("advantages", "--k", "2", "--json", "1", "1", cwd=tmp_path)
     assert json.loads(done.stdout)["advantages"] is None
     assert json.loads(done.stdout)["skipped"] is True

@@ -2,7 +2,7 @@
 
 import typer
 
-from pace_async.cli.output import JSON_OPTION, print_fields, print_json
+from pace_async.cli.output import JSON_OPTION, print_json
 
 
 def register(app: typer.Typer) -> None:
@@ -38,4 +38,7 @@ def show(
     elif isinstance(result, Collapsed):
         typer.echo(f"skipped: the {result.branch} branch carries no signal for these rewards")
     else:
-        print_fields({f"{reward:g}": f"{value:+.6f}" for reward, value in zip(rewards, result, strict=True)})
+        shown = [f"{reward:g}" for reward in rewards]
+        width = max(map(len, shown))
+        for reward, value in zip(shown, result, strict=True):
+            typer.echo(f"{reward:<{width}}  {value:+.6f}")
