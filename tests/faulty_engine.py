@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +134,8 @@ class Fault:
     how: How
     times: int = 1
     skip: int = 0
+    over: threading.Event = field(default_factory=threading.Event)
+    """Set with the last of them."""
 
 
 class Proxy:
@@ -179,6 +181,8 @@ class Proxy:
                     fault.skip -= 1
                     break
                 fault.times -= 1
+                if fault.times == 0:
+                    fault.over.set()
                 self.hit.append(fault.path)
                 return await fault.how(request, forward)
         try:
@@ -266,14 +270,17 @@ def write_versions(folder: Path, count: int) -> list[Path]:
 
 
 class ScriptedLearner:
-    """A `Learner` and a `Scorer` whose versions stand already."""
+    """A `Learner` and a `Scorer` whose versions stand already. The last one follows what the learner `awaits`."""
 
     def __init__(self, versions: Sequence[Path]) -> None:
         self.versions = versions
         self.version = 0
+        self.awaits: threading.Event | None = None
 
     async def train(self, group: Path) -> Step:
         content = read_group(group)
+        if self.awaits is not None and content.update + 2 == len(self.versions):
+            await anyio.to_thread.run_sync(self.awaits.wait, 60.0)
         self.version = content.update + 1
         return Step(content.update, self.version, group_digest(content), self.versions[self.version], "", {}, 0.0)
 

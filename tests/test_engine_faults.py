@@ -198,6 +198,7 @@ async def test_one_of_two_engines_that_lags_is_asked_nothing_until_it_was_pushed
     proxies[1].faults = [Fault("pause", refused, times=6, skip=1)]
     async with searching(tmp_path, versions, proxies[0].url, proxies[1].url) as search:
         lagging = search.fleet.members[1]
+        search.learner.awaits = proxies[1].faults[0].over
         asked_in_vain: list[int] = []
 
         async def watch() -> None:
