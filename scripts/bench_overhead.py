@@ -211,23 +211,25 @@ async def measure(config: Config, durations: Durations, sandbox: bool) -> Found:
                     await drive(core)
                     seconds, processor = time.monotonic() - began, _processor() - processor
             rows = await store.query("select outcome, seconds from candidates where lease is not null order by lease")
-        calls = await _calls_alone(config, task)
+        calls = await _calls_alone(config, task, [float(row["seconds"]) for row in rows])
     whole = [ANSWER_S + float(row["seconds"]) for row in rows]
     if [row["outcome"] for row in rows] != ["ok"] * len(rows):
         raise SystemExit("not every candidate was evaluated")
     return Found(seconds, list_schedule(whole, config.search.threads), processor, len(rows), calls)
 
 
-async def _calls_alone(config: Config, task: Task) -> float:
-    """Processor seconds of the run's calls of the model, made by as many workers, and of nothing else."""
+async def _calls_alone(config: Config, task: Task, pauses: Sequence[float]) -> float:
+    """Processor seconds of the run's calls of the model, made by as many workers, each resting after a call for as long
+    as the run's evaluation took, and of nothing else."""
     parent = Member(0, task.program, 0.0)
     messages = messages_for(task, parent, Experiment(lease=1, idea="add a number", description="add 1"))
-    left = iter(range(config.stop.candidates or 0))
+    left = iter(pauses)
     async with open_chats(models_of(config.implementer.model), config.implementer) as (chat,):
 
         async def work() -> None:
-            for _ in left:
+            for pause in left:
                 await chat.ask(messages, max_tokens=config.implementer.max_tokens, timeout_s=60.0)
+                await anyio.sleep(pause)
 
         began = _processor()
         async with anyio.create_task_group() as workers:

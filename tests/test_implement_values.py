@@ -114,6 +114,14 @@ def test_ordinary_words_are_kept_on_one_short_line() -> None:
     assert not holds_secret("x = 1", {"SOME_SECRET": CANARY, "EMPTY_KEY": ""})
 
 
+def test_a_secret_that_the_environment_got_later_is_hidden_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not holds_secret(f"x = {CANARY!r}")
+    monkeypatch.setenv("LATER_SECRET", CANARY)
+    assert holds_secret(f"x = {CANARY!r}")
+    monkeypatch.delenv("LATER_SECRET")
+    assert not holds_secret(f"x = {CANARY!r}")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -9,6 +9,7 @@ texts of exceptions are others' texts: a server may echo what it was sent.
 import os
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 HIDDEN = "[hidden]"
 LONGEST = 300
@@ -30,7 +31,12 @@ _LOOKS = re.compile(
 def secrets(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """The secret values of the environment, the longest first."""
     known = os.environ if environment is None else environment
-    return tuple(sorted({value for name, value in known.items() if _is_secret(name, value)}, key=len, reverse=True))
+    return _secret_values(tuple(known.items()))
+
+
+@lru_cache(maxsize=1)  # every answer of a model is looked through, and the environment hardly ever changes
+def _secret_values(known: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    return tuple(sorted({value for name, value in known if _is_secret(name, value)}, key=len, reverse=True))
 
 
 def _is_secret(name: str, value: str) -> bool:
