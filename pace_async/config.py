@@ -424,6 +424,10 @@ class Config(_Room):
                 f"sync needs as many threads as a group has rollouts: search.threads is {self.search.threads}, "
                 f"learner.group_size is {self.learner.group_size}"
             )
+        if self.staleness.mode == "sync" and self.staleness.policy != "pace":
+            raise ValueError(
+                f"under sync nothing can become too old, so staleness.policy is pace and not {self.staleness.policy}"
+            )
         if self.learner.lora_rank is not None and self.advisor.engine != "vllm":
             raise ValueError(
                 f"learner.lora_rank needs advisor.engine vllm, which serves adapters; it is {self.advisor.engine}"

@@ -26,6 +26,7 @@ def pace(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         (["run", "--set", "learner.k"], "--set takes KEY=VALUE"),
         (["run", "--max-staleness", "-1"], "max_staleness"),
         (["run", "--sync", "--threads", "12"], "as many threads as a group has rollouts"),
+        (["run", "--sync", "--staleness-policy", "drop"], "under sync nothing can become too old"),
         (["run", "--objective", "ppo"], "objective"),
         (["run", "--engine", "ollama"], "there is embedded, vllm and http"),
         (["run", "--implementer", "gpt"], "--implementer gpt"),

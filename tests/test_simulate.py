@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,6 +112,26 @@ def test_simulate_prints_what_programs_rely_on_and_the_same_twice() -> None:
     assert found["candidates_per_hour"] < found["roofline"]
 
 
+@pytest.mark.parametrize(("policy", "says"), [("pace", "at most 2"), ("soft", "mean at most 2"), ("drop", "at most 2")])
+def test_what_simulate_says_is_what_the_policy_does(policy: str, says: str) -> None:
+    arguments = f"simulate --threads 16 --candidates 96 --policy {policy}"
+    words = CliRunner().invoke(app, arguments.split()).output
+    found = json.loads(CliRunner().invoke(app, [*arguments.split(), "--json"]).output)
+    assert f"(updates; {says})" in words
+    assert (found["expired"] > 0) == (policy == "drop") == ("without what was thrown away" in words)
+    kept = 1 - found["expired"] / found["candidates"]
+    assert found["trained_speedup"] == pytest.approx(found["speedup"] * kept)
+
+
+def test_nothing_learns_in_the_simulation_of_a_run_that_did_not(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    with sqlite3.connect(run / "population.db") as database:
+        database.execute("update runs set config = json_set(config, '$.learner.objective', 'none')")
+    found = json.loads(CliRunner().invoke(app, ["simulate", "--like", str(run), "--candidates", "24", "--json"]).output)
+    assert found["staleness"] == {}
+    assert not {"learner", "staleness"} & set(found["terms"])
+
+
 def test_durations_of_a_run_that_was_made_stand_for_the_drawn_ones(tmp_path: Path) -> None:
     run = str(make_run(tmp_path / "run"))
     found = CliRunner().invoke(app, ["simulate", "--like", run, "--candidates", "24", "--json"])
@@ -141,6 +162,8 @@ def test_expected_maximum_of_draws_from_a_sample() -> None:
         (Load(5, 8, 0, [1.0, 9.0], 4.0), "staleness", "More threads would help, up to 8, and so would a larger"),
         (Load(64, 8, None, [10.0], 9.0, learning=1.0), "threads", "More threads would help"),
         (Load(64, 8, 9, [10.0], 9.0, slots=2), "evaluation slots", "More evaluation slots would help"),
+        (Load(4, 8, None, [10.0], 9.0, slots=6), "threads", "More threads would help, up to 67 % more."),
+        (Load(4, 8, None, [10.0], 9.0, slots=36), "threads", "More threads would help, up to 10 times as many cand"),
         (Load(256, 8, 99, [10.0], 9.0, learning=100.0), "learner", "The learner is the limit"),
     ],
 )

@@ -84,6 +84,7 @@ def simulate(
     )
     bound = max_staleness if max_staleness is not None else header.max_staleness if header else 2
     made = Config.model_validate(dict(header.config)) if header else None
+    chosen = policy or (made.staleness.policy if made else "pace")
     found = predict(
         Scenario(
             threads=threads or (header.threads if header else 8),
@@ -91,15 +92,16 @@ def simulate(
             bound=bound,
             durations=durations,
             candidates=candidates,
-            policy=policy or (made.staleness.policy if made else "pace"),
+            policy=chosen,
             slots=slots or (made.evaluation.slots if made else None),
             seed=seed,
+            learns=made is None or made.learner.objective != "none",
         )
     )
     if as_json:
         print_json(found)
         return
-    print_fields(_in_words(found, bound))
+    print_fields(_in_words(found, f"{'mean at most' if chosen == 'soft' else 'at most'} {bound}"))
 
 
 def _refuse_unless_seconds(given: Mapping[str, float | None]) -> None:
@@ -133,15 +135,16 @@ def _recorded(run: str, seed: int) -> "tuple[RunHeader, Durations]":
         return reader.header(), recorded_durations(reader.query, seed)
 
 
-def _in_words(found: dict[str, Any], bound: int) -> dict[str, object]:
+def _in_words(found: dict[str, Any], bound: str) -> dict[str, object]:
     ages: dict[int, int] = {int(age): amount for age, amount in found["staleness"].items()}
     total = sum(ages.values())
     shares = ", ".join(f"{age}: {100 * amount / total:.0f} %" for age, amount in ages.items()) or "nothing trained"
     terms = ", ".join(f"{name} {value:,.1f}" for name, value in found["terms"].items())
+    thrown = f" ({found['trained_speedup']:.2f} without what was thrown away)" if found["expired"] else ""
     return {
-        "speed-up over sync": f"{found['speedup']:.2f}",
+        "speed-up over sync": f"{found['speedup']:.2f}{thrown}",
         "slot utilisation": f"{100 * found['slot_utilisation']:.0f} % of the threads' time",
-        "staleness": f"{shares} (updates; bound {bound})",
+        "staleness": f"{shares} (updates; {bound})",
         "expired": f"{found['expired']} of {found['candidates']} finished rollouts",
         "candidates an hour": f"{found['candidates_per_hour']:,.1f}; sync {found['sync_candidates_per_hour']:,.1f}",
         "roofline": f"{found['roofline']:,.1f} an hour, bound by {found['binding']} ({terms})",

@@ -18,6 +18,8 @@ from typing import Literal
 
 Term = Literal["threads", "evaluation slots", "learner", "staleness"]
 ALIKE = 0.02
+FEW_TIMES = 3.0
+"""Room beyond this is said as a factor, not in per cent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def roofline(load: Load) -> Roofline | None:
 
 def advice(found: Roofline, bound: int) -> str:
     """What would help, in one sentence. Says how far it would, until the next limit."""
-    room = _until_next(found, ", up to {} more")
+    room = _until_next(found, ", up to {} more", ", up to {} times as many candidates")
     if alike := _alike(found):
         return f"{alike.capitalize()} limit it alike: only more of each would help."
     match found.binding:
@@ -105,7 +107,7 @@ def advice(found: Roofline, bound: int) -> str:
 
 def short_advice(found: Roofline) -> tuple[str, ...]:
     """What binds, then what would help, in fewer and fewer words; the last is what binds and no more."""
-    room, least = _until_next(found, ", up to +{}"), _until_next(found, ", +{}")
+    room, least = _until_next(found, ", up to +{}", ", up to {}x"), _until_next(found, ", +{}", ", {}x")
     not_threads = "more threads would not help"
     if alike := _alike(found):
         return (f"{alike} alike: only more of each would help", f"{alike} alike", found.binding)
@@ -133,6 +135,10 @@ def _alike(found: Roofline) -> str:
     return " and ".join(near) if len(near) > 1 else ""
 
 
-def _until_next(found: Roofline, words: str) -> str:
+def _until_next(found: Roofline, words: str, several: str) -> str:
+    """By how much the next limit lies above the least: `words` says it in per cent, `several` as a factor."""
     rest = [value for term, value in found.terms.items() if term != found.binding]
-    return words.format(f"{100 * (min(rest) / found.limit - 1):.0f} %") if rest else ""
+    if not rest:
+        return ""
+    times = min(rest) / found.limit
+    return words.format(f"{100 * (times - 1):.0f} %") if times <= FEW_TIMES else several.format(f"{times:.0f}")

@@ -30,7 +30,8 @@ from pace_async.staleness.policies import Policy
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A run's shape. `slots` limits evaluations at once; None: one for each thread."""
+    """A run's shape. `slots` limits evaluations at once; None: one for each thread. Not `learns`: nothing is trained,
+    so nothing waits for the learner."""
 
     threads: int
     group_size: int
@@ -40,6 +41,7 @@ class Scenario:
     policy: Policy = "pace"
     slots: int | None = None
     seed: int = 0
+    learns: bool = True
 
     def synchronous(self) -> "Scenario":
         """The same work behind a barrier, with as many threads as a group has rollouts."""
@@ -71,7 +73,8 @@ class Measured:
 
 def predict(scenario: Scenario) -> dict[str, Any]:
     """What `pace simulate` prints. `speedup` is over the synchronous loop on the same durations, as one whole: divide
-    by threads / group_size for the gain per thread. `roofline` and `terms` are candidates an hour."""
+    by threads / group_size for the gain per thread; `trained_speedup` leaves out what was thrown away as too old.
+    `roofline` and `terms` are candidates an hour."""
     found = measure(scenario)
     if scenario.slots is None or scenario.slots >= scenario.group_size:
         synchronous = synchronous_seconds(
@@ -81,6 +84,7 @@ def predict(scenario: Scenario) -> dict[str, Any]:
         synchronous = measure(scenario.synchronous()).seconds
     return {
         "speedup": synchronous / found.seconds,
+        "trained_speedup": synchronous / found.seconds * (1.0 - found.expired / found.candidates),
         "slot_utilisation": found.utilisation,
         "evaluator_utilisation": found.evaluator,
         "max_staleness": max(found.staleness, default=0),
@@ -145,6 +149,7 @@ def config_of(scenario: Scenario) -> Config:
             "stop.candidates": scenario.candidates,
             "search.threads": scenario.threads,
             "search.members_kept": 8,
+            "learner.objective": "pace" if scenario.learns else "none",
             "learner.group_size": scenario.group_size,
             "learner.k": min(4, scenario.group_size),
             "staleness.max_staleness": scenario.bound,
@@ -177,6 +182,7 @@ async def _read(population: MemoryPopulation, scenario: Scenario) -> Measured:
             learning=durations.learning,
             push=durations.pause,
             slots=slots,
+            trains=scenario.learns,
         )
     )
     if found is None:
