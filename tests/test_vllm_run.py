@@ -6,6 +6,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ UPDATES, TRAINED = 24, 15
 NOISE = 1e-3
 MANY = 3000
 """Tokens that are enough to compare."""
+ESTABLISHED = "01"
+"""In the kernel's table of connections."""
 
 
 @dataclass
@@ -60,6 +63,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
             if " 40 candidates " in line:
                 break
         (server,) = servers(psutil.Process(run.pid))
+        os.kill(server.pid, signal.SIGSTOP)  # or it might be killed just when nobody had asked it anything
+        wait_asked(server)
         os.kill(server.pid, signal.SIGKILL)
         said, _ = run.communicate()
         family = [child for child in psutil.process_iter(["environ"]) if runs_in(child, folder)]
@@ -69,6 +74,23 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 def servers(process: psutil.Process) -> list[psutil.Process]:
     return [child for child in process.children() if any("vllm_server" in word for word in child.cmdline())]
+
+
+def wait_asked(server: psutil.Process) -> None:
+    """Return when something that was sent to a stopped server lies there unread, or when so much time has passed that
+    everybody must be waiting for what was sent before."""
+    words = server.cmdline()
+    port = int(words[words.index("--port") + 1])
+    end = time.monotonic() + 60.0
+    while unread_bytes(port) == 0 and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+def unread_bytes(port: int) -> int:
+    """Of all connections to this port."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    queues = [row[4] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == ESTABLISHED]
+    return sum(int(queue.partition(":")[2], 16) for queue in queues)
 
 
 def runs_in(process: psutil.Process, folder: Path) -> bool:
