@@ -29,7 +29,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from pace_async.learn.correction import Correction
 from pace_async.learn.settings import Settings
-from pace_async.learn.trainer import load_trainer
+from pace_async.learn.trainer import GroupTrainer, load_trainer
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 
 VOCAB = 742
@@ -160,6 +160,19 @@ def gradient_of(model: Any) -> torch.Tensor:
     return torch.cat([weight.grad.flatten() for weight in model.parameters()]).clone()
 
 
+def distance(here: torch.Tensor, there: torch.Tensor) -> float:
+    """Of two gradients, relative to the norm of the second."""
+    return float(((here - there).square().sum() / there.square().sum()).sqrt())
+
+
+def both_sides(folder: Path, group: Group, *, rows: int, micro_tokens: int) -> tuple[GroupTrainer, BareTrainer]:
+    """pace's trainer, with the correction that is TRL's own, and the bare one; of the model in `folder`."""
+    settings = Settings(micro_tokens=micro_tokens, correction=Correction(kind="behaviour", cap=None))
+    ours = load_trainer(folder / "model", settings, folder)
+    policy = cast("Any", AutoModelForCausalLM).from_pretrained(folder / "model", dtype=torch.float32)
+    return ours, BareTrainer(policy, ours.processing_class, group, rows, folder)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("width", 128), ("layers", 4), ("rollouts", 8), ("calls", 3), ("repeats", 3), ("seed", 0)):
@@ -170,11 +183,8 @@ def main() -> None:
     group = ragged_group(options.rollouts, options.calls, options.seed)
     with tempfile.TemporaryDirectory(prefix="pace-bench-") as name:
         folder = Path(name)
-        model = write_model(folder / "model", options.width, options.layers, options.seed)
-        settings = Settings(micro_tokens=options.micro_tokens, correction=Correction(cap=None))
-        ours = load_trainer(model, settings, folder)
-        policy = cast("Any", AutoModelForCausalLM).from_pretrained(model, dtype=torch.float32)
-        bare = BareTrainer(policy, ours.processing_class, group, options.rows, folder)
+        write_model(folder / "model", options.width, options.layers, options.seed)
+        ours, bare = both_sides(folder, group, rows=options.rows, micro_tokens=options.micro_tokens)
         turns: dict[str, list[tuple[float, float]]] = {"bare": [], "pace": []}
         for _ in range(options.repeats):
             for side, work in (("bare", bare.accumulate), ("pace", lambda: ours.accumulate(group)["loss"])):
@@ -184,8 +194,7 @@ def main() -> None:
                 print(
                     f"{side}: {turns[side][-1][0]:.2f} s, CPU {turns[side][-1][1]:.2f} s, loss {loss:.6f}", flush=True
                 )
-        there, here = gradient_of(bare.policy), gradient_of(ours.policy)
-    apart = float(((here - there).square().sum() / there.square().sum()).sqrt())
+        apart = distance(gradient_of(ours.policy), gradient_of(bare.policy))
     ratios: list[float] = []
     for name, which in (("wall clock", 0), ("CPU time", 1)):
         rates = {side: group.tokens / min(turn[which] for turn in taken) for side, taken in turns.items()}
