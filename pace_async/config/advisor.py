@@ -1,0 +1,47 @@
+"""The model that decides what to try, and what serves it."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from pace_async.config.room import Room
+
+
+class Advisor(Room):
+    """The model that decides what to try."""
+
+    model: str = Field(default="tiny", description="A model directory, or tiny: the one in the package.")
+    engine: str = Field(
+        default="embedded", description="What serves it: embedded, vllm, or URLs of servers that run already, by comma."
+    )
+    transport: Literal["file", "nccl"] = Field(
+        default="file",
+        description="How a new version gets to vLLM. file: it reads what the learner wrote. nccl: the learner sends it "
+        "from GPU to GPU while the server generates; needs vLLM on a GPU of its own, on this machine.",
+    )
+    temperature: float = Field(default=1.0, gt=0, description="Sampling temperature; the learner assumes the same.")
+    max_tokens: int = Field(default=256, ge=8, description="Longest answer, in tokens.")
+    max_prompt_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        description="Longest prompt, in tokens of the advisor; by default what the engine's context has room for. What "
+        "has no room is left out, and the prompt says so.",
+    )
+    timeout_s: float = Field(default=120.0, gt=0, description="Deadline of one advisor call, in seconds.")
+    engine_start_s: float = Field(default=300.0, gt=0, description="Deadline for the engine to come up, in seconds.")
+    threads: int = Field(default=1, ge=1, description="Threads of one tensor operation of an engine on a CPU.")
+    kv_cache_gib: float | None = Field(
+        default=None,
+        gt=0,
+        description="vLLM's key-value cache, in GiB; by default 1 on a CPU and what is left of gpu_memory on a GPU.",
+    )
+    gpu_memory: float = Field(default=0.9, gt=0, le=1, description="vLLM's share of the GPU's memory.")
+    probe_limit: float = Field(
+        default=5e-3,
+        gt=0,
+        description="k3, on a fixed prompt after each push, above which the engine serves other weights than the "
+        "learner's; raise it for an engine of coarse numbers.",
+    )
+    engine_arguments: list[str] = Field(
+        default_factory=list[str], description="Further arguments of vLLM's server, such as --max-model-len=4096."
+    )

@@ -1,0 +1,51 @@
+"""How candidates are scored, and what a score is worth."""
+
+from pathlib import Path
+
+from pydantic import Field
+
+from pace_async.config.room import Room
+
+
+class Evaluation(Room):
+    """How candidates are scored."""
+
+    slots: int = Field(default=2, ge=1, description="Evaluations that may run at once.")
+    seed: int = Field(default=0, ge=0, description="Seed of the fixed hidden set of instances.")
+    fresh_seeds: int = Field(
+        default=3,
+        ge=0,
+        le=100,
+        description="A score that claims to be a new best has to hold on the instances of at least one of this many "
+        "fresh seeds, tried in turn; 0: believe it.",
+    )
+    memo: Path | None = Field(
+        default=None, description="SQLite file that keeps scores of deterministic tasks across runs."
+    )
+    unsafe_no_sandbox: bool = Field(
+        default=False, description="Run candidates without isolation. Only for code you trust."
+    )
+    warm: bool = Field(
+        default=True,
+        description="Fork candidates from a parent, in the sandbox too, that has imported what the task's seed program "
+        "imports, where the sandbox can do that; otherwise start each by itself.",
+    )
+    retries: int = Field(default=2, ge=0, description="Further tries after the infrastructure failed.")
+    timeout_s: float | None = Field(
+        default=None, gt=0, description="Wall-clock limit of one evaluation, in seconds; by default the task's own."
+    )
+    settings: dict[str, bool | int | float | str] = Field(
+        default_factory=dict[str, bool | int | float | str],
+        description="Settings of the task, over those that its task.yaml gives.",
+    )
+
+
+class Reward(Room):
+    """Reward from score: scale * progress, or -1 for a candidate's failure."""
+
+    scale: float = Field(default=5.0, gt=0, description="Reward of full progress.")
+    exponent: float = Field(default=1.0, gt=0, description="Shaping exponent of progress.")
+    lower: float | None = Field(
+        default=None, description="The lower of the scores between which progress is measured; by default the task's."
+    )
+    upper: float | None = Field(default=None, description="The upper of these scores; by default the task's.")

@@ -1,0 +1,85 @@
+"""What turns experiments into code."""
+
+import json
+import re
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from pace_async.config.room import Room
+
+
+class Repair(Room):
+    """How often a model is shown what is wrong with its program and asked again."""
+
+    compile_tries: int = Field(
+        default=3,
+        ge=1,
+        description="Answers that a model may give until one makes a program that compiles; 1: no repair.",
+    )
+    evaluate_tries: int = Field(
+        default=2,
+        ge=1,
+        description="Programs of one experiment that may be evaluated where they fail by an error in the code; 1: no "
+        "repair.",
+    )
+
+
+class ImplementerConfig(Room):
+    """What turns an experiment into code."""
+
+    model: str = Field(
+        default="catalog",
+        description="catalog (the task's catalogue of mechanisms), any litellm model, or several: a,b or a=3,b=1.",
+    )
+    choice: Literal["weights", "bandit"] = Field(
+        default="weights",
+        description="How one of several models is chosen for a candidate. weights: drawn by weight. bandit: by what "
+        "each has gained with experiments of this kind, for its cost; weights then say nothing.",
+    )
+    cost_weight: float = Field(
+        default=1.0, ge=0, le=1, description="What a cost counts for the bandit: 1, gain per USD; 0, gain alone."
+    )
+    api_base: str | None = Field(default=None, description="Base URL of the models' API, where it is not the usual.")
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Further arguments of each call, such as temperature or reasoning_effort."
+    )
+    max_tokens: int = Field(default=8192, ge=16, description="Longest answer, in tokens, reasoning included.")
+    timeout_s: float = Field(default=180.0, gt=0, description="Deadline of one call, in seconds.")
+    deadline_s: float = Field(
+        default=300.0, gt=0, description="Deadline of one answer over all calls that it takes, in seconds."
+    )
+    repair: Repair = Repair()
+    price_per_million_in: float | None = Field(
+        default=None, ge=0, description="USD per million prompt tokens of a model whose price is not known."
+    )
+    price_per_million_out: float | None = Field(
+        default=None, ge=0, description="USD per million completion tokens of a model whose price is not known."
+    )
+
+    @field_validator("options")
+    @classmethod
+    def _no_secret(cls, options: dict[str, Any]) -> dict[str, Any]:
+        for name in options:
+            if re.search("key|token$|secret|password|header", name, re.IGNORECASE):
+                raise ValueError(f"{name} may be a secret and would be stored: put the key into the environment")
+            if name in ("model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "timeout"):
+                raise ValueError(f"{name} cannot be set here")
+        try:
+            json.dumps(options, allow_nan=False)
+        except (TypeError, ValueError):
+            raise ValueError("only texts, finite numbers, true, false, null, lists and mappings can be sent") from None
+        return options
+
+    @field_validator("api_base")
+    @classmethod
+    def _no_password(cls, url: str | None) -> str | None:
+        if url is not None and (not re.match(r"https?://", url) or "@" in url or "?" in url):
+            raise ValueError("must be http(s)://HOST/PATH, without a password or a query")
+        return url
+
+    @model_validator(mode="after")
+    def _both_prices(self) -> Self:
+        if (self.price_per_million_in is None) != (self.price_per_million_out is None):
+            raise ValueError("price_per_million_in and price_per_million_out belong together: give both")
+        return self

@@ -1,0 +1,108 @@
+"""How the advisor is trained, and how old its data may be."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from pace_async.config.room import Room
+
+
+class Staleness(Room):
+    """How old training data may be."""
+
+    mode: Literal["async", "sync"] = Field(
+        default="async", description="sync is async with bound 0 and as many threads as a group has rollouts."
+    )
+    max_staleness: int = Field(
+        default=2,
+        ge=0,
+        description="Updates between the oldest token of a rollout and the step that trains it, at most.",
+    )
+    policy: Literal["pace", "soft", "drop"] = Field(
+        default="pace",
+        description="pace: hard bound, nothing thrown away. soft: trains in order of completion, so bounds the mean "
+        "only. drop: discards what is too old, so wastes finished evaluations and starves slow ones.",
+    )
+
+
+class LearnerConfig(Room):
+    """How the advisor is trained."""
+
+    objective: Literal["pace", "grpo", "entropic", "maxk", "none"] = Field(
+        default="pace", description="Which advantage."
+    )
+    group_size: int = Field(default=8, ge=2, description="Rollouts in a group (the paper's n).")
+    k: int = Field(default=4, ge=1, description="k of the best-of-k branch.")
+    horizon: int | None = Field(
+        default=None,
+        ge=1,
+        description="Groups over which alpha goes from 0 to 1; by default what the stop rules allow.",
+    )
+    alpha_schedule: Literal["linear", "code", "compression"] = Field(
+        default="linear",
+        description="How alpha grows: linear over the horizon (the paper); code, to 0.8 over the horizon, the mixture "
+        "standardised again (the authors' code); compression, with the measured compression of rewards.",
+    )
+    alpha_start: float = Field(default=0.0, ge=0, le=0.8, description="Where the schedule code begins: 0 or 0.5 there.")
+    learning_rate: float = Field(default=1e-6, gt=0, description="AdamW learning rate; 1e-6 suits billions of weights.")
+    tiny_learning_rate: float = Field(default=1e-4, gt=0, description="The same for the advisor in the package.")
+    lora_rank: int | None = Field(
+        default=None,
+        ge=1,
+        le=512,
+        description="Train LoRA adapters of this rank on all linear layers in place of all weights; each version is an "
+        "adapter that vLLM serves beside the last ones, without a pause. Needs advisor.engine vllm.",
+    )
+    lora_alpha: float | None = Field(
+        default=None, gt=0, description="The adapters are scaled by this over their rank; by default twice the rank."
+    )
+    weight_decay: float = Field(default=0.1, ge=0, description="AdamW weight decay.")
+    betas: tuple[float, float] = Field(default=(0.9, 0.98), description="AdamW betas.")
+    clip_low: float = Field(default=0.2, gt=0, lt=1, description="Ratio clip below 1.")
+    clip_high: float = Field(default=0.28, gt=0, description="Ratio clip above 1.")
+    max_grad_norm: float = Field(default=1.0, gt=0, description="Gradient norm is clipped to this.")
+    kl_penalty: float | None = Field(
+        default=None,
+        ge=0,
+        description="Times KL(policy ‖ version 0) per token in the loss; by default 0.1 for entropic and 0 for others.",
+    )
+    correction: Literal["behaviour", "decoupled"] = Field(
+        default="decoupled",
+        description="What the sampling policy's ratio does: behaviour, it is clipped; decoupled, it is a truncated "
+        "weight. On a bandit whose answer is known decoupled learns as fast from tokens 2 to 8 updates old as from "
+        "fresh ones, behaviour does not (docs/results.md).",
+    )
+    cap: float | None = Field(
+        default=2.0,
+        ge=1,
+        description="A token's weighted ratio is truncated to this at age 0; null: never. It bounds what one token "
+        "can do; on the bandit it costs nothing measurable.",
+    )
+    age_cap: float = Field(
+        default=0.5, ge=0, le=1, description="Share of the cap above 1 that is left for each update of a token's age."
+    )
+    age_decay: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="Factor on a token's weight for each update of its age; below 1 it was slower wherever measured.",
+    )
+    mask: Literal["none", "token", "sequence", "geometric"] = Field(
+        default="none",
+        description="Leave out tokens whose ratio, or their call's product or geometric mean of ratios, is far off. "
+        "On the bandit a mask of tokens or calls lost answers that no mask lost.",
+    )
+    mask_low: float = Field(default=0.5, gt=0, le=1, description="The mask's lower bound on the ratio.")
+    mask_high: float = Field(default=2.0, ge=1, description="The mask's upper bound on the ratio.")
+    micro_tokens: int = Field(
+        default=8192, ge=1, description="Tokens in one forward pass, padding counted; a longer call stands alone."
+    )
+    max_length: int | None = Field(
+        default=None, ge=2, description="Longest call, prompt and answer, in tokens; by default the model's context."
+    )
+    checkpoint_every: int = Field(default=1, ge=1, description="Updates between full checkpoints (optimizer included).")
+    step_timeout_s: float = Field(default=600.0, gt=0, description="Deadline of one step, in seconds.")
+    shuffle_rewards: bool = Field(
+        default=False,
+        description="Permute rewards within each group before advantages: the control in which nothing can be learned.",
+    )

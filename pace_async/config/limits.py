@@ -1,0 +1,60 @@
+"""When a run ends, and how long the outside world may fail."""
+
+from typing import Any, cast
+
+from pydantic import Field, model_validator
+
+from pace_async.config.room import Room
+
+
+class Stop(Room):
+    """When a run ends: whichever comes first."""
+
+    candidates: int | None = Field(
+        default=240, ge=1, description="Candidates evaluated; the default gives way where updates or minutes are set."
+    )
+    updates: int | None = Field(default=None, ge=1, description="Groups consumed, skipped ones too.")
+    minutes: float | None = Field(default=None, gt=0, description="Wall-clock minutes of this process.")
+    budget: float | None = Field(
+        default=None, gt=0, description="USD spent on implementer calls, what calls in flight may cost included."
+    )
+    target: float | None = Field(default=None, description="A score at least this good.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_gives_way(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or "candidates" in given:
+            return cast("Any", given)
+        limits = cast("dict[str, Any]", given)
+        other = any(limits.get(name) is not None for name in ("updates", "minutes"))
+        return {**limits, "candidates": None} if other else limits
+
+
+class Faults(Room):
+    """How long the outside world may fail."""
+
+    retries: int = Field(
+        default=3,
+        ge=0,
+        description="Further tries of an advisor call or a push before the lease or push is given up.",
+    )
+    backoff_s: float = Field(
+        default=0.5,
+        gt=0,
+        description="First wait before a retry, in seconds; doubles each time up to 30 s.",
+    )
+    patience_s: float = Field(
+        default=600.0,
+        gt=0,
+        description="How long the engine, the learner, every model or the database may be out of reach before the run "
+        "gives up, in seconds.",
+    )
+    drain_s: float = Field(
+        default=120.0,
+        gt=0,
+        description="How long a drain may take before what is unfinished is left for resume, in seconds.",
+    )
+
+    def backoff(self, attempt: int) -> float:
+        """Seconds to wait before try `attempt` (from 1): doubling, at most 30."""
+        return min(30.0, self.backoff_s * 2.0 ** (min(attempt, 32) - 1))

@@ -1,0 +1,59 @@
+"""How candidates are proposed and kept."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from pace_async.config.room import Room
+
+
+class Search(Room):
+    """How candidates are proposed and kept."""
+
+    threads: int = Field(default=8, ge=1, description="Search threads; each is one island.")
+    ideas_kept: int = Field(default=5, ge=1, description="Ideas in an island's pool; the stalest is dropped.")
+    trials_shown: int = Field(default=2, ge=0, le=50, description="Latest experiments shown under each idea.")
+    summary_from: int = Field(
+        default=20, ge=1, description="Experiments from which on an idea is shown by a summary and the latest of them."
+    )
+    members_kept: int = Field(default=100, ge=1, description="Programs an island keeps as possible parents.")
+    parents: Literal["tournament", "puct", "map_elites", "top_k"] = Field(
+        default="tournament",
+        description="How an island chooses the program to change. tournament: the best of a few drawn among its best "
+        "(PACEvolve). puct: the most promising of all it keeps, reached score against how often it was tried "
+        "(TTT-Discover). map_elites: the best of one cell of a grid over what programs are like. top_k: one of its "
+        "best, all alike.",
+    )
+    tournament_size: int = Field(default=2, ge=1, description="Programs drawn for a tournament of parents.")
+    tournament_pool: int = Field(default=4, ge=1, description="The tournament draws among this many of the best.")
+    migration: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="Probability that the parent is the winner of a tournament among the best programs of all islands; "
+        "else, and where the own one wins, `parents` chooses. 0: islands go on from their own programs alone.",
+    )
+    top_k: int = Field(default=4, ge=1, description="top_k chooses among this many of the best.")
+    puct_exploration: float = Field(
+        default=1.0, ge=0, description="How much puct favours what was tried less over what reached more."
+    )
+    grid_bins: int = Field(default=8, ge=1, description="Parts of each of the two features of map_elites.")
+    backtracking: bool = Field(
+        default=False,
+        description="Whether an island that has stopped improving goes back along its own history or crosses over with "
+        "another island (PACEvolve). Off: in 480 candidates it gained nothing, and longer runs are not measured.",
+    )
+    actions: Literal["both", "backtrack", "crossover"] = Field(
+        default="both",
+        description="What an island that acts may do; with crossover alone it may find nobody, and goes on.",
+    )
+    momentum_decay: float = Field(default=0.85, ge=0, lt=1, description="Share of an island's momentum that stays.")
+    momentum_trigger: float = Field(
+        default=0.001, ge=0, description="An island acts once its momentum is less than this."
+    )
+    action_interval: int = Field(
+        default=15, ge=0, description="An island acts only after more rollouts than this since it last acted or began."
+    )
+    backtrack_stay: int = Field(
+        default=5, ge=1, description="Rollouts that an island which went back makes before its later ideas return."
+    )

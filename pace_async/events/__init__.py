@@ -1,0 +1,90 @@
+"""The facts of a run, as values.
+
+Each fact is written to the population in one transaction (`Population.commit`) and, after that, shown
+(`observe`). Nothing is shown that was not committed; nothing else is ever committed. Ids are small integers
+counted from 1 within a run; a lease, its rollout and its candidate share one id, and the task's own initial
+program is candidate 0. Version 0 is the advisor as it was given; update u trains version u into u + 1 unless it
+is skipped. Times are seconds since the epoch (wall clock) or durations, as the name says.
+"""
+
+from pace_async.events.advice import Advised, AdvisorCall, IdeaNote, IdeaTaken, IslandActed, LeaseOpened, TokenSpan
+from pace_async.events.candidates import (
+    CascadeScore,
+    CascadeStageEnded,
+    Claimed,
+    Evaluated,
+    FreshScore,
+    ImplementerCalled,
+    ImplementerChecked,
+    ImplementerChosen,
+    ImplementerReserved,
+    ImplementerTry,
+    TryEvaluated,
+)
+from pace_async.events.learning import GroupEnded, GroupShipped, LeaseAborted, LeaseReleased, VersionPublished
+from pace_async.events.running import FaultSeen, RunHeader, RunStateChanged, SettingChanged
+from pace_async.events.sights import LearnerStageChanged, Sight, StageChanged, Stalled, Starting
+from pace_async.events.words import Action, Closing, Kind, Outcome, Purpose
+
+__all__ = [
+    "Action",
+    "Advised",
+    "AdvisorCall",
+    "CascadeScore",
+    "CascadeStageEnded",
+    "Claimed",
+    "Closing",
+    "Evaluated",
+    "Fact",
+    "FaultSeen",
+    "FreshScore",
+    "GroupEnded",
+    "GroupShipped",
+    "IdeaNote",
+    "IdeaTaken",
+    "ImplementerCalled",
+    "ImplementerChecked",
+    "ImplementerChosen",
+    "ImplementerReserved",
+    "ImplementerTry",
+    "IslandActed",
+    "Kind",
+    "LearnerStageChanged",
+    "LeaseAborted",
+    "LeaseOpened",
+    "LeaseReleased",
+    "Outcome",
+    "Purpose",
+    "RunHeader",
+    "RunStateChanged",
+    "SettingChanged",
+    "Sight",
+    "StageChanged",
+    "Stalled",
+    "Starting",
+    "TokenSpan",
+    "TryEvaluated",
+    "VersionPublished",
+]
+
+Fact = (
+    LeaseOpened
+    | IslandActed
+    | Advised
+    | ImplementerChosen
+    | ImplementerReserved
+    | ImplementerCalled
+    | ImplementerChecked
+    | TryEvaluated
+    | CascadeStageEnded
+    | Claimed
+    | Evaluated
+    | GroupShipped
+    | GroupEnded
+    | LeaseAborted
+    | LeaseReleased
+    | VersionPublished
+    | FaultSeen
+    | RunStateChanged
+    | SettingChanged
+)

@@ -1,0 +1,108 @@
+"""What comes before there is a program: a lease opens, an island may act, the advisor decides."""
+
+from dataclasses import dataclass
+
+from pace_async.events.words import Action, Purpose
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSpan:
+    """Completion tokens [start, end) were sampled by weight version `version`."""
+
+    version: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class AdvisorCall:
+    """One prompt and one sampled answer. `logprobs[i]` is the log-probability, in nats, at which
+    `completion_ids[i]` was sampled (temperature applied); `spans` cover [0, len(completion_ids))."""
+
+    purpose: Purpose
+    prompt_ids: tuple[int, ...]
+    completion_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    spans: tuple[TokenSpan, ...]
+    text: str
+    seconds: float
+
+    @property
+    def oldest_version(self) -> int:
+        return min(span.version for span in self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class IdeaNote:
+    """An idea of an island's pool after assessment. `known` is true if it was merged into the idea `number`
+    that stood already: the advisor called it known, or it was proposed in the same words."""
+
+    number: int
+    description: str
+    known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseOpened:
+    """Permission to make one rollout: it may be trained by update `deadline` at the latest. `migrant` is the candidate
+    of another island that is to be its parent; None: the island chooses among its own."""
+
+    lease: int
+    island: int
+    deadline: int
+    version: int
+    at: float
+    migrant: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IdeaTaken:
+    """An idea that came from another island: `number` is its number here, `origin` the one it has there."""
+
+    number: int
+    description: str
+    origin: int
+
+
+@dataclass(frozen=True, slots=True)
+class IslandActed:
+    """An island that had stopped improving acted as `lease` opened.
+
+    backtrack: its best program and its ideas are again those of `snapshot` of its history (0 is the oldest), the later
+    ideas set aside for `stay` rollouts; `candidate` is that program. crossover: it took in `ideas` of the island
+    `partner` as of the end of that one's lease `as_of`, and starts `lease` from the partner's best program,
+    `candidate`. Why: `momentum` after `rollouts` since the last action, `progress` in [0, 1] beside that of the best
+    other island, `rival` (None where no other had come anywhere), and the `probability` of what was drawn."""
+
+    lease: int
+    island: int
+    action: Action
+    candidate: int
+    snapshot: int | None
+    stay: int
+    partner: int | None
+    as_of: int | None
+    ideas: tuple[IdeaTaken, ...]
+    momentum: float
+    rollouts: int
+    progress: float
+    rival: float | None
+    probability: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Advised:
+    """The advisor has decided: the parent it saw, its calls, the ideas, the experiment chosen.
+
+    `experiment` is None where the answer could not be parsed; then `outcome` of the Evaluated that follows is
+    "unparsed"."""
+
+    lease: int
+    island: int
+    parent: int
+    calls: tuple[AdvisorCall, ...]
+    ideas: tuple[IdeaNote, ...]
+    idea: int | None
+    experiment: str | None
+    at: float

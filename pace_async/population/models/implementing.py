@@ -1,0 +1,108 @@
+"""What implementers were asked and what it cost."""
+
+from typing import get_args
+
+from sqlalchemy import CheckConstraint, ForeignKeyConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from pace_async.events import Kind
+from pace_async.population.models.base import STAGE_OUTCOMES, Base, one_of, refers
+
+
+class ImplementerChoiceRow(Base):
+    """The model that a bandit chose for the experiment of a lease: the fields of `events.ImplementerChosen`."""
+
+    __tablename__ = "implementer_choices"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    lease: Mapped[int] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    model: Mapped[str]
+    rate: Mapped[float]
+    usd: Mapped[float]
+    at: Mapped[float]
+    __table_args__ = (
+        refers(("lease",), "leases", ("lease",)),
+        one_of("kind", get_args(Kind)),
+        CheckConstraint("rate >= 0 AND rate <= 1 AND usd >= 0 AND usd < 1e308", name="expectation_possible"),
+    )
+
+
+class ImplementerCallRow(Base):
+    """One call of an implementer, paid for whether or not a program came of it."""
+
+    __tablename__ = "implementer_calls"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    lease: Mapped[int] = mapped_column(primary_key=True)
+    ordinal: Mapped[int] = mapped_column(primary_key=True)
+    model: Mapped[str]
+    outcome: Mapped[str]
+    prompt_tokens: Mapped[int]
+    completion_tokens: Mapped[int]
+    cost_usd: Mapped[float]
+    seconds: Mapped[float]
+    at: Mapped[float]
+    __table_args__ = (
+        refers(("lease",), "leases", ("lease",)),
+        CheckConstraint("cost_usd >= 0 AND cost_usd < 1e308", name="cost_not_negative"),
+    )
+
+
+class ImplementerTryRow(Base):
+    """One answer of a model to an experiment: the fields of `events.ImplementerTry`, and `ordinal`, the call that
+    brought it. `evaluation` is there where the program failed and the model was asked again."""
+
+    __tablename__ = "implementer_tries"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    lease: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    ordinal: Mapped[int]
+    outcome: Mapped[str]
+    detail: Mapped[str]
+    program: Mapped[str | None]
+    answer: Mapped[str | None]
+    evaluation: Mapped[str | None]
+    evaluation_detail: Mapped[str | None]
+    evaluation_seconds: Mapped[float | None]
+    __table_args__ = (
+        refers(("lease", "ordinal"), "implementer_calls", ("lease", "ordinal")),
+        CheckConstraint("outcome <> 'ok' OR program IS NOT NULL", name="program_if_ok"),
+        CheckConstraint("evaluation IS NULL OR outcome = 'ok'", name="evaluated_if_ok"),
+        one_of("evaluation", STAGE_OUTCOMES),
+    )
+
+
+class ReservationRow(Base):
+    """What a call may cost at most, committed before it is made. `ordinal` is the call of its lease that closed it,
+    NULL while that is in flight."""
+
+    __tablename__ = "reservations"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    lease: Mapped[int]
+    model: Mapped[str]
+    cost_usd: Mapped[float]
+    at: Mapped[float]
+    ordinal: Mapped[int | None]
+    __table_args__ = (
+        refers(("lease",), "leases", ("lease",)),
+        refers(("lease", "ordinal"), "implementer_calls", ("lease", "ordinal")),
+        CheckConstraint("cost_usd >= 0 AND cost_usd < 1e308", name="cost_not_negative"),
+    )
+
+
+class ImplementerCheckRow(Base):
+    """A tiny call made when a process began, to prove that the model answers."""
+
+    __tablename__ = "implementer_checks"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    model: Mapped[str]
+    prompt_tokens: Mapped[int]
+    completion_tokens: Mapped[int]
+    cost_usd: Mapped[float]
+    seconds: Mapped[float]
+    at: Mapped[float]
+    __table_args__ = (
+        ForeignKeyConstraint(("run_id",), ["runs.run_id"]),
+        CheckConstraint("cost_usd >= 0 AND cost_usd < 1e308", name="cost_not_negative"),
+    )

@@ -1,0 +1,73 @@
+"""The run, its states, its settings, what failed around it."""
+
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from pace_async.population.models.base import RUN_STATES, Base, one_of, refers
+
+
+class Run(Base):
+    """What the run is, fixed when it starts. `config` is the whole resolved configuration."""
+
+    __tablename__ = "runs"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    task: Mapped[str]
+    task_digest: Mapped[str]
+    seed: Mapped[int] = mapped_column(BigInteger)
+    objective: Mapped[str]
+    advisor: Mapped[str]
+    engine: Mapped[str]
+    implementer: Mapped[str]
+    sandbox: Mapped[str]
+    threads: Mapped[int]
+    group_size: Mapped[int]
+    max_staleness: Mapped[int]
+    horizon: Mapped[int]
+    lower: Mapped[float]
+    upper: Mapped[float]
+    direction: Mapped[str]
+    config: Mapped[dict[str, Any]]
+    created_at: Mapped[float]
+    __table_args__ = (UniqueConstraint("name"), one_of("direction", ("maximize", "minimize")))
+
+
+class RunState(Base):
+    """The history of the run's state; the last row is the present."""
+
+    __tablename__ = "run_states"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    state: Mapped[str]
+    reason: Mapped[str]
+    at: Mapped[float]
+    __table_args__ = (ForeignKeyConstraint(("run_id",), ["runs.run_id"]), one_of("state", RUN_STATES))
+
+
+class Fault(Base):
+    """Something outside failed; `stage` names where."""
+
+    __tablename__ = "faults"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    stage: Mapped[str]
+    kind: Mapped[str]
+    detail: Mapped[str]
+    lease: Mapped[int | None]
+    at: Mapped[float]
+    __table_args__ = (ForeignKeyConstraint(("run_id",), ["runs.run_id"]), refers(("lease",), "leases", ("lease",)))
+
+
+class SettingChangeRow(Base):
+    """A setting that a resume changed; `before` and `after` are JSON texts."""
+
+    __tablename__ = "setting_changes"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str]
+    before: Mapped[str]
+    after: Mapped[str]
+    at: Mapped[float]
+    __table_args__ = (ForeignKeyConstraint(("run_id",), ["runs.run_id"]),)
