@@ -4,6 +4,7 @@ import argparse
 import os
 import re
 import shlex
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -28,6 +29,7 @@ except ModuleNotFoundError:
 NEAR = 0.95
 """Of the way from the seed program to the best of any run: how soon a run gets there is compared."""
 PACE = str(Path(sys.executable).with_name("pace"))
+Running = subprocess.Popen[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def part_of(every: Sequence[Wanted], shard: str) -> Sequence[Wanted]:
 
 def run_all(wanted: Sequence[Wanted], jobs: int) -> list[str]:
     """Run or resume those that have not finished, `jobs` at once; names of those that failed. What is running hears
-    Ctrl-C too, and is gone on with next time."""
+    Ctrl-C too, is told of a SIGTERM, and is gone on with next time."""
     left = [run for run in wanted if not finished(run.folder)]
     for run in wanted:
         if (given := _given_before(run)) not in (None, _told(run)):
@@ -122,17 +124,27 @@ def run_all(wanted: Sequence[Wanted], jobs: int) -> list[str]:
     if len(left) < len(wanted):
         sys.stderr.write(f"{len(wanted) - len(left)} of {len(wanted)} runs have finished before\n")
     pool = ThreadPoolExecutor(jobs)
+    running: list[Running] = []
+
+    def ended(*_: object) -> None:
+        for run in list(running):
+            run.send_signal(signal.SIGINT)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, ended)
     try:
-        return [name for name in pool.map(_run, left, range(1, len(left) + 1), repeat(len(left))) if name]
+        numbers, of = range(1, len(left) + 1), repeat(len(left))
+        return [name for name in pool.map(_run, left, numbers, of, repeat(running)) if name]
     except KeyboardInterrupt:
         pool.shutdown(cancel_futures=True)
         sys.stderr.write("interrupted; the same command goes on\n")
         raise SystemExit(130) from None
     finally:
         pool.shutdown(cancel_futures=True)
+        signal.signal(signal.SIGTERM, before)
 
 
-def _run(wanted: Wanted, number: int, of: int) -> str | None:
+def _run(wanted: Wanted, number: int, of: int, running: list[Running]) -> str | None:
     folder = wanted.folder
     if (folder / "population.db").exists():
         command = [PACE, "resume", str(folder), "--display", "none"]
@@ -143,12 +155,17 @@ def _run(wanted: Wanted, number: int, of: int) -> str | None:
     sys.stderr.write(f"{number}/{of} {folder.name} begins\n")
     began = time.monotonic()
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment
+    ) as run:
+        running.append(run)
+        _, said = run.communicate()
+        running.remove(run)
     if not (folder / "population.db").exists():
         _told_in(folder).unlink(missing_ok=True)  # it was refused, and may be asked for otherwise
-    words = f"{folder.name}: exit {done.returncode} after {time.monotonic() - began:.0f} s\n"
-    sys.stderr.write(words + (done.stderr[-500:] if done.returncode else ""))
-    return None if done.returncode == 0 else folder.name
+    words = f"{folder.name}: exit {run.returncode} after {time.monotonic() - began:.0f} s\n"
+    sys.stderr.write(words + (said[-500:] if run.returncode else ""))
+    return None if run.returncode == 0 else folder.name
 
 
 def _told(wanted: Wanted) -> str:
