@@ -27,6 +27,7 @@ __all__ = [
     "forget_before",
     "group_digest",
     "group_path",
+    "read_digested",
     "read_group",
     "write_group",
 ]
