@@ -8,6 +8,7 @@ hanging. Not for stages that wait on sockets or child processes of their own acc
 """
 
 import asyncio
+import math
 import selectors
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ class Deadlock(PaceBug):
     """Every task waits and nothing can wake one."""
 
 
+_RESOLUTION_S = 1e-9
 POLL_EVERY = 16
 """Jumps of the clock from one look at what signals and other threads have to say to the next."""
 
@@ -82,6 +84,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._virtual.now
+
+    @property
+    def _clock_resolution(self) -> float:
+        """By how much a timer may be early, which asyncio adds to the time: less than a step of the clock's numbers
+        would be lost in them, and a timer that is due now would never come."""
+        return max(_RESOLUTION_S, math.ulp(self._virtual.now))
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, seconds: float) -> None:
+        """That of the real clock, which says nothing here."""
 
     @contextmanager
     def outside(self) -> Generator[None]:
