@@ -19,14 +19,16 @@ def under(policy: str) -> RunHeader:
 
 
 @pytest.mark.parametrize(
-    ("policy", "bound", "waits"), [("pace", "at most 2", True), ("drop", "at most 2", False), ("soft", "mean", False)]
+    ("policy", "bound", "waits"), [("pace", "at most 2", True), ("drop", "at most 2", False), ("soft", "mean", True)]
 )
-def test_only_pace_waits_for_what_would_be_too_old(policy: str, bound: str, waits: bool) -> None:
+def test_drop_alone_waits_neither_for_what_would_be_too_old_nor_for_the_learner(
+    policy: str, bound: str, waits: bool
+) -> None:
     header = under(policy)
     assert words.bound(header).startswith(bound)
     limits = Ledger(rollouts=(1.0, 9.0), evaluations=(1.0, 8.0), learning=0.5).limits(header)
     assert limits is not None
-    assert ("staleness" in limits.terms) == waits
+    assert ("staleness" in limits.terms) == ("learner" in limits.terms) == waits
 
 
 def told(ended: GroupEnded, group: GroupShipped, objective: str) -> str:

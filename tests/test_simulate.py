@@ -6,6 +6,7 @@ import math
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -23,7 +24,7 @@ from pace_async.runtime.supervisor import drive
 from pace_async.simulate.codecs import Handles
 from pace_async.simulate.durations import Durations
 from pace_async.simulate.memory import MemoryPopulation, rows_as_text
-from pace_async.simulate.predict import Scenario, measure
+from pace_async.simulate.predict import Scenario, measure, predict
 from pace_async.simulate.recorded import recorded_durations
 from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program
 from pace_async.simulate.stages import World
@@ -112,6 +113,43 @@ def test_simulate_prints_what_programs_rely_on_and_the_same_twice() -> None:
     assert found["candidates_per_hour"] < found["roofline"]
 
 
+def test_what_more_slots_are_worth_is_not_hidden_by_the_wait_for_one() -> None:
+    def found(slots: int) -> dict[str, Any]:
+        durations = Durations(0, 60.0, 0.6, None, 3.0, 1.8, 0.18)
+        return predict(Scenario(threads=16, group_size=8, bound=2, durations=durations, candidates=160, slots=slots))
+
+    few, each = found(4), found(16)
+    assert few["binding"] == "evaluation slots"
+    assert few["terms"]["threads"] == pytest.approx(each["terms"]["threads"], rel=0.01)
+    assert few["terms"]["staleness"] == pytest.approx(each["terms"]["staleness"], rel=0.01)
+    rise = each["candidates_per_hour"] / few["candidates_per_hour"]
+    assert rise > 2
+    assert min(few["terms"]["threads"], few["terms"]["staleness"]) / few["roofline"] > 0.9 * rise
+
+
+def test_virtual_time_goes_on_however_late_it_is() -> None:
+    """A timer that is due now is due where a billionth of a second is less than the clock can tell."""
+
+    async def sleeps() -> list[float]:
+        began, slept = asyncio.get_running_loop().time(), list[float]()
+        for _ in range(3):
+            await anyio.sleep(1.5)
+            slept.append(asyncio.get_running_loop().time() - began)
+        return slept
+
+    for start in (0.0, 2.0**24, 2.0**31, 2.0**40):
+        assert run_virtually(sleeps, start=start) == [1.5, 3.0, 4.5]
+
+
+def test_a_simulation_of_very_long_evaluations_comes_to_its_end() -> None:
+    durations = Durations(0, 1e7, 0.6, None, 5e5, 3e5, 3e4)
+    long = predict(Scenario(threads=8, group_size=8, bound=2, durations=durations, candidates=64))
+    short = Durations(0, 10.0, 0.6, None, 0.5, 0.3, 0.03)
+    assert long["speedup"] == pytest.approx(
+        predict(Scenario(threads=8, group_size=8, bound=2, durations=short, candidates=64))["speedup"]
+    )
+
+
 @pytest.mark.parametrize(("policy", "says"), [("pace", "at most 2"), ("soft", "mean at most 2"), ("drop", "at most 2")])
 def test_what_simulate_says_is_what_the_policy_does(policy: str, says: str) -> None:
     arguments = f"simulate --threads 16 --candidates 96 --policy {policy}"
@@ -159,11 +197,15 @@ def test_expected_maximum_of_draws_from_a_sample() -> None:
         (Load(24, 8, 2, [10.0], 9.0), "threads", "Threads and staleness limit it alike: only more of each"),
         (Load(64, 8, 2, [10.0], 9.0), "staleness", "A larger --max-staleness than 2 would help"),
         (Load(16, 8, 2, [5.0, 19.0], 9.0), "staleness", "A larger --max-staleness than 2 would help, up to"),
-        (Load(5, 8, 0, [1.0, 9.0], 4.0), "staleness", "More threads would help, up to 8, and so would a larger"),
-        (Load(64, 8, None, [10.0], 9.0, learning=1.0), "threads", "More threads would help"),
+        (Load(5, 8, 0, [1.0, 9.0], 4.0), "staleness", "More threads would help, up to 8, and so would --async"),
+        (Load(5, 8, 1, [*9 * [1.0], 99.0], 4.0), "staleness", "More threads would help, up to 16, and so would a l"),
+        (Load(16, 8, 0, [5.0, 19.0], 9.0), "staleness", "--async with a --max-staleness above 0 would help"),
+        (Load(64, 8, 2, [10.0], 9.0, learning=1.0, policy="drop"), "threads", "More threads would help"),
+        (Load(16, 8, 2, [5.0, 15.0], 9.0, policy="soft"), "threads", "More threads would help, up to 50 % more."),
+        (Load(32, 8, 2, [5.0, 15.0], 9.0, policy="soft"), "staleness", "A larger --max-staleness than 2 would help"),
         (Load(64, 8, 9, [10.0], 9.0, slots=2), "evaluation slots", "More evaluation slots would help"),
-        (Load(4, 8, None, [10.0], 9.0, slots=6), "threads", "More threads would help, up to 67 % more."),
-        (Load(4, 8, None, [10.0], 9.0, slots=36), "threads", "More threads would help, up to 10 times as many cand"),
+        (Load(4, 8, 2, [10.0], 9.0, slots=6, trains=False), "threads", "More threads would help, up to 67 % more."),
+        (Load(4, 8, 2, [10.0], 9.0, slots=36, trains=False), "threads", "More threads would help, up to 10 times as"),
         (Load(256, 8, 99, [10.0], 9.0, learning=100.0), "learner", "The learner is the limit"),
     ],
 )
@@ -172,7 +214,7 @@ def test_the_smallest_limit_binds_and_the_advice_follows_it(load: Load, binding:
     assert found is not None
     assert found.binding == binding
     assert found.limit == min(found.terms.values())
-    assert advice(found, load.bound or 0).startswith(says)
+    assert advice(found, load.bound).startswith(says)
 
 
 def test_without_a_rollout_there_is_no_limit() -> None:

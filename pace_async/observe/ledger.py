@@ -9,7 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from pace_async.events import Evaluated, Fact, GroupEnded, LeaseAborted, LeaseOpened, RunHeader, VersionPublished
+from pace_async.events import (
+    Advised,
+    Evaluated,
+    Fact,
+    GroupEnded,
+    ImplementerCalled,
+    LeaseAborted,
+    LeaseOpened,
+    RunHeader,
+    VersionPublished,
+)
 from pace_async.observe.roofline import Load, Roofline, advice, roofline
 
 ROLLOUTS_KEPT = 256
@@ -21,7 +31,13 @@ from candidates c join leases l on l.run_id = c.run_id and l.lease = c.lease whe
 and not exists (select 1 from run_states s where s.run_id = :run_id and s.state = 'running'
                 and s.at > l.opened_at and s.at < c.at)"""
 BUSY = f"select sum(c.at - l.opened_at) as busy {DRIVEN}"
-TIMES = f"select c.at - l.opened_at as whole, c.seconds as evaluation {DRIVEN} order by c.candidate desc limit :kept"
+TIMES = f"""
+select c.at - l.opened_at as whole,
+       c.seconds + coalesce((select sum(f.seconds) from fresh_scores f
+                             where f.run_id = c.run_id and f.candidate = c.candidate), 0) as evaluation,
+       c.at - (select e.at from experiments e where e.run_id = c.run_id and e.lease = c.lease) as since_advice,
+       c.at - (select max(i.at) from implementer_calls i where i.run_id = c.run_id and i.lease = c.lease) as since_call
+{DRIVEN} order by c.candidate desc limit :kept"""
 SLOTS = """
 select after from setting_changes where run_id = :run_id and key = 'evaluation.slots' order by number desc limit 1"""
 STEPS = """
@@ -35,10 +51,12 @@ STATES = "select state, at from run_states where run_id = :run_id order by numbe
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Stage seconds of this process. `opened` are leases in flight; `rollouts` the last ROLLOUTS_KEPT from lease to
-    score; `busy` the thread seconds of all that have ended; `learning` and `push` those of the last step and push."""
+    """Stage seconds of this process. `opened` are leases in flight, `handed` when they last had an answer of a model;
+    `rollouts` the last ROLLOUTS_KEPT from lease to score, without the wait for a slot; `busy` the thread seconds of all
+    that have ended; `learning` and `push` those of the last step and push."""
 
     opened: Mapping[int, float] = field(default_factory=dict[int, float])
+    handed: Mapping[int, float] = field(default_factory=dict[int, float])
     rollouts: tuple[float, ...] = ()
     evaluations: tuple[float, ...] = ()
     busy: float = 0.0
@@ -50,12 +68,16 @@ class Ledger:
         match event:
             case LeaseOpened():
                 return replace(self, opened={**self.opened, event.lease: event.at})
+            case Advised() | ImplementerCalled() if event.lease in self.opened:
+                return replace(self, handed={**self.handed, event.lease: event.at})
             case Evaluated() if event.lease in self.opened:
                 seconds = event.at - self.opened[event.lease]
+                evaluation = event.seconds + sum(tried.seconds for tried in event.fresh)
+                waited = _waited(event.at - self.handed.get(event.lease, event.at), evaluation)
                 return replace(
                     self._closed(event.lease, seconds),
-                    rollouts=(*self.rollouts, seconds)[-ROLLOUTS_KEPT:],
-                    evaluations=(*self.evaluations, event.seconds)[-ROLLOUTS_KEPT:],
+                    rollouts=(*self.rollouts, seconds - waited)[-ROLLOUTS_KEPT:],
+                    evaluations=(*self.evaluations, evaluation)[-ROLLOUTS_KEPT:],
                 )
             case LeaseAborted() if event.lease in self.opened:
                 return self._closed(event.lease, event.at - self.opened[event.lease])
@@ -67,8 +89,10 @@ class Ledger:
                 return self
 
     def _closed(self, lease: int, seconds: float) -> "Ledger":
-        rest = {key: at for key, at in self.opened.items() if key != lease}
-        return replace(self, opened=rest, busy=self.busy + seconds)
+        opened, handed = (
+            {key: at for key, at in times.items() if key != lease} for times in (self.opened, self.handed)
+        )
+        return replace(self, opened=opened, handed=handed, busy=self.busy + seconds)
 
     def utilisation(self, threads: int, elapsed: float, now: float) -> float | None:
         """The share of the threads' time that had a lease in hand; None before anything was timed."""
@@ -91,8 +115,8 @@ def ledger_of_rows(
     key: dict[str, object] = {"run_id": query(RUN, {"name": header.name})[0]["run_id"]}
     whole, busy, step = query(WHOLE, key)[0], query(BUSY, key)[0]["busy"], query(STEPS, key)[0]
     times = query(TIMES, {**key, "kept": ROLLOUTS_KEPT})
-    rollouts = [float(row["whole"]) for row in times]
     evaluations = [float(row["evaluation"]) for row in times]
+    rollouts = [float(row["whole"]) - _waited(_since(row), float(row["evaluation"])) for row in times]
     elapsed = _elapsed([(row["state"], row["at"]) for row in query(STATES, key)], step["last"])
     changed = query(SLOTS, key)
     slots = _slots(header) if not changed else json.loads(changed[0]["after"])
@@ -105,6 +129,17 @@ def ledger_of_rows(
         "binding": found.binding if found is not None else None,
         "advice": advice(found, header.max_staleness) if found is not None else None,
     }
+
+
+def _since(row: Mapping[str, Any]) -> float:
+    """From a rollout's last answer of a model to its score."""
+    since = [float(seconds) for seconds in (row["since_advice"], row["since_call"]) if seconds is not None]
+    return min(since, default=0.0)
+
+
+def _waited(since: float, evaluation: float) -> float:
+    """Of the seconds since a rollout had its program, those in which it was not evaluated: it waited for a slot."""
+    return max(0.0, since - evaluation)
 
 
 def _slots(header: RunHeader) -> int | None:
@@ -124,13 +159,14 @@ def _limits(
         Load(
             threads=header.threads,
             group_size=header.group_size,
-            bound=header.max_staleness if header.policy == "pace" else None,
+            bound=header.max_staleness,
             rollouts=rollouts,
             evaluation=sum(evaluations) / len(evaluations) if evaluations else 0.0,
             learning=learning,
             push=push,
             slots=slots,
             trains=header.objective != "none",
+            policy=header.policy,
         )
     )
 

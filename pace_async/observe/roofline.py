@@ -6,9 +6,11 @@ Pure: stage seconds in, limits out. With T a rollout's seconds from lease to sco
     X_async <= min(threads / E[T], slots / E[evaluation], B / (L + S), (eta + 1) * X_sync)
 
 The last term is what the staleness bound allows: at most eta + 1 groups are open while the slowest of one is awaited.
-It is there under the policy `pace` alone: the others never wait. With fewer threads than such leases it lies above what
-can be reached, and more threads come nearer to it.
-How many calls an implementer's provider allows at once is not known here: waiting for it is part of T.
+With fewer threads than such leases it lies above what can be reached, and more threads come nearer to it. The policy
+`soft` opens as many but waits for no slowest one: (eta + 1) * B / E[T]. `drop` opens as many as there are threads, and
+what it throws away needs no learner: neither of the last two terms is there.
+Waiting for an evaluation slot is not part of T, because the slots have a term of their own. How many calls an
+implementer's provider allows at once is not known here: waiting for it is part of T.
 The smallest term is the roofline, and binds. Not a prediction of what a run reaches: `pace simulate` is.
 """
 
@@ -24,19 +26,19 @@ FEW_TIMES = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A run's shape and its seconds. `bound` is None where no rollout is waited for to keep it. `rollouts` is a sample
-    of T, of any size; `slots` is None where evaluations are not limited but by the threads. The learner's seconds are 0
-    where nothing is trained."""
+    """A run's shape and its seconds. `rollouts` is a sample of T, of any size; `slots` is None where evaluations are
+    not limited but by the threads. The learner's seconds are 0 where nothing is trained."""
 
     threads: int
     group_size: int
-    bound: int | None
+    bound: int
     rollouts: Sequence[float]
     evaluation: float
     learning: float = 0.0
     push: float = 0.0
     slots: int | None = None
     trains: bool = True
+    policy: str = "pace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +72,18 @@ def roofline(load: Load) -> Roofline | None:
         terms["threads"] = load.threads / mean
     if load.slots is not None and load.evaluation > 0:
         terms["evaluation slots"] = load.slots / load.evaluation
-    if load.trains:
+    most = (load.bound + 1) * load.group_size if load.trains and load.policy != "drop" else 0
+    if most:
         step = load.learning + load.push
         if step > 0:
             terms["learner"] = load.group_size / step
-        cycle = expected_maximum(load.rollouts, load.group_size) + step
-        if cycle > 0 and load.bound is not None:
-            terms["staleness"] = (load.bound + 1) * load.group_size / cycle
+        slowest = expected_maximum(load.rollouts, load.group_size) + step
+        cycle = slowest if load.policy == "pace" else mean
+        if cycle > 0:
+            terms["staleness"] = most / cycle
     if not terms:
         return None
     binding = min(terms, key=lambda term: terms[term])
-    most = 0 if load.bound is None else (load.bound + 1) * load.group_size
     below = load.threads < load.group_size
     return Roofline(terms[binding], binding, terms, most if load.threads < most else None, below)
 
@@ -94,15 +97,20 @@ def advice(found: Roofline, bound: int) -> str:
         case "threads":
             return f"More threads would help{room}."
         case "staleness" if found.open_leases is not None and found.below_a_group:
-            threads = f"More threads would help, up to {found.open_leases}"
-            return f"{threads}, and so would a larger --max-staleness than {bound}."
+            return f"More threads would help, up to {found.open_leases}, and so would {_larger(bound)}."
         case "staleness":
             threads = "would not" if found.open_leases is None else f"little, and not at all beyond {found.open_leases}"
-            return f"A larger --max-staleness than {bound} would help{room}; more threads {threads}."
+            larger = _larger(bound)
+            return f"{larger[0].upper()}{larger[1:]} would help{room}; more threads {threads}."
         case "evaluation slots":
             return f"More evaluation slots would help{room}; more threads would not."
         case "learner":
             return "The learner is the limit: neither more threads nor a larger --max-staleness would help."
+
+
+def _larger(bound: int) -> str:
+    """A bound of 0 may be that of --sync."""
+    return f"a larger --max-staleness than {bound}" if bound else "--async with a --max-staleness above 0"
 
 
 def short_advice(found: Roofline) -> tuple[str, ...]:

@@ -160,8 +160,10 @@ def config_of(scenario: Scenario) -> Config:
 
 
 ROLLOUTS = """
-select c.at - l.opened_at as whole, c.seconds as evaluation, c.at, l.state, l.staleness
-from candidates c join leases l on l.run_id = c.run_id and l.lease = c.lease order by l.lease"""
+select c.at - l.opened_at as whole, c.seconds as evaluation, c.at - e.at - c.seconds as waited, c.at, l.state,
+       l.staleness
+from candidates c join leases l on l.run_id = c.run_id and l.lease = c.lease
+join experiments e on e.run_id = c.run_id and e.lease = c.lease order by l.lease"""
 
 
 async def _read(population: MemoryPopulation, scenario: Scenario) -> Measured:
@@ -176,13 +178,14 @@ async def _read(population: MemoryPopulation, scenario: Scenario) -> Measured:
         Load(
             threads=scenario.threads,
             group_size=scenario.group_size,
-            bound=scenario.bound if scenario.policy == "pace" else None,
-            rollouts=whole,
+            bound=scenario.bound,
+            rollouts=[seconds - row["waited"] for seconds, row in zip(whole, rows, strict=True)],
             evaluation=_mean(evaluations),
             learning=durations.learning,
             push=durations.pause,
             slots=slots,
             trains=scenario.learns,
+            policy=scenario.policy,
         )
     )
     if found is None:
