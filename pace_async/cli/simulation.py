@@ -1,6 +1,7 @@
 """pace simulate: what a run of a given shape would reach, before anything is spent on it."""
 
 import math
+import signal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -83,6 +84,7 @@ def simulate(
         pause=durations.pause if pause is None else pause,
     )
     bound = max_staleness if max_staleness is not None else header.max_staleness if header else 2
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that its folder in memory is removed
     made = Config.model_validate(dict(header.config)) if header else None
     chosen = policy or (made.staleness.policy if made else "pace")
     found = predict(
@@ -139,14 +141,19 @@ def _in_words(found: dict[str, Any], bound: str) -> dict[str, object]:
     ages: dict[int, int] = {int(age): amount for age, amount in found["staleness"].items()}
     total = sum(ages.values())
     shares = ", ".join(f"{age}: {100 * amount / total:.0f} %" for age, amount in ages.items()) or "nothing trained"
-    terms = ", ".join(f"{name} {value:,.1f}" for name, value in found["terms"].items())
+    terms = ", ".join(f"{name} {_rate(value)}" for name, value in found["terms"].items())
     thrown = f" ({found['trained_speedup']:.2f} without what was thrown away)" if found["expired"] else ""
     return {
         "speed-up over sync": f"{found['speedup']:.2f}{thrown}",
         "slot utilisation": f"{100 * found['slot_utilisation']:.0f} % of the threads' time",
         "staleness": f"{shares} (updates; {bound})",
         "expired": f"{found['expired']} of {found['candidates']} finished rollouts",
-        "candidates an hour": f"{found['candidates_per_hour']:,.1f}; sync {found['sync_candidates_per_hour']:,.1f}",
-        "roofline": f"{found['roofline']:,.1f} an hour, bound by {found['binding']} ({terms})",
+        "candidates an hour": f"{_rate(found['candidates_per_hour'])}; sync {_rate(found['sync_candidates_per_hour'])}",
+        "roofline": f"{_rate(found['roofline'])} an hour, bound by {found['binding']} ({terms})",
         "advice": found["advice"],
     }
+
+
+def _rate(value: float) -> str:
+    """Where a candidate takes hours, with digits enough to tell rates apart."""
+    return f"{value:,.1f}" if value >= 10 else f"{value:.3g}"
