@@ -118,6 +118,19 @@ def test_advantages_are_printed_for_programs(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["skipped"] is True
 
 
+@pytest.mark.parametrize("rewards", [["5"], ["--objective", "grpo", "1", "2", "3"], ["--objective", "entropic", "7"]])
+def test_fewer_rewards_than_the_usual_k_are_taken(rewards: list[str], tmp_path: Path) -> None:
+    done = pace("advantages", *rewards, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert pace("advantages", "--k", "4", *rewards, cwd=tmp_path).returncode == 2
+
+
+def test_rewards_too_far_apart_are_not_said_to_carry_no_signal(tmp_path: Path) -> None:
+    done = pace("advantages", "1e300", "-1e300", "0", "1", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "skipped: the spread of these rewards is not finite\n")
+    assert "carries no signal" in pace("advantages", "1", "1", "1", "1", cwd=tmp_path).stdout
+
+
 def test_the_bundled_task_is_listed(tmp_path: Path) -> None:
     rows = json.loads(pace("task", "list", "--json", cwd=tmp_path).stdout)
     assert "circle_packing" in {row["task"] for row in rows}

@@ -4,6 +4,8 @@ import typer
 
 from pace_async.cli.output import JSON_OPTION, print_json
 
+_K = 4  # of the best-of-k branch, as a run has it
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -13,7 +15,7 @@ def register(app: typer.Typer) -> None:
 def show(
     rewards: list[float] = typer.Argument(..., help="Rewards of one group.", metavar="R1 R2 ..."),
     objective: str = typer.Option("pace", "--objective", help="pace, grpo, entropic or maxk."),
-    k: int = typer.Option(4, "--k", help="k of the best-of-k branch."),
+    k: int | None = typer.Option(None, "--k", help="k of the best-of-k branch [default: 4, or the number of rewards]."),
     alpha: float = typer.Option(0.0, "--alpha", help="Weight of the best-of-k branch, 0 to 1."),
     restandardise: bool = typer.Option(
         False, "--restandardise", help="Standardise the mixture once more, as the authors' code does."
@@ -27,8 +29,9 @@ def show(
     from pace_async.errors import UsageError
     from pace_async.objectives import Collapsed, advantages
 
+    branch_k = min(_K, len(rewards)) if k is None else k
     try:
-        result = advantages(objective, rewards, k=k, alpha=alpha, restandardise=restandardise)
+        result = advantages(objective, rewards, k=branch_k, alpha=alpha, restandardise=restandardise)
     except ValueError as error:
         raise UsageError(f"{error}.") from None
     skipped = isinstance(result, Collapsed)
@@ -36,9 +39,20 @@ def show(
         reason = {"reason": f"{result.branch} branch collapsed"} if isinstance(result, Collapsed) else {}
         print_json({"advantages": None if skipped else result, "skipped": skipped, **reason})
     elif isinstance(result, Collapsed):
-        typer.echo(f"skipped: the {result.branch} branch carries no signal for these rewards")
+        typer.echo(f"skipped: {_why(result.branch, rewards)}")
     else:
         shown = [f"{reward:g}" for reward in rewards]
         width = max(map(len, shown))
         for reward, value in zip(shown, result, strict=True):
             typer.echo(f"{reward:<{width}}  {value:+.6f}")
+
+
+def _why(branch: str, rewards: list[float]) -> str:
+    """Why a branch collapsed: rewards too far apart for a finite spread, or too close together."""
+    import numpy as np
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = np.std(rewards)
+    if not np.isfinite(spread):
+        return "the spread of these rewards is not finite"
+    return f"the {branch} branch carries no signal for these rewards"
