@@ -233,6 +233,12 @@ def test_the_closing_words_say_what_was_found_where_it_is_and_what_to_do_next() 
     assert "pace resume 'runs/my run' --candidates 48" in words
 
 
+def test_a_further_search_is_longer_than_the_one_before() -> None:
+    view = fold_all(RunView(HEADER, Stop(candidates=1)), [seed_program(), *rollout(1), *rollout(2), *rollout(3)])
+    words = closing_words(replace(view, state="done"), Path("runs/a"), 9999.0)
+    assert any(line.endswith("pace resume runs/a --candidates 6") for line in words)
+
+
 @pytest.mark.parametrize("columns", [20, 60])
 def test_the_closing_words_are_broken_between_words_and_commands_not_at_all(columns: int) -> None:
     facts: list[Fact] = [RunStateChanged("running", "", 2900.0), seed_program(), *rollout(1), *rollout(2, 2, None)]

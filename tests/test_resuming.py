@@ -81,6 +81,20 @@ def test_a_finished_run_opens_no_lease_when_it_is_resumed(shell: Shell, rule: st
     assert nothing_left(record, resumed_config(record, MORE[rule])) is None
 
 
+def test_a_limit_below_what_is_evaluated_is_refused_and_nothing_is_written(shell: Shell) -> None:
+    folder = shell.folder / "run"
+    record = run_to_its_end(folder, stop__candidates=40, stop__updates=2)
+    rows = (folder / "population.db").read_bytes()
+    assert 2 < record.candidates < 40
+    said = shell.pace("resume", "run", "--candidates", "2")
+    assert (said.code, said.out) == (2, "")
+    assert f"--candidates 2 is below the {record.candidates} candidates that are evaluated already" in said.err
+    assert len(said.err.splitlines()) == 1
+    assert (folder / "population.db").read_bytes() == rows
+    assert resumed_config(record, {"stop.candidates": record.candidates}).stop.candidates == record.candidates
+    assert resumed_config(record, {}).stop.candidates == 40
+
+
 def test_a_limit_that_is_reached_holds_beside_one_that_is_raised(tmp_path: Path) -> None:
     record = run_to_its_end(tmp_path / "run", **ENDS["updates"])
     said = nothing_left(record, resumed_config(record, {"stop.candidates": 400}))

@@ -100,6 +100,7 @@ def _next(view: RunView, run: str) -> list[tuple[str, str]]:
     if view.state != "done":
         commands.append((f"pace resume {run}", "go on from here"))
     elif view.stop.candidates is not None:
-        commands.append((f"pace resume {run} --candidates {2 * view.stop.candidates}", "search further"))
+        more = 2 * max(view.stop.candidates, view.candidates)
+        commands.append((f"pace resume {run} --candidates {more}", "search further"))
     commands.append((f'pace db sql {run} "{LEADERBOARD}"', "ask the population"))
     return commands

@@ -81,6 +81,12 @@ def resumed_config(record: RunRecord, changes: Mapping[str, object]) -> Config:
         if not _under(key, MAY_CHANGE):
             why = next(WHY_NOT[name] for name in sorted(WHY_NOT, key=len, reverse=True) if _under(key, (name,)))
             raise UsageError(f"{key} is {old} in this run and cannot become {new} on resume: {why}.")
+    limit = config.stop.candidates
+    if limit is not None and limit != before.stop.candidates and limit < record.candidates:
+        raise UsageError(
+            f"--candidates {limit} is below the {record.candidates} candidates that are evaluated already: "
+            "name more, or leave it out."
+        )
     if config.bound < record.header.max_staleness:
         raise UsageError(
             f"--max-staleness was {record.header.max_staleness} and may not be lowered to {config.bound} on resume: "
