@@ -7,14 +7,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 
 from pace_async.errors import UsageError
 from pace_async.population.backup import back_up
 from pace_async.population.lock import RunLock
 from pace_async.population.reader import open_readonly
+from pace_async.runtime.supervisor import drive
+from pace_async.simulate.stages import World
 from tests.command_line import Shell
 from tests.finished_runs import copy_run, make_run
+from tests.simulated import settings, simulated
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +101,32 @@ def test_check_names_what_was_broken_by_hand(shell: Shell, statement: str, check
     wrong = {one["check"].split(" ")[0]: " ".join(one["wrong"]) for one in found["checks"] if not one["ok"]}
     assert says.format(last=last) in wrong[check]
     assert shell.pace("db", "check", "circle_packing-1").code == 1
+
+
+def test_of_a_run_that_trained_nothing_no_staleness_is_told(shell: Shell) -> None:
+    folder = shell.folder / "runs" / "searched"
+    folder.mkdir()
+
+    async def search() -> None:
+        async with simulated(folder, settings(stop__candidates=8, learner__objective="none"), World()) as run:
+            await drive(run.core, None, signals=False)
+
+    anyio.run(search)
+    checked, status = shell.pace("db", "check", "searched"), shell.pace("status", "searched")
+    for said in (checked, status):
+        assert (said.code, said.err) == (0, "")
+        assert "nothing was trained" in said.out
+        assert "in what was trained" not in said.out
+    assert "in what was trained" in shell.pace("db", "check", "circle_packing-1").out
+    assert "in what was trained" in shell.pace("status", "circle_packing-1").out
+
+
+def test_the_leaderboard_has_the_age_at_which_a_group_left_trained_or_skipped(shell: Shell) -> None:
+    asked = "select l.state, b.staleness from leaderboard b join leases l on l.lease = b.candidate"
+    rows = json.loads(shell.pace("db", "sql", "circle_packing-1", asked, "--json").out)
+    assert {row["state"] for row in rows} == {"trained", "skipped"}
+    assert all(row["staleness"] is not None for row in rows)
+    assert "where the group was skipped" in (Path(__file__).parent.parent / "docs" / "sql.md").read_text()
 
 
 def test_a_run_of_the_policy_soft_is_sound_beyond_the_bound_and_its_sums_are_still_checked(shell: Shell) -> None:

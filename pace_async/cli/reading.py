@@ -1,5 +1,6 @@
 """pace status and best: read a run, whether or not it is running."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -49,7 +50,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             "best score": found["best_score"],
             "groups": f"{found['groups_trained']} trained, {found['groups_skipped']} skipped",
             "versions": f"{found['versions_published']} published",
-            "staleness": f"at most {found['max_trained_staleness']} in what was trained",
+            "staleness": _staleness(found),
             "leases": f"admitted {found['admitted']} = {leases}",
             "limit": found["advice"],
             "spend": f"{found['spend_usd']:.4f} USD",
@@ -58,6 +59,12 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     if status["implementers"]:
         typer.echo("")
         print_table([{**one, "usd": f"{one['usd']:.4f}"} for one in status["implementers"]])
+
+
+def _staleness(found: Mapping[str, Any]) -> str:
+    if not found["trained"]:
+        return "nothing was trained"
+    return f"at most {found['max_trained_staleness']} in what was trained"
 
 
 def _waiting(holder: "Holder | None", known: dict[str, Any] | None) -> dict[str, Any] | None:

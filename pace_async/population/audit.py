@@ -83,11 +83,10 @@ def _conservation(connection: Connection, run_id: int) -> Check:
 
 def _staleness(connection: Connection, run_id: int) -> Check:
     bound = _one(connection, run_id, "SELECT max_staleness FROM runs WHERE run_id = :run_id")
-    worst = _one(
-        connection,
-        run_id,
-        "SELECT COALESCE(MAX(staleness), 0) FROM leases WHERE run_id = :run_id AND state = 'trained'",
-    )
+    trained, worst = connection.execute(
+        text("SELECT COUNT(*), COALESCE(MAX(staleness), 0) FROM leases WHERE run_id = :run_id AND state = 'trained'"),
+        {"run_id": run_id},
+    ).one()
     soft = header_of(connection, run_id).policy == "soft"
     wrong = _each(
         connection,
@@ -101,7 +100,8 @@ def _staleness(connection: Connection, run_id: int) -> Check:
            ORDER BY l.lease""",
     )
     promise = f"no bound under the policy soft, {bound} in the mean" if soft else f"bound {bound}"
-    return Check("staleness", f"at most {worst} in what was trained, {promise}", tuple(wrong[:SHOWN]))
+    found = f"at most {worst} in what was trained" if trained else "nothing was trained"
+    return Check("staleness", f"{found}, {promise}", tuple(wrong[:SHOWN]))
 
 
 def _versions(connection: Connection, run_id: int) -> Check:
