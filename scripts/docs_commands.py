@@ -28,8 +28,9 @@ may come.
 | exit code | means |
 |---|---|
 | 0 | done |
-| 1 | a check found something, or something failed |
-| 2 | a mistake in the command, the configuration or a task: one sentence says which |
+| 1 | something failed, or `pace doctor` or `pace db check` found something |
+| 2 | a mistake in the command, the configuration or a task: one sentence says which; \
+`pace config validate` and `pace task check` end so, too, where they found one |
 | 3 | stopped by its budget |
 | 4 | another process drives the run |
 | 5 | the task's seed program fails its own evaluator |

@@ -1,11 +1,13 @@
 """Every command that prints something prints it as one JSON document, too, when it is asked to."""
 
 import json
+import re
+import sqlite3
 from pathlib import Path
 
 import pytest
 
-from scripts.docs_commands import commands
+from scripts.docs_commands import PAGE, commands
 from tests.command_line import Shell
 from tests.finished_runs import copy_run, make_run
 
@@ -94,3 +96,21 @@ def test_a_dry_run_gives_the_plan_and_the_configuration(shell: Shell) -> None:
 def test_an_upgrade_says_whether_there_was_one(shell: Shell) -> None:
     found = json.loads(shell.pace("db", "upgrade", RUN, "--json").out)
     assert (found["upgraded"], found["before"]) == (False, "current")
+
+
+def test_the_table_of_exit_codes_names_each_check_where_it_belongs(shell: Shell) -> None:
+    (shell.folder / "run.yaml").write_text("learner: {k: 0}\n")
+    with sqlite3.connect(shell.folder / "runs" / RUN / "population.db") as database:
+        database.execute("update versions set version = 99 where version = 2")
+    database.close()
+    table = dict(re.findall(r"^\| (\d+) \| (.+) \|$", PAGE.read_text(), re.MULTILINE))
+    for command in ("task check", "config validate", "db check"):
+        code = shell.pace(*command.split(), *ARGUMENTS[command]).code
+        assert code != 0
+        assert [named for named, means in table.items() if f"`pace {command}`" in means] == [str(code)], command
+
+
+def test_the_outcome_of_a_program_is_told_and_is_no_exit_code(shell: Shell) -> None:
+    said = shell.pace("eval", "circle_packing", "bad.py", "--json")
+    assert (said.code, json.loads(said.out)["outcome"]) == (0, "candidate_error")
+    assert "exit code is 0 whatever came of the program" in " ".join(shell.pace("eval", "--help").out.split())

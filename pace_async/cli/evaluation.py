@@ -27,6 +27,8 @@ def evaluate(
 ) -> None:
     """Score one program in the sandbox, through the task's cascade where it has one.
 
+    The exit code is 0 whatever came of the program: `outcome` of --json tells that.
+
     Example: pace eval circle_packing my_program.py --json
     """
     from dataclasses import asdict
