@@ -138,10 +138,14 @@ def limited(
     """The task with other limits than its own; None leaves one as it is. Its digest stays: programs score the same.
     Raises UsageError for bounds in the wrong order."""
     own = task.spec.bounds
-    try:
-        bounds = Bounds(lower=own.lower if lower is None else lower, upper=own.upper if upper is None else upper)
-    except ValidationError as error:
-        raise UsageError(f"{error.errors()[0]['msg'].removeprefix('Value error, ')}.") from None
+    low, high = own.lower if lower is None else lower, own.upper if upper is None else upper
+    if not low < high:
+        below, above = (
+            f"the task's bounds.{side}" if given is None else f"reward.{side}"
+            for given, side in ((lower, "lower"), (upper, "upper"))
+        )
+        raise UsageError(f"{below} ({low}) must be below {above} ({high}).")
+    bounds = Bounds(lower=low, upper=high)
     changed = {"bounds": bounds, "timeout_s": task.spec.timeout_s if timeout_s is None else timeout_s}
     return replace(task, spec=task.spec.model_copy(update=changed))
 

@@ -85,8 +85,22 @@ def test_a_runs_limits_take_the_place_of_the_tasks_and_leave_its_digest() -> Non
     assert other.digest == task.digest
     assert task_of(laid("eplb")).spec == other.spec
     assert limited(task).spec == task.spec == task_of(resolve(None, {"task": "eplb"}, environment={})).spec
-    with pytest.raises(UsageError, match="must be below"):
-        limited(task, lower=0.95)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"lower": 3.0}, "reward.lower (3.0) must be below the task's bounds.upper ({upper})."),
+        ({"upper": -3.0}, "the task's bounds.lower ({lower}) must be below reward.upper (-3.0)."),
+        ({"lower": 3.0, "upper": 3.0}, "reward.lower (3.0) must be below reward.upper (3.0)."),
+    ],
+)
+def test_limits_in_the_wrong_order_are_named_as_they_were_given(given: dict[str, float], says: str) -> None:
+    task = load_task("eplb")
+    own = task.spec.bounds
+    with pytest.raises(UsageError) as refused:
+        limited(task, **given)
+    assert str(refused.value) == says.format(lower=own.lower, upper=own.upper)
 
 
 def test_the_plan_of_a_run_has_them(shell: Shell) -> None:
