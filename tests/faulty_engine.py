@@ -35,7 +35,7 @@ from pace_async.advise.engines.server import build_app
 from pace_async.errors import InfrastructureFault
 from pace_async.events import FaultSeen
 from pace_async.learn.base import Step
-from pace_async.replay.groupfile import group_digest, read_group
+from pace_async.replay.groupfile import read_digested
 from pace_async.runtime.core import Core
 from pace_async.runtime.fleet import Fleet, Manners, fleet_of
 from pace_async.runtime.replica import Probing, Replica
@@ -278,11 +278,11 @@ class ScriptedLearner:
         self.awaits: threading.Event | None = None
 
     async def train(self, group: Path) -> Step:
-        content = read_group(group)
+        content, digest = read_digested(group)
         if self.awaits is not None and content.update + 2 == len(self.versions):
             await anyio.to_thread.run_sync(self.awaits.wait, 60.0)
         self.version = content.update + 1
-        return Step(content.update, self.version, group_digest(content), self.versions[self.version], "", {}, 0.0)
+        return Step(content.update, self.version, digest, self.versions[self.version], "", {}, 0.0)
 
     async def logprobs(
         self, version: int, prompt_ids: tuple[int, ...], completion_ids: tuple[int, ...]

@@ -11,7 +11,7 @@ from pace_async.errors import GaveUp, InfrastructureFault, PaceBug
 from pace_async.learn.client import ProcessLearner
 from pace_async.learn.lineage import Lineage
 from pace_async.learn.settings import Settings
-from pace_async.replay.groupfile import group_digest, read_group
+from pace_async.replay.groupfile import read_digested
 from pace_async.weights import checkpoint_digests, is_complete
 from scripts.toys import write_llama
 from tests.engine_models import plain_logprobs
@@ -84,7 +84,7 @@ async def test_a_learner_killed_in_any_moment_comes_back_with_the_same_weights_a
     async with ProcessLearner(toy, tmp_path, SETTINGS) as learner:
         assert await learner.ready() == toy
         first = await learner.train(groups[0])
-        assert (first.update, first.version, first.digest) == (0, 1, group_digest(read_group(groups[0])))
+        assert (first.update, first.version, first.digest) == (0, 1, read_digested(groups[0])[1])
         assert first.weights is not None
         assert checkpoint_digests(first.weights) == uninterrupted[0]
         assert set(first.metrics) >= METRICS

@@ -15,7 +15,7 @@ from pace_async.replay.groupfile import (
     TrainedRollout,
     group_digest,
     group_path,
-    read_group,
+    read_digested,
     write_group,
 )
 
@@ -64,7 +64,7 @@ def groups(draw: st.DrawFn) -> Group:
 def test_a_group_read_back_is_the_group_written_to_the_last_bit(tmp_path_factory, written: Group) -> None:
     path = tmp_path_factory.mktemp("groups") / "000001.safetensors"
     digest = write_group(path, written)
-    assert read_group(path) == written
+    assert read_digested(path) == (written, digest)
     assert digest == group_digest(written)
     assert [entry.name for entry in path.parent.iterdir()] == ["000001.safetensors"]
 
@@ -95,7 +95,7 @@ def test_a_file_with_any_changed_byte_is_refused_by_name(tmp_path: Path) -> None
     for place in range(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x40]) + whole[place + 1 :])
         with pytest.raises(ValueError, match=r"000001\.safetensors is "):
-            read_group(path)
+            read_digested(path)
 
 
 def test_a_file_cut_short_or_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
@@ -103,10 +103,10 @@ def test_a_file_cut_short_or_of_another_kind_is_refused_by_name(tmp_path: Path) 
     write_group(path, group())
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ValueError, match=r"group\.safetensors is damaged"):
-        read_group(path)
+        read_digested(path)
     path.write_text("not a group")
     with pytest.raises(ValueError, match=r"group\.safetensors is damaged"):
-        read_group(path)
+        read_digested(path)
 
 
 @pytest.mark.parametrize("logprob", [math.nan, -math.inf, math.inf, 0.01])

@@ -56,6 +56,7 @@ def simulate(
 
     from pace_async.config import Config
     from pace_async.errors import UsageError
+    from pace_async.observe import words
     from pace_async.simulate.predict import Scenario, predict
 
     _refuse_unless_seconds(
@@ -103,7 +104,7 @@ def simulate(
     if as_json:
         print_json(found)
         return
-    print_fields(_in_words(found, f"{'mean at most' if chosen == 'soft' else 'at most'} {bound}"))
+    print_fields(_in_words(found, words.bound(chosen, bound)))
 
 
 def _refuse_unless_seconds(given: Mapping[str, float | None]) -> None:

@@ -89,7 +89,7 @@ def _rewards(view: RunView, width: int, rows: int) -> list[Text]:
 
 
 def _limit(view: RunView) -> str:
-    return f"updates, {words.bound(view.header)}"
+    return f"updates, {words.bound(view.header.policy, view.header.max_staleness)}"
 
 
 def staleness(view: RunView, width: int, rows: int) -> Section:

@@ -81,7 +81,7 @@ def heading(view: RunView) -> str:
         f"implementer {clean(header.implementer)}",
         words.count(header.threads, "search thread"),
         f"groups of {header.group_size}",
-        f"staleness {words.bound(header)}",
+        f"staleness {words.bound(header.policy, header.max_staleness)}",
         f"seed {header.seed}",
     )
     return " · ".join(parts)

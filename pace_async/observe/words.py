@@ -6,7 +6,7 @@ Pure. A score is printed with as many digits as its task's bounds make meaningfu
 import math
 from collections.abc import Mapping
 
-from pace_async.events import Evaluated, FaultSeen, GroupEnded, GroupShipped, RunHeader, RunStateChanged, Stalled
+from pace_async.events import Evaluated, FaultSeen, GroupEnded, GroupShipped, RunStateChanged, Stalled
 from pace_async.observe.roofline import Roofline
 from pace_async.observe.text import clean
 
@@ -94,9 +94,9 @@ def seed_program(event: Evaluated) -> str:
     )
 
 
-def bound(header: RunHeader) -> str:
+def bound(policy: str, most: int) -> str:
     """What the staleness bound limits: under `soft` not the age itself."""
-    return f"{'mean at most' if header.policy == 'soft' else 'at most'} {header.max_staleness}"
+    return f"{'mean at most' if policy == 'soft' else 'at most'} {most}"
 
 
 def group_ended(ended: GroupEnded, shipped: GroupShipped | None, objective: str) -> str:

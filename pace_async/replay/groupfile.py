@@ -28,7 +28,6 @@ __all__ = [
     "group_digest",
     "group_path",
     "read_digested",
-    "read_group",
     "write_group",
 ]
 
@@ -67,11 +66,6 @@ def write_group(path: Path, group: Group) -> str:
     finally:
         os.close(folder)
     return digest
-
-
-def read_group(path: Path) -> Group:
-    """The group that was written to `path`. Raises what `read_digested` raises."""
-    return read_digested(path)[0]
 
 
 def read_digested(path: Path) -> tuple[Group, str]:
