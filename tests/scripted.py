@@ -28,6 +28,7 @@ from tests.test_equivalence import Interrupting
 TIMES = {"at", "opened_at", "closed_at", "shipped_at", "ended_at", "written_at", "published_at", "seconds"}
 MODEL = "openai/scripted"
 PRICE = Price.per_million(1.0, 1.0)
+HIDDEN = "evaluator.py, line 7"
 Write = Callable[[str, int], str]
 """The answer to a question, given the number that its experiment names."""
 
@@ -55,7 +56,8 @@ class Scripted:
 
 
 class Judge:
-    """A program that says `wrong` raises; one that says `slow` times out; another has a score."""
+    """A program that says `wrong` raises; one that says `slow` times out; at one that says `trips` the evaluator itself
+    fails; another has a score."""
 
     def __init__(self) -> None:
         self.programs: list[str] = []
@@ -65,6 +67,8 @@ class Judge:
         self.programs.append(program)
         if "wrong" in program:
             return Evaluation("candidate_error", None, 1.0, "NameError: name 'wrong' is not defined (line 2)")
+        if "trips" in program:
+            return Evaluation("invalid_score", None, 1.0, "KeyError: 'x'", evaluator_error=f"{HIDDEN}: KeyError: 'x'")
         if "slow" in program:
             return Evaluation("timeout", None, 1.0, "stopped after 1.0 s")
         return Evaluation("ok", (derive(seed, program) % 1000) / 1000, 1.0)

@@ -150,6 +150,59 @@ def test_every_bundled_task_of_which_cheats_are_known_has_them() -> None:
     assert {file.parts[-3] for file in BUNDLED} == {"circle_packing", "eplb", "kuairec"}
 
 
+BROKEN = """
+def instances(seed):
+    return [{"x": 1}, {"x": 2}]
+
+def score(instances, outputs):
+    print("weights are", [3, 4])
+    return {"score": sum(WEIGHTS)}
+"""
+SLOPPY = BROKEN.replace("sum(WEIGHTS)", "outputs[0]['radii']")
+STRAY = BROKEN.replace('return {"score": sum(WEIGHTS)}', "return 3.0")
+LATE = BROKEN.replace("    return [{", "    print('weights are', [3, 4])\n    return [seed['x'], {")
+
+
+@pytest.mark.fault("Configuration and terminal", "an evaluator's own error is called that, with file and line")
+@pytest.mark.parametrize(
+    ("evaluator", "where"),
+    [
+        (BROKEN, "evaluator.py, line 7: NameError"),
+        (SLOPPY, "evaluator.py, line 7: TypeError"),
+        (LATE, "evaluator.py, line 4: TypeError"),
+        (BROKEN.replace("    return [", "    return return ["), "evaluator.py, line 3: SyntaxError"),
+        (STRAY, "returned no mapping"),
+    ],
+    ids=["fault", "outputs", "instances", "syntax", "no mapping"],
+)
+def test_an_error_of_the_evaluator_is_not_blamed_on_the_seed_program(shell: Shell, evaluator: str, where: str) -> None:
+    write(shell.folder / "mine", evaluator__py=evaluator)
+    checked = shell.pace("task", "check", "./mine")
+    run = shell.pace("run", "./mine", "--candidates", "4", "--display", "none", "--set", "evaluation.retries=0")
+    evaluated = shell.pace("eval", "./mine", "mine/initial.py", "--debug")
+    assert (checked.code, run.code) == (2, 2 if "return return" in evaluator or "seed['x']" in evaluator else 5)
+    for said in (checked.out, run.err, evaluated.out + evaluated.err):
+        assert where in said
+        assert "initial.py; mend it" not in said
+        assert "mend initial.py" not in said
+        assert "Traceback (most recent call last)" in said or "no mapping" in where
+        assert "weights are [3, 4]" in said or "return return" in evaluator
+    assert "mend evaluator.py" in checked.out
+    assert shell.files() == ["mine"]
+
+
+def test_what_the_evaluator_prints_is_shown_where_it_is_asked_for(shell: Shell) -> None:
+    noisy = SUM.replace("    return {", "    print('\\x1b[31mred')\n    return {")
+    write(shell.folder / "mine", evaluator__py=noisy)
+    assert "red" not in shell.pace("eval", "./mine", "mine/initial.py").out
+    said = shell.pace("eval", "./mine", "mine/initial.py", "--debug").out
+    assert "[31mred" in said
+    assert "\x1b" not in said
+    found = json.loads(shell.pace("eval", "./mine", "mine/initial.py", "--debug", "--json").out)
+    assert (found["outcome"], found["evaluator_error"]) == ("ok", None)
+    assert "[31mred" in found["evaluator_log"]
+
+
 def test_an_evaluator_that_believes_anything_fails(shell: Shell) -> None:
     write(
         shell.folder / "mine", evaluator__py=SUM.split("def score")[0] + "def score(i, o):\n    return {'score': 3.0}\n"

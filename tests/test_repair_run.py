@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pace_async.simulate.stages import World
-from tests.scripted import Run, Scripted, block, configured
+from tests.scripted import HIDDEN, Run, Scripted, block, configured
 from tests.simulated import settings
 from tests.test_equivalence import Life, durations
 
@@ -86,6 +86,13 @@ def test_a_repair_that_gives_the_parent_back_earns_nothing(tmp_path: Path) -> No
     run = Run(tmp_path, configured(), Scripted(gives_up)).live()
     assert run.rows(OUTCOMES) == [("unchanged", 15)]
     assert run.rows("select distinct reward from candidates where candidate > 0") == [(-1.0,)]
+
+
+def test_where_an_evaluator_failed_is_in_no_question_and_no_row(tmp_path: Path) -> None:
+    chat = Scripted(lambda question, number: block("start = 1" if "was tried out" in question else f"trips = {number}"))
+    run = Run(tmp_path, configured(), chat).live()
+    assert any("was tried out" in question for question in chat.questions)
+    assert not any(HIDDEN in text for text in (*chat.questions, *run.dump()))
 
 
 def test_a_run_cut_off_at_any_commit_pays_for_no_recorded_try_twice_and_ends_the_same(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pace_async.cli.output import JSON_OPTION, print_fields, print_json
+from pace_async.cli.output import JSON_OPTION, indented, print_fields, print_json
 
 if TYPE_CHECKING:
     from pace_async.task import TaskSpec
@@ -23,6 +23,9 @@ def evaluate(
     seed: int = typer.Option(0, "--seed", help="Seed of the hidden instances."),
     sets: list[str] | None = typer.Option(None, "--set", help="A setting of the task, as NAME=VALUE.", metavar="N=V"),
     unsafe: bool = typer.Option(False, "--unsafe-no-sandbox", help="Without isolation: only code you trust."),
+    debug: bool = typer.Option(
+        False, "--debug", help="Show what the task's evaluator printed, and the traceback of an error in it."
+    ),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Score one program in the sandbox, through the task's cascade where it has one.
@@ -30,6 +33,8 @@ def evaluate(
     The exit code is 0 whatever came of the program: `outcome` of --json tells that.
 
     Example: pace eval circle_packing my_program.py --json
+
+    Example: pace eval circle_packing my_program.py --debug
     """
     from dataclasses import asdict
 
@@ -38,6 +43,7 @@ def evaluate(
     from pace_async.cli.options import settings_of_evaluator
     from pace_async.configure import resolve
     from pace_async.evaluate.process import evaluate_file
+    from pace_async.evaluate.scorer_log import printed, scorer_log
     from pace_async.task import load_task
 
     loaded = load_task(task)
@@ -45,7 +51,9 @@ def evaluate(
     chosen = settings_of_evaluator(sets)
     flags = {"evaluation.seed": seed, "evaluation.unsafe_no_sandbox": unsafe}
     settings = resolve(overrides={**flags, **chosen}, environment={}).evaluation
-    found = anyio.run(evaluate_file, loaded, program, settings)
+    with scorer_log() as log:
+        found = anyio.run(evaluate_file, loaded, program, settings, log)
+        said = printed(log)
     fields = {
         "outcome": found.outcome,
         "score": found.score,
@@ -53,6 +61,8 @@ def evaluate(
         "detail": found.detail,
         "metrics": dict(found.metrics),
         "cascade": [asdict(score) for score in found.cascade],
+        "evaluator_error": found.evaluator_error or None,
+        **({"evaluator_log": said} if debug else {}),
     }
     if as_json:
         print_json(fields)
@@ -66,8 +76,13 @@ def evaluate(
                 **{f"stage {score.stage}": in_words(asdict(score)) for score in found.cascade},
                 **{name: f"{value:.6g}" for name, value in found.metrics.items()},
                 "detail": found.detail or None,
+                **({"evaluator": f"failed: {found.evaluator_error}"} if found.evaluator_error else {}),
             }
         )
+        if debug:
+            typer.echo(f"\nwhat the evaluator printed\n{indented(said) or '    nothing'}")
+        elif found.evaluator_error:
+            typer.echo("\nThat is an error of the task's evaluator, not of the program: --debug shows its traceback.")
 
 
 def _program_at(file: Path, spec: "TaskSpec") -> str:

@@ -20,6 +20,7 @@ from pace_async.cli import (
     simulation,
     tasks,
 )
+from pace_async.cli.output import indented
 from pace_async.errors import PaceError
 
 app = typer.Typer(
@@ -58,6 +59,8 @@ def main() -> None:
         app()
     except PaceError as error:
         sys.stderr.write(f"pace: {error}\n")
+        for note in getattr(error, "__notes__", ()):
+            sys.stderr.write(f"{indented(note)}\n")
         sys.exit(error.exit_code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -65,3 +65,14 @@ def shown(value: object) -> str:
         return f"<{len(value)} bytes>"
     text = " ".join(str(value).split())
     return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def indented(text: str, by: int = 4) -> str:
+    """Lines of somebody's text behind `by` spaces, made harmless for a terminal."""
+    return "\n".join(f"{'':{by}}{shown_line(line)}" for line in text.splitlines())
+
+
+def shown_line(line: str) -> str:
+    """A line of somebody's text, its spacing kept, made harmless for a terminal."""
+    kept = len(line) - len(line.lstrip(" "))
+    return " " * kept + (shown(line) if line.strip() else "")

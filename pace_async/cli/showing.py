@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pace_async.cli.output import JSON_OPTION, print_fields, print_json, print_table, shown
+from pace_async.cli.output import JSON_OPTION, indented, print_fields, print_json, print_table, shown
 
 if TYPE_CHECKING:
     from pace_async.population.reader import Reader
@@ -97,7 +97,7 @@ def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
         typer.echo(
             f"\n{call['purpose']} ({call['prompt_tokens']} tokens in, {call['completion_tokens']} out, {versions})"
         )
-        typer.echo(_indented(call["text"]))
+        typer.echo(indented(call["text"]))
     for tried in found["tries"] if len(found["tries"]) > 1 else ():
         typer.echo(f"\ntry {tried['number']} of {tried['model']}: {_tried(tried, found)}")
     if found["program"]:
@@ -106,7 +106,7 @@ def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
         except ValueError:
             block = found["program"]
         typer.echo("\nevolve block")
-        typer.echo(_indented(block))
+        typer.echo(indented(block))
 
 
 def _chosen(chosen: dict[str, Any] | None) -> dict[str, object]:
@@ -144,12 +144,12 @@ def _show_prompts(reader: "Reader", candidate: int, as_json: bool) -> None:
         print_json({"candidate": candidate, **asdict(found)})
         return
     for prompt in found.advisor:
-        typer.echo(f"advisor, {prompt.purpose} ({prompt.tokens} tokens)\n{_indented(prompt.text)}\n")
-        typer.echo(f"its answer\n{_indented(prompt.answer)}\n")
+        typer.echo(f"advisor, {prompt.purpose} ({prompt.tokens} tokens)\n{indented(prompt.text)}\n")
+        typer.echo(f"its answer\n{indented(prompt.answer)}\n")
     for message in found.messages:
-        typer.echo(f"implementer, {message['role']}\n{_indented(message['content'])}\n")
+        typer.echo(f"implementer, {message['role']}\n{indented(message['content'])}\n")
     for again in found.repairs:
-        typer.echo(f"implementer, try {again.number}, user\n{_indented(again.content)}\n")
+        typer.echo(f"implementer, try {again.number}, user\n{indented(again.content)}\n")
     if found.note:
         typer.echo(f"{found.note[0].upper()}{found.note[1:]}.")
 
@@ -165,13 +165,3 @@ def origin(found: dict[str, Any]) -> dict[str, object]:
         "staleness": found["staleness"],
         "cost": f"{found['cost_usd']:.4f} USD",
     }
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"    {shown_line(line)}" for line in text.splitlines())
-
-
-def shown_line(line: str) -> str:
-    """A line of somebody's text, its spacing kept, made harmless for a terminal."""
-    kept = len(line) - len(line.lstrip(" "))
-    return " " * kept + (shown(line) if line.strip() else "")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from pace_async.cli.output import JSON_OPTION, print_json, print_table, shown
+from pace_async.cli.output import JSON_OPTION, indented, print_json, print_table, shown
 
 app = typer.Typer(help="Tasks: what can be searched for.", no_args_is_help=True)
 
@@ -71,7 +71,8 @@ def check(
     sets: list[str] | None = typer.Option(None, "--set", help="A setting of the task, as NAME=VALUE.", metavar="N=V"),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Whether a task is sound, before anything is spent on it: files, seed program, bounds, evaluator, catalogue.
+    """Whether a task is sound, before anything is spent on it: files, seed program, bounds, evaluator, catalogue. Where
+    the evaluator itself fails, its traceback and what it printed.
 
     Exit code 2 if a check fails.
 
@@ -93,11 +94,22 @@ def check(
             typer.echo(f"{'pass' if one.ok else 'FAIL'}  {one.name}: {shown(one.found)}")
             if one.remedy:
                 typer.echo(f"      {shown(one.remedy)}")
+            if one.printed:
+                typer.echo(f"      what the evaluator printed:\n{indented(one.printed, 10)}")
 
     anyio.run(examine, task, settings.seed, say, settings.settings)
     failed = sum(not one.ok for one in found)
     if as_json:
-        checks = [{"check": one.name, "ok": one.ok, "found": one.found, "remedy": one.remedy} for one in found]
+        checks = [
+            {
+                "check": one.name,
+                "ok": one.ok,
+                "found": one.found,
+                "remedy": one.remedy,
+                "evaluator_log": one.printed or None,
+            }
+            for one in found
+        ]
         print_json({"sound": failed == 0, "checks": checks})
     else:
         typer.echo(f"{failed} of {len(found)} checks failed" if failed else f"sound: {len(found)} checks passed")

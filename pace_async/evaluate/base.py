@@ -13,7 +13,8 @@ class Evaluation:
     """`score` is None unless outcome is ok; `metrics` are finite; `seconds` is wall clock, taken outside the
     candidate; `detail` is one short printable line for a person and for the advisor; `memoised` says that an equal
     program was scored before and nothing was run; `cascade` are the cheap stages that came before, the last of them not
-    passed where the outcome is below_threshold."""
+    passed where the outcome is below_threshold; `evaluator_error` is where the task's evaluator made a mistake of its
+    own, if it did: for a person, never for a model."""
 
     outcome: Outcome
     score: float | None
@@ -22,6 +23,7 @@ class Evaluation:
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     memoised: bool = False
     cascade: tuple[CascadeScore, ...] = ()
+    evaluator_error: str = ""
 
 
 class Evaluator(Protocol):

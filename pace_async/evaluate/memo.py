@@ -69,8 +69,9 @@ class ScoreMemo:
         return None if known is None else replace(known, memoised=True, seconds=0.0)
 
     async def put(self, key: Key, evaluation: Evaluation) -> None:
-        """Keep it if it would come out the same again; the first entry of a key stays."""
-        if evaluation.outcome not in KEPT or key in self._known:
+        """Keep it if it would come out the same again; the first entry of a key stays. A mistake of the task's
+        evaluator is not kept, so that it is told each time."""
+        if evaluation.outcome not in KEPT or evaluation.evaluator_error or key in self._known:
             return
         self._keep(key, evaluation)
         if self._connection is not None:

@@ -4,7 +4,6 @@ program ─► memo? ─► slot ─► sandbox (`launcher`) ─► `verdict` �
 """
 
 import platform
-import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,7 +20,8 @@ from pace_async.evaluate.base import Evaluation
 from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.launcher import Launcher
 from pace_async.evaluate.memo import Key, ScoreMemo
-from pace_async.evaluate.scoring import Scorer
+from pace_async.evaluate.scorer_log import scorer_log
+from pace_async.evaluate.scoring import EvaluatorFailed, Scorer
 from pace_async.evaluate.selfcheck import pick_tier
 from pace_async.evaluate.tiers import Limits, Tier
 from pace_async.evaluate.verdict import judge, one_line
@@ -148,9 +148,12 @@ class ProcessEvaluator:
             calls = [max(0.0, call - overhead) for call in ended.calls]
             scored = await self._scorer.score(seed, verdict.outputs, calls, overhead, stage)
         except InfrastructureFault as fault:
-            return Evaluation("infrastructure_error", None, seconds or time.monotonic() - began, one_line(str(fault)))
+            error = one_line(fault.detail) if isinstance(fault, EvaluatorFailed) else ""
+            took, detail = seconds or time.monotonic() - began, one_line(str(fault))
+            return Evaluation("infrastructure_error", None, took, detail, evaluator_error=error)
         if scored.score is None:
-            return Evaluation("invalid_score", None, seconds, one_line(scored.invalid))
+            detail, error = one_line(scored.invalid), one_line(scored.raised)
+            return Evaluation("invalid_score", None, seconds, detail, evaluator_error=error)
         return Evaluation("ok", scored.score, seconds, "", scored.metrics)
 
 
@@ -161,15 +164,18 @@ async def open_evaluator(
     """An evaluator with the best tier that this machine proves. Raises UsageError if it proves none, or if the task's
     evaluator cannot be loaded. Without `log` what the task's evaluator prints is thrown away."""
     tier = await pick_tier(evaluation.unsafe_no_sandbox)
-    with tempfile.TemporaryDirectory(prefix=leftovers.prefix()) as folder:
-        async with ProcessEvaluator(task, evaluation, tier, log or Path(folder) / "scorer.log") as evaluator:
+    with scorer_log() as own:
+        async with ProcessEvaluator(task, evaluation, tier, log or own) as evaluator:
             yield evaluator
 
 
-async def evaluate_file(task: Task, program_text: str, evaluation: config.Evaluation) -> Evaluation:
-    """Score one program exactly as a run would, but cold: for one, a warm parent would cost more than it saves."""
+async def evaluate_file(
+    task: Task, program_text: str, evaluation: config.Evaluation, log: Path | None = None
+) -> Evaluation:
+    """Score one program exactly as a run would, but cold: for one, a warm parent would cost more than it saves. `log`
+    receives what the task's evaluator prints."""
     cold = evaluation.model_copy(update={"warm": False})
-    async with open_evaluator(task, cold, None) as evaluator:
+    async with open_evaluator(task, cold, log) as evaluator:
         return await cascaded(evaluator, task.spec, program_text, evaluation.seed)
 
 

@@ -8,11 +8,13 @@ candidate's outputs, one after the other, each parsed by itself, here and nowher
     {"op": "instances", "seed": 0, "stage": "full"}     -> {"instances": ["JSON text", ...]}
     {"op": "score", "seed": 0, "lengths": [17], ...}... -> {"score": 1.5, "metrics": {...}} or {"invalid": "why"}
 
-A reply {"fault": "why"} means that the evaluator itself failed; with "missing", that a file of the user's is not there,
-and what to do about it. The first line, unasked, is {"ready": true, "timed":
-whether `score` takes `seconds`} or a fault. What the evaluator's functions are given besides their fixed arguments goes
-by the names of their parameters: `settings`, `seed`, `stage`, and for `score` also `seconds` and `overhead`. STAGES are
-the names of a cascade's cheap stages: where there are any, `instances` has to take `stage`.
+A reply {"fault": "where and why"} means that the evaluator itself failed; with "missing", that a file of the user's is
+not there, and what to do about it. "raised" beside "invalid" is where the evaluator raised something else than the
+ValueError by which it refuses an output. What the evaluator prints, and its tracebacks, go to standard error. The first
+line, unasked, is {"ready": true, "timed": whether `score` takes `seconds`} or a fault. What the evaluator's functions
+are given besides their fixed arguments goes by the names of their parameters: `settings`, `seed`, `stage`, and for
+`score` also `seconds` and `overhead`. STAGES are the names of a cascade's cheap stages: where there are any,
+`instances` has to take `stage`.
 """
 
 import importlib.util
@@ -26,13 +28,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
+from pace_async.evaluate.raised import Raised
+
 DEEPEST = 32
 # What a check of wrongly shaped outputs raises; anything else is the evaluator's or the machine's own trouble.
 THE_OUTPUTS_FAULT = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
 
 class Invalid(ValueError):
-    """The candidate's outputs, or the score that came of them, are not allowed."""
+    """The candidate's outputs, or the score that came of them, are not allowed. `raised` is where the evaluator made a
+    mistake of its own about them, if it did."""
+
+    def __init__(self, why: str, raised: str = "") -> None:
+        super().__init__(why)
+        self.raised = raised
 
 
 def main(evaluator: Path, settings: Mapping[str, Any], stages: Sequence[str] = ()) -> None:
@@ -41,12 +50,13 @@ def main(evaluator: Path, settings: Mapping[str, Any], stages: Sequence[str] = (
 
     die_with_parent()
     requests, replies = _take_over_pipes()
+    raised = Raised(evaluator.parent)
     try:
         make, score = _load(evaluator)
         _check_settings(settings, make, score)
         _check_stages(stages, make)
     except BaseException as error:
-        _send(replies, {"fault": f"{type(error).__name__}: {error}"})
+        _send(replies, {"fault": raised.tell(error)})
         return
     _send(replies, {"ready": True, "timed": "seconds" in inspect.signature(score).parameters})
     texts: dict[tuple[int, str], list[str]] = {}
@@ -63,11 +73,11 @@ def main(evaluator: Path, settings: Mapping[str, Any], stages: Sequence[str] = (
             else:
                 known |= {"seconds": request.get("seconds"), "overhead": request.get("overhead")}
                 instances = [json.loads(text) for text in texts[seed, stage]]
-                reply = _score(partial(score, **_asked_for(score, 2, known)), instances, outputs)
+                reply = _score(partial(score, **_asked_for(score, 2, known)), instances, outputs, raised)
         except Invalid as error:
-            reply = {"invalid": str(error)}
+            reply = {"invalid": str(error), "raised": error.raised}
         except Exception as error:
-            reply = {"fault": f"{type(error).__name__}: {error}"}
+            reply = {"fault": raised.tell(error)}
             if isinstance(error, FileNotFoundError):
                 reply["missing"] = str(error)
         _send(replies, reply)
@@ -93,7 +103,8 @@ def parse(data: bytes) -> Any:
 def read_score(result: object) -> tuple[float, dict[str, float]]:
     """What an evaluator's `score` returned: a finite number under "score", finite numbers besides. Raises Invalid."""
     if not isinstance(result, dict) or "score" not in result:
-        raise Invalid('the evaluator returned no mapping with a "score"')
+        why = 'the evaluator returned no mapping with a "score"'
+        raise Invalid(why, why)
     numbers: dict[str, float] = {}
     for name, value in cast("dict[object, object]", result).items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -124,7 +135,9 @@ def _check_stages(stages: Sequence[str], make: Callable[..., object]) -> None:
         raise TypeError("the task has a cascade, and instances does not take `stage`: no stage would be cheap")
 
 
-def _score(score: Callable[[Any, Any], object], instances: list[Any], texts: Sequence[bytes]) -> dict[str, Any]:
+def _score(
+    score: Callable[[Any, Any], object], instances: list[Any], texts: Sequence[bytes], raised: Raised
+) -> dict[str, Any]:
     outputs = [parse(text) for text in texts]
     if len(outputs) != len(instances):
         raise Invalid(f"there must be one output for each of the {len(instances)} instances")
@@ -133,7 +146,9 @@ def _score(score: Callable[[Any, Any], object], instances: list[Any], texts: Seq
     except Invalid:
         raise
     except THE_OUTPUTS_FAULT as error:
-        raise Invalid(str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}") from None
+        if type(error) is ValueError:
+            raise Invalid(str(error)) from None
+        raise Invalid(f"{type(error).__name__}: {error}", raised.tell(error)) from None
     return {"score": number, "metrics": metrics}
 
 

@@ -25,11 +25,20 @@ LONGEST_REPLY = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """`score` is None where the outputs, or the score, were not allowed; then `invalid` says why."""
+    """`score` is None where the outputs, or the score, were not allowed; then `invalid` says why, and `raised` where
+    the evaluator made a mistake of its own about them, if it did."""
 
     score: float | None
     metrics: Mapping[str, float]
     invalid: str = ""
+    raised: str = ""
+
+
+class EvaluatorFailed(InfrastructureFault):
+    """The task's evaluator raised an error of its own: `detail` says where and what."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("evaluator_failed", detail)
 
 
 class Scorer:
@@ -70,7 +79,7 @@ class Scorer:
             if "missing" in reply:
                 raise UsageError(f"{reply['missing'].rstrip('.')}.")
             if "fault" in reply:
-                raise UsageError(f"{self._evaluator}: instances({seed}) failed: {reply['fault']}.")
+                raise UsageError(f"{self._evaluator}: instances failed: {reply['fault']}.")
             self._instances[seed, stage] = reply["instances"]
         return self._instances[seed, stage]
 
@@ -83,14 +92,14 @@ class Scorer:
         stage: str = FULL,
     ) -> Scored:
         """Score unparsed outputs, one for each instance; `seconds` are those of their calls, less `overhead`. Raises
-        InfrastructureFault if the scorer died, hung or failed by itself."""
+        InfrastructureFault if the scorer died or hung, EvaluatorFailed if the evaluator failed by itself."""
         request = {"op": "score", "seed": seed, "stage": stage, "lengths": [len(output) for output in outputs]}
         timing = {"seconds": list(seconds), "overhead": overhead}
         reply = await self._ask({**request, **timing}, b"".join(outputs))
         if "fault" in reply:
-            raise InfrastructureFault("scorer_failed", str(reply["fault"]))
+            raise EvaluatorFailed(str(reply["fault"]))
         if "invalid" in reply:
-            return Scored(None, {}, str(reply["invalid"]))
+            return Scored(None, {}, str(reply["invalid"]), str(reply["raised"]))
         return Scored(reply["score"], reply["metrics"])
 
     async def _ask(self, request: Mapping[str, Any], data: bytes) -> dict[str, Any]:
@@ -108,7 +117,9 @@ class Scorer:
             except TimeoutError:
                 raise InfrastructureFault("scorer_timeout", f"no answer within {self._timeout_s:g} s") from None
             except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                raise InfrastructureFault("scorer_died", f"see {self._log}") from None
+                raise InfrastructureFault(
+                    "scorer_died", "the process of the task's evaluator ended by itself"
+                ) from None
             finally:
                 if not answered:
                     await self._stop()
@@ -133,7 +144,7 @@ class Scorer:
         except TimeoutError:
             raise InfrastructureFault("scorer_start", f"not ready within {START_S:g} s") from None
         except (anyio.EndOfStream, anyio.IncompleteRead):
-            raise InfrastructureFault("scorer_start", f"it ended at once; see {self._log}") from None
+            raise InfrastructureFault("scorer_start", "the process of the task's evaluator ended at once") from None
         finally:
             if not started:
                 await self._stop()

@@ -5,7 +5,6 @@ sandbox, and a seed program that fails its own evaluator.
 """
 
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,8 +14,10 @@ import anyio
 from pace_async.config import Config
 from pace_async.configure import dump
 from pace_async.errors import Interrupted, SeedProgramFails, UsageError
+from pace_async.evaluate.base import Evaluation
 from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.process import ProcessEvaluator
+from pace_async.evaluate.scorer_log import scorer_log
 from pace_async.evaluate.scoring import Scorer
 from pace_async.evaluate.selfcheck import pick_tier
 from pace_async.evaluate.tiers import Tier
@@ -137,8 +138,7 @@ def _announce(display: DisplayKind, doing: str) -> None:
 async def _refuse_unless_data(config: Config, task: Task) -> None:
     """Raises UsageError, in the evaluator's own words, for files that are not there."""
     settings = settings_of(task.spec, config.evaluation.settings)
-    with tempfile.TemporaryDirectory(prefix="pace-") as folder:
-        log = Path(folder) / "scorer.log"
+    with scorer_log() as log:
         async with Scorer(task.folder / task.spec.evaluator, log, settings=settings) as scorer:
             await scorer.instances(config.evaluation.seed)
 
@@ -153,20 +153,11 @@ async def _check_implementers(config: Config) -> tuple[ImplementerChecked, ...]:
 async def score_seed_program(config: Config, task: Task, tier: Tier) -> Evaluated:
     """Candidate 0. Raises SeedProgramFails; nothing is written before that."""
     cold = config.evaluation.model_copy(update={"warm": False})  # for one program
-    with tempfile.TemporaryDirectory(prefix="pace-") as folder:
-        async with ProcessEvaluator(task, cold, tier, Path(folder) / "scorer.log") as evaluator:
+    with scorer_log() as log:
+        async with ProcessEvaluator(task, cold, tier, log) as evaluator:
             found = await cascaded(evaluator, task.spec, task.program, config.evaluation.seed)
-    if found.outcome == "below_threshold":
-        raise SeedProgramFails(
-            f"The seed program {task.folder / task.spec.program} is stopped before its full evaluation ({found.detail})"
-            f", as most programs would be; `pace task check {task.name}` says what threshold lets it pass."
-        )
-    if found.outcome != "ok" or found.score is None:
-        raise SeedProgramFails(
-            f"The seed program {task.folder / task.spec.program} fails its own evaluator ({found.outcome}"
-            f"{': ' + found.detail if found.detail else ''}); mend it, then `pace eval {task.name} "
-            f"{task.folder / task.spec.program}` should say ok."
-        )
+        if found.outcome != "ok" or found.score is None:
+            raise SeedProgramFails(_why_it_fails(task, found))
     bounds = task.spec.bounds
     return Evaluated(
         lease=0,
@@ -190,6 +181,28 @@ async def score_seed_program(config: Config, task: Task, tier: Tier) -> Evaluate
         memoised=found.memoised,
         mechanism=None,
         at=time.time(),
+    )
+
+
+def _why_it_fails(task: Task, found: Evaluation) -> str:
+    """Whose mistake it is that the seed program has no score, and what to do."""
+    program = task.folder / task.spec.program
+    if found.evaluator_error:
+        return (
+            f"The evaluator {task.folder / task.spec.evaluator} failed while it scored the seed program "
+            f"({found.evaluator_error}); mend the evaluator, then `pace task check {task.name}` should pass."
+        )
+    if found.outcome == "below_threshold":
+        return (
+            f"The seed program {program} is stopped before its full evaluation ({found.detail}), as most programs would"
+            f" be; `pace task check {task.name}` says what threshold lets it pass."
+        )
+    detail = f": {found.detail}" if found.detail else ""
+    if found.outcome == "infrastructure_error":
+        return f"The seed program {program} could not be scored on this machine ({found.detail}); see `pace doctor`."
+    return (
+        f"The seed program {program} fails its own evaluator ({found.outcome}{detail}); mend it, then `pace eval "
+        f"{task.name} {program}` should say ok."
     )
 
 

@@ -8,7 +8,6 @@ to `cheats`; for one task, put the program into its folder `cheats`, where each 
 """
 
 import math
-import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from pace_async.config import Evaluation as EvaluationSettings
 from pace_async.errors import CandidateFault, UsageError
 from pace_async.evaluate.base import Evaluation, Evaluator
 from pace_async.evaluate.process import ProcessEvaluator
+from pace_async.evaluate.scorer_log import printed, scorer_log
 from pace_async.evaluate.selfcheck import pick_tier
 from pace_async.evaluate.tiers import Tier
 from pace_async.implement.catalogue import Edit, apply_edit, load_catalogue
@@ -34,12 +34,14 @@ HANG_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the answer. `remedy` is empty where there is nothing to do."""
+    """One line of the answer. `remedy` is empty where there is nothing to do. `printed` is what the task's evaluator
+    printed, its traceback among it, where its own mistake is why the check failed."""
 
     name: str
     ok: bool
     found: str
     remedy: str = ""
+    printed: str = ""
 
 
 async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Mapping[str, Setting]) -> None:
@@ -56,21 +58,22 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
     say(Check("loads", True, f"{task.folder}{' with ' if said else ''}{said}"))
     task = replace(task, spec=task.spec.model_copy(update={"settings": settings_of(task.spec, changed)}))
     tier = await pick_tier(False)
-    try:
-        sound = await _answers(task, seed, tier, say)
-    except UsageError as error:
-        say(Check("evaluator loads", False, str(error), f"mend {task.spec.evaluator}"))
-        return
-    if sound:
-        await _endless(task, seed, tier, say)
+    with scorer_log() as log:
+        try:
+            sound = await _answers(task, seed, tier, log, say)
+        except UsageError as error:
+            say(Check("evaluator loads", False, str(error), f"mend {task.spec.evaluator}", printed(log)))
+            return
+        if sound:
+            await _endless(task, seed, tier, log, say)
     say(_catalogue(task))
 
 
-async def _answers(task: Task, seed: int, tier: Tier, say: Callable[[Check], None]) -> bool:
+async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[Check], None]) -> bool:
     """Score the seed program twice, then the cheats; whether the seed program scores."""
-    async with _evaluator(task, seed, tier, task.spec.timeout_s) as evaluator:
+    async with _evaluator(task, seed, tier, task.spec.timeout_s, log) as evaluator:
         first = await evaluator.evaluate(task.program, seed)
-        say(_seed_program(task, first))
+        say(_seed_program(task, first, log))
         if first.outcome != "ok" or first.score is None:
             return False
         say(_repeats(task, first, await evaluator.evaluate(task.program, seed)))
@@ -84,7 +87,7 @@ async def _answers(task: Task, seed: int, tier: Tier, say: Callable[[Check], Non
     return True
 
 
-async def _endless(task: Task, seed: int, tier: Tier, say: Callable[[Check], None]) -> None:
+async def _endless(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[Check], None]) -> None:
     """Try those that end at the limit, all at once."""
     found: dict[str, Check] = {}
 
@@ -92,7 +95,7 @@ async def _endless(task: Task, seed: int, tier: Tier, say: Callable[[Check], Non
         found[cheat.name] = await _cheat(task, cheat, evaluator, seed)
 
     limit = min(HANG_S, task.spec.timeout_s)
-    async with _evaluator(task, seed, tier, limit) as evaluator, anyio.create_task_group() as tg:
+    async with _evaluator(task, seed, tier, limit, log) as evaluator, anyio.create_task_group() as tg:
         for cheat in ENDLESS:
             tg.start_soon(one, cheat)
     for cheat in ENDLESS:
@@ -100,16 +103,14 @@ async def _endless(task: Task, seed: int, tier: Tier, say: Callable[[Check], Non
 
 
 @asynccontextmanager
-async def _evaluator(task: Task, seed: int, tier: Tier, timeout_s: float) -> AsyncGenerator[Evaluator]:
+async def _evaluator(task: Task, seed: int, tier: Tier, timeout_s: float, log: Path) -> AsyncGenerator[Evaluator]:
     """The real evaluator, without a memo: a task that is not declared deterministic has none."""
     spec = task.spec.model_copy(update={"deterministic": False, "timeout_s": timeout_s})
-    with tempfile.TemporaryDirectory(prefix="pace-") as folder:
-        log = Path(folder) / "scorer.log"
-        async with ProcessEvaluator(replace(task, spec=spec), EvaluationSettings(seed=seed), tier, log) as evaluator:
-            yield evaluator
+    async with ProcessEvaluator(replace(task, spec=spec), EvaluationSettings(seed=seed), tier, log) as evaluator:
+        yield evaluator
 
 
-def _seed_program(task: Task, found: Evaluation) -> Check:
+def _seed_program(task: Task, found: Evaluation, log: Path) -> Check:
     name = "seed program scores"
     if found.outcome == "ok" and found.score is not None:
         limit = task.spec.timeout_s
@@ -117,7 +118,12 @@ def _seed_program(task: Task, found: Evaluation) -> Check:
         if found.seconds > 0.8 * limit:
             return Check(name, False, said, "raise timeout_s: a slower machine would fail it")
         return Check(name, True, said)
+    if found.evaluator_error:
+        said = f"the evaluator failed on it ({found.evaluator_error})"
+        return Check(name, False, said, f"mend {task.spec.evaluator}, not the seed program", printed(log))
     detail = f"{found.outcome}: {found.detail}" if found.detail else found.outcome
+    if found.outcome == "infrastructure_error":
+        return Check(name, False, detail, "see that the sandbox works: pace doctor", printed(log))
     return Check(name, False, detail, f"mend {task.spec.program}: `pace eval` on it should say ok")
 
 

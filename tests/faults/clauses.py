@@ -193,6 +193,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "precedence",
         "no such task",
         "a seed program that fails",
+        "an evaluator's own error is called that, with file and line",
         "no terminal",
         "20 columns",
         "NO_COLOR",
