@@ -2,17 +2,21 @@
 
 A complete checkpoint directory holds the file COMPLETE, written last. A digest is sha256 over a tensor's dtype, shape
 and raw bytes as safetensors stores them, so the side that wrote a tensor and the side that loaded it can be compared.
-Whoever writes a version digests it then (DIGESTS), so that a push need not read it again on its way.
+Whoever writes a version digests it then (DIGESTS): a push need not read it again on its way, and whoever loads it later
+can tell whether a disk has changed it since (`damage`).
 """
 
 import hashlib
 import json
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+
+from pace_async.durable import sync
 
 COMPLETE = "COMPLETE"
 DIGESTS = "digests.json"
@@ -23,6 +27,8 @@ TensorBytes = tuple[str, str, tuple[int, ...], bytes]
 """Name, type in safetensors' spelling, shape, raw bytes."""
 
 _LONGEST_HEADER = 100_000_000
+_READERS = 4
+"""Tensors read and digested at once; neither reading nor digesting holds the interpreter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +50,24 @@ def is_complete(folder: Path) -> bool:
 
 def write_atomically(folder: Path, write: Callable[[Path], None], mark: str = "") -> None:
     """Let `write` fill a temporary directory, fsync it, mark it complete (with the text `mark`) and rename it to
-    `folder`. A half-written directory never has the final name; one that stands already is left as it is."""
+    `folder`, whose parent must be there. A half-written directory never has the final name and does not stay; one that
+    stands already is left as it is. Raises OSError, and what `write` raises."""
     if is_complete(folder):
         return
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     _remove_tree(temporary)
-    temporary.mkdir(parents=True)
-    write(temporary)
-    (temporary / COMPLETE).write_text(mark)
-    for file in (*temporary.iterdir(), temporary):
-        descriptor = os.open(file, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    _remove_tree(folder)
-    temporary.rename(folder)
-    descriptor = os.open(folder.parent, os.O_RDONLY)
+    temporary.mkdir()
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        write(temporary)
+        (temporary / COMPLETE).write_text(mark)
+        for file in (*temporary.iterdir(), temporary):
+            sync(file)
+        _remove_tree(folder)
+        temporary.rename(folder)
+    except BaseException:
+        _remove_tree(temporary)
+        raise
+    sync(folder.parent)
 
 
 def tensor_digest(dtype: str, shape: tuple[int, ...], data: bytes | memoryview) -> str:
@@ -76,41 +79,53 @@ def tensor_digest(dtype: str, shape: tuple[int, ...], data: bytes | memoryview) 
 
 def checkpoint_digests(folder: Path, look: Callable[[str, str, bytes], None] | None = None) -> dict[str, str]:
     """Tensor name to digest, over every safetensors file of a checkpoint, in one reading; `look` is shown the name,
-    type and bytes of each on the way. Raises ValueError for a damaged file."""
-    digests: dict[str, str] = {}
-    for file in sorted(folder.glob("*.safetensors")):
-        for name, dtype, shape, data in tensors(file):
-            if look is not None:
-                look(name, dtype, data)
-            digests[name] = tensor_digest(dtype, shape, data)
-    return digests
+    type and bytes of each on the way, in any order. Raises ValueError for a damaged file."""
+
+    def digest(tensor: Stored) -> str:
+        data = _read(tensor)
+        if look is not None:
+            look(tensor.name, tensor.dtype, data)
+        return tensor_digest(tensor.dtype, tensor.shape, data)
+
+    held = contents(folder)
+    with ThreadPoolExecutor(_READERS) as readers:
+        return {tensor.name: each for tensor, each in zip(held, readers.map(digest, held), strict=True)}
 
 
 def record_digests(folder: Path) -> None:
-    """Write down a checkpoint's digests beside it. For whoever wrote it, and has seen that its numbers are finite.
-    Raises ValueError for a damaged file."""
-    record = {"files": _stamps(folder), "digests": checkpoint_digests(folder)}
+    """Write down the digests of all that a checkpoint holds beside it. For whoever wrote it, and has seen that its
+    numbers are finite. Raises ValueError for a damaged file, OSError."""
+    record = {"files": _stamps(folder), "digests": checkpoint_digests(folder), "others": _others(folder)}
     (folder / DIGESTS).write_text(json.dumps(record), "utf-8")
 
 
 def recorded_digests(folder: Path) -> dict[str, str] | None:
-    """What `record_digests` wrote; None where it wrote nothing, or a file has been changed or copied since."""
-    try:
-        record: dict[str, Any] = json.loads((folder / DIGESTS).read_text("utf-8"))
-        return record["digests"] if record["files"] == _stamps(folder) else None
-    except (OSError, ValueError, KeyError, TypeError):
+    """The tensors' digests that `record_digests` wrote; None where it wrote nothing, or a file has been changed or
+    copied since: what is there now may be something else (`damage`)."""
+    record = _record(folder)
+    return record["digests"] if record is not None and record["files"] == _stamps(folder) else None
+
+
+def damage(folder: Path, digests: Mapping[str, str] | None = None) -> str | None:
+    """How a checkpoint differs from what was written, in words; None where it does not, or where nobody wrote that
+    down. Reads all of it, but for the tensors where their present `digests` are known."""
+    if not (folder / DIGESTS).exists():
         return None
+    record = _record(folder)
+    if record is None:
+        return f"{folder / DIGESTS} is damaged"
+    try:
+        wrong = _different(record["digests"], checkpoint_digests(folder) if digests is None else digests)
+        wrong += _different(record.get("others", {}), _others(folder) if "others" in record else {})
+    except (OSError, ValueError) as error:
+        return f"{folder} is damaged: {error}"
+    return f"{folder} is damaged: {wrong[0]} is not what was written" if wrong else None
 
 
 def tensors(file: Path) -> Iterator[TensorBytes]:
     """Name, type, shape and raw bytes of each tensor of a safetensors file. Raises ValueError if it is cut short."""
-    with file.open("rb") as stream:
-        for tensor in stored(file):
-            stream.seek(tensor.start)
-            data = stream.read(tensor.length)
-            if len(data) != tensor.length:
-                raise ValueError(f"{file} is cut short at tensor {tensor.name}")
-            yield tensor.name, tensor.dtype, tensor.shape, data
+    for tensor in stored(file):
+        yield tensor.name, tensor.dtype, tensor.shape, _read(tensor)
 
 
 def contents(folder: Path) -> list[Stored]:
@@ -125,13 +140,47 @@ def stored(file: Path) -> list[Stored]:
         length = struct.unpack("<Q", head)[0] if len(head) == 8 else 0
         if not 0 < length <= _LONGEST_HEADER:
             raise ValueError(f"{file} is no safetensors file")
-        header = cast("dict[str, Any]", json.loads(stream.read(length)))
+        text = stream.read(length)
     found: list[Stored] = []
-    for name, entry in header.items():
-        if name != "__metadata__":
-            begin, end = entry["data_offsets"]
-            found.append(Stored(file, name, entry["dtype"], tuple(entry["shape"]), 8 + length + begin, end - begin))
+    try:
+        for name, entry in cast("dict[str, Any]", json.loads(text)).items():
+            if name != "__metadata__":
+                begin, end = entry["data_offsets"]
+                found.append(Stored(file, name, entry["dtype"], tuple(entry["shape"]), 8 + length + begin, end - begin))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ValueError(f"{file} is no safetensors file") from None
     return found
+
+
+def _read(tensor: Stored) -> bytes:
+    with tensor.file.open("rb") as stream:
+        stream.seek(tensor.start)
+        data = stream.read(tensor.length)
+    if len(data) != tensor.length:
+        raise ValueError(f"{tensor.file} is cut short at tensor {tensor.name}")
+    return data
+
+
+def _record(folder: Path) -> dict[str, Any] | None:
+    try:
+        record: dict[str, Any] = json.loads((folder / DIGESTS).read_text("utf-8"))
+        return record if isinstance(record["files"], dict) and isinstance(record["digests"], dict) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _others(folder: Path) -> dict[str, str]:
+    """Name to digest of the files beside the tensors, which say how these are to be read."""
+    files = [file for file in sorted(folder.iterdir()) if file.is_file() and file.suffix != ".safetensors"]
+    return {
+        file.name: hashlib.sha256(file.read_bytes()).hexdigest()[:32]
+        for file in files
+        if file.name not in (COMPLETE, DIGESTS)
+    }
+
+
+def _different(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
+    return sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
 
 
 def _stamps(folder: Path) -> dict[str, list[int]]:

@@ -6,8 +6,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from pace_async.advise.engines.embedded import load_model
 from pace_async.advise.engines.load import BadCheckpoint, load_checkpoint, receipt
-from pace_async.weights import checkpoint_digests
+from pace_async.weights import checkpoint_digests, record_digests
 from tests.engine_models import save_tiny_model, tiny_model
 
 FILE = "model.safetensors"
@@ -109,3 +110,14 @@ def test_a_file_cut_short_or_absent_is_refused(tmp_path: Path) -> None:
             load_checkpoint(model, tmp_path)
         with pytest.raises(ValueError):
             checkpoint_digests(tmp_path)
+
+
+@pytest.mark.fault("Disk, everywhere", "a byte flipped in weights is noticed before they are served")
+def test_an_engine_does_not_start_with_weights_that_a_disk_has_changed(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "weights", seed=1)
+    record_digests(folder)
+    whole = (folder / FILE).read_bytes()
+    assert load_model(folder, "cpu") is not None
+    (folder / FILE).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(BadCheckpoint, match=r"is damaged: .* is not what was written"):
+        load_model(folder, "cpu")

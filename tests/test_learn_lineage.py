@@ -1,5 +1,6 @@
 """Each group makes one version, once; what is lost is rebuilt to the last bit."""
 
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from pace_async.learn.lineage import Lineage, Refused
 from pace_async.learn.settings import Settings
 from pace_async.learn.store import optimizer_state
 from pace_async.replay.groupfile import write_group
-from pace_async.weights import checkpoint_digests, is_complete, recorded_digests
+from pace_async.weights import checkpoint_digests, damage, is_complete, recorded_digests
 from scripts.toys import write_llama
 from tests.learn_toys import random_group
 
@@ -267,3 +268,60 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before_it(toy: Path, tmp_path
         shutil.rmtree(tmp_path / "checkpoints" / f"{number:06d}", ignore_errors=True)
     with pytest.raises(Refused, match="no checkpoint of version 1 or later is left"):
         Lineage(toy, tmp_path, settings).start(groups[1:5], after=1)
+
+
+def flip(file: Path, place: int = -1) -> None:
+    """Change one bit, as a disk does: neither size nor time tells."""
+    stat, data = file.stat(), bytearray(file.read_bytes())
+    data[place] ^= 1
+    file.write_bytes(data)
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+CHECKPOINT = ("model.safetensors", "optimizer.safetensors", "config.json", "COMPLETE", "digests.json")
+
+
+@pytest.mark.fault("Disk, everywhere", "a byte flipped in a checkpoint is noticed before it is trained on")
+@pytest.mark.parametrize("file", CHECKPOINT)
+def test_a_checkpoint_with_one_bit_flipped_is_not_trained_on(
+    toy: Path, tmp_path: Path, groups: list[Path], file: str
+) -> None:
+    lineage = begin(toy, tmp_path)
+    for group in groups[:3]:
+        lineage.train(group)
+    expected = state(lineage)
+    flip(tmp_path / "checkpoints" / "000003" / file, 40)
+    restarted, replayed = Lineage(toy, tmp_path, SETTINGS), list[int]()
+    restarted.start(groups[:3], replayed.append)
+    assert replayed == [3], "version 3 was rebuilt from the checkpoint before it"
+    assert_same(state(restarted), expected)
+    for number in numbers(tmp_path / "checkpoints"):
+        flip(tmp_path / "checkpoints" / f"{number:06d}" / "optimizer.safetensors")
+    with pytest.raises(Refused, match="no checkpoint of version 2 or later is left"):
+        Lineage(toy, tmp_path, SETTINGS).start(groups[2:3], after=2)
+
+
+@pytest.mark.fault("Disk, everywhere", "a byte flipped in a checkpoint is noticed before it is trained on")
+def test_a_checkpoint_ahead_of_the_record_with_one_bit_flipped_is_made_again(
+    toy: Path, tmp_path: Path, groups: list[Path]
+) -> None:
+    lineage = begin(toy, tmp_path)
+    lineage.train(groups[0])
+    unrecorded = lineage.train(groups[1])
+    expected = state(lineage)
+    restarted = begin(toy, tmp_path, groups[:1])
+    flip(tmp_path / "checkpoints" / "000002" / "model.safetensors")
+    assert restarted.train(groups[1]).digest == unrecorded.digest
+    assert_same(state(restarted), expected)
+
+
+@pytest.mark.fault("Disk, everywhere", "a byte flipped in weights is noticed before they are served")
+def test_weights_with_one_bit_flipped_are_written_again_before_they_are_served(
+    toy: Path, tmp_path: Path, groups: list[Path]
+) -> None:
+    weights = Path(str(begin(toy, tmp_path).train(groups[0]).weights))
+    digests = checkpoint_digests(weights)
+    flip(weights / "model.safetensors")
+    assert Lineage(toy, tmp_path, SETTINGS).start(groups[:1]) == weights
+    assert checkpoint_digests(weights) == digests
+    assert damage(weights) is None

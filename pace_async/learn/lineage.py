@@ -61,13 +61,13 @@ class Lineage:
         loaded: Callable[[int], None] = lambda version: None,
     ) -> Path:
         """Become the version that the groups made, `groups[i]` making version `after` + i + 1: load the newest
-        checkpoint among them, call `loaded` with its version, and train the groups after it again, calling `replayed`
-        after each. The groups that made versions 1…`after` are gone. Returns the directory of the version's weights. A
-        checkpoint one step ahead of the record stays, for the group that made it may be delivered again; what lies
-        further ahead is removed. Raises Refused if a group file that is needed cannot be used."""
+        sound checkpoint among them, call `loaded` with its version, and train the groups after it again, calling
+        `replayed` after each. The groups that made versions 1…`after` are gone. Returns the directory of the version's
+        weights. A checkpoint one step ahead of the record stays, for the group that made it may be delivered again;
+        what lies further ahead is removed. Raises Refused if a group file that is needed cannot be used."""
         wanted = after + len(groups)
-        self._store.discard_damaged()
-        made = next((made for made in reversed(self._store.checkpoints()) if _belongs(made, groups, after)), None)
+        belonging = [made for made in reversed(self._store.checkpoints()) if _belongs(made, groups, after)]
+        made = next((made for made in belonging if self._sound(made)), None)
         if made is None and after > 0:
             raise Refused(f"no checkpoint of version {after} or later is left, and the groups before it are gone")
         self._load(made.version if made is not None else 0)
@@ -82,8 +82,10 @@ class Lineage:
             made = Made(self.version, digest, taken.metrics, time.perf_counter() - began)
             replayed(self.version)
         self._store.forget_after(wanted + 1)
-        if made is not None and made.digest not in {record.digest for record in self._store.versions()}:
-            self._store.save_version(self.trainer, made)
+        if made is not None:
+            kept = any(record.digest == made.digest for record in self._store.versions())
+            if not (kept and self._store.is_sound(self._store.weights(wanted))):
+                self._store.save_version(self.trainer, made)
         return self._store.weights(wanted)
 
     def train(self, path: Path) -> Outcome:
@@ -97,7 +99,7 @@ class Lineage:
         if group.update != self.version:
             raise Refused(f"group {group.number} trains version {group.update}, but the learner is at {self.version}")
         for made in self._store.checkpoints():
-            if made.digest == digest and made.version == self.version + 1:
+            if made.digest == digest and made.version == self.version + 1 and self._sound(made):
                 self._load(made.version)
                 self._store.save_version(self.trainer, made)
                 return self._outcome(made)
@@ -125,6 +127,9 @@ class Lineage:
             return self.trainer.step(group)
         except TooLong as refusal:
             raise Refused(str(refusal), setting=True) from None
+
+    def _sound(self, made: Made) -> bool:
+        return self._store.is_sound(self._store.checkpoint(made.version))
 
     def _load(self, version: int) -> None:
         self._trainer = None  # the old one's memory first

@@ -19,7 +19,7 @@ import safetensors.torch
 import torch
 
 from pace_async.learn.trainer import GroupTrainer
-from pace_async.weights import COMPLETE, DIGESTS, is_complete, record_digests, write_atomically
+from pace_async.weights import COMPLETE, DIGESTS, contents, damage, is_complete, record_digests, write_atomically
 
 _files = cast("Any", safetensors.torch)
 
@@ -90,6 +90,7 @@ class Store:
         def write(folder: Path) -> None:
             _save_weights(trainer, self.model, folder)
             _files.save_file(optimizer_state(trainer), folder / _OPTIMIZER)
+            record_digests(folder)
 
         write_atomically(self.checkpoint(made.version), write, json.dumps(asdict(made)))
 
@@ -127,23 +128,22 @@ class Store:
         records = self.checkpoints()
         return records[0].version if len(records) >= CHECKPOINTS_KEPT else 0
 
-    def discard_damaged(self) -> None:
-        """Remove versions and checkpoints whose tensors cannot be read: cut short by a disk, not by us."""
-        for folder in (self._versions, self._checkpoints):
-            for made in _records(folder):
-                if not _readable(folder / f"{made.version:06d}"):
-                    _discard(folder / f"{made.version:06d}")
-
-
-def _readable(folder: Path) -> bool:
-    files = list(folder.glob("*.safetensors"))
-    try:
-        for file in files:
-            with safetensors.safe_open(file, framework="pt"):
-                pass  # the header was read, and the file is as long as it says
-    except (safetensors.SafetensorError, OSError):
+    def is_sound(self, folder: Path) -> bool:
+        """Whether a version or a checkpoint is complete and holds what was written, byte for byte; one that does not is
+        removed. Reads all of it."""
+        if is_complete(folder) and _holds_tensors(folder) and damage(folder) is None:
+            return True
+        _discard(folder)
         return False
-    return bool(files)
+
+
+def _holds_tensors(folder: Path) -> bool:
+    """Whether the tensors lie where the headers say, and there are some."""
+    try:
+        held = contents(folder)
+        return bool(held) and all(tensor.start + tensor.length <= tensor.file.stat().st_size for tensor in held)
+    except (OSError, ValueError):
+        return False
 
 
 def optimizer_state(trainer: GroupTrainer) -> dict[str, torch.Tensor]:
@@ -160,8 +160,11 @@ def _records(folder: Path) -> list[Made]:
     found: list[Made] = []
     for entry in sorted(folder.iterdir()):
         if entry.name.isdigit() and is_complete(entry):
-            record = cast("dict[str, Any]", json.loads((entry / COMPLETE).read_text()))
-            found.append(Made(**record))
+            try:
+                record = cast("dict[str, Any]", json.loads((entry / COMPLETE).read_text()))
+                found.append(Made(**record))
+            except (ValueError, TypeError):
+                _discard(entry)  # its mark was changed by a disk, not by us
     return sorted(found, key=lambda made: made.version)
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from pace_async.publish.base import PushFailed
 from pace_async.publish.finite import is_finite
-from pace_async.weights import checkpoint_digests, is_complete, recorded_digests
+from pace_async.weights import checkpoint_digests, damage, is_complete, recorded_digests
 
 _LOOK_S = 0.02
 """Between two looks whether a worker has read what was announced: it says so to nobody."""
@@ -111,6 +111,8 @@ class Phases:
             raise PushFailed("incomplete_checkpoint", f"{weights} cannot be read: {error}", self.began) from error
         if not digests:
             raise PushFailed("incomplete_checkpoint", f"{weights} holds no tensors", self.began)
+        if (wrong := damage(weights, digests)) is not None:
+            raise PushFailed("damaged_checkpoint", wrong, self.began)
         return digests
 
 

@@ -8,7 +8,6 @@ equal digests on every machine. Written whole or not at all.
 
 import hashlib
 import json
-import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +17,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from pace_async.durable import disk_fault, write_whole
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 
 __all__ = [
@@ -49,22 +49,14 @@ def group_path(folder: Path, number: int) -> Path:
 
 def write_group(path: Path, group: Group) -> str:
     """Write `group` to `path` whole or not at all, through to the disk, replacing what stands there. Returns its
-    digest."""
+    digest. Raises InfrastructureFault where the disk fails."""
     header, arrays = _flatten(group)
     digest = _digest(header, arrays)
-    content = save(arrays, metadata={"digest": digest, "header": header})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        path.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        raise disk_fault(error, path) from error
+    write_whole(path, save(arrays, metadata={"digest": digest, "header": header}))
     return digest
 
 

@@ -202,6 +202,13 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "hostile text cannot steer the terminal",
         "hostile text is inert in the report",
     ),
+    "Disk, everywhere": (
+        "no space for a group file: nothing half written, and named",
+        "no space for a checkpoint: nothing half written stays",
+        "a byte flipped in a checkpoint is noticed before it is trained on",
+        "a byte flipped in weights is noticed before they are served",
+        "a byte flipped in a group file is noticed before it is trained on",
+    ),
     "Soak": (
         "memory, descriptors and tasks stay flat",
         "the same seed gives equal populations byte for byte",

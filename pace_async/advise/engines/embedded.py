@@ -100,12 +100,16 @@ def _prepare(arguments: argparse.Namespace, listener: socket.socket) -> Any:
 
 
 def load_model(folder: Path, device: str) -> Any:
-    """The causal LM of `folder`, fp32, every tensor proven to be loaded. Raises OSError or ValueError."""
+    """The causal LM of `folder`, fp32, every tensor proven to be loaded, as it was written where that is recorded: no
+    push proves what an engine starts with. Raises OSError or ValueError."""
     import torch
     import transformers
 
-    from pace_async.advise.engines.load import load_checkpoint
+    from pace_async.advise.engines.load import BadCheckpoint, load_checkpoint
+    from pace_async.weights import damage
 
+    if (wrong := damage(folder)) is not None:
+        raise BadCheckpoint(wrong)
     config = cast("Any", transformers.AutoConfig).from_pretrained(folder)
     auto = cast("Any", transformers.AutoModelForCausalLM)
     model = auto.from_config(config, dtype=torch.float32, attn_implementation="sdpa")

@@ -23,6 +23,7 @@ _ASK_S = 300.0
 def serve_from(model: Path, folder: Path) -> Path:
     """Make `folder` what vLLM serves of `model`, unless it stands already. Raises ValueError for a damaged file and
     for a model that cannot be asked what it ties."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(folder, lambda target: _write(model.resolve(), target))
     return folder
 
