@@ -84,6 +84,11 @@ class TaskSpec(BaseModel):
     timeout_s: float = Field(gt=0, description="Wall-clock limit of one evaluation, in seconds.")
     memory_mb: int = Field(gt=0, description="Memory limit of one evaluation, in MiB.")
     output_mb: float = Field(default=4.0, gt=0, description="Limit on what a candidate may return or print, in MiB.")
+    output_values: int = Field(
+        default=2_000_000,
+        gt=0,
+        description="Limit on the values in what a candidate returns for all instances: numbers, texts, names, lists.",
+    )
     deterministic: bool = Field(
         description="Whether equal programs always get equal scores (a memo may spare repeats)."
     )
@@ -148,6 +153,15 @@ def limited(
     bounds = Bounds(lower=low, upper=high)
     changed = {"bounds": bounds, "timeout_s": task.spec.timeout_s if timeout_s is None else timeout_s}
     return replace(task, spec=task.spec.model_copy(update=changed))
+
+
+def refuse_if_changed(task: Task) -> None:
+    """Raises UsageError if a file of the task's folder is no longer what it was when the task was loaded."""
+    if _digest(task.folder, task.spec) != task.digest:
+        raise UsageError(
+            f"A file of task {task.name!r} has changed while it was evaluated, in {task.folder}: scores would not "
+            "compare. Put it back, or start a new run."
+        )
 
 
 def settings_of(spec: TaskSpec, chosen: Mapping[str, Setting]) -> dict[str, Setting]:

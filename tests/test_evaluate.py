@@ -32,7 +32,7 @@ async def tier() -> Tier:
 
 
 async def evaluate(task: Task, program: str, tier: Tier, settings: Settings | None = None, seed: int = 0) -> Evaluation:
-    async with ProcessEvaluator(task, settings or Settings(), tier, task.folder / "log") as opened:
+    async with ProcessEvaluator(task, settings or Settings(), tier, task.folder.with_suffix(".log")) as opened:
         evaluator: Evaluator = opened
         return await evaluator.evaluate(program, seed)
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.errors import InfrastructureFault, UsageError
-from pace_async.evaluate.scorer import Invalid, parse, read_score
-from pace_async.evaluate.scoring import Scorer
+from pace_async.evaluate.scorer import read_score
+from pace_async.evaluate.scoring import Bounds, OverBound, Scorer
+from pace_async.evaluate.strict_json import Invalid, parse
 from tests.evaluate_tasks import make_task
 
 values = st.recursive(
@@ -163,8 +164,8 @@ async def test_a_scorer_that_hangs_is_ended_and_its_late_answer_never_read(tmp_p
             return {"score": outputs[0]}
         """,
     )
-    async with Scorer(task.folder / "evaluator.py", tmp_path / "log", timeout_s=1.0) as scorer:
-        with pytest.raises(InfrastructureFault, match="scorer_timeout"):
+    async with Scorer(task.folder / "evaluator.py", tmp_path / "log", Bounds(1024, seconds=1.0)) as scorer:
+        with pytest.raises(OverBound, match="scorer_timeout"):
             await scorer.score(0, [b"-1"])
         assert (await scorer.score(0, [b"4"])).score == 4.0
 

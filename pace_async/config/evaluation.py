@@ -30,6 +30,18 @@ class Evaluation(Room):
         description="Fork candidates from a parent, in the sandbox too, that has imported what the task's seed program "
         "imports, where the sandbox can do that; otherwise start each by itself.",
     )
+    scorers: int = Field(
+        default=2,
+        ge=1,
+        description="Processes that score, at most; never more than slots. Each holds the evaluator and its instances. "
+        "A further one is started when an output has waited for a second.",
+    )
+    scorer_memory_mb: int | None = Field(
+        default=None,
+        gt=0,
+        description="Memory limit of one scorer, in MiB; by default half of this machine's memory, shared by the "
+        "scorers, and at least 1024.",
+    )
     retries: int = Field(default=2, ge=0, description="Further tries after the infrastructure failed.")
     timeout_s: float | None = Field(
         default=None, gt=0, description="Wall-clock limit of one evaluation, in seconds; by default the task's own."

@@ -1,8 +1,10 @@
 """A control group for each evaluation, where this process may make one: the only limit that holds a whole family.
 
-Versions 1 and 2. A group is made fresh each time (a shared one is held up by its zombies), joined by the driver itself
-through descriptors that it inherits, and removed when its last process is gone. Where none can be made, `find` says
-None and the limits of single processes have to do.
+Memory and processes are bounded, and where the kernel has a controller for it, groups share the processors evenly: one
+with many processes weighs as much as one with a single one. Memory and processor time are counted for the family as a
+whole. Versions 1 and 2. A group is made fresh each time (a shared one is held up by its zombies), joined by the driver
+itself through descriptors that it inherits, and removed when its last process is gone. Where none can be made, `find`
+says None and the limits of single processes have to do.
 """
 
 import contextlib
@@ -19,20 +21,39 @@ from pathlib import Path
 from pace_async.evaluate import leftovers
 
 MEBIBYTE = 1 << 20
+_VERSION_1 = ("failcnt", "max_usage_in_bytes", "limit_in_bytes")
+SHARES = {1: ("cpu.shares", "1024"), 2: ("cpu.weight", "100")}
+"""The weight of a single process of a user's, for each version."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hierarchy:
-    """Where groups can be made: version 1 has a folder for each controller, version 2 one for both."""
+class Places:
+    """A folder for each controller. Version 1 has as many hierarchies as it has controllers, or fewer; version 2 has
+    one. `cpu` shares processors, `cpuacct` counts their time; None where the kernel does not, or not for us."""
 
     memory: Path
     pids: Path
+    cpu: Path | None
+    cpuacct: Path | None
     version: int
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Each once."""
+        found = (self.memory, self.pids, self.cpu, self.cpuacct)
+        return tuple(dict.fromkeys(folder for folder in found if folder is not None))
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy(Places):
+    """Where groups can be made."""
 
     def create(self, memory_mb: int, tasks: int) -> "Group | None":
         """A new, empty group with its limits set, or None if the kernel refuses."""
         name = leftovers.prefix() + secrets.token_hex(6)
-        group = Group(tuple(dict.fromkeys((self.memory / name, self.pids / name))), self.version)
+        memory, pids = self.memory / name, self.pids / name
+        cpu, cpuacct = (where / name if where is not None else None for where in (self.cpu, self.cpuacct))
+        group = Group(memory, pids, cpu, cpuacct, self.version)
         try:
             for folder in group.folders:
                 folder.mkdir()
@@ -44,7 +65,10 @@ class Hierarchy:
                 _write(group.memory / "memory.max", limit)
                 _write_if_there(group.memory / "memory.swap.max", "0")
                 _write_if_there(group.memory / "memory.oom.group", "1")
-            _write(group.folders[-1] / "pids.max", str(tasks))
+            _write(group.pids / "pids.max", str(tasks))
+            if group.cpu is not None:
+                file, weight = SHARES[self.version]
+                _write(group.cpu / file, weight)
         except OSError:
             group.remove()
             return None
@@ -52,15 +76,8 @@ class Hierarchy:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Group(Places):
     """One evaluation's group."""
-
-    folders: tuple[Path, ...]
-    version: int
-
-    @property
-    def memory(self) -> Path:
-        return self.folders[0]
 
     def open_members(self) -> tuple[int, ...]:
         """Descriptors; whoever writes "0" to each of them is in the group. Raises OSError."""
@@ -75,13 +92,21 @@ class Group:
         return tuple(opened)
 
     def out_of_memory(self) -> bool:
-        """Whether the kernel has killed in this group for want of memory."""
-        file = self.memory / ("memory.oom_control" if self.version == 1 else "memory.events")
-        try:
-            counts = dict(line.split() for line in file.read_text().splitlines())
-        except (OSError, ValueError):
-            return False
-        return int(counts.get("oom_kill", 0)) > 0
+        """Whether the kernel has killed in this group because the group reached its own limit. Where the machine, or a
+        group above, ran out of memory, the kernel counts a kill here too: the limit tells them apart."""
+        if self.version == 2:
+            counts = _counts(self.memory / "memory.events")
+            return counts.get("oom_kill", 0) > 0 and counts.get("oom", 1) > 0
+        killed = _counts(self.memory / "memory.oom_control").get("oom_kill", 1)  # old kernels only count failures
+        failed, most, limit = (_number(self.memory / f"memory.{name}") for name in _VERSION_1)
+        return killed > 0 and (failed > 0 or most >= limit - MEBIBYTE)  # new kernels no longer count failures
+
+    def processor_s(self) -> float | None:
+        """Processor seconds of all that is or was in the group; None where nobody counts them."""
+        if self.version == 2:
+            microseconds = _counts(self.memory / "cpu.stat").get("usage_usec")
+            return None if microseconds is None else microseconds / 1e6
+        return None if self.cpuacct is None else _number(self.cpuacct / "cpuacct.usage") / 1e9
 
     def remove(self) -> bool:
         """Whether the group is gone; it is not while a process of it is still on its way out."""
@@ -126,6 +151,24 @@ def all_removed() -> bool:
 
 
 @cache
+def memory_mb() -> int:
+    """MiB of memory that this process may use: the machine's, or what the control groups leave of it that it is in."""
+    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        own, mounts = (
+            _own_groups(Path("/proc/self/cgroup").read_text()),
+            _mounts(Path("/proc/self/mountinfo").read_text()),
+        )
+    except OSError:
+        return most // MEBIBYTE
+    for name, file in (("memory", "memory.limit_in_bytes"), ("", "memory.max")):
+        if name in mounts:
+            for folder in (mounts[name] / own.get(name, ""), mounts[name]):
+                most = min(most, _number(folder / file) or most)
+    return most // MEBIBYTE
+
+
+@cache
 def find() -> Hierarchy | None:
     """The first place where a group with limits can really be made."""
     for hierarchy in _candidates():
@@ -148,16 +191,19 @@ def _candidates() -> list[Hierarchy]:
         return []
     found: list[Hierarchy] = []
     if "memory" in mounts and "pids" in mounts:
-        memory, pids = (mounts[name] for name in ("memory", "pids"))
-        inner = (memory / own.get("memory", ""), pids / own.get("pids", ""))
-        found += [Hierarchy(*inner, 1), Hierarchy(memory, pids, 1)]
+        inner = {name: mounts[name] / own.get(name, "") for name in mounts}
+        for where in (inner, mounts):
+            memory, pids = where["memory"], where["pids"]
+            found.append(Hierarchy(memory, pids, where.get("cpu"), where.get("cpuacct"), 1))
+            found.append(Hierarchy(memory, pids, None, None, 1))
     if "" in mounts:
         top = mounts[""]
         folder = top / own.get("", "")
         while folder.is_relative_to(top):
             control = folder / "cgroup.subtree_control"
-            if control.is_file() and {"memory", "pids"} <= set(control.read_text().split()):
-                found.append(Hierarchy(folder, folder, 2))
+            given = set(control.read_text().split()) if control.is_file() else set[str]()
+            if {"memory", "pids"} <= given:
+                found.append(Hierarchy(folder, folder, folder if "cpu" in given else None, None, 2))
             if folder == top:
                 break
             folder = folder.parent
@@ -187,6 +233,21 @@ def _mounts(text: str) -> Mapping[str, Path]:
             for option in options.split(","):
                 mounts.setdefault(option, point)
     return mounts
+
+
+def _counts(file: Path) -> dict[str, int]:
+    """Lines of a name and a number; nothing where the file cannot be read."""
+    try:
+        return {name: int(number) for name, number in (line.split() for line in file.read_text().splitlines())}
+    except (OSError, ValueError):
+        return {}
+
+
+def _number(file: Path) -> int:
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return 0
 
 
 def _write(file: Path, text: str) -> None:

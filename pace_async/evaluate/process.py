@@ -7,6 +7,7 @@ import platform
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Self
@@ -21,15 +22,17 @@ from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.launcher import Launcher
 from pace_async.evaluate.memo import Key, ScoreMemo
 from pace_async.evaluate.scorer_log import scorer_log
-from pace_async.evaluate.scoring import EvaluatorFailed, Scorer
+from pace_async.evaluate.scorers import Scorers
+from pace_async.evaluate.scoring import Bounds, EvaluatorFailed, Scorer
 from pace_async.evaluate.selfcheck import pick_tier
 from pace_async.evaluate.tiers import Limits, Tier
+from pace_async.evaluate.turns import Turns
 from pace_async.evaluate.verdict import judge, one_line
 from pace_async.evaluate.warm import imports_of
 from pace_async.evaluate.work import Work
 from pace_async.program_files import parted
 from pace_async.programs import program_hash
-from pace_async.task import FULL, Setting, Task, TaskSpec, settings_of
+from pace_async.task import FULL, Setting, Task, TaskSpec, refuse_if_changed, settings_of
 
 BACKOFF_S = 0.1
 LAST_TRIES = 6
@@ -39,8 +42,8 @@ PACKAGE = Path(__file__).parent.parent
 
 class ProcessEvaluator:
     """Implements `evaluate.base.Evaluator` on this machine. Use as an async context manager, in one task group's
-    life: it owns the scorer and the warm parent. `log` receives what the task's evaluator prints; `say` is told of what
-    makes evaluations slower."""
+    life: it owns the scorers and the warm parent. `log` receives what the task's evaluator prints; `say` is told of
+    what makes evaluations slower."""
 
     def __init__(
         self,
@@ -56,7 +59,15 @@ class ProcessEvaluator:
         self._memo = ScoreMemo(evaluation.memo) if task.spec.deterministic else None
         settings = settings_of(task.spec, evaluation.settings)
         stages = tuple(stage.name for stage in task.spec.cascade)
-        self._scorer = Scorer(task.folder / task.spec.evaluator, log, settings=settings, stages=stages)
+        self._turns = Turns()
+        most = min(evaluation.scorers, evaluation.slots)
+        bounds = Bounds.of(evaluation.scorer_memory_mb, most, task.spec.output_values)
+
+        def scorer() -> Scorer:
+            vouch = partial(refuse_if_changed, task)
+            return Scorer(task.folder / task.spec.evaluator, log, bounds, settings, stages, vouch)
+
+        self._scorers = Scorers(scorer, most, self._turns)
         self._stage_limits = {stage.name: stage.timeout_s for stage in task.spec.cascade}
         self._stack = AsyncExitStack()
         spec = task.spec
@@ -67,19 +78,19 @@ class ProcessEvaluator:
 
     async def __aenter__(self) -> Self:
         hierarchy = cgroup.find()
-        leftovers.sweep(*((hierarchy.memory, hierarchy.pids) if hierarchy else ()))
+        leftovers.sweep(*(hierarchy.folders if hierarchy else ()))
         async with AsyncExitStack() as stack:
             if self._memo is not None:
                 await self._memo.open()
                 stack.push_async_callback(self._memo.close)
-            await stack.enter_async_context(self._scorer)
-            if self._scorer.timed and self.task.spec.deterministic:
+            await stack.enter_async_context(self._scorers)
+            if self._scorers.timed and self.task.spec.deterministic:
                 raise UsageError(
                     f"Task {self.task.name!r}: score takes `seconds`, so task.yaml must say deterministic: false."
                 )
             # The kernel brings a running process's clock up to date only now and then, and what a fork has yet to copy
             # counts as its work: where time is scored, each candidate begins alike, from nothing.
-            if self._warm and not self._scorer.timed:
+            if self._warm and not self._scorers.timed:
                 stack.push_async_callback(self._launcher.close)
                 own = {name.removesuffix(".py") for name in self.task.spec.files}
                 await self._launcher.warm_up([name for name in imports_of(self.task.program) if name not in own])
@@ -127,7 +138,7 @@ class ProcessEvaluator:
     def _work(self, program: str, instances: Sequence[str], limit: float | None) -> Work:
         spec = self.task.spec
         (_, first), *others = parted(program) if spec.files else (("", program),)
-        return Work(first, spec.entry, instances, timed=self._scorer.timed, timeout_s=limit, files=dict(others))
+        return Work(first, spec.entry, instances, timed=self._scorers.timed, timeout_s=limit, files=dict(others))
 
     def _setting_of(self, stage: str) -> str:
         return self._setting if stage == FULL else f"stage={stage} {self._setting}"
@@ -135,18 +146,19 @@ class ProcessEvaluator:
     async def _try(self, program: str, seed: int, stage: str) -> Evaluation:
         began, seconds = time.monotonic(), 0.0
         try:
-            instances = await self._scorer.instances(seed, stage)
+            instances = await self._scorers.instances(seed, stage)
             async with self._slots:
                 began = time.monotonic()
                 limit = self._stage_limits.get(stage)
                 work = self._work(program, instances, limit)
-                ended = await self._launcher.launch(work)
+                async with self._turns.together():
+                    ended = await self._launcher.launch(work)
             seconds, verdict = ended.seconds, judge(ended)
             if verdict.outcome != "ok":
                 return Evaluation(verdict.outcome, None, seconds, verdict.detail)
             overhead = min(ended.echoes, default=0.0)
             calls = [max(0.0, call - overhead) for call in ended.calls]
-            scored = await self._scorer.score(seed, verdict.outputs, calls, overhead, stage)
+            scored = await self._scorers.score(seed, verdict.outputs, calls, overhead, stage)
         except InfrastructureFault as fault:
             error = one_line(fault.detail) if isinstance(fault, EvaluatorFailed) else ""
             took, detail = seconds or time.monotonic() - began, one_line(str(fault))

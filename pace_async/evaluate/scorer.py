@@ -1,20 +1,22 @@
-"""The scorer: the one process that loads a task's evaluator. `python -m pace_async.evaluate.scorer EVALUATOR SETTINGS
-STAGES`.
+"""The scorer: a process that loads a task's evaluator. `python -m pace_async.evaluate.scorer EVALUATOR SETTINGS STAGES
+BOUNDS`.
 
 It is trusted and long-lived; it never runs a candidate's code, and a candidate never sees its files. Requests and
 replies are JSON lines on stdin and stdout; a `score` request is followed by as many bytes as it says, which are a
-candidate's outputs, one after the other, each parsed by itself, here and nowhere else, strictly:
+candidate's outputs, one after the other, each parsed by itself, here and nowhere else, strictly (`strict_json`):
 
     {"op": "instances", "seed": 0, "stage": "full"}     -> {"instances": ["JSON text", ...]}
     {"op": "score", "seed": 0, "lengths": [17], ...}... -> {"score": 1.5, "metrics": {...}} or {"invalid": "why"}
 
 A reply {"fault": "where and why"} means that the evaluator itself failed; with "missing", that a file of the user's is
-not there, and what to do about it. "raised" beside "invalid" is where the evaluator raised something else than the
-ValueError by which it refuses an output. What the evaluator prints, and its tracebacks, go to standard error. The first
-line, unasked, is {"ready": true, "timed": whether `score` takes `seconds`} or a fault. What the evaluator's functions
-are given besides their fixed arguments goes by the names of their parameters: `settings`, `seed`, `stage`, and for
-`score` also `seconds` and `overhead`. STAGES are the names of a cascade's cheap stages: where there are any,
-`instances` has to take `stage`.
+not there, and what to do about it; with "memory", that it did not get the memory that it asked for. "raised" beside
+"invalid" is where the evaluator raised something else than the ValueError by which it refuses an output. What the
+evaluator prints, and its tracebacks, go to standard error. The first line, unasked, is {"ready": true, "timed": whether
+`score` takes `seconds`} or a fault. What the evaluator's functions are given besides their fixed arguments goes by the
+names of their parameters: `settings`, `seed`, `stage`, and for `score` also `seconds` and `overhead`. STAGES are the
+names of a cascade's cheap stages: where there are any, `instances` has to take `stage`. BOUNDS: `groups` (files in
+which this process enters itself into its control group), `memory_mb`, `seconds` of processor time for each request, and
+`values` that the outputs of a candidate may hold. One that works for longer is killed by the kernel, with SIGXCPU.
 """
 
 import importlib.util
@@ -22,29 +24,23 @@ import inspect
 import json
 import math
 import os
+import resource
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, cast
+from typing import Any, BinaryIO, cast
 
 from pace_async.evaluate.raised import Raised
+from pace_async.evaluate.strict_json import Invalid, parse_all
 
-DEEPEST = 32
+LONGEST_REASON = 4096
 # What a check of wrongly shaped outputs raises; anything else is the evaluator's or the machine's own trouble.
 THE_OUTPUTS_FAULT = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
 
-class Invalid(ValueError):
-    """The candidate's outputs, or the score that came of them, are not allowed. `raised` is where the evaluator made a
-    mistake of its own about them, if it did."""
-
-    def __init__(self, why: str, raised: str = "") -> None:
-        super().__init__(why)
-        self.raised = raised
-
-
-def main(evaluator: Path, settings: Mapping[str, Any], stages: Sequence[str] = ()) -> None:
+def main(evaluator: Path, settings: Mapping[str, Any], stages: Sequence[str], bounds: Mapping[str, Any]) -> None:
     """Serve until stdin ends."""
     from pace_async.children import die_with_parent
 
@@ -52,18 +48,20 @@ def main(evaluator: Path, settings: Mapping[str, Any], stages: Sequence[str] = (
     requests, replies = _take_over_pipes()
     raised = Raised(evaluator.parent)
     try:
+        _bound(bounds)
         make, score = _load(evaluator)
         _check_settings(settings, make, score)
         _check_stages(stages, make)
     except BaseException as error:
-        _send(replies, {"fault": raised.tell(error)})
+        _send(replies, _fault(error, raised))
         return
     _send(replies, {"ready": True, "timed": "seconds" in inspect.signature(score).parameters})
     texts: dict[tuple[int, str], list[str]] = {}
     while line := requests.readline():
         request: dict[str, Any] = json.loads(line)
-        outputs = [requests.read(length) for length in request.get("lengths", ())]
         try:
+            outputs = [requests.read(length) for length in request.get("lengths", ())]
+            _allow(bounds["seconds"])
             seed, stage = int(request["seed"]), str(request["stage"])
             known = {"settings": dict(settings), "seed": seed, "stage": stage}
             if (seed, stage) not in texts:
@@ -73,31 +71,13 @@ def main(evaluator: Path, settings: Mapping[str, Any], stages: Sequence[str] = (
             else:
                 known |= {"seconds": request.get("seconds"), "overhead": request.get("overhead")}
                 instances = [json.loads(text) for text in texts[seed, stage]]
-                reply = _score(partial(score, **_asked_for(score, 2, known)), instances, outputs, raised)
+                values = parse_all(outputs, bounds["values"])
+                reply = _score(partial(score, **_asked_for(score, 2, known)), instances, values, raised)
         except Invalid as error:
-            reply = {"invalid": str(error), "raised": error.raised}
+            reply = {"invalid": str(error)[:LONGEST_REASON], "raised": error.raised}
         except Exception as error:
-            reply = {"fault": raised.tell(error)}
-            if isinstance(error, FileNotFoundError):
-                reply["missing"] = str(error)
+            reply = _fault(error, raised)
         _send(replies, reply)
-
-
-def parse(data: bytes) -> Any:
-    """A JSON value without NaN, Infinity, numbers too large for a float, or nesting beyond 32. Raises Invalid."""
-    try:
-        value: object = json.loads(data.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
-    except RecursionError:
-        raise Invalid(f"the output is nested deeper than {DEEPEST}") from None
-    except ValueError as error:
-        raise Invalid(f"the output is not JSON: {error}") from None
-    level, depth = [value], 0
-    while level:
-        depth += 1
-        if depth > DEEPEST:
-            raise Invalid(f"the output is nested deeper than {DEEPEST}")
-        level = [child for one in level for child in _children(one)]
-    return value
 
 
 def read_score(result: object) -> tuple[float, dict[str, float]]:
@@ -136,9 +116,8 @@ def _check_stages(stages: Sequence[str], make: Callable[..., object]) -> None:
 
 
 def _score(
-    score: Callable[[Any, Any], object], instances: list[Any], texts: Sequence[bytes], raised: Raised
+    score: Callable[[Any, Any], object], instances: list[Any], outputs: list[Any], raised: Raised
 ) -> dict[str, Any]:
-    outputs = [parse(text) for text in texts]
     if len(outputs) != len(instances):
         raise Invalid(f"there must be one output for each of the {len(instances)} instances")
     try:
@@ -152,23 +131,32 @@ def _score(
     return {"score": number, "metrics": metrics}
 
 
-def _children(value: object) -> list[Any]:
-    if isinstance(value, list):
-        return cast("list[Any]", value)
-    if isinstance(value, dict):
-        return list(cast("dict[str, Any]", value).values())
-    return []
+def _fault(error: BaseException, raised: Raised) -> dict[str, Any]:
+    reply: dict[str, Any] = {"fault": raised.tell(error)}
+    if isinstance(error, FileNotFoundError):
+        reply["missing"] = str(error)[:LONGEST_REASON]
+    if isinstance(error, MemoryError):
+        reply["memory"] = True
+    return reply
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not allowed")
+def _bound(bounds: Mapping[str, Any]) -> None:
+    """Join the control group, which counts what is used; and limit what can be asked for, which is refused in time."""
+    for members in bounds["groups"]:
+        Path(members).write_text("0")
+    _limit(resource.RLIMIT_CORE, 1)  # the memory of one that is killed is nothing to keep
+    # Not of all addresses: libraries for GPUs reserve more of those than there is memory.
+    _limit(resource.RLIMIT_DATA, bounds["memory_mb"] << 20)
 
 
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text} is too large")
-    return value
+def _allow(seconds: float) -> None:
+    """So much more processor time."""
+    _limit(resource.RLIMIT_CPU, int(time.process_time() + seconds) + 1)
+
+
+def _limit(kind: int, value: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
 
 def _load(evaluator: Path) -> tuple[Callable[..., Any], Callable[..., object]]:
@@ -196,4 +184,4 @@ def _send(replies: BinaryIO, value: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3]))
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3]), json.loads(sys.argv[4]))

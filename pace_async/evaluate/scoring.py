@@ -1,26 +1,50 @@
-"""The runtime's side of the scorer: ask, with a deadline, and start it again if it died.
+"""The runtime's side of one scorer process: ask, with a deadline, and start it again if it died.
 
-Invariant: a reply always belongs to the request that waits for it; a scorer that missed a deadline or broke off is
-killed and never read from again.
+Invariant: a reply always belongs to the request that waits for it; a scorer that missed a deadline, ran over a bound or
+broke off is killed and never read from again. One that is started vouches first that the task is still the same.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import signal
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import anyio
+import anyio.to_thread
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from pace_async.children import child, clean_environment, python_module
 from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.evaluate import cgroup
+from pace_async.evaluate.strict_json import MOST_VALUES
 from pace_async.task import FULL, Setting
 
 START_S = 60.0
+EXIT_S = 5.0
 LONGEST_REPLY = 256 << 20
+CHUNK = 1 << 20
+LEAST_MB = 1024
+MOST_TASKS = 1024
+CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one request may cost: seconds of processor time, and as many by the clock; MiB of memory, of the process and
+    all that it starts; values in the outputs of a candidate."""
+
+    memory_mb: int
+    seconds: float = 60.0
+    values: int = MOST_VALUES
+
+    @classmethod
+    def of(cls, memory_mb: int | None, scorers: int, values: int) -> Self:
+        """Where no memory is given: half of what there is, shared by the scorers, and at least LEAST_MB."""
+        return cls(memory_mb or max(LEAST_MB, cgroup.memory_mb() // (2 * scorers)), values=values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +65,11 @@ class EvaluatorFailed(InfrastructureFault):
         super().__init__("evaluator_failed", detail)
 
 
+class OverBound(InfrastructureFault):
+    """The scorer ran over a bound, or crashed, while it worked on one candidate's outputs. The candidate's fault if
+    that happens again in a fresh scorer, alone. `detail` goes on after "scoring its outputs"."""
+
+
 class Scorer:
     """One child process for one task; requests are served one at a time. Use as an async context manager."""
 
@@ -48,18 +77,23 @@ class Scorer:
         self,
         evaluator: Path,
         log: Path,
-        timeout_s: float = 60.0,
+        bounds: Bounds | None = None,
         settings: Mapping[str, Setting] | None = None,
         stages: Sequence[str] = (),
+        vouch: Callable[[], None] | None = None,
     ) -> None:
-        """`timeout_s` bounds one request; starting is bounded by START_S. `stages` are those of the task's cascade.
-        `timed`, known once it has started, says whether a score hangs on the seconds that the calls took."""
-        self._evaluator, self._log, self._timeout_s = evaluator, log, timeout_s
+        """`bounds` are of one request; starting is bounded by START_S. `stages` are those of the task's cascade.
+        `vouch` is called whenever a process has loaded the evaluator, and raises UsageError if that is no longer the
+        task's. `timed`, known once it has started, says whether a score hangs on the seconds that the calls took."""
+        self._evaluator, self._log = evaluator, log
+        self._bounds = bounds or Bounds.of(None, 1, MOST_VALUES)
         self._settings, self._stages = dict(settings or {}), list(stages)
+        self._vouch = vouch
         self.timed = False
         self._lock = anyio.Lock()
         self._stack = AsyncExitStack()
         self._process: Process | None = None
+        self._group: cgroup.Group | None = None
         self._replies: BufferedByteReceiveStream | None = None
         self._instances: dict[tuple[int, str], list[str]] = {}
 
@@ -75,7 +109,7 @@ class Scorer:
         """JSON text of each instance. Raises UsageError if the evaluator cannot make them, in its own
         words where it misses a file."""
         if (seed, stage) not in self._instances:
-            reply = await self._ask({"op": "instances", "seed": seed, "stage": stage}, b"")
+            reply = await self._ask({"op": "instances", "seed": seed, "stage": stage}, ())
             if "missing" in reply:
                 raise UsageError(f"{reply['missing'].rstrip('.')}.")
             if "fault" in reply:
@@ -92,37 +126,68 @@ class Scorer:
         stage: str = FULL,
     ) -> Scored:
         """Score unparsed outputs, one for each instance; `seconds` are those of their calls, less `overhead`. Raises
-        InfrastructureFault if the scorer died or hung, EvaluatorFailed if the evaluator failed by itself."""
+        OverBound, EvaluatorFailed if the evaluator failed by itself, InfrastructureFault if the scorer died."""
         request = {"op": "score", "seed": seed, "stage": stage, "lengths": [len(output) for output in outputs]}
         timing = {"seconds": list(seconds), "overhead": overhead}
-        reply = await self._ask({**request, **timing}, b"".join(outputs))
+        reply = await self._ask({**request, **timing}, outputs)
+        if "memory" in reply or ("fault" in reply and self._out_of_memory):
+            async with self._lock:
+                await self._stop()  # who knows what it still holds
+            raise OverBound("scorer_memory", self._over_memory)
         if "fault" in reply:
             raise EvaluatorFailed(str(reply["fault"]))
         if "invalid" in reply:
             return Scored(None, {}, str(reply["invalid"]), str(reply["raised"]))
         return Scored(reply["score"], reply["metrics"])
 
-    async def _ask(self, request: Mapping[str, Any], data: bytes) -> dict[str, Any]:
+    @property
+    def _out_of_memory(self) -> bool:
+        """Whether the kernel killed one of its processes: the evaluator may have started others."""
+        return self._group is not None and self._group.out_of_memory()
+
+    @property
+    def _over_memory(self) -> str:
+        return f"took more than {self._bounds.memory_mb} MiB of memory (evaluation.scorer_memory_mb)"
+
+    async def _ask(self, request: Mapping[str, Any], data: Sequence[bytes]) -> dict[str, Any]:
         async with self._lock:
             if self._process is None:
                 await self._start()
-            answered = False
+            process, seconds, answered = self._process, self._bounds.seconds, False
+            assert process is not None and process.stdin is not None
             try:
-                with anyio.fail_after(self._timeout_s):
-                    assert self._process is not None and self._process.stdin is not None
-                    await self._process.stdin.send(json.dumps(request).encode() + b"\n" + data)
+                with anyio.fail_after(seconds):
+                    await process.stdin.send(json.dumps(request).encode() + b"\n")
+                    for text in data:
+                        for begin in range(0, len(text), CHUNK):
+                            await process.stdin.send(text[begin : begin + CHUNK])
                     reply = await self._receive()
                     answered = True
                     return reply
             except TimeoutError:
-                raise InfrastructureFault("scorer_timeout", f"no answer within {self._timeout_s:g} s") from None
+                raise OverBound("scorer_timeout", f"took more than {seconds:g} s") from None
             except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                raise InfrastructureFault(
-                    "scorer_died", "the process of the task's evaluator ended by itself"
-                ) from None
+                raise await self._died(process) from None
+            except anyio.DelimiterNotFound:
+                raise InfrastructureFault("scorer_died", f"a reply of more than {LONGEST_REPLY} bytes") from None
             finally:
                 if not answered:
                     await self._stop()
+
+    async def _died(self, process: Process) -> InfrastructureFault:
+        """Of what. Its control group says whether it was for want of memory; that somebody else killed it is nobody's
+        fault here."""
+        with anyio.move_on_after(EXIT_S):
+            await process.wait()
+        code = process.returncode
+        if self._out_of_memory:
+            return OverBound("scorer_memory", self._over_memory)
+        if code == -signal.SIGXCPU:
+            return OverBound("scorer_timeout", f"took more than {self._bounds.seconds:g} s of processor time")
+        if code is not None and -code in CRASHES:
+            return OverBound("scorer_crashed", f"crashed the scorer ({signal.Signals(-code).name})")
+        how = f" with {signal.Signals(-code).name}" if code is not None and code < 0 else " by itself"
+        return InfrastructureFault("scorer_died", f"the process of the task's evaluator ended{how}")
 
     async def _receive(self) -> dict[str, Any]:
         assert self._replies is not None
@@ -130,15 +195,15 @@ class Scorer:
 
     async def _start(self) -> None:
         environment = clean_environment(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
-        given = (json.dumps(self._settings), json.dumps(self._stages))
-        command = python_module("pace_async.evaluate.scorer", str(self._evaluator), *given)
-        process = await self._stack.enter_async_context(child(command, log=self._log, environment=environment))
+        process = await self._stack.enter_async_context(child(self._command(), log=self._log, environment=environment))
         assert process.stdout is not None
         self._process, self._replies = process, BufferedByteReceiveStream(process.stdout)
         started = False
         try:
             with anyio.fail_after(START_S):
                 hello = await self._receive()
+            if self._vouch is not None and "ready" in hello:
+                await anyio.to_thread.run_sync(self._vouch)
             started = "ready" in hello
             self.timed = bool(hello.get("timed"))
         except TimeoutError:
@@ -149,7 +214,27 @@ class Scorer:
             if not started:
                 await self._stop()
         if not started:
-            raise UsageError(f"{self._evaluator} cannot be loaded: {hello.get('fault')}.")
+            raise UsageError(f"{self._evaluator} cannot be loaded: {hello.get('fault')}{self._advice(hello)}.")
+
+    def _command(self) -> list[str]:
+        """Its control group is made first, and removed with it."""
+        hierarchy = cgroup.find()
+        self._group = hierarchy.create(self._bounds.memory_mb, MOST_TASKS) if hierarchy else None
+        if self._group is not None:
+            self._stack.callback(cgroup.discard, self._group)
+        bounds = {
+            "groups": [str(folder / "cgroup.procs") for folder in self._group.folders] if self._group else [],
+            "memory_mb": self._bounds.memory_mb,
+            "seconds": self._bounds.seconds,
+            "values": self._bounds.values,
+        }
+        given = (self._settings, self._stages, bounds)
+        return python_module("pace_async.evaluate.scorer", str(self._evaluator), *map(json.dumps, given))
+
+    def _advice(self, hello: Mapping[str, Any]) -> str:
+        if "memory" not in hello:
+            return ""
+        return f"; it may use {self._bounds.memory_mb} MiB, which evaluation.scorer_memory_mb changes"
 
     async def _stop(self) -> None:
         """End the child: at once if it is stuck in a request, since nobody will read its answer."""
@@ -159,3 +244,4 @@ class Scorer:
                 process.kill()
             await self._stack.aclose()
             self._stack = AsyncExitStack()
+            self._group = None

@@ -213,6 +213,15 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "memory, descriptors and tasks stay flat",
         "the same seed gives equal populations byte for byte",
     ),
+    "Sick, not dead": (
+        "a scorer that hangs, grows or dies",
+        "an evaluator that was edited while a scorer was away",
+    ),
+    "Programs as weapons": (
+        "an output of more values than a scorer can hold",
+        "an output nested deeper than a parser can go",
+        "an output that is slow or large to score",
+    ),
 }
 
 NOT_COVERED: dict[tuple[str, str], str] = {}

@@ -41,7 +41,7 @@ def timed(tmp_path: Path) -> Task:
 
 async def evaluate(task: Task, program: str, settings: Settings | None = None) -> Evaluation:
     tier = await pick_tier(False)
-    async with ProcessEvaluator(task, settings or Settings(), tier, task.folder / "log") as evaluator:
+    async with ProcessEvaluator(task, settings or Settings(), tier, task.folder.with_suffix(".log")) as evaluator:
         return await evaluator.evaluate(program, 0)
 
 

@@ -255,7 +255,7 @@ HONEST = "def f(instance):\n    return 2 * instance['x'] + 1\n"
 
 async def scores(task: Task, tier: Tier, *programs: str, seed: int = 3) -> list[Evaluation]:
     """What the evaluator makes of each, one after the other."""
-    async with ProcessEvaluator(task, Settings(), tier, task.folder / "log") as evaluator:
+    async with ProcessEvaluator(task, Settings(), tier, task.folder.with_suffix(".log")) as evaluator:
         return [await evaluator.evaluate(program, seed) for program in programs]
 
 
