@@ -11,6 +11,14 @@ from pathlib import Path
 
 from pace_async.errors import InfrastructureFault
 
+DISK_FAULTS = {
+    "disk_full": "the disk is full",
+    "disk_read_only": "the disk is read-only",
+    "disk_broken": "the disk fails",
+    "cannot_write": "a file cannot be written",
+}
+"""The kinds of faults of a disk, in words."""
+
 _KINDS = {
     errno.ENOSPC: "disk_full",
     errno.EDQUOT: "disk_full",
@@ -50,8 +58,8 @@ def sync(path: Path) -> None:
 
 
 def disk_fault(error: OSError, path: Path | None = None) -> InfrastructureFault:
-    """An error of a disk as a fault; `path`: what was written, where the error does not name it. Kinds: disk_full,
-    disk_read_only, disk_broken, and cannot_write for all others."""
+    """An error of a disk as a fault; `path`: what was written, where the error does not name it. Of a kind of
+    `DISK_FAULTS`: "cannot_write" where it is none of the others."""
     named = path or error.filename
     words = error.strerror or str(error)
     return InfrastructureFault(_KINDS.get(error.errno or 0, "cannot_write"), f"{named}: {words}" if named else words)

@@ -1,7 +1,11 @@
 """The learner as a child process: it may be killed at any time, and nothing is trained twice or lost."""
 
 import contextlib
+import json
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import anyio
 import psutil
@@ -10,12 +14,14 @@ import pytest
 from pace_async.errors import GaveUp, InfrastructureFault, PaceBug
 from pace_async.learn.client import ProcessLearner
 from pace_async.learn.lineage import Lineage
+from pace_async.learn.process import serve
 from pace_async.learn.settings import Settings
 from pace_async.replay.groupfile import read_digested
 from pace_async.weights import checkpoint_digests, is_complete
 from scripts.toys import write_llama
 from tests.engine_models import plain_logprobs
 from tests.learn_toys import written_groups
+from tests.small_disk import fill, small_disk
 
 VOCAB = 40
 SETTINGS = Settings(learning_rate=1e-3, checkpoint_every=2)
@@ -145,3 +151,30 @@ async def test_a_learner_without_a_model_or_with_a_damaged_history_says_so(
     async with ProcessLearner(toy, tmp_path / "out", SETTINGS, [damaged]) as learner:
         with pytest.raises(GaveUp, match=r"cannot rebuild version 1: .*000001\.safetensors is damaged"):
             await learner.ready()
+
+
+@pytest.mark.fault("Disk, everywhere", "no space for a checkpoint: paused, told, and gone on by itself")
+def test_without_room_for_a_checkpoint_the_learner_says_so_and_the_next_one_makes_the_same_version(
+    toy: Path, groups: list[Path], uninterrupted: list[dict[str, str]], tmp_path: Path
+) -> None:
+    def asked(out: Path) -> dict[str, Any]:
+        """The last answer to both requests of a learner of its own."""
+        lineage, replies = Lineage(toy, out, replace(SETTINGS, checkpoint_every=1)), StringIO()
+        lines = [{"id": 1, "start": [], "after": 0}, {"id": 2, "train": str(groups[0])}]
+        serve(lineage, StringIO("".join(json.dumps(line) + "\n" for line in lines)), replies)
+        return json.loads(replies.getvalue().splitlines()[-1])
+
+    with small_disk(tmp_path / "out", kib=4096) as out:
+        filler = fill(out)
+        with filler.open("rb+") as stream:
+            room = (
+                sum(file.stat().st_size for file in toy.iterdir()) + 32_768
+            )  # for the version, not for its checkpoint
+            stream.truncate(filler.stat().st_size - room)
+        said = asked(out)
+        assert (said["failed"], "No space left" in said["detail"]) == ("disk_full", True)
+        assert [entry.name for entry in out.glob("*/*")] == ["000001"]
+        filler.unlink()
+        made = asked(out)
+        assert made["version"] == 1
+        assert checkpoint_digests(Path(made["weights"])) == uninterrupted[0]

@@ -69,3 +69,25 @@ async def test_a_learner_that_dies_in_a_step_taken_again_is_a_fault_of_the_infra
     with pytest.raises(InfrastructureFault, match="learner_died"):
         await learner_of(child, tmp_path, [tmp_path / "000001.safetensors"], monkeypatch).ready()
     assert child.given_s == [START_S, STEP_S]
+
+
+@pytest.mark.fault("Disk, everywhere", "no space for a checkpoint: paused, told, and gone on by itself")
+async def test_a_learner_whose_disk_is_full_is_a_fault_by_that_name_and_is_started_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = Child({"failed": "disk_full", "detail": "No space left on device"})
+    learner = learner_of(child, tmp_path, [], monkeypatch)
+    monkeypatch.setattr(learner, "_weights", tmp_path)
+    with pytest.raises(InfrastructureFault, match="disk_full: the learner: No space left on device"):
+        await learner.train(tmp_path / "000001.safetensors")
+    assert learner._process is None  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_a_group_that_cannot_be_read_is_a_fault_and_not_our_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = Child({"refused": "000001.safetensors is damaged", "setting": False, "unreadable": True})
+    learner = learner_of(child, tmp_path, [], monkeypatch)
+    monkeypatch.setattr(learner, "_weights", tmp_path)
+    with pytest.raises(InfrastructureFault, match=r"group_unreadable: 000001\.safetensors is damaged"):
+        await learner.train(tmp_path / "000001.safetensors")

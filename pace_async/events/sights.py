@@ -29,8 +29,8 @@ class Starting:
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """Not a fact but a sight: nothing can be committed since `at`, because of `reason`. A FaultSeen of the kind
-    "database_back" is the first fact after it."""
+    """Not a fact but a sight: something cannot be written since `at`, because of `reason`. A FaultSeen of the kind
+    "database_back" or "disk_back" ends it."""
 
     reason: str
     at: float

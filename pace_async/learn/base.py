@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+GROUP_UNREADABLE = "group_unreadable"
+"""The kind of the fault that a group's file is damaged or gone; nothing was trained."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -27,7 +30,8 @@ class Learner(Protocol):
 
     async def train(self, group: Path) -> Step:
         """Take one optimizer step on a group file (`replay.groupfile`). Raises InfrastructureFault if the learner died
-        or did not answer in time; the same group may then be given again and is trained once."""
+        or did not answer in time, if the disk failed (`durable.DISK_FAULTS`), or of kind GROUP_UNREADABLE; the same
+        group may then be given again and is trained once."""
         ...
 
 

@@ -21,7 +21,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from pace_async.children import child, clean_environment, kill_group, python_module
 from pace_async.errors import GaveUp, InfrastructureFault, PaceBug, UsageError
-from pace_async.learn.base import Step
+from pace_async.learn.base import GROUP_UNREADABLE, Step
 from pace_async.learn.settings import Settings
 from pace_async.transfer import Transfer
 
@@ -103,6 +103,8 @@ class ProcessLearner:
             answer = await self._ask({"train": str(path)}, self._step_s)
             if "refused" in answer:
                 _blame_setting(answer)
+                if answer.get("unreadable"):
+                    raise InfrastructureFault(GROUP_UNREADABLE, answer["refused"])
                 raise PaceBug(f"the learner refused {path.name}: {answer['refused']}")
             weights = Path(answer["weights"]) if answer["weights"] is not None else None
             if answer["version"] == self.version + 1:
@@ -198,6 +200,8 @@ class ProcessLearner:
                 deadline_s = renewed_s
             if answer["id"] != self._requests:
                 raise PaceBug(f"the learner answered request {answer['id']} instead of {self._requests}")
+            if "failed" in answer:
+                raise InfrastructureFault(answer["failed"], f"the learner: {answer['detail']}")
             return answer
         except TimeoutError:
             await self._retire()

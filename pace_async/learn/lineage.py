@@ -21,11 +21,12 @@ from pace_async.replay.groupfile import read_digested
 
 
 class Refused(ValueError):
-    """A group or a history that cannot be right. Nothing was changed. `setting` is true where a setting is to blame."""
+    """A group or a history that cannot be right. Nothing was changed. `setting` is true where a setting is to blame,
+    `unreadable` where a group's file is damaged or gone."""
 
-    def __init__(self, why: str, *, setting: bool = False) -> None:
+    def __init__(self, why: str, *, setting: bool = False, unreadable: bool = False) -> None:
         super().__init__(why)
-        self.setting = setting
+        self.setting, self.unreadable = setting, unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class Lineage:
         try:
             return read_digested(path)
         except (OSError, ValueError) as error:
-            raise Refused(str(error)) from None
+            raise Refused(str(error), unreadable=True) from None
 
     def _outcome(self, made: Made) -> Outcome:
         weights = str(self._store.weights(made.version))

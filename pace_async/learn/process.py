@@ -11,10 +11,11 @@ One JSON object a line on standard input, one on standard output for each, with 
     {"id": 4, "send": fields of `transfer.Transfer`}   answered {"sent": true} when the other end has all tensors of
                                           the present version
 
-Where nothing was changed the answer is {"refused": why, "setting": whether a setting is to blame}.
+Where nothing was changed the answer is {"refused": why, "setting": whether a setting is to blame, "unreadable": whether
+a group's file is damaged or gone}; where the disk failed it is {"failed": kind, "detail": words}, the last one.
 
-It ends when standard input does. Any other trouble ends it too, with a traceback on standard error: what it held is
-rebuilt by the next one.
+It ends when standard input does, and when the disk fails. Any other trouble ends it too, with a traceback on standard
+error: what it held is rebuilt by the next one.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from pace_async.children import die_with_parent
+from pace_async.durable import disk_fault
 from pace_async.learn.settings import Settings
 from pace_async.transfer import Transfer
 
@@ -72,7 +74,13 @@ def serve(lineage: Any, requests: TextIO, replies: TextIO) -> None:
         try:
             reply(_answer(lineage, request, reply))
         except Refused as refusal:
-            reply({"refused": str(refusal), "setting": refusal.setting})
+            reply({"refused": str(refusal), "setting": refusal.setting, "unreadable": refusal.unreadable})
+        except OSError as error:
+            fault = disk_fault(error)
+            if fault.kind == "cannot_write":
+                raise
+            reply({"failed": fault.kind, "detail": fault.detail})
+            return
 
 
 def _answer(lineage: Any, request: dict[str, Any], reply: Callable[[dict[str, Any]], None]) -> dict[str, Any]:

@@ -7,9 +7,12 @@ completeness mark is the record of the step that made it. Version 0 is the model
 Only imported in the learner's child process.
 """
 
+import contextlib
 import json
+import os
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -89,7 +92,8 @@ class Store:
 
         def write(folder: Path) -> None:
             _save_weights(trainer, self.model, folder)
-            _files.save_file(optimizer_state(trainer), folder / _OPTIMIZER)
+            with _disk_errors(folder):
+                _files.save_file(optimizer_state(trainer), folder / _OPTIMIZER)
             record_digests(folder)
 
         write_atomically(self.checkpoint(made.version), write, json.dumps(asdict(made)))
@@ -172,12 +176,26 @@ def _save_weights(trainer: GroupTrainer, model: Path, folder: Path) -> None:
     for name, weight in trainer.policy.named_parameters():
         if not bool(torch.isfinite(weight).all()):
             raise ValueError(f"weight {name} is not finite and is not written")
-    cast("Any", trainer.policy).save_pretrained(folder)
+    with _disk_errors(folder):
+        cast("Any", trainer.policy).save_pretrained(folder)
     if trainer.settings.lora_rank is not None:  # adapters alone were written
         return
     for file in model.iterdir():
         if file.is_file() and file.name not in _NOT_COPIED and not file.name.endswith(_WEIGHTS):
             shutil.copyfile(file, folder / file.name)
+
+
+@contextlib.contextmanager
+def _disk_errors(folder: Path) -> Generator[None]:
+    """Errors of the disk as OSError: safetensors names their number in words only."""
+    try:
+        yield
+    except safetensors.SafetensorError as error:
+        found = re.search(r"\(os error (\d+)\)", str(error))
+        if found is None:
+            raise
+        number = int(found[1])
+        raise OSError(number, os.strerror(number), str(folder)) from error
 
 
 def _discard(folder: Path) -> None:

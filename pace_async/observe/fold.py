@@ -143,7 +143,7 @@ def _models(view: RunView, event: FaultSeen) -> RunView:
             return changed(view, models_down=view.models_down + 1, paused=True)
         case "provider_back":
             return changed(view, models_down=max(0, view.models_down - 1), paused=False)
-        case "database_back":
+        case "database_back" | "disk_back":
             return changed(view, stalled="")
         case _:
             return view

@@ -142,7 +142,7 @@ def fault(event: FaultSeen) -> str:
 
 
 def stalled(event: Stalled) -> str:
-    """Nothing can be committed."""
+    """Something cannot be written."""
     return f"paused: {clean(event.reason)}; the run goes on by itself when it can write again"
 
 

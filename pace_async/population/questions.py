@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select, text
 
+from pace_async.durable import DISK_FAULTS
 from pace_async.errors import UsageError
 from pace_async.population.implementers_chosen import choices_of, results_of, tally
 from pace_async.population.load import closings_of, find_run, state_of_run
@@ -29,6 +30,8 @@ WAITS = {
     "provider_back": "",
     "engine_died": "the advisor engine is down",
     "engine_back": "",
+    **DISK_FAULTS,
+    "disk_back": "",
 }
 """Kinds of faults that begin or end (no words) a wait of the whole run."""
 

@@ -8,14 +8,15 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
-from pace_async.errors import GaveUp, InfrastructureFault, PaceBug
+from pace_async.errors import InfrastructureFault, PaceBug
 from pace_async.events import GroupEnded, GroupShipped, LearnerStageChanged, LeaseReleased, VersionPublished
-from pace_async.learn.base import Learner, Step
+from pace_async.learn.base import GROUP_UNREADABLE, Learner, Step
 from pace_async.objectives import Collapsed, advantages, alpha_at
 from pace_async.publish.base import Publisher
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from pace_async.replay.groupfile import forget_before, group_path, write_group
 from pace_async.runtime.core import Core
+from pace_async.runtime.outages import Outage
 from pace_async.runtime.state import Rollout
 from pace_async.runtime.stopping import trains_leftovers
 from pace_async.search.draws import derive
@@ -26,9 +27,7 @@ async def learn_while_searching(core: Core, learner: Learner, publisher: Publish
     """Run until no group will come any more. What an earlier process left half done comes first."""
     if core.shipped is not None:
         left, core.shipped = core.shipped, None
-        await finish_group(
-            core, learner, left.number, left.update, left.leases, group_path(core.groups_folder, left.number)
-        )
+        await finish_group(core, learner, left)
     if core.state.served < core.state.learner:
         await push(core, publisher)
     core.changed()
@@ -55,16 +54,15 @@ async def push(core: Core, publisher: Publisher) -> None:
     if core.state.weights is None:
         raise PaceBug(f"version {core.state.learner} has no weights to publish")
     core.show(LearnerStageChanged("publish"))
-    attempt, since = 0, core.stages.clock.now()
+    outage = Outage(core, "publish", "The advisor's new weights could not be published")
     while True:
         try:
             await core.wait_until(lambda: core.engine_up)
             receipt = await publisher.publish(core.state.learner, Path(core.state.weights))
             break
         except InfrastructureFault as fault:
-            attempt += 1
-            await core.fault("publish", fault)
-            await _wait_or_give_up(core, since, attempt, "The advisor's new weights could not be published", fault)
+            await outage.failed(fault)
+    await outage.over()
     await core.record(
         VersionPublished(
             receipt.version,
@@ -104,15 +102,6 @@ async def _consume(core: Core, learner: Learner, group: tuple[Rollout, ...]) -> 
     leases = tuple(rollout.lease.lease for rollout in group)
     number = state.ship(leases)
     collapsed = isinstance(result, Collapsed)
-    digest, path = "", group_path(core.groups_folder, number)
-    if not collapsed:
-        rollouts = tuple(
-            TrainedRollout(rollout.lease.lease, advantage, value, tuple(TrainedCall.of(call) for call in rollout.calls))
-            for rollout, advantage, value in zip(group, result, rewards, strict=True)
-        )
-        digest = write_group(
-            path, Group(number, update, config.learner.objective, alpha, max(state.bound, *staleness), rollouts)
-        )
     shipped = GroupShipped(
         number=number,
         update=update,
@@ -121,7 +110,7 @@ async def _consume(core: Core, learner: Learner, group: tuple[Rollout, ...]) -> 
         rewards=tuple(rewards),
         advantages=None if collapsed else tuple(result),
         alpha=alpha,
-        digest=digest,
+        digest="",
         at=now,
     )
     if collapsed:
@@ -129,24 +118,51 @@ async def _consume(core: Core, learner: Learner, group: tuple[Rollout, ...]) -> 
         await core.record(shipped, _skipped(core, number, update, leases, f"{result.branch} branch collapsed"))
         state.end_group(update, None)
         return False
+    shipped = replace(shipped, digest=await _write(core, shipped))
     await core.record(shipped)
-    return await finish_group(core, learner, number, update, leases, path)
+    return await finish_group(core, learner, shipped)
 
 
-async def finish_group(
-    core: Core, learner: Learner, number: int, update: int, leases: tuple[int, ...], path: Path
-) -> bool:
-    """See a shipped group to its end; whether it made a new version. Raises GaveUp."""
-    core.show(LearnerStageChanged("learn"))
-    attempt, since = 0, core.stages.clock.now()
+async def _write(core: Core, shipped: GroupShipped) -> str:
+    """Write the file of the group in training; its digest. Tried again while the disk fails. Raises GaveUp."""
+    group, outage = _group_of(core, shipped), Outage(core, "learn", "The next group could not be written")
     while True:
         try:
-            step: Step = await learner.train(path)
+            digest = write_group(group_path(core.groups_folder, shipped.number), group)
             break
         except InfrastructureFault as fault:
-            attempt += 1
-            await core.fault("learn", fault)
-            await _wait_or_give_up(core, since, attempt, "The learner could not train", fault)
+            await outage.failed(fault)
+    await outage.over()
+    return digest
+
+
+def _group_of(core: Core, shipped: GroupShipped) -> Group:
+    """What the learner gets of the group in training, which has not collapsed."""
+    if shipped.advantages is None:
+        raise PaceBug(f"group {shipped.number} has no advantages and is not for the learner")
+    rollouts = tuple(
+        TrainedRollout(rollout.lease.lease, advantage, value, tuple(TrainedCall.of(call) for call in rollout.calls))
+        for rollout, advantage, value in zip(core.state.training, shipped.advantages, shipped.rewards, strict=True)
+    )
+    bound = max(core.state.bound, *shipped.staleness)
+    return Group(shipped.number, shipped.update, core.config.learner.objective, shipped.alpha, bound, rollouts)
+
+
+async def finish_group(core: Core, learner: Learner, shipped: GroupShipped) -> bool:
+    """See a shipped group to its end; whether it made a new version. A file that a disk has changed meanwhile, or
+    lost, is written again from what the population holds. Raises GaveUp."""
+    number, update, leases = shipped.number, shipped.update, shipped.leases
+    core.show(LearnerStageChanged("learn"))
+    outage = Outage(core, "learn", "The learner could not train")
+    while True:
+        try:
+            step: Step = await learner.train(group_path(core.groups_folder, number))
+            break
+        except InfrastructureFault as fault:
+            await outage.failed(fault)
+            if fault.kind == GROUP_UNREADABLE:
+                await _write(core, shipped)
+    await outage.over()
     if step.version == update:
         discarded = _skipped(core, number, update, leases, step.reason or "step discarded")
         core.state.reveal(*core.state.training)
@@ -203,13 +219,6 @@ def _skipped(core: Core, number: int, update: int, leases: tuple[int, ...], reas
         seconds=0.0,
         at=core.stages.clock.now(),
     )
-
-
-async def _wait_or_give_up(core: Core, since: float, attempt: int, what: str, fault: InfrastructureFault) -> None:
-    patience = core.config.faults.patience_s
-    if core.stages.clock.now() - since > patience:
-        raise GaveUp(f"{what} for {patience:.0f} s ({fault}); `pace resume` goes on from what is committed.")
-    await core.stages.clock.sleep(core.backoff(attempt))
 
 
 def _is_over(core: Core) -> bool:

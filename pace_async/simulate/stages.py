@@ -19,7 +19,7 @@ from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.base import Evaluation
 from pace_async.events import TokenSpan
 from pace_async.implement.base import Experiment, Implemented
-from pace_async.learn.base import Step
+from pace_async.learn.base import GROUP_UNREADABLE, Step
 from pace_async.publish.base import PushFailed, Receipt
 from pace_async.replay.groupfile import read_digested
 from pace_async.search.draws import derive
@@ -188,7 +188,10 @@ class SimulatedLearner:
     trained: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
 
     async def train(self, group: Path) -> Step:
-        content, digest = read_digested(group)
+        try:
+            content, digest = read_digested(group)
+        except (OSError, ValueError) as error:
+            raise InfrastructureFault(GROUP_UNREADABLE, str(error)) from None
         await self.world.stage("learn", content.number)
         if digest not in self.done:
             discarded = self.discard_every > 0 and content.number % self.discard_every == 0

@@ -204,7 +204,10 @@ CLAUSES: dict[str, tuple[str, ...]] = {
     ),
     "Disk, everywhere": (
         "no space for a group file: nothing half written, and named",
+        "no space for a group file: paused, told, and gone on by itself",
+        "no space for a group file: ended by patience, and resumed",
         "no space for a checkpoint: nothing half written stays",
+        "no space for a checkpoint: paused, told, and gone on by itself",
         "a byte flipped in a checkpoint is noticed before it is trained on",
         "a byte flipped in weights is noticed before they are served",
         "a byte flipped in a group file is noticed before it is trained on",

@@ -1,0 +1,137 @@
+"""No room on the disk, and bytes that a disk has changed: a run is paused and told, and goes on; or ends with a
+sentence, and a resume goes on. The real database, simulated stages, a real small disk."""
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from pace_async.errors import GaveUp
+from pace_async.learn.base import Step
+from pace_async.population.reader import open_readonly
+from pace_async.runtime.supervisor import drive
+from pace_async.simulate.stages import World
+from tests.faults.invariants import assert_sound, candidates_of
+from tests.simulated import Simulated, settings, simulated
+from tests.small_disk import fill, small_disk
+
+pytestmark = pytest.mark.anyio
+SHAPE = {"stop__candidates": 40, "search__threads": 4, "learner__group_size": 4, "learner__k": 2}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@dataclass
+class Waits:
+    """A clock on which each wait takes `seconds`; at the wait `until` the disk has room again."""
+
+    filler: Path
+    until: int
+    seconds: float = 1.0
+    waits: int = 0
+    seen: str = ""
+    run: Simulated | None = None
+
+    def now(self) -> float:
+        return time.time() + self.waits * self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits += 1
+        if self.run is not None:
+            self.seen = self.run.core.bus.view.stalled
+        if self.waits == self.until:
+            self.filler.unlink()
+        await anyio.lowlevel.checkpoint()
+
+
+def faults_of(folder: Path) -> list[str]:
+    with open_readonly(folder / "population.db") as reader:
+        return [row["kind"] for row in reader.query("select kind from faults order by at")]
+
+
+async def to_its_end(folder: Path) -> None:
+    """Resume, and look at what holds."""
+    kept = candidates_of(folder / "population.db")
+    async with simulated(folder, settings(**SHAPE), World(seed=9)) as run:
+        with anyio.fail_after(100):
+            assert await drive(run.core) == "done"
+    assert_sound(folder / "population.db", kept=kept, finished=True)
+    assert len(candidates_of(folder / "population.db")) == 41
+
+
+@pytest.mark.fault("Disk, everywhere", "no space for a group file: paused, told, and gone on by itself")
+async def test_without_room_for_a_group_a_run_is_paused_and_told_and_goes_on_by_itself(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "groups") as disk:
+        clock = Waits(fill(disk), until=3)
+        async with simulated(tmp_path, settings(**SHAPE), World(seed=9)) as run:
+            clock.run = run
+            run.core.stages = replace(run.core.stages, clock=clock)
+            with anyio.fail_after(100):
+                assert await drive(run.core) == "done"
+            assert run.core.bus.view.stalled == ""
+        assert clock.seen == "the disk is full"
+    assert faults_of(tmp_path) == ["disk_full"] * 3 + ["disk_back"]
+    assert_sound(tmp_path / "population.db", finished=True)
+    assert len(candidates_of(tmp_path / "population.db")) == 41
+
+
+@pytest.mark.fault("Disk, everywhere", "no space for a group file: ended by patience, and resumed")
+async def test_where_there_is_no_room_beyond_patience_a_run_ends_with_a_sentence_and_a_resume_goes_on(
+    tmp_path: Path,
+) -> None:
+    with small_disk(tmp_path / "groups") as disk:
+        filler = fill(disk)
+        async with simulated(tmp_path, settings(**SHAPE), World(seed=9)) as run:
+            run.core.stages = replace(run.core.stages, clock=Waits(filler, until=0, seconds=250.0))
+            told = (
+                r"^The next group could not be written for 600 s \(disk_full: .*No space left.*\); `pace resume` goes"
+            )
+            with anyio.fail_after(100), pytest.raises(GaveUp, match=told):
+                await drive(run.core)
+        assert faults_of(tmp_path) == ["disk_full"] * 4
+        with open_readonly(tmp_path / "population.db") as reader:
+            assert reader.status()["state"] == "gave_up"
+        filler.unlink()
+        await to_its_end(tmp_path)
+
+
+class Damaging:
+    """A learner before whom the first group's file is changed by the disk, and the second's is lost."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._given = 0
+
+    async def train(self, group: Path) -> Step:
+        self._given += 1
+        self._damage(group)
+        return await self._inner.train(group)
+
+    def _damage(self, group: Path) -> None:
+        if self._given == 1:
+            whole = group.read_bytes()
+            group.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        if self._given == 3:
+            group.unlink()
+
+
+@pytest.mark.fault("Disk, everywhere", "a byte flipped in a group file is noticed before it is trained on")
+async def test_a_group_that_the_disk_has_changed_or_lost_is_written_again_from_the_rows(tmp_path: Path) -> None:
+    async with simulated(tmp_path, settings(**SHAPE), World(seed=9)) as run:
+        damaging: Any = Damaging(run.core.stages.learner)
+        run.core.stages = replace(run.core.stages, learner=damaging)
+        with anyio.fail_after(100):
+            assert await drive(run.core) == "done"
+        digests = await run.store.query("select digest from groups order by group_number")
+    assert faults_of(tmp_path) == ["group_unreadable"] * 2
+    assert_sound(tmp_path / "population.db", finished=True)
+    async with simulated(tmp_path / "undamaged", settings(**SHAPE), World(seed=9)) as run:
+        assert await drive(run.core) == "done"
+        assert len(digests) == len(await run.store.query("select digest from groups"))
