@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from difflib import get_close_matches
 from itertools import groupby
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
@@ -33,7 +34,7 @@ from pace_async.population.read_spending import (
     spend_of,
     tries_of,
 )
-from pace_async.population.record import LastLease, OpenLease, RunRecord
+from pace_async.population.record import LastLease, OpenLease, RunRecord, Standing
 from pace_async.population.refold import fold
 from pace_async.population.write_run import HEADER_FIELDS
 from pace_async.search.bandit import Result
@@ -82,11 +83,33 @@ def closings_of(connection: Connection, run_id: int) -> dict[str, int]:
     return counts | {row.state: row.leases for row in rows}
 
 
+def load_standing(connection: Connection, name: str | None) -> Standing:
+    """How far the run is. Raises UsageError if there is no such run."""
+    return Standing(**_standing(connection, find_run(connection, name)))
+
+
+def _standing(connection: Connection, run_id: int) -> dict[str, Any]:
+    state, reason = state_of_run(connection, run_id)
+    candidates = select(func.count()).where(CandidateRow.run_id == run_id, CandidateRow.candidate > 0)
+    ended = select(func.count()).where(GroupRow.run_id == run_id, GroupRow.state != "shipped")
+    return {
+        "run_id": run_id,
+        "header": header_of(connection, run_id),
+        "state": state,
+        "reason": reason,
+        "best": _member(connection, run_id, CandidateRow.merit.is_not(None)),
+        "groups": connection.execute(ended).scalar_one(),
+        "candidates": connection.execute(candidates).scalar_one(),
+        "spend_usd": spend_of(connection, run_id),
+        "reserved": reserved_of(connection, run_id),
+        "changes": changes_of(connection, run_id),
+    }
+
+
 def load_record(connection: Connection, name: str | None) -> RunRecord:
     """The run as it stands. Raises UsageError if there is no such run."""
     run_id = find_run(connection, name)
     header = header_of(connection, run_id)
-    state, reason = state_of_run(connection, run_id)
     counts = closings_of(connection, run_id)
     newest = connection.execute(
         select(VersionRow).where(VersionRow.run_id == run_id).order_by(VersionRow.version.desc()).limit(1)
@@ -94,41 +117,28 @@ def load_record(connection: Connection, name: str | None) -> RunRecord:
     published = select(func.coalesce(func.max(VersionRow.version), 0)).where(
         VersionRow.run_id == run_id, VersionRow.state == "published"
     )
-    of_groups = (GroupRow.run_id == run_id,)
+    last_group = select(func.coalesce(func.max(GroupRow.group_number), 0)).where(GroupRow.run_id == run_id)
     last_lease = select(func.coalesce(func.max(LeaseRow.lease), 0)).where(LeaseRow.run_id == run_id)
-    candidates = select(func.count()).where(CandidateRow.run_id == run_id, CandidateRow.candidate > 0)
-    ended = select(func.count()).where(*of_groups, GroupRow.state != "shipped")
     seed_program = _member(connection, run_id, CandidateRow.candidate == 0)
     folded = fold(connection, run_id, header, seed_program)
     results = results_of(connection, run_id)
     return RunRecord(
-        run_id=run_id,
-        header=header,
-        state=state,
-        reason=reason,
+        **_standing(connection, run_id),
         leases=_open_leases(connection, run_id, folded.pools, results.get("open", {})),
         islands=folded.islands,
         seed_program=seed_program,
-        best=_member(connection, run_id, CandidateRow.merit.is_not(None)),
         elites=_elites(connection, run_id, as_completed=header.max_staleness > 0),
         pools=folded.shown,
         version=newest.version,
         weights=newest.weights,
         published=connection.execute(published).scalar_one(),
         shipped=tuple(groups_of(connection, run_id, "shipped").values()),
-        groups=connection.execute(ended).scalar_one(),
-        next_group=connection.execute(
-            select(func.coalesce(func.max(GroupRow.group_number), 0) + 1).where(*of_groups)
-        ).scalar_one(),
-        candidates=connection.execute(candidates).scalar_one(),
+        next_group=connection.execute(last_group).scalar_one() + 1,
         next_lease=connection.execute(last_lease).scalar_one() + 1,
         admitted=sum(counts.values()),
         closings={way: counts[way] for way in ("trained", "skipped", "aborted", "expired")},
         last_leases=_last_leases(connection, run_id),
-        spend_usd=spend_of(connection, run_id),
-        reserved=reserved_of(connection, run_id),
         reservations=reservations_of(connection, run_id),
-        changes=changes_of(connection, run_id),
         spreads=_spreads_of(connection, run_id),
         own_scores=own_scores_of(connection, run_id),
         results={**results.get("trained", {}), **results.get("skipped", {})},
@@ -159,10 +169,18 @@ def _last_leases(connection: Connection, run_id: int) -> dict[int, LastLease]:
 def _elites(connection: Connection, run_id: int, *, as_completed: bool) -> dict[int, Member]:
     of_lease = (LeaseRow.run_id == CandidateRow.run_id) & (LeaseRow.lease == CandidateRow.lease)
     seen = () if as_completed else (LeaseRow.state.in_(("trained", "skipped")),)
-    rows = connection.execute(
-        select(CandidateRow.island, CandidateRow.candidate, CandidateRow.program, CandidateRow.score)
+    best_first = (CandidateRow.merit.desc(), CandidateRow.candidate)
+    place = func.row_number().over(partition_by=CandidateRow.island, order_by=best_first).label("place")
+    placed = (
+        select(CandidateRow.candidate, place)
         .join(LeaseRow, of_lease)
         .where(CandidateRow.run_id == run_id, CandidateRow.merit.is_not(None), *seen)
+        .subquery()
+    )
+    rows = connection.execute(
+        select(CandidateRow.island, CandidateRow.candidate, CandidateRow.program, CandidateRow.score)
+        .join(placed, CandidateRow.candidate == placed.c.candidate)
+        .where(CandidateRow.run_id == run_id, placed.c.place == 1)
         .order_by(CandidateRow.merit, CandidateRow.candidate.desc())
     )
     return {row.island: Member(row.candidate, row.program, row.score) for row in rows}

@@ -60,50 +60,56 @@ class LastLease:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
-    """Where a run stands. `state` is the last one committed, or "created" before the first; `version` is the
-    learner's, `weights` its directory (None for version 0: the advisor as given), `published` the last version
-    published; `shipped` are groups given to the learner whose end is not known; `groups` counts ended ones, skipped
-    ones too; `candidates` the rollouts evaluated, the task's own program not counted; `best` the best program so
-    far, that one included; `elites` the best program of each island among the rollouts that are complete (with a bound
-    of 0: trained or skipped), islands without one left out, `pools` their ideas as of the newest that is trained or
-    skipped. `closings` has every way to close;
-    `last_leases` goes by island; `reserved` are the calls whose end is not known, `reservations` the number of
-    calls ever reserved, `changes` the settings that resumes changed, at their latest; `spreads` those of the groups
-    shipped so far; `own_scores` those of the task's own program on fresh instances, by seed; `results` what came of
-    choosing an implementer, by lease, of the rollouts that are trained or skipped."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How far a run is, in figures, at a cost that hardly grows with it. `state` is the last one committed, or
+    "created" before the first; `best` the best program so far, the task's own included; `groups` counts ended ones,
+    skipped ones too; `candidates` the rollouts evaluated, the task's own program not counted; `reserved` are the calls
+    whose end is not known, `changes` the settings that resumes changed, at their latest."""
 
     run_id: int
     header: RunHeader
     state: str
     reason: str
+    best: Member | None
+    groups: int
+    candidates: int
+    spend_usd: float
+    reserved: tuple[ImplementerReserved, ...] = ()
+    changes: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run ended as it should and there is nothing to resume but more of it."""
+        return self.state == "done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord(Standing):
+    """Where a run stands, with all that a runtime goes on from. `version` is the learner's, `weights` its directory
+    (None for version 0: the advisor as given), `published` the last version published; `shipped` are groups given to
+    the learner whose end is not known; `elites` the best program of each island among the rollouts that are complete
+    (with a bound of 0: trained or skipped), islands without one left out, `pools` their ideas as of the newest that is
+    trained or skipped. `closings` has every way to close; `last_leases` goes by island; `reservations` is the number of
+    calls ever reserved; `spreads` those of the groups shipped so far; `own_scores` those of the task's own program on
+    fresh instances, by seed; `results` what came of choosing an implementer, by lease, of the rollouts that are trained
+    or skipped."""
+
     leases: tuple[OpenLease, ...]
     islands: Mapping[int, Island]
     seed_program: Member | None
-    best: Member | None
     elites: Mapping[int, Member]
     pools: Mapping[int, Shown]
     version: int
     weights: str | None
     published: int
     shipped: tuple[GroupShipped, ...]
-    groups: int
     next_group: int
-    candidates: int
     next_lease: int
     admitted: int
     closings: Mapping[Closing, int]
     last_leases: Mapping[int, LastLease]
-    spend_usd: float
-    reserved: tuple[ImplementerReserved, ...] = ()
     reservations: int = 0
-    changes: Mapping[str, object] = field(default_factory=dict[str, object])
     spreads: Spreads = NO_SPREADS
     own_scores: Mapping[int, float | None] = field(default_factory=dict[int, float | None])
     results: Mapping[int, Result] = field(default_factory=dict[int, Result])
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run ended as it should and there is nothing to resume but more of it."""
-        return self.state == "done"

@@ -24,6 +24,9 @@ from pace_async.search.islands import after_advice, after_evaluation, first_isla
 from pace_async.search.momentum import goal_of
 from pace_async.search.state import Island, Member, Rules, Shown, Trial
 
+BATCH = 500
+"""Rollouts read at a time: each brings its program."""
+
 
 @dataclass(frozen=True, slots=True)
 class Folded:
@@ -90,6 +93,7 @@ def _rollouts(run_id: int) -> Any:
         .outerjoin(CandidateRow, complete)
         .where(LeaseRow.run_id == run_id)
         .order_by(LeaseRow.lease)
+        .execution_options(yield_per=BATCH)
     )
 
 

@@ -18,10 +18,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from pace_async.errors import GaveUp, PaceBug, UsageError
 from pace_async.events import Fact, RunHeader
 from pace_async.population.connect import Place, engine, hold, in_words, is_held_by_session, locate, reading_engine
-from pace_async.population.load import header_of, load_record
+from pace_async.population.load import header_of, load_record, load_standing
 from pace_async.population.outage import Outage, Recovered, Say, nobody
 from pace_async.population.questions import rows_of
-from pace_async.population.record import RunRecord
+from pace_async.population.record import RunRecord, Standing
 from pace_async.population.schema import refuse_unless_current, schema_state, upgrade
 from pace_async.population.scope import scope_of
 from pace_async.population.uncut import Uncut
@@ -94,9 +94,24 @@ class Store:
 
     async def load(self, name: str | None = None) -> RunRecord:
         """The run called `name`, or the only one, as the rows have it; it becomes the one that is written."""
-        record = await self.read(lambda connection: load_record(connection, name))
+        record = await anyio.to_thread.run_sync(self._loaded, name)
         await self._drive(record.run_id, record.header)
         return record
+
+    async def standing(self, name: str | None = None) -> Standing:
+        """How far the run called `name`, or the only one, is; it becomes the one that is written."""
+        standing = await self.read(lambda connection: load_standing(connection, name))
+        await self._drive(standing.run_id, standing.header)
+        return standing
+
+    def _loaded(self, name: str | None) -> RunRecord:
+        """In a thread: the answer is long and made row by row, and the event loop goes on meanwhile."""
+        reader = engine(self.place, "read")
+        try:
+            with reader.begin() as connection:
+                return load_record(connection, name)
+        finally:
+            reader.dispose()
 
     async def _drive(self, run_id: int, header: RunHeader) -> None:
         """Be the one that writes the run, on whatever connection. Raises RunLocked."""

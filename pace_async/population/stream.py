@@ -44,15 +44,19 @@ FROM leases l
 LEFT JOIN candidates c ON c.run_id = l.run_id AND c.lease = l.lease
 WHERE l.run_id = :run_id ORDER BY l.lease""",
     "ideas": """
-SELECT i.island, i.idea, i.description, i.lease AS proposed_by,
-       (SELECT COUNT(*) FROM proposals p WHERE p.run_id = i.run_id AND p.island = i.island AND p.idea = i.idea)
-           AS proposals,
-       (SELECT COUNT(*) FROM experiments e WHERE e.run_id = i.run_id AND e.island = i.island AND e.idea = i.idea)
-           AS experiments,
-       (SELECT c.score FROM experiments e JOIN candidates c ON c.run_id = e.run_id AND c.lease = e.lease
-        WHERE e.run_id = i.run_id AND e.island = i.island AND e.idea = i.idea AND c.merit IS NOT NULL
-        ORDER BY c.merit DESC, c.candidate LIMIT 1) AS best_score
-FROM ideas i WHERE i.run_id = :run_id ORDER BY i.island, i.idea""",
+SELECT i.island, i.idea, i.description, i.lease AS proposed_by, COALESCE(p.proposals, 0) AS proposals,
+       COALESCE(t.experiments, 0) AS experiments, t.best_score
+FROM ideas i
+LEFT JOIN (SELECT island, idea, COUNT(*) AS proposals FROM proposals WHERE run_id = :run_id
+           GROUP BY island, idea) p ON p.island = i.island AND p.idea = i.idea
+LEFT JOIN (SELECT e.island, e.idea, COUNT(*) AS experiments,
+                  CASE WHEN r.direction = 'maximize' THEN MAX(c.score) ELSE MIN(c.score) END AS best_score
+           FROM experiments e
+           JOIN runs r ON r.run_id = e.run_id
+           LEFT JOIN candidates c ON c.run_id = e.run_id AND c.candidate = e.lease
+           WHERE e.run_id = :run_id AND e.idea IS NOT NULL
+           GROUP BY e.island, e.idea, r.direction) t ON t.island = i.island AND t.idea = i.idea
+WHERE i.run_id = :run_id ORDER BY i.island, i.idea""",
     "updates": """
 SELECT g.group_number, g.update_number, g.state, g.reason, g.alpha,
        (SELECT COUNT(*) FROM leases l WHERE l.run_id = g.run_id AND l.group_number = g.group_number) AS rollouts,

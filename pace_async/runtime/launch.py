@@ -106,23 +106,23 @@ async def _go_on(places: Places, changes: Mapping[str, object], display: Display
     where, name = places.population
     with RunLock(places.folder) as lock:
         async with Store.open(where, create=False) as store:
-            record = await store.load(name)
-            config = resumed_config(record, changes)
+            standing = await store.standing(name)
+            config = resumed_config(standing, changes)
             store.be_patient(config.faults.patience_s, waiting(lock))
             task = task_of(config)
-            if task.digest != record.header.task_digest:
+            if task.digest != standing.header.task_digest:
                 raise UsageError(
                     f"Task {task.name!r} has changed since the run began, some file in {task.folder}: scores would not "
                     "compare. Put it back, or start a new run."
                 )
-            if (finished := nothing_left(record, config)) is not None:
+            if (finished := nothing_left(standing, config)) is not None:
                 await say([f"{places.folder} is finished: {finished}"])
                 return 0
             _refuse_unknown_stages(config, task)
             await refuse_unless_fit(config, all_up=False)
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
             checks = await _check_implementers(config)
-            await store.commit(*checks, *setting_changes(record, config), *cut_off(record))
+            await store.commit(*checks, *setting_changes(standing, config), *cut_off(standing))
             record = await store.load(name)
             places.config.write_text(dump(config))
             state = await conduct(Resources(config, task, places, tier, store, record, lock), display)

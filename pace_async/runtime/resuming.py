@@ -14,7 +14,7 @@ from pace_async.config import Config
 from pace_async.configure import flat, known_keys, resolve
 from pace_async.errors import UsageError
 from pace_async.events import FaultSeen, ImplementerCalled, RunHeader, SettingChanged
-from pace_async.population.record import RunRecord
+from pace_async.population.record import Standing
 from pace_async.runtime.stopping import Progress, reason_to_stop
 
 MAY_CHANGE = (
@@ -73,23 +73,23 @@ WHY_NOT = {
 }
 
 
-def resumed_config(record: RunRecord, changes: Mapping[str, object]) -> Config:
+def resumed_config(standing: Standing, changes: Mapping[str, object]) -> Config:
     """The run's configuration with the changes that a resume allows. Raises UsageError for one that it does not."""
-    before = _config_of(record)
+    before = _config_of(standing)
     config = resolve(None, {**_flat(before), **changes}, environment={})
     for key, old, new in _differences(before, config):
         if not _under(key, MAY_CHANGE):
             why = next(WHY_NOT[name] for name in sorted(WHY_NOT, key=len, reverse=True) if _under(key, (name,)))
             raise UsageError(f"{key} is {old} in this run and cannot become {new} on resume: {why}.")
     limit = config.stop.candidates
-    if limit is not None and limit != before.stop.candidates and limit < record.candidates:
+    if limit is not None and limit != before.stop.candidates and limit < standing.candidates:
         raise UsageError(
-            f"--candidates {limit} is below the {record.candidates} candidates that are evaluated already: "
+            f"--candidates {limit} is below the {standing.candidates} candidates that are evaluated already: "
             "name more, or leave it out."
         )
-    if config.bound < record.header.max_staleness:
+    if config.bound < standing.header.max_staleness:
         raise UsageError(
-            f"--max-staleness was {record.header.max_staleness} and may not be lowered to {config.bound} on resume: "
+            f"--max-staleness was {standing.header.max_staleness} and may not be lowered to {config.bound} on resume: "
             "open rollouts were admitted under the older bound."
         )
     if config.staleness.mode == "sync" and "staleness.max_staleness" in changes:
@@ -108,35 +108,35 @@ def in_force(header: RunHeader, config: Config) -> RunHeader:
     )
 
 
-def nothing_left(record: RunRecord, config: Config) -> str | None:
+def nothing_left(standing: Standing, config: Config) -> str | None:
     """Why a run that ended as it should has nothing left to do, and what would ask for more; None if it goes on. The
     minutes of a limit are counted anew in each process."""
-    best = record.best.score if record.best is not None else None
-    progress = Progress(record.candidates, record.groups, 0.0, record.spend_usd, best)
-    reason = reason_to_stop(config.stop, progress, record.header.direction) if record.finished else None
+    best = standing.best.score if standing.best is not None else None
+    progress = Progress(standing.candidates, standing.groups, 0.0, standing.spend_usd, best)
+    reason = reason_to_stop(config.stop, progress, standing.header.direction) if standing.finished else None
     if reason is None:
         return None
     met = {
-        "candidates": f"{record.candidates} candidates are evaluated. `--candidates N`",
-        "updates": f"{record.groups} groups are consumed. `--updates N`",
+        "candidates": f"{standing.candidates} candidates are evaluated. `--candidates N`",
+        "updates": f"{standing.groups} groups are consumed. `--updates N`",
         "target": f"the target {config.stop.target} is reached. `--target SCORE`",
-        "budget": f"{record.spend_usd:.4f} USD are spent. `--budget USD`",
+        "budget": f"{standing.spend_usd:.4f} USD are spent. `--budget USD`",
     }
     return f"nothing to do, {met[reason]} asks for more."
 
 
-def setting_changes(record: RunRecord, config: Config) -> tuple[SettingChanged, ...]:
+def setting_changes(standing: Standing, config: Config) -> tuple[SettingChanged, ...]:
     """The settings in which a resumed run differs from what it was, each whole."""
     return tuple(
-        SettingChanged(key, old, new, time.time()) for key, old, new in _differences(_config_of(record), config)
+        SettingChanged(key, old, new, time.time()) for key, old, new in _differences(_config_of(standing), config)
     )
 
 
-def cut_off(record: RunRecord) -> tuple[ImplementerCalled | FaultSeen, ...]:
+def cut_off(standing: Standing) -> tuple[ImplementerCalled | FaultSeen, ...]:
     """Calls that were in flight when an earlier process died: whether the provider charged for them nobody knows, so
     they count with all that was reserved."""
     facts: list[ImplementerCalled | FaultSeen] = []
-    for open_one in record.reserved:
+    for open_one in standing.reserved:
         lease, usd, now = open_one.lease, open_one.cost_usd, time.time()
         facts.append(ImplementerCalled(lease, open_one.model, "unknown", 0, 0, usd, 0.0, now, open_one.number))
         detail = (
@@ -146,8 +146,8 @@ def cut_off(record: RunRecord) -> tuple[ImplementerCalled | FaultSeen, ...]:
     return tuple(facts)
 
 
-def _config_of(record: RunRecord) -> Config:
-    return resolve(None, {**flat(record.header.config), **record.changes}, environment={})
+def _config_of(standing: Standing) -> Config:
+    return resolve(None, {**flat(standing.header.config), **standing.changes}, environment={})
 
 
 def _flat(config: Config) -> dict[str, object]:

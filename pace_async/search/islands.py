@@ -5,7 +5,7 @@ from dataclasses import replace
 from pace_async.search.backtrack import one_step_of_stay, remembered
 from pace_async.search.ideas import record_trial
 from pace_async.search.momentum import gain, moved
-from pace_async.search.parents import best_of, keep_best
+from pace_async.search.parents import best_of, fitter, keep_best
 from pace_async.search.puct import expanded
 from pace_async.search.state import Course, Idea, Island, Member, Rules, SearchContext, Snapshot, Trial
 
@@ -33,16 +33,18 @@ def after_evaluation(
     it need not be a member."""
     ideas = record_trial(island.ideas, idea, trial) if idea is not None and trial is not None else island.ideas
     members = island.members
-    if member is not None and all(member.program != known.program for known in members):
+    before = best = best_of(members, rules.direction)
+    if member is not None and member.program not in [known.program for known in members]:
         members = keep_best((*members, member), rules.direction, rules.members_kept)
+        best = fitter(rules.direction, before, member)
     visits = expanded(island.visits, parent, member, members, rules.direction)
     after = replace(island, ideas=ideas, members=members, visits=visits)
-    return one_step_of_stay(_moved_on(after, best_of(island.members, rules.direction), rules), rules.ideas_kept)
+    return one_step_of_stay(_moved_on(after, before, best, rules), rules.ideas_kept)
 
 
-def _moved_on(island: Island, before: Member, rules: Rules) -> Island:
-    """Momentum and history, given the best member before this rollout."""
-    course, best = island.course, best_of(island.members, rules.direction)
+def _moved_on(island: Island, before: Member, best: Member, rules: Rules) -> Island:
+    """Momentum and history, given the best member before this rollout and after it."""
+    course = island.course
     gained = gain(before.score, best.score, rules.goal, rules.direction)
     history = remembered(course.history, Snapshot(best, island.ideas)) if gained > 0.0 else course.history
     return replace(

@@ -8,14 +8,18 @@ older state of its own. The other ways to choose (`search.parents`) are in `puct
 
 import random
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from pace_async.search.state import Island, Member
+
+_age, _score = attrgetter("candidate"), attrgetter("score")
 
 
 def ranked(members: Sequence[Member], direction: str) -> list[Member]:
     """Best first; equal scores by age, oldest first."""
-    sign = -1.0 if direction == "maximize" else 1.0
-    return sorted(members, key=lambda member: (sign * member.score, member.candidate))
+    return sorted(
+        sorted(members, key=_age), key=_score, reverse=direction == "maximize"
+    )  # a sort keeps equals in order
 
 
 def choose_parent(members: Sequence[Member], direction: str, draw: random.Random, *, size: int, pool: int) -> Member:
@@ -57,8 +61,9 @@ def fitter(direction: str, a: Member | None, b: Member) -> Member:
 
 def best_of(members: Sequence[Member], direction: str) -> Member:
     """The best of `members`, which must not be empty; equal scores go to the older candidate."""
-    sign = -1.0 if direction == "maximize" else 1.0
-    return min(members, key=lambda member: (sign * member.score, member.candidate))
+    scores = [member.score for member in members]
+    top = max(scores) if direction == "maximize" else min(scores)
+    return min((member for member in members if member.score == top), key=_age)
 
 
 def keep_best(members: Sequence[Member], direction: str, kept: int) -> tuple[Member, ...]:

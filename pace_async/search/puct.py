@@ -13,7 +13,7 @@ well), T = 3 and Q = 0, 0.5 and 0.5 (it, its child): P 1/6, 3/6, 2/6 and n 0, 3,
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from pace_async.search.parents import ranked
@@ -63,15 +63,15 @@ def expanded(
             after[descent] = replace(one, best_child=child.score)
         if child.candidate in present:
             after[child.candidate] = Visits(parent=descent)
-    gone = [candidate for candidate in after if candidate not in present]
+    gone = after.keys() - present
     return _without(after, gone) if gone else after
 
 
-def _without(visits: dict[int, Visits], gone: Sequence[int]) -> dict[int, Visits]:
+def _without(visits: dict[int, Visits], gone: Set[int]) -> dict[int, Visits]:
     left = {candidate: one for candidate, one in visits.items() if candidate not in gone}
     for candidate, one in left.items():
         parent = one.parent
-        while parent is not None and parent not in left:
+        while parent is not None and parent in gone:
             parent = visits[parent].parent
         if parent != one.parent:
             left[candidate] = replace(one, parent=parent)

@@ -212,6 +212,13 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "a byte flipped in weights is noticed before they are served",
         "a byte flipped in a group file is noticed before it is trained on",
     ),
+    "Size": (
+        "resume, status, best and report read each row a bounded number of times",
+        "every documented query reads each row a bounded number of times",
+        "the ancestors of one candidate cost the same in every population",
+        "the head of the leaderboard in a certain order",
+        "every export reads each row a bounded number of times",
+    ),
     "Soak": (
         "memory, descriptors and tasks stay flat",
         "the same seed gives equal populations byte for byte",

@@ -2,11 +2,13 @@
 
 from typing import get_args
 
-from sqlalchemy import CheckConstraint, ForeignKeyConstraint, Index
+from sqlalchemy import CheckConstraint, ForeignKeyConstraint, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pace_async.events import Action, Purpose
 from pace_async.population.models.base import LEASE_STAGES, LEASE_STATES, Base, one_of, refers
+
+TAKEN = text("origin IS NOT NULL")
 
 
 class IslandRow(Base):
@@ -101,7 +103,11 @@ class IdeaRow(Base):
     lease: Mapped[int]
     description: Mapped[str]
     origin: Mapped[int | None]
-    __table_args__ = (refers(("island",), "islands", ("island",)), refers(("lease",), "leases", ("lease",)))
+    __table_args__ = (
+        refers(("island",), "islands", ("island",)),
+        refers(("lease",), "leases", ("lease",)),
+        Index("ix_ideas_taken", "run_id", "lease", sqlite_where=TAKEN, postgresql_where=TAKEN),
+    )
 
 
 class Proposal(Base):

@@ -45,6 +45,7 @@ class CandidateRow(Base):
         finite("reward"),
         Index("ix_candidates_rank", "run_id", text("merit DESC"), "candidate"),
         Index(None, "run_id", "at", "candidate"),
+        Index(None, "run_id", "lease"),
     )
 
 

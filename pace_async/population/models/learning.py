@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKeyConstraint
+from sqlalchemy import CheckConstraint, ForeignKeyConstraint, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pace_async.population.models.base import GROUP_STATES, Base, one_of, refers
@@ -34,6 +34,7 @@ class GroupRow(Base):
     __table_args__ = (
         ForeignKeyConstraint(("run_id",), ["runs.run_id"]),
         one_of("state", GROUP_STATES),
+        Index(None, "run_id", "update_number"),
         CheckConstraint("(state = 'shipped') = (ended_at IS NULL)", name="ended_once"),
     )
 
@@ -59,5 +60,6 @@ class VersionRow(Base):
         refers(("group_number",), "groups", ("group_number",)),
         one_of("state", ("written", "published")),
         CheckConstraint("(version = 0) = (group_number IS NULL)", name="written_by_a_group"),
+        Index(None, "run_id", "group_number"),
         CheckConstraint("(state = 'published') = (published_at IS NOT NULL)", name="published_once"),
     )

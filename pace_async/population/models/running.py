@@ -9,7 +9,9 @@ from pace_async.population.models.base import RUN_STATES, Base, one_of, refers
 
 
 class Run(Base):
-    """What the run is, fixed when it starts. `config` is the whole resolved configuration."""
+    """What the run is, fixed when it starts. `config` is the whole resolved configuration. Milliseconds, of all
+    processes that drove the run, NULL until one has measured: `longest_stall_ms`, the longest turn of the event loop by
+    the wall clock, `longest_turn_cpu_ms`, the longest by its thread's processor time."""
 
     __tablename__ = "runs"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -31,6 +33,8 @@ class Run(Base):
     direction: Mapped[str]
     config: Mapped[dict[str, Any]]
     created_at: Mapped[float]
+    longest_stall_ms: Mapped[float | None]
+    longest_turn_cpu_ms: Mapped[float | None]
     __table_args__ = (UniqueConstraint("name"), one_of("direction", ("maximize", "minimize")))
 
 
