@@ -322,6 +322,9 @@ class Brisk:
     def now(self) -> float:
         return time.time()
 
+    def monotonic(self) -> float:
+        return time.monotonic()
+
     async def sleep(self, seconds: float) -> None:
         await anyio.sleep(min(seconds, 0.02))
 

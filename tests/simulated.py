@@ -25,6 +25,9 @@ class Impatient:
     def now(self) -> float:
         return time.time()
 
+    def monotonic(self) -> float:
+        return time.monotonic()
+
     async def sleep(self, seconds: float) -> None:
         await anyio.lowlevel.checkpoint()
 

@@ -35,10 +35,12 @@ SEARCH: dict[str, object] = {
     "search__momentum_trigger": 0.1,
     "search__action_interval": 2,
     "search__backtrack_stay": 2,
+    "faults__retries": 0,
 }
 REACH = 0.5
 """Islands that look at one another often, and act often: in a few rollouts everything happens that may. With
-scores that reach half of the way, going back is about as likely as crossing over."""
+scores that reach half of the way, going back is about as likely as crossing over. A lease whose machine is lost is
+aborted at once: the tries of a lease are counted by each process anew, which shows in the times."""
 
 
 def durations(seed: int, generation: float = 3.0) -> Durations:

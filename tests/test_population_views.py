@@ -167,6 +167,7 @@ def test_status_counts_everything_once(database: Place) -> None:
             "reason": "",
             "groups_trained": 2,
             "groups_skipped": 0,
+            "failing": [],
         }
         assert reader.status("empty")["max_trained_staleness"] == 0
         assert reader.runs() == ("demo", "empty")

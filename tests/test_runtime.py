@@ -79,7 +79,7 @@ async def test_infrastructure_faults_close_leases_as_aborted_and_are_never_rewar
         return stage in ("evaluate", "publish", "learn") and derive(3, stage, number) % 5 == 0
 
     world = World(seed=3, fails=fails)
-    async with simulated(tmp_path, settings(stop__candidates=48), world) as run:
+    async with simulated(tmp_path, settings(stop__candidates=48, faults__retries=0), world) as run:
         with anyio.fail_after(60):
             assert await drive(run.core) == "done"
         found = await counts(run)

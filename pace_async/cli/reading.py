@@ -36,6 +36,8 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
         driven = is_driven(places.folder)
         status = reader.status()
         found = {**status, **ledger_of_rows(reader.query, reader.header()), "driven": driven}
+    if status["failing"]:
+        found["advice"] = None  # what would help a run that works helps none whose stage fails
     found["waiting"] = _waiting(holder_of(places.folder), status["waiting"]) if driven else None
     if as_json:
         print_json(found)
@@ -52,6 +54,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             "versions": f"{found['versions_published']} published",
             "staleness": _staleness(found),
             "leases": f"admitted {found['admitted']} = {leases}",
+            **_fails(status["failing"]),
             "limit": found["advice"],
             "spend": f"{found['spend_usd']:.4f} USD",
         }
@@ -72,6 +75,10 @@ def _waiting(holder: "Holder | None", known: dict[str, Any] | None) -> dict[str,
     if holder is not None and holder.waits_for:
         return {"for": holder.waits_for, "since": holder.waits_since}
     return known
+
+
+def _fails(failing: list[dict[str, Any]]) -> dict[str, object]:
+    return {"fails": "; ".join(f"{one['stage']}: {one['why']}" for one in failing)} if failing else {}
 
 
 def _waits(waiting: dict[str, Any] | None) -> dict[str, object]:

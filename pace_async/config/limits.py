@@ -36,7 +36,8 @@ class Faults(Room):
     retries: int = Field(
         default=3,
         ge=0,
-        description="Further tries of an advisor call or a push before the lease or push is given up.",
+        description="Further tries of a rollout's advisor call, or of its evaluation, before the rollout is aborted; "
+        "one whose stage fails for all is held longer.",
     )
     backoff_s: float = Field(
         default=0.5,
@@ -46,8 +47,13 @@ class Faults(Room):
     patience_s: float = Field(
         default=600.0,
         gt=0,
-        description="How long the engine, the learner, every model or the database may be out of reach before the run "
-        "gives up, in seconds.",
+        description="How long a stage may fail at every try, or the engine, the learner, every model or the database "
+        "be out of reach, before the run gives up, in seconds.",
+    )
+    max_aborted: int = Field(
+        default=20,
+        ge=1,
+        description="Rollouts aborted in a row, none complete in between, after which the run gives up.",
     )
     drain_s: float = Field(
         default=120.0,

@@ -120,7 +120,8 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return _group_ended(view, event)
         case LeaseAborted():
             view = changed(view, leases=_close(view.leases, "aborted", 1))
-            return _thread(_forget(view, event.lease), event.island, "waiting")
+            view = _thread(_forget(view, event.lease), event.island, "waiting")
+            return _note(view, event.at, "fault", words.aborted(event))
         case LeaseReleased():
             leases = _close(replace(view.leases, buffered=view.leases.buffered - 1), event.closing, 1)
             return changed(view, leases=leases)
@@ -128,14 +129,14 @@ def _fact(view: RunView, event: Fact) -> RunView:
             learner = replace(view.learner, published=event.version, paused_seconds=event.paused_seconds)
             return changed(view, learner=learner)
         case FaultSeen():
-            return _note(changed(_models(view, event), faults=view.faults + 1), event.at, "fault", words.fault(event))
+            return _note(changed(_services(view, event), faults=view.faults + 1), event.at, "fault", words.fault(event))
         case RunStateChanged():
             return _state(view, event)
         case _:
             assert_never(event)
 
 
-def _models(view: RunView, event: FaultSeen) -> RunView:
+def _services(view: RunView, event: FaultSeen) -> RunView:
     match event.kind:
         case "provider_down":
             return changed(view, models_down=view.models_down + 1)
@@ -145,6 +146,10 @@ def _models(view: RunView, event: FaultSeen) -> RunView:
             return changed(view, models_down=max(0, view.models_down - 1), paused=False)
         case "database_back" | "disk_back":
             return changed(view, stalled="")
+        case "stage_paused":
+            return changed(view, failing={**view.failing, event.where: clean(event.detail)})
+        case "stage_back":
+            return changed(view, failing={key: why for key, why in view.failing.items() if key != event.where})
         case _:
             return view
 
@@ -156,7 +161,7 @@ def _state(view: RunView, event: RunStateChanged) -> RunView:
     if event.state == "running":
         view = changed(view, started_at=event.at, ended_at=None, finished_here=0, times=(), threads={}, ledger=Ledger())
         # what an earlier process knew of services is over
-        view = changed(view, reserved={}, unanswered=0, models_down=0, paused=False)
+        view = changed(view, reserved={}, unanswered=0, models_down=0, paused=False, failing={})
     elif event.state not in ALIVE:
         view = changed(view, ended_at=event.at)
     return _note(view, event.at, "state", words.state(event))

@@ -108,7 +108,7 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
         Text.assemble(("stale ", QUIET), ages, (f" ≤ {view.header.max_staleness}", QUIET)),
         Text.assemble(
             ("limit ", QUIET),
-            searching.limit(view.ledger.limits(view.header), width - len("limit ")),
+            searching.limiting(view, width - len("limit ")),
         ),
         Text.assemble(
             ("faults ", QUIET),

@@ -89,7 +89,7 @@ class RunView:
     since the epoch. `latest` is the note that the last event made, None if it made none. `reserved` is what each call
     in flight may cost, in USD, by reservation; `unanswered` counts the last implementer calls without an answer in
     between, `models_down` implementers that have been given up for now, `paused` says that all have; `stalled` is why
-    nothing can be committed, empty where it can."""
+    nothing can be committed, empty where it can; `failing` are the stages that fail at every try, and why."""
 
     header: RunHeader
     stop: Stop = field(default_factory=Stop)
@@ -120,6 +120,7 @@ class RunView:
     models_down: int = 0
     paused: bool = False
     stalled: str = ""
+    failing: Mapping[str, str] = field(default_factory=dict[str, str])
     faults: int = 0
     notes: tuple[Note, ...] = ()
     latest: Note | None = None

@@ -62,7 +62,7 @@ class PlainDisplay:
 
     def _advise(self, view: RunView) -> None:
         limits = view.ledger.limits(view.header)
-        if limits is not None and limits.binding != self._binding:
+        if limits is not None and not view.failing and limits.binding != self._binding:
             self._binding = limits.binding
             self._line(f"{'':>7}  {advice(limits, view.header.max_staleness)}")
 
@@ -98,9 +98,11 @@ def figures(view: RunView, now: float) -> str:
         best,
         f"{words.count(view.learner.trained, 'group')} trained" + _skipped(view),
         f"{view.leases.open} leases open",
-        words.ledger(
+        words.failing(view.failing)
+        or words.ledger(
             view.ledger.utilisation(view.header.threads, view.elapsed(now), now), view.ledger.limits(view.header)
         ),
+        f"{view.leases.aborted} aborted" if view.leases.aborted else "",
         words.count(view.faults, "fault") if view.faults else "",
         _spent(view),
     )

@@ -32,7 +32,7 @@ def search(view: RunView, now: float, width: int, rows: int = ALL_ROWS) -> Secti
         lines.append(labelled("leases", _leases(view)))
     lines += [
         labelled("services", _services(view, room)),
-        labelled("limit", limit(view.ledger.limits(view.header), room)),
+        labelled("limit", limiting(view, room)),
     ]
     busy = view.ledger.utilisation(view.header.threads, view.elapsed(now), min(now, view.ended_at or now))
     aside = (
@@ -52,6 +52,13 @@ def money(view: RunView, told: bool = True) -> Text:
         (" of ", QUIET) if budget is not None else "",
         words.usd(budget) if budget is not None else "",
     )
+
+
+def limiting(view: RunView, room: int) -> Text:
+    """The stage that fails, where one does; else what binds the run."""
+    if view.failing and view.ended_at is None:
+        return Text(words.failing(view.failing), style=WARN)
+    return limit(view.ledger.limits(view.header), room)
 
 
 def limit(limits: Roofline | None, room: int) -> Text:
@@ -75,6 +82,7 @@ def _leases(view: RunView) -> Text:
             figure(leases.in_flight, "in flight"),
             figure(leases.buffered, "complete"),
             figure(leases.training, "training"),
+            figure(leases.aborted, "aborted", WARN) if leases.aborted else "",
         ]
     )
 

@@ -48,6 +48,8 @@ def standing(view: RunView) -> tuple[str, str]:
         said = f"starting {clean(view.reason)}"
     if view.stalled and view.ended_at is None:
         return f"paused: {clean(view.stalled)}", WARN
+    if view.failing and view.ended_at is None:
+        return f"{said}, {words.failing(view.failing)}", WARN
     if view.ended_at is not None or not (view.models_down or view.unanswered >= MANY_UNANSWERED):
         return said, STATE_STYLES.get(view.state, WARN)
     if not view.models_down:

@@ -81,6 +81,8 @@ def _learning(view: RunView) -> str:
 
 
 def _limit(view: RunView, now: float) -> str:
+    if view.failing:
+        return f"{words.failing(view.failing)}."
     limits = view.ledger.limits(view.header)
     busy = view.ledger.utilisation(view.header.threads, view.elapsed(now), min(now, view.ended_at or now))
     if limits is None or busy is None:
@@ -90,7 +92,10 @@ def _limit(view: RunView, now: float) -> str:
 
 def _cost(view: RunView) -> str:
     calls = words.count(view.implementer_calls, "implementer call")
-    return f"{words.usd(view.spend_usd)} for {calls}; {words.count(view.faults, 'fault')} of services or machine"
+    aborted = f", {words.count(view.leases.aborted, 'rollout')} aborted" if view.leases.aborted else ""
+    return (
+        f"{words.usd(view.spend_usd)} for {calls}; {words.count(view.faults, 'fault')} of services or machine{aborted}"
+    )
 
 
 def _next(view: RunView, run: str) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ Pure. A score is printed with as many digits as its task's bounds make meaningfu
 import math
 from collections.abc import Mapping
 
-from pace_async.events import Evaluated, FaultSeen, GroupEnded, GroupShipped, RunStateChanged, Stalled
+from pace_async.events import Evaluated, FaultSeen, GroupEnded, GroupShipped, LeaseAborted, RunStateChanged, Stalled
 from pace_async.observe.roofline import Roofline
 from pace_async.observe.text import clean
 
@@ -139,6 +139,19 @@ def fault(event: FaultSeen) -> str:
     lease = "" if event.lease is None else f" (candidate {event.lease})"
     detail = clean(event.detail)
     return f"fault in {clean(event.where)}{lease}: {clean(event.kind)}" + (f": {detail}" if detail else "")
+
+
+def aborted(event: LeaseAborted) -> str:
+    """A rollout that the infrastructure ended."""
+    detail = clean(event.detail)
+    return f"candidate {event.lease} (island {event.island}) aborted: {clean(event.kind)}" + (
+        f": {detail}" if detail else ""
+    )
+
+
+def failing(stages: Mapping[str, str]) -> str:
+    """The stages that fail at every try; empty where none does."""
+    return " and ".join(f"{clean(stage)} fails at every try" for stage in stages)
 
 
 def stalled(event: Stalled) -> str:

@@ -75,7 +75,8 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     """How far a run is. `candidates` are rollouts evaluated (the task's own program not counted), `updates` groups that
     ended, skipped ones too, as `--updates` counts them; `versions_published` leaves out version 0; `best_score` is null
     before the first score; `state` is the last committed; `waiting` is null, or what the whole run waits for and since
-    when, as far as rows say; `implementers` what came of the models that a bandit chose, by kind of experiment."""
+    when, as far as rows say; `failing` the stages that fail at every try, each with why and since when, of a run that
+    is driven or gave up; `implementers` what came of the models that a bandit chose, by kind of experiment."""
     run_id = find_run(connection, run)
     complete = (CandidateRow.run_id == run_id,)
     groups = {
@@ -103,6 +104,7 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
         "state": state,
         "reason": reason,
         "waiting": _waiting(connection, run_id) if state in ("running", "draining") else None,
+        "failing": _failing(connection, run_id) if state in ("running", "draining", "gave_up") else [],
         "groups_trained": groups.get("trained", 0),
         "groups_skipped": groups.get("skipped", 0),
         "implementers": tally([one for found in results_of(connection, run_id).values() for one in found.values()]),
@@ -121,6 +123,26 @@ def _waiting(connection: Connection, run_id: int) -> dict[str, Any] | None:
     ).one_or_none()
     words = None if row is None else WAITS[row.kind]
     return None if row is None or not words else {"for": words, "since": row.at}
+
+
+def _failing(connection: Connection, run_id: int) -> list[dict[str, Any]]:
+    """The stages whose last pause, in the last process that drove the run, has not ended."""
+    begun = select(func.max(RunState.at)).where(RunState.run_id == run_id, RunState.state == "running")
+    rows = connection.execute(
+        select(Fault.stage, Fault.kind, Fault.detail, Fault.at)
+        .where(
+            Fault.run_id == run_id,
+            Fault.kind.in_(("stage_paused", "stage_back")),
+            Fault.at >= begun.scalar_subquery(),
+        )
+        .order_by(Fault.number)
+    )
+    latest = {row.stage: row for row in rows}
+    return [
+        {"stage": row.stage, "why": row.detail, "since": row.at}
+        for row in latest.values()
+        if row.kind == "stage_paused"
+    ]
 
 
 def best(connection: Connection, run: str | None = None) -> dict[str, Any]:

@@ -13,6 +13,11 @@ class Clock(Protocol):
         """Seconds since the epoch."""
         ...
 
+    def monotonic(self) -> float:
+        """Seconds since some moment, by a clock that nobody sets and that stands still while the machine sleeps: for
+        patience and deadlines, which a clock that jumps must not end."""
+        ...
+
     async def sleep(self, seconds: float) -> None:
         """Wait."""
         ...
@@ -23,6 +28,9 @@ class RealClock:
 
     def now(self) -> float:
         return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
         await anyio.sleep(seconds)

@@ -104,7 +104,7 @@ class Core:
         return Progress(
             candidates=self.state.evaluated,
             groups=self.state.groups - bool(self.state.training),
-            minutes=(self.stages.clock.now() - self.started) / 60,
+            minutes=(self.stages.clock.monotonic() - self.started) / 60,
             spend_usd=self.state.spend_usd,
             best=self.state.best.score if self.state.best else None,
         )

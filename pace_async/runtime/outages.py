@@ -25,12 +25,12 @@ class Outage:
     async def failed(self, fault: InfrastructureFault) -> None:
         """Tell of a failure and wait until it is time to try again. Raises GaveUp where patience is over."""
         core = self._core
-        now, patience = core.stages.clock.now(), core.config.faults.patience_s
+        now, patience = core.stages.clock.monotonic(), core.config.faults.patience_s
         since = self._since = now if self._since is None else self._since
         self._attempt += 1
         if fault.kind in DISK_FAULTS:
             self._disk = DISK_FAULTS[fault.kind]
-            core.show(Stalled(self._disk, since))
+            core.show(Stalled(self._disk, core.stages.clock.now() - (now - since)))
         await core.fault(self._where, fault)
         if now - since > patience:
             raise GaveUp(f"{self._what} for {patience:.0f} s ({fault}); `pace resume` goes on from what is committed.")
@@ -39,6 +39,6 @@ class Outage:
     async def over(self) -> None:
         """It has worked."""
         if self._disk and self._since is not None:
-            now = self._core.stages.clock.now()
-            detail = f"{self._disk}, for {now - self._since:.0f} s; nothing was lost"
-            await self._core.record(FaultSeen(self._where, DISK_BACK, detail, None, now))
+            clock = self._core.stages.clock
+            detail = f"{self._disk}, for {clock.monotonic() - self._since:.0f} s; nothing was lost"
+            await self._core.record(FaultSeen(self._where, DISK_BACK, detail, None, clock.now()))

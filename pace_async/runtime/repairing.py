@@ -4,7 +4,8 @@ Invariant: what an answer was, and how its program failed before the next is ask
 goes on after a crash pays for no recorded answer twice. The reward is that of what comes last.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.base import Evaluation
@@ -13,27 +14,29 @@ from pace_async.events import CascadeScore, CascadeStageEnded, ImplementerTry, S
 from pace_async.implement.base import Experiment, Implemented, Unusable
 from pace_async.implement.repair import asks_again
 from pace_async.runtime.core import Core
+from pace_async.runtime.patience import EVALUATE, IMPLEMENT, Patience
 from pace_async.runtime.state import Decision
 from pace_async.search.state import Member
 
 
 async def implemented_and_evaluated(
-    core: Core, island: int, decision: Decision, experiment: Experiment
+    core: Core, patience: Patience, island: int, decision: Decision, experiment: Experiment
 ) -> tuple[Implemented, Evaluation]:
     """The last program and its evaluation on the hidden instances; `experiment` may have tries of an earlier process.
-    Raises CandidateFault if the last answer is no program, InfrastructureFault, BudgetReached."""
+    A program whose evaluation failed of the machine is evaluated again, and no other is asked for. Raises
+    CandidateFault if the last answer is no program, Lost, LeftOpen, BudgetReached, GaveUp."""
     limits, begun, passed = core.config.implementer.repair, decision.implemented, decision.passed
     while True:
         if begun is not None and not experiment.tries:  # of an implementer that leaves none, the catalogue
             made, tries = begun, ()
         else:
-            made, tries = await _implemented(core, island, decision.parent, experiment)
+            ask = partial(_implemented, core, island, decision.parent, experiment)
+            made, tries = await patience.tried(IMPLEMENT, experiment.lease, ask)
         if begun is None or made.program != begun.program:
             passed = ()
         core.show(StageChanged(island, experiment.lease, "evaluate"))
-        evaluation = await _evaluated(core, experiment.lease, made, passed)
-        if evaluation.outcome == "infrastructure_error":
-            raise InfrastructureFault("evaluation", evaluation.detail)
+        evaluate = _Evaluating(core, experiment.lease, made, list(passed)).evaluated
+        evaluation = await patience.tried(EVALUATE, experiment.lease, evaluate, ran=_ran)
         if made.tried is None:
             return made, evaluation
         tried = replace(made.tried, evaluation=evaluation.outcome, evaluation_detail=evaluation.detail)
@@ -66,19 +69,34 @@ async def _implemented(
             experiment = replace(experiment, tries=tries)
 
 
-async def _evaluated(core: Core, lease: int, made: Implemented, passed: tuple[CascadeScore, ...]) -> Evaluation:
-    """Through the task's cascade. Each stage that is passed is committed with the program that passed it, so that a
-    resume pays for neither again."""
-    number = len(passed)
+@dataclass(slots=True)
+class _Evaluating:
+    """One program on its way through the task's cascade. Each stage that is passed is committed with the program that
+    passed it, so that neither a resume nor another try pays for it again."""
 
-    async def keep(score: CascadeScore) -> None:
-        nonlocal number
-        number += 1
-        now = core.stages.clock.now()
-        await core.record(CascadeStageEnded(lease, number, score, made.program, made.mechanism, now))
+    core: Core
+    lease: int
+    made: Implemented
+    passed: list[CascadeScore]
 
-    seed = core.config.evaluation.seed
-    return await cascaded(core.stages.evaluator, core.task.spec, made.program, seed, done=passed, passed=keep)
+    async def evaluated(self) -> Evaluation:
+        """From the first stage that is not passed yet on. Raises InfrastructureFault."""
+        core, seed = self.core, self.core.config.evaluation.seed
+        spec, program, done = core.task.spec, self.made.program, tuple(self.passed)
+        found = await cascaded(core.stages.evaluator, spec, program, seed, done=done, passed=self._keep)
+        if found.outcome == "infrastructure_error":
+            raise InfrastructureFault("evaluation", found.detail)
+        return found
+
+    async def _keep(self, score: CascadeScore) -> None:
+        self.passed.append(score)
+        number, made, now = len(self.passed), self.made, self.core.stages.clock.now()
+        await self.core.record(CascadeStageEnded(self.lease, number, score, made.program, made.mechanism, now))
+
+
+def _ran(evaluation: Evaluation) -> bool:
+    """Whether a program was run at all: one that is refused unread, or remembered, says nothing of the machine."""
+    return evaluation.seconds > 0 and not evaluation.memoised
 
 
 def _failed(lease: int, tried: ImplementerTry, evaluation: Evaluation, now: float) -> TryEvaluated:

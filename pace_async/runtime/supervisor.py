@@ -14,6 +14,7 @@ from pace_async.events import RunStateChanged
 from pace_async.runtime.core import Core
 from pace_async.runtime.keeper import EngineProcess, keep_engine
 from pace_async.runtime.learning import learn_while_searching
+from pace_async.runtime.patience import Patience
 from pace_async.runtime.signals import obey_signals
 from pace_async.runtime.stopping import Reason
 from pace_async.runtime.thread import search_thread
@@ -24,8 +25,8 @@ STATES: dict[Reason, str] = {"budget": "stopped_by_budget", "interrupted": "inte
 
 async def drive(core: Core, engine: EngineProcess | None = None, *, signals: bool = False) -> str:
     """Run until it ends; the state it ended in. Raises GaveUp, or an ExceptionGroup for our own mistakes."""
-    core.started = core.stages.clock.now()
-    await core.record(RunStateChanged("running", "", core.started))
+    core.started = core.stages.clock.monotonic()
+    await core.record(RunStateChanged("running", "", core.stages.clock.now()))
     core.changed()  # a stop rule that is met already opens no lease
     try:
         async with anyio.create_task_group() as outside:
@@ -62,8 +63,9 @@ async def _search_and_learn(core: Core, engine: EngineProcess | None) -> None:
         if core.config.stop.minutes is not None:
             beside.start_soon(_stop_in_time, core, core.config.stop.minutes)
         async with anyio.create_task_group() as group:
+            patience = Patience(core)
             for island in sorted(core.state.islands):
-                group.start_soon(search_thread, core, island)
+                group.start_soon(search_thread, core, patience, island)
             if core.stages.learner is not None and core.stages.publisher is not None:
                 group.start_soon(learn_while_searching, core, core.stages.learner, core.stages.publisher)
         beside.cancel_scope.cancel()

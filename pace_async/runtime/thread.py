@@ -1,15 +1,16 @@
 """One search thread: lease, advise, implement, evaluate, reward, again. One thread is one island.
 
-A fault of the candidate is a complete rollout with reward -1. A fault of the infrastructure is retried and, when it
-stays, closes the lease as aborted: it is never a reward. Every stage is committed when it ends, those of a cascade
-too. A lease whose call would not fit into the budget stays open for a resume.
+A fault of the candidate is a complete rollout with reward -1. A fault of the infrastructure is retried with what the
+lease has already (`patience`) and, when it stays, closes the lease as aborted: it is never a reward. Every stage is
+committed when it ends, those of a cascade too. A lease whose call would not fit into the budget stays open for a
+resume.
 """
 
 import asyncio
 from dataclasses import replace
 
 from pace_async.advise.advisor import Advice, Sampling, advise
-from pace_async.advise.base import PromptTooLong, Voided
+from pace_async.advise.base import PromptTooLong
 from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault, UsageError
 from pace_async.evaluate.base import Evaluation
 from pace_async.events import (
@@ -28,6 +29,7 @@ from pace_async.programs import program_hash
 from pace_async.reward import reward
 from pace_async.runtime.choose_implementer import chosen_implementer, result_of
 from pace_async.runtime.core import Core
+from pace_async.runtime.patience import ADVISE, EVALUATE, LeftOpen, Lost, Patience
 from pace_async.runtime.repairing import implemented_and_evaluated
 from pace_async.runtime.state import Decision, Rollout, Work, member_of
 from pace_async.search.choice import parent_of
@@ -38,32 +40,38 @@ from pace_async.search.state import SearchContext, Trial
 from pace_async.task import better
 
 
-async def search_thread(core: Core, island: int) -> None:
-    """Make rollouts on one island until the run ends."""
+async def search_thread(core: Core, patience: Patience, island: int) -> None:
+    """Make rollouts on one island until the run ends. Raises GaveUp."""
     while True:
         core.show(StageChanged(island, None, "waiting"))
         work = await core.admit(island)
         if work is None:
             return
         try:
-            await _try_out(core, work, work.decision or await _decide(core, work))
-        except InfrastructureFault as fault:
-            await core.record(LeaseAborted(work.lease.lease, island, fault.kind, fault.detail, core.stages.clock.now()))
-            core.state.abort(work.lease.lease, island)
+            await _try_out(core, patience, work, work.decision or await _decide(core, patience, work))
+            patience.aborted = 0
+        except Lost as lost:
+            lease, fault, now = work.lease.lease, lost.fault, core.stages.clock.now()
+            await core.record(*lost.facts, LeaseAborted(lease, island, fault.kind, fault.detail, now))
+            core.state.abort(lease, island)
+            patience.aborts(fault)
+        except LeftOpen:
+            core.state.park(work.lease.lease)
         except BudgetReached:
             core.state.park(work.lease.lease)
             core.stop("budget")
         core.changed()
 
 
-async def _decide(core: Core, work: Work) -> Decision:
+async def _decide(core: Core, patience: Patience, work: Work) -> Decision:
     """Choose a parent and ask the advisor what to do to it."""
     lease, island = work.lease.lease, core.state.islands[work.island]
     search, spec = core.config.search, core.task.spec
     core.show(StageChanged(work.island, lease, "advise"))
     draw = generator(core.config.seed, lease, "parent")
     parent = work.migrant or parent_of(island, search, spec.direction, draw)
-    advice = await _ask(core, lease, context_of(island, parent, spec.direction), island.next_idea)
+    context = context_of(island, parent, spec.direction)
+    advice = await patience.tried(ADVISE, lease, lambda: _ask(core, lease, context, island.next_idea))
     idea, now = next((idea for idea in advice.pool if idea.number == advice.idea), None), core.stages.clock.now()
     chosen = chosen_implementer(core.config, core.state, lease, advice.experiment, idea, now)
     await core.record(
@@ -92,9 +100,8 @@ async def _decide(core: Core, work: Work) -> Decision:
 
 
 async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -> Advice:
-    """The advisor's answer; asked again while the engine fails, at most as often as the configuration says, but not
-    where what it sampled is void: the lease ends with it. Raises UsageError for a prompt that the advisor cannot take:
-    the same island would ask the same again."""
+    """The advisor's answer, once the engine is up. Raises InfrastructureFault, and UsageError for a prompt that the
+    advisor cannot take: the same island would ask the same again."""
     config = core.config
     sampling = Sampling(
         seed=config.seed,
@@ -105,33 +112,25 @@ async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -
         summary_from=config.search.summary_from,
         max_prompt_tokens=config.advisor.max_prompt_tokens,
     )
-    attempt = 0
-    while True:
-        await core.wait_until(lambda: core.engine_up)
-        served = core.state.served
-        try:
-            advice = await advise(
-                core.stages.engine,
-                core.task,
-                context,
-                lease=lease,
-                next_idea=next_idea,
-                sampling=sampling,
-                now=asyncio.get_running_loop().time,
-            )
-            oldest = min(call.oldest_version for call in advice.calls)
-            if oldest < served:
-                raise InfrastructureFault("old_weights", f"version {oldest} answered after {served} was published")
-            return advice
-        except PromptTooLong as fault:
-            await core.fault("advise", fault, lease)
-            raise UsageError(_no_room(lease, fault)) from None
-        except InfrastructureFault as fault:
-            attempt += 1
-            await core.fault("advise", fault, lease)
-            if isinstance(fault, Voided) or attempt > config.faults.retries:
-                raise
-            await core.stages.clock.sleep(core.backoff(attempt))
+    await core.wait_until(lambda: core.engine_up)
+    served = core.state.served
+    try:
+        advice = await advise(
+            core.stages.engine,
+            core.task,
+            context,
+            lease=lease,
+            next_idea=next_idea,
+            sampling=sampling,
+            now=asyncio.get_running_loop().time,
+        )
+    except PromptTooLong as fault:
+        await core.fault("advise", fault, lease)
+        raise UsageError(_no_room(lease, fault)) from None
+    oldest = min(call.oldest_version for call in advice.calls)
+    if oldest < served:
+        raise InfrastructureFault("old_weights", f"version {oldest} answered after {served} was published")
+    return advice
 
 
 def _no_room(lease: int, fault: PromptTooLong) -> str:
@@ -142,14 +141,14 @@ def _no_room(lease: int, fault: PromptTooLong) -> str:
     )
 
 
-async def _try_out(core: Core, work: Work, decision: Decision) -> None:
+async def _try_out(core: Core, patience: Patience, work: Work, decision: Decision) -> None:
     """Implement and evaluate what was decided; the rollout is complete afterwards."""
     lease, spec = work.lease.lease, core.task.spec
     implemented: Implemented | None = None
     fresh: tuple[FreshScore, ...] = ()
     if work.claim is not None:
         core.show(StageChanged(work.island, lease, "evaluate"))
-        implemented, evaluation, fresh = await _confirm(core, work, work.claim)
+        implemented, evaluation, fresh = await _confirm(core, patience, work.claim)
         await _complete(core, work, decision, implemented, evaluation, fresh, spec.direction)
         return
     try:
@@ -157,10 +156,10 @@ async def _try_out(core: Core, work: Work, decision: Decision) -> None:
             raise CandidateFault("unparsed", decision.detail)
         model = decision.chosen.model if decision.chosen is not None else None
         experiment = Experiment(lease, decision.idea_text, decision.experiment, decision.tries, model)
-        implemented, evaluation = await implemented_and_evaluated(core, work.island, decision, experiment)
+        implemented, evaluation = await implemented_and_evaluated(core, patience, work.island, decision, experiment)
         if evaluation.score is not None and _claims_best(core, work.island, evaluation.score):
             claim = _claim(core, work, implemented, evaluation, evaluation.score)
-            implemented, evaluation, fresh = await _confirm(core, work, claim)
+            implemented, evaluation, fresh = await _confirm(core, patience, claim)
     except CandidateFault as fault:
         outcome = _outcome(fault)
         detail = fault.detail if outcome == fault.kind else str(fault)
@@ -190,17 +189,25 @@ def _claim(core: Core, work: Work, implemented: Implemented, found: Evaluation, 
     )
 
 
-async def _confirm(core: Core, work: Work, claim: Claimed) -> tuple[Implemented, Evaluation, tuple[FreshScore, ...]]:
+async def _confirm(
+    core: Core, patience: Patience, claim: Claimed
+) -> tuple[Implemented, Evaluation, tuple[FreshScore, ...]]:
     """What a claim is worth once it was tried, from the first try that is not known yet."""
     implemented = Implemented(claim.program, claim.mechanism)
-    found = Evaluation("ok", claim.score, claim.seconds, "", claim.metrics, claim.memoised)
-    if core.fresh is None:
-        return implemented, found, claim.tries
+    claimed = Evaluation("ok", claim.score, claim.seconds, "", claim.metrics, claim.memoised)
+    fresh, earlier = core.fresh, claim.tries
+    if fresh is None:
+        return implemented, claimed, earlier
 
     async def remember(tries: tuple[FreshScore, ...]) -> None:
+        nonlocal earlier
+        earlier = tries
         await core.record(replace(claim, tries=tries, at=core.stages.clock.now()))
 
-    found, tries = await core.fresh.confirmed(claim.program, found, earlier=claim.tries, remember=remember)
+    async def tried() -> tuple[Evaluation, tuple[FreshScore, ...]]:
+        return await fresh.confirmed(claim.program, claimed, earlier=earlier, remember=remember)
+
+    found, tries = await patience.tried(EVALUATE, claim.lease, tried)
     return implemented, found, tries
 
 

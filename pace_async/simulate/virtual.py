@@ -127,6 +127,9 @@ class VirtualClock:
     def now(self) -> float:
         return asyncio.get_running_loop().time()
 
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
     async def sleep(self, seconds: float) -> None:
         await anyio.sleep(seconds)
 

@@ -224,6 +224,12 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "the same seed gives equal populations byte for byte",
     ),
     "Sick, not dead": (
+        "an evaluator that fails every time: few tries, no program lost, ends by patience",
+        "an evaluator that fails for a while: the same programs are evaluated again",
+        "a stage that fails is on the screen, and no other advice is",
+        "rollouts that are aborted one after the other end the run",
+        "a run that is ending does not wait for a stage that fails",
+        "a clock that jumps",
         "a scorer that hangs, grows or dies",
         "an evaluator that was edited while a scorer was away",
     ),

@@ -42,6 +42,9 @@ class Waits:
     def now(self) -> float:
         return time.time() + self.waits * self.seconds
 
+    def monotonic(self) -> float:
+        return self.now()
+
     async def sleep(self, seconds: float) -> None:
         self.waits += 1
         if self.run is not None:

@@ -188,6 +188,9 @@ class Sleepy:
         self._slept += 36_000.0 * (self._asked % 7 == 0)
         return self._real.now() + self._slept
 
+    def monotonic(self) -> float:
+        return self._real.monotonic()
+
     async def sleep(self, seconds: float) -> None:
         self._slept += 36_000.0
         await anyio.lowlevel.checkpoint()
