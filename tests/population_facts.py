@@ -47,6 +47,7 @@ HEADER = RunHeader(
     direction="maximize",
     config={"search": {"ideas_kept": 3}, "seed": 7},
 )
+SECRET = "a secret of tests"
 MINIMISING = replace(HEADER, direction="minimize")
 
 
@@ -100,7 +101,7 @@ def downgrade(database: Place, revision: str) -> None:
 async def fresh(folder: Path, header: RunHeader = HEADER) -> AsyncGenerator[Store]:
     """A run whose task's own program has its score, in a file or wherever populations are."""
     async with Store.open(empty_place(folder)) as store:
-        await store.create_run(header)
+        await store.create_run(header, secret=SECRET)
         await store.commit(seed_program())
         yield store
 

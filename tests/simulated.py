@@ -42,6 +42,10 @@ class Simulated:
     world: World
 
 
+SECRET = "secret 11 of simulated runs"
+"""What their fresh instances follow from, so that equal runs have equal populations."""
+
+
 def settings(**overrides: object) -> Config:
     """A small configuration; keys with __ for dots."""
     return resolve(None, {key.replace("__", "."): value for key, value in overrides.items()}, environment={})
@@ -57,7 +61,7 @@ async def simulated(
         try:
             record = await store.load("simulated")
         except PaceError:
-            await store.create_run(header_of(config, task))
+            await store.create_run(header_of(config, task), secret=SECRET)
             await store.commit(seed_program(task))
             record = await store.load("simulated")
         folder_served = folder / "versions" / f"{record.published:06d}" if record.published else None

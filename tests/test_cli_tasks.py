@@ -69,7 +69,7 @@ def test_a_new_task_passes_every_check_and_can_be_run(shell: Shell) -> None:
     said = shell.pace("task", "check", "tours")
     assert said.code == 0, said.out
     assert "FAIL" not in said.out
-    assert "sound: 15 checks passed" in said.out
+    assert "sound: 16 checks passed" in said.out
     assert shell.pace("run", "./tours", "--candidates", "16", "--dry-run").code == 0
     assert shell.files() == ["tours"]
 
@@ -115,6 +115,11 @@ def test_a_task_whose_files_are_not_there_is_checked_with_its_offline_settings(s
             {"initial__py": PROGRAM.replace("return x", "import os\n    return int.from_bytes(os.urandom(3), 'big')")},
             "scores repeat",
             "deterministic: false",
+        ),
+        (
+            {"evaluator__py": SUM.replace("def instances(seed):\n", "def instances(seed):\n    seed.to_bytes(8)\n")},
+            "fresh instances can be made",
+            "OverflowError",
         ),
         ({"task__yaml": TASK.replace("upper: 100", "upper: 2")}, "bounds fit the seed program", "nothing is left"),
         ({"task__yaml": TASK.replace("upper: 100", "upper: 4")}, "bounds fit the seed program", "hardly differ"),

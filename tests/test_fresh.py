@@ -1,6 +1,7 @@
 """A new best is believed only where fresh instances bear it out; with it sync stays a straight line and a resumed run
 equals one that was never interrupted."""
 
+import functools
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.config import Config
-from pace_async.errors import InfrastructureFault
-from pace_async.evaluate.base import Evaluation, Evaluator
+from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.evaluate.base import SECRET_SEEDS, Evaluation, Evaluator
+from pace_async.population.record import RunRecord
 from pace_async.runtime.core import Core
 from pace_async.runtime.fresh import FreshInstances, fresh_seeds
 from pace_async.runtime.supervisor import drive
@@ -60,7 +62,7 @@ class Trying(Life):
                     habits=self.habits,
                     codec=Bytes(),
                 )
-                _try_new_bests(core, record.own_scores)
+                _try_new_bests(core, record)
                 self.state = "interrupted"
                 try:
                     self.state = await drive(core)
@@ -71,14 +73,15 @@ class Trying(Life):
         return self
 
 
-def _try_new_bests(core: Core, known: Any) -> None:
+def _try_new_bests(core: Core, record: RunRecord) -> None:
     judge = Remembering(core.stages.evaluator, core.config.evaluation.seed)
     own = Member(0, TINY_TASK.program, TINY_TASK.spec.bounds.lower)
-    core.fresh = FreshInstances.of(core.config, TINY_TASK, judge, own, known)
+    seeds = fresh_seeds(record.secret, core.config.evaluation.fresh_seeds)
+    core.fresh = FreshInstances(judge, TINY_TASK, own, seeds, dict(record.own_scores))
 
 
 def straight(config: Config, habits: Habits) -> tuple[Any, Fresh]:
-    fresh = Fresh(fresh_seeds(config), lambda judge: Remembering(judge, config.evaluation.seed))
+    fresh = Fresh(fresh_seeds("simulated", 3), lambda judge: Remembering(judge, config.evaluation.seed))
     return straight_line(config, TINY_TASK, habits, fresh), fresh
 
 
@@ -162,12 +165,16 @@ def test_a_claim_is_strictly_better_than_all_that_is_known() -> None:
     assert claims_best(0.5, members, "minimize") and not claims_best(1.0, members, "minimize")
 
 
-def test_fresh_seeds_are_the_runs_own_and_never_the_hidden_one() -> None:
-    seeds = fresh_seeds(settings(seed=1))
-    assert len(set(seeds)) == 3 and seeds != fresh_seeds(settings(seed=2))
-    again = fresh_seeds(settings(seed=1, evaluation__seed=seeds[0]))
-    assert len(set(again)) == 3 and seeds[0] not in again
-    assert fresh_seeds(settings(evaluation__fresh_seeds=0)) == ()
+def test_fresh_seeds_are_of_128_secret_bits_and_none_that_a_user_can_set() -> None:
+    seeds = fresh_seeds("one secret", 100)
+    assert len(set(seeds)) == 100
+    assert all(SECRET_SEEDS <= seed < 2 * SECRET_SEEDS for seed in seeds)
+    assert not set(seeds) & set(fresh_seeds("another secret", 100))
+    assert fresh_seeds("one secret", 3) == seeds[:3] and fresh_seeds("one secret", 0) == ()
+    varied = functools.reduce(lambda bits, seed: bits | (seed ^ seeds[0]), seeds, 0)
+    assert varied == SECRET_SEEDS - 1
+    with pytest.raises(UsageError, match=r"evaluation.seed: Input should be less than 9223372036854775808"):
+        settings(evaluation__seed=1 << 63)
 
 
 @dataclass
@@ -194,7 +201,7 @@ async def test_the_first_try_that_holds_ends_it_and_the_own_program_is_scored_on
     fresh = _fresh(judge)
     found, tries = await fresh.confirmed("new", Evaluation("ok", 0.9, 1.0))
     assert found.score == 0.9
-    assert [(tried.seed, tried.outcome, tried.held) for tried in tries] == [(11, "timeout", False), (12, "ok", True)]
+    assert [(tried.seed, tried.outcome, tried.held) for tried in tries] == [(1, "timeout", False), (2, "ok", True)]
     await fresh.confirmed("newer", Evaluation("ok", 0.95, 1.0))
     assert [program for program, _ in judge.calls] == ["own", "new", "own", "new", "newer", "newer"]
 

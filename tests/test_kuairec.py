@@ -102,7 +102,7 @@ def test_an_instance_says_what_was_watched_but_not_what_came_last() -> None:
     log = WATCHING.watched(0, TINY["users"])
     number = {name: k + 1 for k, name in enumerate(np.unique(log.item).tolist())}
     assert set(instance) == {
-        *("seed", "catalogue", "lengths", "items", "times"),
+        *("catalogue", "lengths", "items", "times"),
         "epochs",
         "history",
         "width",

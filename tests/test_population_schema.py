@@ -1,7 +1,9 @@
 """One alembic tree: it makes what the models say, takes a populated database along, and refuses what it cannot read."""
 
+import json
 import shutil
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -14,6 +16,7 @@ from sqlalchemy import inspect, text
 from sqlalchemy.exc import IntegrityError
 
 from pace_async.errors import UsageError
+from pace_async.events import Claimed, Evaluated, FreshScore
 from pace_async.population.connect import Place, engine
 from pace_async.population.models import Base
 from pace_async.population.reader import open_readonly
@@ -111,10 +114,43 @@ def test_a_populated_database_goes_down_and_up_again_with_every_row(tmp_path: Pa
     upgrade(database)
     assert schema_state(database) == "current"
     with open_readonly(database) as reader:
-        assert reader.record() == before
+        after = reader.record()
+        assert replace(after, secret=before.secret) == before
+        assert len(after.secret) == 64  # hexadecimal digits, drawn anew
         ranked = reader.query("SELECT candidate FROM leaderboard ORDER BY rank")
         assert [row["candidate"] for row in ranked] == [1, 2, 0]
         assert reader.check() == ()
+
+
+async def _with_tries(folder: Path) -> Place:
+    tries = (
+        FreshScore(2**61, 2.6, "timeout", None, 0.9, False, 1.0),
+        FreshScore(2**62, 2.6, "ok", 2.5, 0.8, True, 1.0),
+    )
+    async with fresh(folder) as store:
+        opening, advice, ended = rollout(1)
+        assert isinstance(ended, Evaluated)
+        await store.commit(opening, advice, replace(ended, fresh=tries))
+        claim = Claimed(2, 1, "layout = 1\n", None, 2.7, {}, 0.75, False, 2500.0, tries[:1])
+        await store.commit(*rollout(2)[:2], claim)
+        return store.place
+
+
+@pytest.mark.usefixtures("both")
+@pytest.mark.fault("Programs as weapons", "seeds in an older database become numbers", only="sqlite")
+def test_the_seeds_in_an_older_database_become_numbers_that_no_later_try_takes_for_its_own(tmp_path: Path) -> None:
+    database = anyio.run(_with_tries, tmp_path)
+    downgrade(database, "0013")
+    upgrade(database)
+    with open_readonly(database) as reader:
+        rows = reader.query("SELECT number, seed, score FROM fresh_scores ORDER BY number")
+        record = reader.record()
+    assert [tuple(row.values()) for row in rows] == [(1, -1, None), (2, -2, 2.5)]
+    [claim] = [lease.claim for lease in record.leases if lease.claim is not None]
+    assert [(tried.seed, tried.outcome) for tried in claim.tries] == [(-1, "timeout")]
+    assert record.own_scores == {}
+    everything = json.dumps(_everything(database), default=str)
+    assert str(2**61) not in everything and str(2**62) not in everything
 
 
 def test_the_candidates_of_an_older_database_may_end_below_a_threshold_afterwards(tmp_path: Path) -> None:

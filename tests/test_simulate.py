@@ -248,7 +248,7 @@ def test_a_run_over_a_database_file_keeps_a_ledger_and_the_rows_of_one_in_memory
         with loop.outside():
             opened = Store.open(tmp_path / "population.db")
             store = await opened.__aenter__()
-            await store.create_run(header)
+            await store.create_run(header, secret="simulated")
             await store.commit(seed_program(TINY_TASK))
             record = await store.load()
         core = core_over(Outside(store, loop), record)

@@ -11,13 +11,13 @@ class Evaluation(Room):
     """How candidates are scored."""
 
     slots: int = Field(default=2, ge=1, description="Evaluations that may run at once.")
-    seed: int = Field(default=0, ge=0, description="Seed of the fixed hidden set of instances.")
+    seed: int = Field(default=0, ge=0, lt=1 << 63, description="Seed of the fixed hidden set of instances.")
     fresh_seeds: int = Field(
         default=3,
         ge=0,
         le=100,
         description="A score that claims to be a new best has to hold on the instances of at least one of this many "
-        "fresh seeds, tried in turn; 0: believe it.",
+        "fresh seeds, which are drawn in secret and tried in turn; 0: believe it.",
     )
     memo: Path | None = Field(
         default=None, description="SQLite file that keeps scores of deterministic tasks across runs."

@@ -7,6 +7,14 @@ from typing import Protocol
 from pace_async.events import CascadeScore, Outcome
 from pace_async.task import FULL
 
+SECRET_SEEDS = 1 << 128
+"""Seeds from here on are secret: no file, message or program may be told one. What a user sets is far below."""
+
+
+def without_secret(text: str, seed: int) -> str:
+    """A text of the task's evaluator, in which a secret seed may stand, without it."""
+    return text.replace(str(seed), "a fresh seed") if seed >= SECRET_SEEDS else text
+
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
@@ -30,6 +38,6 @@ class Evaluator(Protocol):
     """Scores one program in a sandbox. Never raises for what a candidate does: that is in the outcome."""
 
     async def evaluate(self, program: str, seed: int, stage: str = FULL) -> Evaluation:
-        """`seed` and `stage`, one of the task's cascade or the full evaluation, choose the instances. Outcome
-        infrastructure_error means: not the candidate's fault."""
+        """`seed`, which is secret from SECRET_SEEDS on, and `stage`, one of the task's cascade or the full evaluation,
+        choose the instances. Outcome infrastructure_error means: not the candidate's fault."""
         ...

@@ -17,7 +17,7 @@ import anyio
 from pace_async import config
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate import cgroup, leftovers
-from pace_async.evaluate.base import Evaluation
+from pace_async.evaluate.base import SECRET_SEEDS, Evaluation
 from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.launcher import Launcher
 from pace_async.evaluate.memo import Key, ScoreMemo
@@ -110,13 +110,17 @@ class ProcessEvaluator:
         """Whether the next candidate will be forked from a warm parent."""
         return self._launcher.is_warm
 
+    async def refuse_unless_fresh(self) -> None:
+        """Raises UsageError if the task's evaluator cannot make the instances of a secret seed, which has 129 bits."""
+        await self._scorers.instances(SECRET_SEEDS)
+
     async def evaluate(self, program: str, seed: int, stage: str = FULL) -> Evaluation:
         """Score one program, in one stage. Waits for a free slot; `seconds` does not count that wait."""
         if len(program) > LONGEST_PROGRAM:
             return Evaluation("candidate_error", None, 0.0, f"the program is longer than {LONGEST_PROGRAM} characters")
         if complaint := _refused(program, self.task.spec):
             return Evaluation("candidate_error", None, 0.0, complaint)
-        if self._memo is None:
+        if self._memo is None or seed >= SECRET_SEEDS:
             return await self._tried(program, seed, stage)
         key = Key(self.task.digest, seed, program_hash(program), self._setting_of(stage))
         result = await self._memo.get(key)

@@ -20,6 +20,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from pace_async.children import child, clean_environment, python_module
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate import cgroup
+from pace_async.evaluate.base import without_secret
 from pace_async.evaluate.strict_json import MOST_VALUES
 from pace_async.task import FULL, Setting
 
@@ -109,7 +110,7 @@ class Scorer:
         """JSON text of each instance. Raises UsageError if the evaluator cannot make them, in its own
         words where it misses a file."""
         if (seed, stage) not in self._instances:
-            reply = await self._ask({"op": "instances", "seed": seed, "stage": stage}, ())
+            reply = _told(await self._ask({"op": "instances", "seed": seed, "stage": stage}, ()), seed)
             if "missing" in reply:
                 raise UsageError(f"{reply['missing'].rstrip('.')}.")
             if "fault" in reply:
@@ -129,7 +130,7 @@ class Scorer:
         OverBound, EvaluatorFailed if the evaluator failed by itself, InfrastructureFault if the scorer died."""
         request = {"op": "score", "seed": seed, "stage": stage, "lengths": [len(output) for output in outputs]}
         timing = {"seconds": list(seconds), "overhead": overhead}
-        reply = await self._ask({**request, **timing}, outputs)
+        reply = _told(await self._ask({**request, **timing}, outputs), seed)
         if "memory" in reply or ("fault" in reply and self._out_of_memory):
             async with self._lock:
                 await self._stop()  # who knows what it still holds
@@ -245,3 +246,8 @@ class Scorer:
             await self._stack.aclose()
             self._stack = AsyncExitStack()
             self._group = None
+
+
+def _told(reply: dict[str, Any], seed: int) -> dict[str, Any]:
+    """The reply, in whose words the seed does not stand if it is secret."""
+    return {name: without_secret(value, seed) if isinstance(value, str) else value for name, value in reply.items()}

@@ -95,9 +95,10 @@ class ImplementerChecked:
 
 @dataclass(frozen=True, slots=True)
 class FreshScore:
-    """A program whose score claimed to be a new best, tried on the instances of a fresh `seed`. `score` is None unless
-    `outcome` is ok; `own_score` is that of the task's own program on the same instances, None where it has none there.
-    `held`: whether this try bears the claim out."""
+    """A program whose score claimed to be a new best, tried on the instances of a fresh seed. The seeds are secret:
+    `seed` says which of the run's it was, from 1, or −1, −2 … where the run began before they were. `score` is None
+    unless `outcome` is ok; `own_score` is that of the task's own program on the same instances, None where it has none
+    there. `held`: whether this try bears the claim out."""
 
     seed: int
     claimed: float

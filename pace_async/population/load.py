@@ -25,6 +25,7 @@ from pace_async.population.read_facts import (
     evaluations_of,
     groups_of,
     own_scores_of,
+    secret_of,
     stages_of,
 )
 from pace_async.population.read_spending import (
@@ -140,6 +141,7 @@ def load_record(connection: Connection, name: str | None) -> RunRecord:
         last_leases=_last_leases(connection, run_id),
         reservations=reservations_of(connection, run_id),
         spreads=_spreads_of(connection, run_id),
+        secret=secret_of(connection, run_id),
         own_scores=own_scores_of(connection, run_id),
         results={**results.get("trained", {}), **results.get("skipped", {})},
     )

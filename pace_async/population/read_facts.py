@@ -35,6 +35,7 @@ from pace_async.population.models import (
     IslandActionRow,
     LeaseRow,
     Proposal,
+    SecretRow,
 )
 from pace_async.population.write_actions import ACTION_FIELDS
 from pace_async.population.write_rollouts import CASCADE_FIELDS, CLAIM_FIELDS, FRESH_FIELDS
@@ -175,10 +176,17 @@ def claims_of(connection: Connection, run_id: int) -> dict[int, Claimed]:
 
 
 def own_scores_of(connection: Connection, run_id: int) -> dict[int, float | None]:
-    """The scores of the task's own program on fresh instances, by seed, as far as they were needed."""
+    """The scores of the task's own program on fresh instances, by the number of the seed, as far as they were needed
+    with the seeds that the run has now."""
     statement = select(FreshScoreRow.seed, FreshScoreRow.own_score).where(FreshScoreRow.run_id == run_id)
     tries = [tried for claim in claims_of(connection, run_id).values() for tried in claim.tries]
-    return {row.seed: row.own_score for row in [*tries, *connection.execute(statement.distinct())]}
+    rows = [*tries, *connection.execute(statement.distinct())]
+    return {row.seed: row.own_score for row in rows if row.seed > 0}
+
+
+def secret_of(connection: Connection, run_id: int) -> str:
+    """What the seeds of a run's fresh instances follow from."""
+    return connection.execute(select(SecretRow.fresh).where(SecretRow.run_id == run_id)).scalar_one()
 
 
 def groups_of(connection: Connection, run_id: int, state: str | None = None) -> dict[int, GroupShipped]:

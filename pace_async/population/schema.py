@@ -15,7 +15,7 @@ from pace_async.errors import UsageError
 from pace_async.population.connect import Place, alone, dangling, engine, in_words, locate, refuse_unless_sound
 from pace_async.task import BUNDLED, CHECKOUT
 
-SCHEMA = "0013"
+SCHEMA = "0014"
 State = Literal["none", "older", "current", "newer"]
 
 

@@ -5,6 +5,7 @@ acknowledged is there whole or not at all. Commits are made in the order in whic
 cancelling the caller does not cut one short. Reading goes over connections of its own and never waits for the writer.
 """
 
+import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -30,6 +31,7 @@ from pace_async.population.writer import REFUSALS, Writer
 from pace_async.population.writes import write
 
 CLOSE_S = 30.0
+SECRET_BYTES = 32
 T = TypeVar("T")
 
 
@@ -76,11 +78,12 @@ class Store:
         await self._reader.dispose()
         await self._writer.close()
 
-    async def create_run(self, header: RunHeader) -> int:
-        """Begin a run and make it the one that is written. Returns run_id. Raises UsageError if the name is taken."""
-        now = time.time()
+    async def create_run(self, header: RunHeader, *, secret: str | None = None) -> int:
+        """Begin a run and make it the one that is written. Returns run_id. Raises UsageError if the name is taken.
+        `secret`, from which fresh instances follow, is drawn; a test that needs equal ones twice gives it."""
+        now, drawn = time.time(), secrets.token_hex(SECRET_BYTES) if secret is None else secret
         try:
-            run_id = await self._write(lambda connection: run_created(connection, header, now))
+            run_id = await self._write(lambda connection: run_created(connection, header, drawn, now))
         except IntegrityError as error:
             if not any(word in str(error.orig) for word in ("runs.name", "uq_runs_name")):
                 raise PaceBug(f"the record refuses the run {header.name!r}: {error.orig}") from error

@@ -3,18 +3,19 @@
 from sqlalchemy import Connection, insert
 
 from pace_async.events import FaultSeen, RunHeader, RunStateChanged
-from pace_async.population.models import Fault, Run, RunState, VersionRow
+from pace_async.population.models import Fault, Run, RunState, SecretRow, VersionRow
 from pace_async.population.scope import Scope, next_number
 
 NEXT_STATE, NEXT_FAULT = next_number(RunState), next_number(Fault)
 HEADER_FIELDS = tuple(RunHeader.__dataclass_fields__)
 
 
-def run_created(connection: Connection, header: RunHeader, at: float) -> int:
-    """The run's row and version 0, the advisor as given. Returns run_id."""
+def run_created(connection: Connection, header: RunHeader, secret: str, at: float) -> int:
+    """The run's row, its `secret`, and version 0, the advisor as given. Returns run_id."""
     values = {name: getattr(header, name) for name in HEADER_FIELDS}
     values["config"] = dict(header.config)
     created = connection.execute(insert(Run).values(**values, created_at=at).returning(Run.run_id)).scalar_one()
+    connection.execute(insert(SecretRow).values(run_id=created, fresh=secret))
     connection.execute(insert(VersionRow).values(run_id=created, version=0, state="written", written_at=at))
     return created
 

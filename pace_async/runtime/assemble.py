@@ -34,7 +34,7 @@ from pace_async.runtime.cards import cards_of
 from pace_async.runtime.clock import RealClock
 from pace_async.runtime.core import Core, Stages
 from pace_async.runtime.engines import serving
-from pace_async.runtime.fresh import FreshInstances
+from pace_async.runtime.fresh import FreshInstances, fresh_seeds
 from pace_async.runtime.keeper import EngineProcess
 from pace_async.runtime.learning import group_path
 from pace_async.runtime.models import advisor_folder
@@ -110,9 +110,10 @@ def waiting(lock: RunLock, bus: Bus | None = None) -> Say:
 
 def _fresh(resources: Resources, evaluator: Evaluator) -> FreshInstances | None:
     record, own = resources.record, resources.record.seed_program
-    if own is None or not resources.config.evaluation.fresh_seeds:
+    seeds = fresh_seeds(record.secret, resources.config.evaluation.fresh_seeds)
+    if own is None or not seeds:
         return None
-    return FreshInstances.of(resources.config, resources.task, evaluator, own, record.own_scores)
+    return FreshInstances(evaluator, resources.task, own, seeds, dict(record.own_scores))
 
 
 async def say(lines: Sequence[str]) -> None:

@@ -151,11 +151,14 @@ async def _check_implementers(config: Config) -> tuple[ImplementerChecked, ...]:
 
 
 async def score_seed_program(config: Config, task: Task, tier: Tier) -> Evaluated:
-    """Candidate 0. Raises SeedProgramFails; nothing is written before that."""
+    """Candidate 0. Raises SeedProgramFails, and UsageError where no new best could be confirmed; nothing is written
+    before that."""
     cold = config.evaluation.model_copy(update={"warm": False})  # for one program
     with scorer_log() as log:
         async with ProcessEvaluator(task, cold, tier, log) as evaluator:
             found = await cascaded(evaluator, task.spec, task.program, config.evaluation.seed)
+            if config.evaluation.fresh_seeds and found.outcome == "ok":
+                await evaluator.refuse_unless_fresh()
         if found.outcome != "ok" or found.score is None:
             raise SeedProgramFails(_why_it_fails(task, found))
     bounds = task.spec.bounds

@@ -77,6 +77,7 @@ async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[
         if first.outcome != "ok" or first.score is None:
             return False
         say(_repeats(task, first, await evaluator.evaluate(task.program, seed)))
+        say(await _fresh(task, evaluator))
         say(_bounds(task, first.score))
         for stage in task.spec.cascade:
             say(_stage(stage, task.spec.direction, first, await evaluator.evaluate(task.program, seed, stage.name)))
@@ -85,6 +86,17 @@ async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[
         for file in sorted((task.folder / CHEATS_FOLDER).glob("*.py")):
             say(await _known_cheat(task, file, first.score, evaluator, seed))
     return True
+
+
+async def _fresh(task: Task, evaluator: ProcessEvaluator) -> Check:
+    """Whether a new best can be confirmed on fresh instances."""
+    name = "fresh instances can be made"
+    try:
+        await evaluator.refuse_unless_fresh()
+    except UsageError as error:
+        remedy = f"let instances() in {task.spec.evaluator} take every whole number below 2**129"
+        return Check(name, False, str(error), remedy)
+    return Check(name, True, "from a seed of 129 bits")
 
 
 async def _endless(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[Check], None]) -> None:
@@ -103,7 +115,9 @@ async def _endless(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[
 
 
 @asynccontextmanager
-async def _evaluator(task: Task, seed: int, tier: Tier, timeout_s: float, log: Path) -> AsyncGenerator[Evaluator]:
+async def _evaluator(
+    task: Task, seed: int, tier: Tier, timeout_s: float, log: Path
+) -> AsyncGenerator[ProcessEvaluator]:
     """The real evaluator, without a memo: a task that is not declared deterministic has none."""
     spec = task.spec.model_copy(update={"deterministic": False, "timeout_s": timeout_s})
     async with ProcessEvaluator(replace(task, spec=spec), EvaluationSettings(seed=seed), tier, log) as evaluator:

@@ -21,16 +21,16 @@ from pace_async.population.writes import write
 
 
 class MemoryPopulation:
-    """Implements `population.base.Population` for one run."""
+    """Implements `population.base.Population` for one run. Its `secret` is given: equal runs have equal rows."""
 
-    def __init__(self, header: RunHeader, *, at: float = 0.0) -> None:
+    def __init__(self, header: RunHeader, *, secret: str = "simulated", at: float = 0.0) -> None:
         self._engine = create_engine(
             "sqlite://", poolclass=StaticPool, connect_args={"isolation_level": None, "check_same_thread": False}
         )
         self._connection = self._engine.connect()
         self._connection.exec_driver_sql("PRAGMA foreign_keys=ON")
         Base.metadata.create_all(self._connection)
-        self._run_id = run_created(self._connection, header, at)
+        self._run_id = run_created(self._connection, header, secret, at)
         self._connection.commit()
         self._database: Any = self._connection.connection.driver_connection
         self._scope = scope_of(self._connection, self._run_id, header)

@@ -32,7 +32,7 @@ SIZES = (0.04, 0.12)  # between which the first radii are drawn
 
 
 def pack(instance):
-    """[[x, y, r], ...] for instance {"n": circles, "seed": seed of every random draw}."""
+    """[[x, y, r], ...] for instance {"n": circles, "seed": a constant to draw from}."""
     n = int(instance["n"])
     rng = np.random.default_rng([int(instance["seed"]), int(draw)])
     state = np.column_stack([start(n, rng), np.ones(n)])

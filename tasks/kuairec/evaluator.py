@@ -24,11 +24,11 @@ SIZES = {
 
 def instances(seed: int, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One instance: what was watched before, and how large the model is to be. Arrays are base64 of little-endian
-    numbers: `lengths` (users,) and `items` of two bytes, `times` of four."""
+    numbers: `lengths` (users,) and `items` of two bytes, `times` of four. Nothing of it tells the seed, from which
+    synthetic data, with what is to be found, could be made again."""
     found = _split(seed, settings)
     return [
         {
-            "seed": seed,
             "catalogue": found.catalogue,
             "lengths": _text(found.length, "<u2"),
             "items": _text(found.item, "<u2"),

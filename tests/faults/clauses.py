@@ -237,6 +237,11 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "an output of more values than a scorer can hold",
         "an output nested deeper than a parser can go",
         "an output that is slow or large to score",
+        "a program is told no seed",
+        "every bit of a seed counts",
+        "knowledge of a public generator is worth nothing on fresh instances",
+        "fresh seeds are shown nowhere, and a resume repeats them",
+        "seeds in an older database become numbers",
     ),
 }
 

@@ -38,7 +38,7 @@ from pace_async.population.schema import upgrade
 from pace_async.programs import program_hash
 from pace_async.publish.base import Receipt
 from pace_async.runtime.core import Core
-from pace_async.runtime.fresh import FreshInstances
+from pace_async.runtime.fresh import FreshInstances, fresh_seeds
 from pace_async.runtime.supervisor import drive
 from pace_async.search.state import Member
 from pace_async.simulate.runs import Habits
@@ -218,8 +218,11 @@ async def _run(life: Life, at: Failpoints) -> None:
             _fail(run.core, at)
             if life.claims:
                 own = Member(0, run.core.task.program, run.core.task.spec.bounds.lower)
-                known = (await run.store.load()).own_scores
-                run.core.fresh = FreshInstances.of(config, run.core.task, run.core.stages.evaluator, own, known)
+                record = await run.store.load()
+                seeds = fresh_seeds(record.secret, config.evaluation.fresh_seeds)
+                run.core.fresh = FreshInstances(
+                    run.core.stages.evaluator, run.core.task, own, seeds, dict(record.own_scores)
+                )
             count()
             with anyio.fail_after(60):
                 assert await drive(run.core) == "done"

@@ -1,6 +1,7 @@
 """The corpus of cheats as an implementer writes it, and a run that meets each: the real sandbox, scorer, fresh
 instances and database, under the real runtime. Only the advisor is simulated."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from pace_async.evaluate.selfcheck import pick_tier
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.population.store import Store
 from pace_async.runtime.cheats import CHEATS, ENDLESS
-from pace_async.runtime.fresh import FreshInstances
+from pace_async.runtime.fresh import FreshInstances, fresh_seeds
 from pace_async.runtime.launch import header_of, score_seed_program
 from pace_async.runtime.supervisor import drive
 from pace_async.search.state import Member
@@ -39,13 +40,6 @@ def place(instance):
     return [[slot % experts for slot in range(instance["slots"])] for _ in instance["load"]]
 """
 """Twice as good as the program of its task, and honest."""
-HIDDEN_SEED = (
-    GRID.replace("def pack", "def grid")
-    + """
-def pack(instance):
-    return grid(instance) if instance["seed"] == 0 else [[0.5, 0.5, 0.001]] + [[0.1, 0.1, 0.0]] * 25
-"""
-)
 NEXT_WINDOW = """
 def spread(layer):
     slots = [*range(len(layer)), *sorted(range(len(layer)), key=layer.__getitem__)[-32:]]
@@ -63,15 +57,15 @@ def place(instance):
 
 def corpus(task: Task) -> dict[str, str]:
     """Program by name: those that cheat any task, those of this one's folder, one that has the hidden instances by
-    heart, and an honest one last."""
+    heart where they differ from others, and an honest one last."""
     entry = task.spec.entry
     everywhere = {cheat.name: cheat.program(entry) for cheat in (*CHEATS, *ENDLESS)}
     own = {file.stem: file.read_text() for file in sorted((task.folder / "cheats").glob("*.py"))}
     evaluator = (task.folder / task.spec.evaluator).read_text()
     evaluator = evaluator.replace("from expert_load import read_windows\n", "")  # which is not in the sandbox
-    knows = {"eplb": evaluator + NEXT_WINDOW, "circle_packing": HIDDEN_SEED}[task.name]
+    knows = {"eplb": {BY_HEART: evaluator + NEXT_WINDOW}, "circle_packing": {}}[task.name]
     honest = {"eplb": EVEN, "circle_packing": GRID}[task.name]
-    return {**everywhere, **own, BY_HEART: knows, HONEST: honest}
+    return {**everywhere, **own, **knows, HONEST: honest}
 
 
 @dataclass
@@ -97,11 +91,12 @@ class Patient:
         return await (self.short if program in self.endless else self.usual).evaluate(program, seed)
 
 
-async def run_corpus(task: Task, folder: Path) -> dict[str, dict[str, Any]]:
-    """A run whose candidates are the corpus; by name of the program its row as the database has it, with its rank among
+async def run_corpus(
+    task: Task, folder: Path, programs: Mapping[str, str], **given: object
+) -> dict[str, dict[str, Any]]:
+    """A run whose candidates are these; by name of the program its row as the database has it, with its rank among
     those that have a score."""
-    programs = corpus(task)
-    shape = {"search__threads": 1, "search__migration": 0.0, "stop__candidates": len(programs)}
+    shape = {"search__threads": 1, "search__migration": 0.0, "stop__candidates": len(programs), **given}
     config: Config = settings(**shape, learner__objective="none", task=task.name)
     tier = await pick_tier(False)
     hangs = {cheat.program(task.spec.entry) for cheat in ENDLESS}
@@ -120,7 +115,8 @@ async def run_corpus(task: Task, folder: Path) -> dict[str, dict[str, Any]]:
         )
         evaluator = Patient(usual, short, hangs)
         core.stages = replace(core.stages, implementer=Corpus(list(programs.items())), evaluator=evaluator)
-        core.fresh = FreshInstances.of(config, task, evaluator, record.seed_program, record.own_scores)
+        seeds = fresh_seeds(record.secret, config.evaluation.fresh_seeds)
+        core.fresh = FreshInstances(evaluator, task, record.seed_program, seeds, dict(record.own_scores))
         assert await drive(core) == "done"
         rows = await store.query(
             "select c.*, l.rank from candidates c left join leaderboard l on l.candidate = c.candidate"

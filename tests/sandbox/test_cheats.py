@@ -22,7 +22,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dict[s
     found: dict[str, dict[str, dict[str, Any]]] = {}
 
     async def one(task: Task) -> None:
-        found[task.name] = await run_corpus(task, tmp_path_factory.mktemp(task.name))
+        found[task.name] = await run_corpus(task, tmp_path_factory.mktemp(task.name), corpus(task))
 
     async def both() -> None:
         async with anyio.create_task_group() as tg:
@@ -44,7 +44,7 @@ PUBLISHED = {
     "answers rewritten in memory": ("rewritten_answers", "rewritten_answers"),
     "a number equal to everything": ("equal_to_everything", "equal_to_everything"),
     "a forged result": (FORGED, FORGED),
-    "hidden instances by heart": (BY_HEART, BY_HEART),
+    "hidden instances by heart": (BY_HEART,),
 }
 OUTCOMES = {
     "every_expert_in_every_slot": "output_overflow",  # 24 MB
@@ -65,8 +65,9 @@ OUTCOMES = {
 @pytest.mark.fault("Published cheats", "a number equal to everything", only="a number equal to everything")
 @pytest.mark.fault("Published cheats", "a forged result", only="a forged result")
 @pytest.mark.fault("Published cheats", "hidden instances by heart", only="hidden instances by heart")
-@pytest.mark.parametrize("how", PUBLISHED)
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    ("task", "how"), [(task, how) for how, names in PUBLISHED.items() for task, _ in zip(TASKS, names, strict=False)]
+)
 def test_a_published_cheat_is_caught_and_its_row_says_how(
     rows: dict[str, dict[str, dict[str, Any]]], task: str, how: str
 ) -> None:

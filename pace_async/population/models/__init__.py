@@ -34,7 +34,7 @@ from pace_async.population.models.implementing import (
     ReservationRow,
 )
 from pace_async.population.models.learning import GroupRow, VersionRow
-from pace_async.population.models.running import Fault, Run, RunState, SettingChangeRow
+from pace_async.population.models.running import Fault, Run, RunState, SecretRow, SettingChangeRow
 
 __all__ = [
     "GROUP_STATES",
@@ -64,6 +64,7 @@ __all__ = [
     "ReservationRow",
     "Run",
     "RunState",
+    "SecretRow",
     "SettingChangeRow",
     "VersionRow",
 ]

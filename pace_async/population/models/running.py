@@ -38,6 +38,16 @@ class Run(Base):
     __table_args__ = (UniqueConstraint("name"), one_of("direction", ("maximize", "minimize")))
 
 
+class SecretRow(Base):
+    """What nobody who writes programs may come to know of a run: `fresh` is what the seeds of its fresh instances
+    follow from. No view, fact, page or command shows it; it is read when a run is loaded."""
+
+    __tablename__ = "secrets"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    fresh: Mapped[str]
+    __table_args__ = (ForeignKeyConstraint(("run_id",), ["runs.run_id"]),)
+
+
 class RunState(Base):
     """The history of the run's state; the last row is the present."""
 
