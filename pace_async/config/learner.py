@@ -46,6 +46,30 @@ class LearnerConfig(Room):
     alpha_start: float = Field(default=0.0, ge=0, le=0.8, description="Where the schedule code begins: 0 or 0.5 there.")
     learning_rate: float = Field(default=1e-6, gt=0, description="AdamW learning rate; 1e-6 suits billions of weights.")
     tiny_learning_rate: float = Field(default=1e-4, gt=0, description="The same for the advisor in the package.")
+    warmup: int = Field(
+        default=10,
+        ge=0,
+        description="Updates over which the learning rate grows to its full size: while AdamW has seen few gradients, "
+        "each weight moves by nearly the whole rate, whatever the evidence.",
+    )
+    max_move: float | None = Field(
+        default=0.01,
+        gt=0,
+        description="k3 between the policies before and after one update, over its own tokens, at most: a step beyond "
+        "it is halved, up to five times, and then discarded. null: no limit.",
+    )
+    min_move_ess: float | None = Field(
+        default=0.9,
+        gt=0,
+        le=1,
+        description="Effective sample size of the same ratios, as a share, at least; as max_move. null: no limit.",
+    )
+    max_sure_move: float | None = Field(
+        default=2e-6,
+        gt=0,
+        description="The same k3 over the tokens to which the policy gave 0.9 or more, the form of its answers, at "
+        "most: a step beyond it is halved, up to five times, and taken. null: no limit.",
+    )
     lora_rank: int | None = Field(
         default=None,
         ge=1,

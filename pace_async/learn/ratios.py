@@ -60,8 +60,8 @@ def off_policy_metrics(facts: TokenFacts, clip_low: float, clip_high: float, *, 
             "mean_ratio": float(ratio_N.mean()),
             "clip_fraction": float(clipped_N.mean()),
             "k3": float(k3_N.mean()),
-            "ess": _share(log_ratio_N),
-            "ess_rollouts": _share(of_rollouts),
+            "ess": effective_share(log_ratio_N),
+            "ess_rollouts": effective_share(of_rollouts),
             "mean_weight": float(facts.weights_N.mean()),
             "truncated_fraction": float(facts.truncated_N.mean()),
             "masked_fraction": float((facts.weights_N == 0).mean()),
@@ -69,13 +69,14 @@ def off_policy_metrics(facts: TokenFacts, clip_low: float, clip_high: float, *, 
         for age in np.unique(facts.ages_N):
             of_age = facts.ages_N == age
             metrics[f"tokens_age_{age}"] = float(of_age.sum())
-            metrics[f"ess_age_{age}"] = _share(log_ratio_N[of_age])
+            metrics[f"ess_age_{age}"] = effective_share(log_ratio_N[of_age])
             metrics[f"k3_age_{age}"] = float(k3_N[of_age].mean())
             metrics[f"clip_fraction_age_{age}"] = float(clipped_N[of_age].mean())
             metrics[f"mean_ratio_age_{age}"] = float(ratio_N[of_age].mean())
     return metrics
 
 
-def _share(log_weights: Floats) -> float:
+def effective_share(log_weights: Floats) -> float:
+    """Effective sample size of weights as a share of their number, (Σw)² / (N Σw²)."""
     weights = np.exp(log_weights - log_weights.max())  # the largest is 1: a share does not depend on the scale
     return float(weights.sum() ** 2 / (len(weights) * (weights**2).sum()))

@@ -7,6 +7,7 @@ from typing import Any, Self, cast
 
 from pace_async.config import Config
 from pace_async.learn.correction import Correction
+from pace_async.learn.movement import Limits
 
 ENTROPIC_PENALTY = 0.1
 """What the authors' code multiplies the entropic objective's KL term with."""
@@ -19,10 +20,12 @@ def half_the_cores() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Units and defaults as in `config.LearnerConfig`. `threads` are torch's on a CPU: the same number must be used to
-    rebuild weights bit for bit."""
+    """Units and defaults as in `config.LearnerConfig`, but for `warmup` and `limits`, of which there are none here.
+    `threads` are torch's on a CPU: the same number must be used to rebuild weights bit for bit."""
 
     learning_rate: float = 1e-6
+    warmup: int = 0
+    limits: Limits = field(default_factory=Limits)
     weight_decay: float = 0.1
     betas: tuple[float, float] = (0.9, 0.98)
     clip_low: float = 0.2
@@ -45,6 +48,8 @@ class Settings:
         tiny = config.advisor.model == "tiny"
         return cls(
             learning_rate=learner.tiny_learning_rate if tiny else learner.learning_rate,
+            warmup=learner.warmup,
+            limits=Limits(k3=learner.max_move, ess=learner.min_move_ess, sure_k3=learner.max_sure_move),
             weight_decay=learner.weight_decay,
             betas=learner.betas,
             clip_low=learner.clip_low,
@@ -79,6 +84,9 @@ class Settings:
         if "correction" in raw:
             _refuse_unknown(raw["correction"], Correction)
             raw["correction"] = Correction(**raw["correction"])
+        if "limits" in raw:
+            _refuse_unknown(raw["limits"], Limits)
+            raw["limits"] = Limits(**raw["limits"])
         _refuse_unknown(raw, cls)
         if "betas" in raw:
             raw["betas"] = tuple(raw["betas"])

@@ -8,7 +8,8 @@ policy's logprobs are known, and the (B, T) advantages are not yet used). No rew
 group. A KL term only where `kl_penalty` asks for one: TRL's own, the ratio times k3 against version 0, which is a mean
 under the policy in training whichever policy sampled; it is not weighed.
 
-Invariant: a step either happens wholly, from finite loss and gradient, or leaves weights and optimizer as they were.
+Invariant: a step either happens, from finite loss and gradient, within `settings.limits`, or leaves
+weights and optimizer as they were. One that would go beyond them is shortened first (`movement`, `backtrack`).
 Only imported in the learner's child process.
 """
 
@@ -28,8 +29,10 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from pace_async.learn.adapters import with_adapters
+from pace_async.learn.backtrack import BeforeStep
 from pace_async.learn.batch import MicroBatch, micro_batches
 from pace_async.learn.correction import Weighed, weigh
+from pace_async.learn.movement import HALVINGS, Movement, beyond, movement, too_far
 from pace_async.learn.ratios import TokenFacts, off_policy_metrics
 from pace_async.learn.settings import Settings
 from pace_async.replay.group import Group
@@ -41,8 +44,10 @@ class TooLong(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the forward pass of one micro-batch gave: logprobs, entropies, and logprobs of version 0 or None."""
+    """What the forward pass of one micro-batch gave: logprobs, entropies, and logprobs of version 0 or None; `asked`
+    is what it was asked, without the model."""
 
+    asked: tuple[tuple[Any, ...], dict[str, Any]]
     logprobs_BT: torch.Tensor
     entropies_BT: torch.Tensor
     reference_BT: torch.Tensor | None
@@ -53,7 +58,8 @@ class _Seen:
 class Taken:
     """What came of a step. `reason` is empty if it was taken, else it says why weights are as they were. `metrics` are
     `loss`, `grad_norm` (before clipping), `broken_tokens` (see `correction`), `kl_reference` (mean k3 against version
-    0, where it is penalised) and those of `ratios.off_policy_metrics`, as far as they are finite."""
+    0, where it is penalised), those of `ratios.off_policy_metrics`, and where steps are limited those of
+    `movement.Movement` and `step_scale`, the share of the step that was taken; as far as they are finite."""
 
     reason: str
     metrics: dict[str, float]
@@ -92,7 +98,8 @@ class GroupTrainer(GRPOTrainer):
         began = time.perf_counter()
         if all(rollout.advantage == 0 for rollout in group.rollouts):
             return Taken("every advantage is 0", {}, 0.0)  # weight decay alone would move the weights
-        metrics = self.accumulate(group)
+        batches = micro_batches(group, self.settings.micro_tokens, self._pad_id)
+        metrics = self._gradient(batches)
         norm = float(clip_grad_norm_(self.policy.parameters(), self.settings.max_grad_norm))
         reason = ""
         if not math.isfinite(metrics["loss"]):
@@ -104,23 +111,67 @@ class GroupTrainer(GRPOTrainer):
         elif norm == 0.0:
             reason = "the gradient is 0"  # weight decay and momentum alone would move the weights
         else:
-            cast("Any", self.adamw).step()
+            moved, reason = self._move(batches)
+            metrics |= moved
+        self._seen.clear()
         self.policy.zero_grad()
         finite = {name: value for name, value in {**metrics, "grad_norm": norm}.items() if math.isfinite(value)}
         return Taken(reason, finite, time.perf_counter() - began)
 
     def accumulate(self, group: Group) -> dict[str, float]:
         """The gradient of the group's loss, left in the weights' `grad`; the loss and what else was measured."""
-        batches = micro_batches(group, self.settings.micro_tokens, self._pad_id)
+        metrics = self._gradient(micro_batches(group, self.settings.micro_tokens, self._pad_id))
+        self._seen.clear()
+        return metrics
+
+    def _gradient(self, batches: list[MicroBatch]) -> dict[str, float]:
+        """As `accumulate`; what the forward passes saw is kept for `_move`."""
         self.current_gradient_accumulation_steps = len(batches)
         cast("GRPOConfig", self.args).steps_per_generation = len(batches)
         self._seen.clear()
         self.policy.zero_grad()
         loss = sum(float(self.training_step(self.policy, cast("Any", batch), None)) for batch in batches)
         cast("dict[str, Any]", vars(self)["_metrics"])["train"].clear()  # TRL's log of them is never written
-        metrics = {"loss": loss, **self._measured(batches)}
-        self._seen.clear()
-        return metrics
+        return {"loss": loss, **self._measured(batches)}
+
+    def _move(self, batches: list[MicroBatch]) -> tuple[dict[str, float], str]:
+        """The optimizer's step, within the limits: what it did, and why it was undone, empty if it was not."""
+        self._warm_up()
+        limits = self.settings.limits
+        before = BeforeStep(self.adamw) if limits.hold else None
+        cast("Any", self.adamw).step()
+        if before is None:
+            return {}, ""
+        halvings, moved = 0, self._moved(batches)
+        while beyond(moved, limits) and halvings < HALVINGS:
+            before.halve()
+            halvings, moved = halvings + 1, self._moved(batches)
+        reason = too_far(moved, limits)
+        if reason:
+            before.undo()
+        return {**moved.metrics, "step_scale": 0.0 if reason else 0.5**halvings}, reason
+
+    def _warm_up(self) -> None:
+        """Set the rate of the step to come, from the number of steps that AdamW has taken: a checkpoint has it too."""
+        states = cast("dict[torch.Tensor, dict[str, torch.Tensor]]", self.adamw.state)
+        taken = max((float(state["step"]) for state in states.values()), default=0.0)
+        share = min(1.0, (taken + 1) / self.settings.warmup) if self.settings.warmup else 1.0
+        for weights in self.adamw.param_groups:
+            weights["lr"] = self.settings.learning_rate * share
+
+    def _moved(self, batches: list[MicroBatch]) -> Movement:
+        """From the policy of the step's own forward passes to the policy as it is."""
+        before: list[npt.NDArray[np.float64]] = []
+        after: list[npt.NDArray[np.float64]] = []
+        for batch, seen in zip(batches, self._seen, strict=True):
+            counts_BT = batch.answer_BT.astype(bool) & ~seen.weighed.broken_BT
+            positional, named = seen.asked
+            self._batch = batch
+            with torch.no_grad():
+                logprobs_BT = self._score(self.policy, *positional, **named)[0]
+            for found, tensor in ((before, seen.logprobs_BT), (after, logprobs_BT)):
+                found.append(tensor.double().cpu().numpy()[counts_BT])
+        return movement(np.concatenate(before), np.concatenate(after))
 
     def logprobs(self, prompt_ids: list[int], completion_ids: list[int]) -> list[float]:
         """Log-probability in nats of each token of an answer, at the run's temperature."""
@@ -191,7 +242,7 @@ class GroupTrainer(GRPOTrainer):
             with torch.no_grad():
                 reference_BT = self._score(self.reference, *args[1:], **kwargs)[0]
             inputs["ref_per_token_logps"] = reference_BT
-        self._seen.append(_Seen(logprobs_BT, computed[1].detach(), reference_BT, weighed))
+        self._seen.append(_Seen((args[1:], kwargs), logprobs_BT, computed[1].detach(), reference_BT, weighed))
         return computed
 
     def _score(self, *args: Any, **kwargs: Any) -> Any:

@@ -107,6 +107,8 @@ def group_ended(ended: GroupEnded, shipped: GroupShipped | None, objective: str)
             why = f"nothing tells its rollouts apart, so there is nothing to learn ({why}{_all_alike(shipped)})"
         return f"group {ended.number} {ended.closing}: {why}"
     words = f"group {ended.number} trained version {ended.version}"
+    if (scale := ended.metrics.get("step_scale", 1.0)) < 1.0:
+        words += f" by a step shortened to 1/{1 / scale:.0f}"
     if shipped is not None and shipped.number == ended.number:
         mean = sum(shipped.rewards) / len(shipped.rewards)
         alpha = f", alpha {shipped.alpha:.2f}" if objective == "pace" else ""

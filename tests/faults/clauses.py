@@ -223,6 +223,11 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "memory, descriptors and tasks stay flat",
         "the same seed gives equal populations byte for byte",
     ),
+    "Learning": (
+        "a step that moves the policy too far is shortened",
+        "a step that no shortening brings within the limit is discarded",
+        "one rare token does not move the form of all other answers",
+    ),
     "Sick, not dead": (
         "an evaluator that fails every time: few tries, no program lost, ends by patience",
         "an evaluator that fails for a while: the same programs are evaluated again",

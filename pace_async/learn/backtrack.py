@@ -1,0 +1,56 @@
+"""A step of the optimizer that can be shortened or undone.
+
+Invariant: after `undo` weights and optimizer are to the last bit what they were. After `halve` the weights lie half as
+far from where the step began, and the first moments are half of what the step made them: else the next ten steps would
+repeat what was cut off. The second moments stay, for the gradient was seen. All of it depends on the step alone, so a
+group that is trained again gives the same weights.
+
+The copies lie in the host's memory: as much as the trained weights three times in float32.
+Only imported in the learner's child process.
+"""
+
+from typing import Any, cast
+
+import torch
+
+
+class BeforeStep:
+    """Weights and optimizer as a step begins."""
+
+    def __init__(self, adamw: torch.optim.AdamW) -> None:
+        self._adamw = adamw
+        self._weights = [_kept(weight) for weight in self._parameters()]
+        states = cast("dict[torch.Tensor, dict[str, torch.Tensor]]", adamw.state)
+        self._states = {
+            weight: {name: _kept(value) for name, value in state.items()} for weight, state in states.items()
+        }
+
+    @torch.no_grad()
+    def halve(self) -> None:
+        """Go back half of the way."""
+        states = cast("dict[torch.Tensor, dict[str, torch.Tensor]]", self._adamw.state)
+        for weight, before in zip(self._parameters(), self._weights, strict=True):
+            start = before.to(weight.device)
+            weight.sub_(start).mul_(0.5).add_(start)
+            if weight in states:
+                states[weight]["exp_avg"].mul_(0.5)
+
+    @torch.no_grad()
+    def undo(self) -> None:
+        """Go back all of the way."""
+        states = cast("dict[torch.Tensor, Any]", self._adamw.state)
+        for weight, before in zip(self._parameters(), self._weights, strict=True):
+            weight.copy_(before)
+            kept = self._states.get(weight)
+            if kept is None:
+                states.pop(weight, None)
+            else:
+                for name, value in kept.items():
+                    states[weight][name].copy_(value)
+
+    def _parameters(self) -> list[torch.Tensor]:
+        return [weight for group in self._adamw.param_groups for weight in group["params"]]
+
+
+def _kept(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().to("cpu", copy=True)
