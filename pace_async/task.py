@@ -213,6 +213,8 @@ def find_task(name: str) -> Path:
     folders = task_folders()
     if name in folders:
         return folders[name]
+    if Path(name).is_dir():
+        raise UsageError(f"{name} is a folder without task.yaml, so it is no task: `pace task init` makes one.")
     near = get_close_matches(name, folders, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "`pace task list` shows those there are."
     raise UsageError(f"There is no task {name!r}: {hint}")

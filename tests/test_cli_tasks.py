@@ -175,17 +175,18 @@ LATE = BROKEN.replace("    return [{", "    print('weights are', [3, 4])\n    re
         (BROKEN, "evaluator.py, line 7: NameError"),
         (SLOPPY, "evaluator.py, line 7: TypeError"),
         (LATE, "evaluator.py, line 4: TypeError"),
+        (LATE.replace("seed['x']", "open('no/data')"), "evaluator.py, line 4: FileNotFoundError"),
         (BROKEN.replace("    return [", "    return return ["), "evaluator.py, line 3: SyntaxError"),
         (STRAY, "returned no mapping"),
     ],
-    ids=["fault", "outputs", "instances", "syntax", "no mapping"],
+    ids=["fault", "outputs", "instances", "file", "syntax", "no mapping"],
 )
 def test_an_error_of_the_evaluator_is_not_blamed_on_the_seed_program(shell: Shell, evaluator: str, where: str) -> None:
     write(shell.folder / "mine", evaluator__py=evaluator)
     checked = shell.pace("task", "check", "./mine")
     run = shell.pace("run", "./mine", "--candidates", "4", "--display", "none", "--set", "evaluation.retries=0")
     evaluated = shell.pace("eval", "./mine", "mine/initial.py", "--debug")
-    assert (checked.code, run.code) == (2, 2 if "return return" in evaluator or "seed['x']" in evaluator else 5)
+    assert (checked.code, run.code) == (2, 5 if "    return [{" in evaluator else 2)
     for said in (checked.out, run.err, evaluated.out + evaluated.err):
         assert where in said
         assert "initial.py; mend it" not in said

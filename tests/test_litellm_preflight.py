@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from pace_async.errors import GaveUp, UsageError
+from pace_async.implement.chat import open_chats
+from pace_async.implement.keys import KEYS, refuse_without_keys
 from pace_async.implement.preflight import check_models, refuse_unless_ready
 from pace_async.runtime.checks import Finding, implementers
 from scripts.local_implementer_server import LocalProvider, serving
@@ -63,6 +65,22 @@ async def test_what_a_person_must_mend_is_told_in_one_sentence(behaviour: str, m
         refuse_unless_ready(found, config.stop)
     assert CANARY not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+async def test_a_key_that_is_missing_or_empty_is_looked_for_where_litellm_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in (name for names in KEYS.values() for name in names):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    async with open_chats(
+        [f"{provider}/x" for provider in KEYS], configured("http://127.0.0.1:1").implementer
+    ) as chats:
+        for names, chat in zip(KEYS.values(), chats, strict=True):
+            assert set(chat.missing_keys()) & set(names)
+    assert os.environ["OPENAI_API_KEY"] == ""
+    with pytest.raises(UsageError, match="OPENAI_API_KEY is empty in the environment"):
+        refuse_without_keys(["openai/x"], "http://127.0.0.1:1", os.environ)
 
 
 async def test_a_price_that_nobody_knows_is_refused_only_with_a_budget() -> None:

@@ -239,6 +239,25 @@ def test_a_further_search_is_longer_than_the_one_before() -> None:
     assert any(line.endswith("pace resume runs/a --candidates 6") for line in words)
 
 
+@pytest.mark.fault("Configuration and terminal", "the command that goes on raises every limit that is reached")
+@pytest.mark.parametrize(
+    ("stop", "state", "reason", "raised"),
+    [
+        (Stop(budget=0.5), "stopped_by_budget", "budget", " --budget 1.00"),
+        (Stop(budget=0.5, candidates=2), "stopped_by_budget", "budget", " --candidates 4 --budget 1.00"),
+        (Stop(updates=1), "done", "updates", " --updates 2"),
+        (Stop(target=2.4), "done", "target", " --target SCORE"),
+        (Stop(minutes=1), "done", "minutes", ""),
+        (Stop(candidates=9), "interrupted", "interrupted", ""),
+    ],
+)
+def test_the_next_command_raises_every_limit_that_is_reached(stop: Stop, state: str, reason: str, raised: str) -> None:
+    facts: list[Fact] = [RunStateChanged("running", "", 2900.0), seed_program(), *rollout(1), *rollout(2, 2, None)]
+    facts += [shipped(1, (1, 2)), trained(1, (1, 2)), RunStateChanged(state, reason, 3500.0)]
+    words = closing_words(fold_all(RunView(HEADER, stop), facts), Path("runs/a"), 9999.0)
+    assert any(line.endswith(f"  pace resume runs/a{raised}") for line in words)
+
+
 @pytest.mark.parametrize("columns", [20, 60])
 def test_the_closing_words_are_broken_between_words_and_commands_not_at_all(columns: int) -> None:
     facts: list[Fact] = [RunStateChanged("running", "", 2900.0), seed_program(), *rollout(1), *rollout(2, 2, None)]

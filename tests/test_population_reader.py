@@ -170,9 +170,72 @@ def test_a_statement_that_writes_is_refused(place: Place, statement: str) -> Non
 
 def test_the_file_cannot_be_written_even_when_asked_to_allow_it(database: Path) -> None:
     with open_readonly(database) as reader:
-        reader.sql("PRAGMA query_only = OFF")
-        with pytest.raises(UsageError, match="refuses the statement"):
-            reader.sql("DELETE FROM candidates")
+        for statement in ("PRAGMA query_only = OFF", "DELETE FROM candidates"):
+            with pytest.raises(UsageError, match="refuses the statement"):
+                reader.sql(statement)
+
+
+@pytest.mark.fault("Configuration and terminal", "a typed statement can only read, and only for so long")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ATTACH 'made.db' AS made",
+        "ATTACH 'file:made.db?mode=rwc' AS made",
+        "ATTACH ':memory:' AS made",
+        "VACUUM INTO 'made.db'",
+        "CREATE TEMP TABLE made (a)",
+        "SELECT load_extension('made.so')",
+        "PRAGMA journal_mode = DELETE",
+        "PRAGMA temp_store_directory = '.'",
+        "PRAGMA writable_schema = ON",
+        "COMMIT",
+        "SAVEPOINT a",
+        "EXPLAIN DELETE FROM runs",
+    ],
+)
+def test_a_statement_reaches_nothing_but_the_file(
+    database: Path, statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with open_readonly(database) as reader:
+        with pytest.raises(UsageError, match=r"is not allowed here, only what reads|cannot VACUUM"):
+            reader.sql(statement)
+        assert reader.sql("SELECT count(*) FROM candidates").rows == ((30,),)
+    assert [path for path in sorted(tmp_path.rglob("*")) if path not in before and "made" in path.name] == []
+
+
+def test_a_server_runs_no_command_for_a_statement(tmp_path: Path, place: Place) -> None:
+    copy = f"COPY (SELECT 1) TO '{tmp_path / 'made'}'"
+    with open_readonly(place) as reader:
+        for statement in (copy, f"-- a comment\n/* and */ {copy}", "COPY runs FROM PROGRAM 'true'"):
+            with pytest.raises(UsageError, match="refuses the statement"):
+                reader.sql(statement)
+    assert not (tmp_path / "made").exists()
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+
+@pytest.mark.fault("Configuration and terminal", "a typed statement can only read, and only for so long")
+def test_a_statement_without_an_end_is_ended(place: Place) -> None:
+    with open_readonly(place) as reader:
+        with pytest.raises(UsageError, match=r"took longer than 0.2 s; --timeout SECONDS allows more"):
+            reader.sql(ENDLESS, 0.2)
+        assert reader.sql("SELECT count(*) FROM candidates", 60.0).rows == ((30,),)
+
+
+def test_what_a_file_says_of_itself_can_be_asked(database: Path) -> None:
+    with open_readonly(database) as reader:
+        for statement in (
+            "PRAGMA table_info(runs)",
+            "PRAGMA integrity_check",
+            "EXPLAIN QUERY PLAN SELECT * FROM runs",
+            "SELECT value FROM json_each('[1]')",
+            "SELECT rank FROM leaderboard",
+            "SELECT sql FROM sqlite_master",
+        ):
+            assert reader.sql(statement).rows, statement
 
 
 @pytest.mark.parametrize("statement", ["SELEC 1", "", "SELECT * FROM nowhere", "SELECT 1; SELECT 2", "SELECT :a"])

@@ -4,9 +4,10 @@ from typing import Any
 
 import typer
 
+from pace_async.cli.candidates import WHICH, find_candidate, without_run
+from pace_async.cli.opening import open_run
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, colours, print_json
 
-_WHICH = "a candidate number, seed or best"
 _COLOURS = {"file": {"bold": True}, "hunk": {"fg": "cyan"}, "removed": {"fg": "red"}, "added": {"fg": "green"}}
 
 
@@ -17,8 +18,8 @@ def register(app: typer.Typer) -> None:
 
 def diff(
     run: str | None = RUN_ARGUMENT,
-    a: str = typer.Argument("seed", help=f"From: {_WHICH}, or parent: that of B.", metavar="[A]"),
-    b: str = typer.Argument("best", help=f"To: {_WHICH}.", metavar="[B]"),
+    a: str | None = typer.Argument(None, help=f"From: {WHICH}, or parent: that of B [default: seed].", metavar="[A]"),
+    b: str | None = typer.Argument(None, help=f"To: {WHICH} [default: best].", metavar="[B]"),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """How the program of candidate B differs from that of candidate A: by default, the best from the seed program.
@@ -26,14 +27,15 @@ def diff(
     Example: pace diff circle_packing-1
 
     Example: pace diff circle_packing-1 parent best
-    """
-    from pace_async.population.reader import open_readonly
-    from pace_async.report.difference import counted, difference
-    from pace_async.runtime.places import find_places
 
-    with open_readonly(*find_places(run).population) as reader:
-        second = _candidate(reader, b)
-        first = _parent(reader, second) if a == "parent" else _candidate(reader, a)
+    Example: pace diff 3 best
+    """
+    from pace_async.report.difference import counted, difference
+
+    run, a, b = without_run(run, a, b)
+    with open_run(run) as (_, reader):
+        second = find_candidate(reader, b or "best")
+        first = _parent(reader, second) if a == "parent" else find_candidate(reader, a or "seed")
     lines = difference(_program(first), _program(second), _title(first), _title(second))
     added, removed = counted(lines)
     if as_json:
@@ -46,18 +48,6 @@ def diff(
     for line in lines:
         style: dict[str, Any] = _COLOURS.get(line.kind, {}) if coloured else {}
         typer.echo(typer.style(line.text, **style) if style else line.text, color=coloured)
-
-
-def _candidate(reader: Any, which: str) -> dict[str, Any]:
-    from pace_async.errors import UsageError
-
-    if which == "best":
-        return reader.best()
-    if which == "seed":
-        return reader.show(0)
-    if not which.isdecimal():
-        raise UsageError(f"{which!r} is no candidate: give {_WHICH}.")
-    return reader.show(int(which))
 
 
 def _parent(reader: Any, candidate: dict[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,15 @@ from pathlib import Path
 
 import typer
 
+from pace_async.cli.opening import open_run
 from pace_async.cli.output import JSON_OPTION, print_json, print_table, shown
+from pace_async.runtime.places import find_places
 
 app = typer.Typer(help="The population database of a run.", no_args_is_help=True)
 
-_RUN = typer.Argument(..., help="Run folder or its name under ./runs.", metavar="RUN")
+_RUN = typer.Argument(
+    ..., help="Run folder, its name under ./runs, or a task's name for its latest run.", metavar="RUN"
+)
 
 
 @app.callback()
@@ -20,17 +24,18 @@ def db() -> None:
 def sql(
     run: str = _RUN,
     statement: str = typer.Argument(..., help="A statement that reads.", metavar="STATEMENT"),
+    timeout: float = typer.Option(
+        60.0, "--timeout", min=0.001, help="Seconds that the statement may take.", metavar="SECONDS"
+    ),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Ask the population in SQL; what writes is refused. Views: leaderboard, lineage, staleness, spend, progress.
+    """Ask the population in SQL. Only what reads this one database is allowed, and only for so long. Views:
+    leaderboard, lineage, staleness, spend, progress.
 
     Example: pace db sql circle_packing-1 "select * from leaderboard limit 5"
     """
-    from pace_async.population.reader import open_readonly
-    from pace_async.runtime.places import find_places
-
-    with open_readonly(*find_places(run).population) as reader:
-        answer = reader.sql(statement)
+    with open_run(run) as (_, reader):
+        answer = reader.sql(statement, timeout)
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
     if as_json:
         print_json(rows)
@@ -53,11 +58,10 @@ def shell(
     import subprocess
     from contextlib import ExitStack
 
+    places = find_places(run)
     from pace_async.population.connect import locate, refuse_unless_sound
     from pace_async.population.lock import RunLock
-    from pace_async.runtime.places import find_places
 
-    places = find_places(run)
     database = locate(places.population[0])
     refuse_unless_sound(database)
     if not isinstance(database, Path):
@@ -99,10 +103,7 @@ def check(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
 
     Example: pace db check circle_packing-1
     """
-    from pace_async.population.reader import open_readonly
-    from pace_async.runtime.places import find_places
-
-    with open_readonly(*find_places(run).population) as reader:
+    with open_run(run) as (_, reader):
         found = reader.audit()
     sound = all(one.ok for one in found)
     if as_json:
@@ -128,10 +129,10 @@ def backup(
 
     Example: pace db backup circle_packing-1 copy.db
     """
+    places = find_places(run)
     from pace_async.population.backup import back_up
-    from pace_async.runtime.places import find_places
 
-    size = back_up(find_places(run).population[0], file, force=force)
+    size = back_up(places.population[0], file, force=force)
     if as_json:
         print_json({"path": str(file), "bytes": size})
     else:
@@ -144,12 +145,11 @@ def upgrade_schema(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
 
     Example: pace db upgrade circle_packing-1
     """
+    places = find_places(run)
     from pace_async.population.connect import locate
     from pace_async.population.lock import RunLock
     from pace_async.population.schema import schema_state, upgrade
-    from pace_async.runtime.places import find_places
 
-    places = find_places(run)
     with RunLock(places.folder):
         database = locate(places.population[0])
         before = schema_state(database)

@@ -5,6 +5,7 @@ from typing import Literal
 
 import typer
 
+from pace_async.cli.opening import open_run
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json
 
 What = Literal["candidates", "rollouts", "ideas", "updates", "programs"]
@@ -43,12 +44,10 @@ def export(
     Example: pace export circle_packing-1 --what programs -o programs
     """
     from pace_async.errors import UsageError
-    from pace_async.population.reader import open_readonly
-    from pace_async.report import rows
-    from pace_async.runtime.places import find_places
 
-    places = find_places(run)
-    with open_readonly(*places.population) as reader:
+    with open_run(run) as (_, reader):
+        from pace_async.report import rows
+
         if what == "programs":
             if output is None:
                 raise UsageError("Programs are files: name their folder, as in `-o programs`.")

@@ -21,7 +21,7 @@ from pace_async.cli import (
     tasks,
 )
 from pace_async.cli.output import indented
-from pace_async.errors import PaceError
+from pace_async.errors import Interrupted, PaceError
 
 app = typer.Typer(
     name="pace",
@@ -30,6 +30,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -56,7 +57,12 @@ app.add_typer(configuration.app, name="config")
 def main() -> None:
     """Run the command line; a person's mistake is one sentence and an exit code, never a traceback."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except typer.TyperException as error:
+        sys.stderr.write(f"{_refused(error)}\n")
+        sys.exit(error.exit_code)
+    except typer.Abort:
+        sys.exit(Interrupted.exit_code)
     except PaceError as error:
         sys.stderr.write(f"pace: {error}\n")
         for note in getattr(error, "__notes__", ()):
@@ -65,3 +71,12 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+
+
+def _refused(error: typer.TyperException) -> str:
+    """What is wrong with the words typed, in one sentence; the help itself where a command needs another after it."""
+    said, context = error.format_message(), getattr(error, "ctx", None)
+    if context is not None and said == context.get_help():
+        return said
+    words = " ".join(said.split()).rstrip(".").replace(": Value error, ", ": ").replace(": Input should", ": it should")
+    return f"pace: {words}: `{'pace' if context is None else context.command_path} -h` shows what there is."

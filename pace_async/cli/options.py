@@ -1,6 +1,6 @@
 """Flags to settings."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 
 def overrides_of(sets: list[str] | None, flags: Mapping[str, object] | None = None) -> dict[str, object]:
@@ -16,6 +16,16 @@ def overrides_of(sets: list[str] | None, flags: Mapping[str, object] | None = No
         found[key.strip()] = value_of(text, f"--set {key.strip()}")
     found.update({key: value for key, value in (flags or {}).items() if value is not None})
     return found
+
+
+def one_of(flags: Mapping[str, bool], values: Sequence[object]) -> object:
+    """The value of the one flag that was given, None if none was. Raises UsageError for more: which was meant?"""
+    from pace_async.errors import UsageError
+
+    given = [name for name, was_given in flags.items() if was_given]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} exclude each other: give one.")
+    return next((value for was_given, value in zip(flags.values(), values, strict=True) if was_given), None)
 
 
 def settings_of_evaluator(sets: list[str] | None) -> dict[str, object]:

@@ -10,7 +10,11 @@ from typing import Any, TextIO
 import typer
 
 JSON_OPTION = typer.Option(False, "--json", help="Print JSON for programs.")
-RUN_ARGUMENT = typer.Argument(None, help="Run folder or its name under ./runs; by default the latest.", metavar="RUN")
+RUN_ARGUMENT = typer.Argument(
+    None,
+    help="Run folder, its name under ./runs, or a task's name for its latest run; by default the latest of all.",
+    metavar="RUN",
+)
 
 
 _ODD = re.compile(r"[^\x20-\x7e\n]")

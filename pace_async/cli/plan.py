@@ -13,9 +13,12 @@ from pace_async.configure import dump
 
 def plan(config: Config, run_dir: Path | None) -> dict[str, str]:
     """What would run, a line for each part. Raises UsageError."""
+    from pace_async.task import load_task
+
+    asked = load_task(config.task)
     from pace_async.runtime.launch import prepare
 
-    task, places = prepare(config, run_dir)
+    task, places = prepare(config, asked, run_dir)
     staleness = "behind a barrier (sync)" if config.bound == 0 else f"at most {config.bound} updates behind"
     learns = config.learner.objective != "none"
     return {

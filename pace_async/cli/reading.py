@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from pace_async.cli.opening import open_run
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_fields, print_json, print_table
 from pace_async.cli.showing import origin, show
 
@@ -28,11 +29,8 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     """
     from pace_async.observe.ledger import ledger_of_rows
     from pace_async.population.lock import holder_of, is_driven
-    from pace_async.population.reader import open_readonly
-    from pace_async.runtime.places import find_places
 
-    places = find_places(run)
-    with open_readonly(*places.population) as reader:
+    with open_run(run) as (places, reader):
         driven = is_driven(places.folder)
         status = reader.status()
         found = {**status, **ledger_of_rows(reader.query, reader.header()), "driven": driven}
@@ -103,11 +101,8 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     Example: pace best circle_packing-1
     """
     from pace_async.errors import UsageError
-    from pace_async.population.reader import open_readonly
-    from pace_async.runtime.places import find_places
 
-    places = find_places(run)
-    with open_readonly(*places.population) as reader:
+    with open_run(run) as (places, reader):
         found = reader.best()
     try:
         places.best.write_text(found["program"])

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import typer
 
+from pace_async.cli.opening import open_run
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json
 
 
@@ -27,15 +28,12 @@ def report(
 
     Example: pace report circle_packing-1 -o report.html
     """
-    from pace_async.population.reader import open_readonly
-    from pace_async.report.facts import gather
-    from pace_async.report.write import write_page
-    from pace_async.runtime.places import find_places
+    with open_run(run) as (places, reader):
+        from pace_async.report.facts import gather
+        from pace_async.report.write import write_page
 
-    places = find_places(run)
-    target = output or places.folder / "report.html"
-    with open_readonly(*places.population) as reader:
         facts = gather(reader)
+    target = output or places.folder / "report.html"
     write_page(facts, target, force=force)
     if as_json:
         print_json({"path": str(target), "bytes": target.stat().st_size})

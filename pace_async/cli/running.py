@@ -5,8 +5,9 @@ from typing import Literal
 
 import typer
 
-from pace_async.cli.options import overrides_of
+from pace_async.cli.options import one_of, overrides_of
 from pace_async.cli.output import RUN_ARGUMENT, print_json
+from pace_async.runtime.places import find_places
 
 Display = Literal["auto", "rich", "plain", "none"]
 _DISPLAY = typer.Option("auto", "--display", help="How progress is shown.")
@@ -20,7 +21,8 @@ def register(app: typer.Typer) -> None:
 
 def run(
     task: str | None = typer.Argument(None, help="Task name or folder [default: circle_packing].", metavar="[TASK]"),
-    mode: bool | None = typer.Option(None, "--async/--sync", help="Learn while searching, or behind a barrier."),
+    asynchronous: bool = typer.Option(False, "--async", help="Learn while searching [default]."),
+    synchronous: bool = typer.Option(False, "--sync", help="Learn behind a barrier."),
     max_staleness: int | None = typer.Option(None, "--max-staleness", help="Hard bound on training data's age."),
     policy: str | None = typer.Option(
         None,
@@ -60,9 +62,10 @@ def run(
         metavar="URL",
     ),
     seed: int | None = typer.Option(None, "--seed", help="Every random draw derives from it."),
-    unsafe: bool | None = typer.Option(
-        None, "--unsafe-no-sandbox/--sandbox", help="Run candidates without isolation: only code you trust."
+    unsafe: bool = typer.Option(
+        False, "--unsafe-no-sandbox", help="Run candidates without isolation: only code you trust."
     ),
+    sandbox: bool = typer.Option(False, "--sandbox", help="Run candidates in the sandbox [default]."),
     display: Display = _DISPLAY,
     dry_run: bool = typer.Option(False, "--dry-run", help="Print what would run; write and call nothing."),
     as_json: bool = typer.Option(False, "--json", help="With --dry-run: print JSON for programs."),
@@ -78,7 +81,7 @@ def run(
 
     flags: dict[str, object] = {
         "task": task,
-        "staleness.mode": None if mode is None else ("async" if mode else "sync"),
+        "staleness.mode": one_of({"--async": asynchronous, "--sync": synchronous}, ("async", "sync")),
         "staleness.max_staleness": max_staleness,
         "staleness.policy": policy,
         "search.threads": threads,
@@ -93,7 +96,7 @@ def run(
         "implementer.model": implementer,
         "seed": seed,
         "population.url": database,
-        "evaluation.unsafe_no_sandbox": unsafe,
+        "evaluation.unsafe_no_sandbox": one_of({"--unsafe-no-sandbox": unsafe, "--sandbox": sandbox}, (True, False)),
     }
     resolved = resolve(config, overrides_of(sets, flags))
     if resolved.staleness.mode == "sync" and max_staleness:
@@ -109,9 +112,12 @@ def run(
         return
     if as_json:
         raise UsageError("--json goes with --dry-run: `pace status RUN --json` reads a run, also while it goes on.")
+    from pace_async.runtime.looking import look
+
+    looked = look(resolved, run_dir)
     from pace_async.runtime.launch import start
 
-    raise typer.Exit(start(resolved, run_dir, display))
+    raise typer.Exit(start(resolved, looked, run_dir, display))
 
 
 def resume(
@@ -143,6 +149,7 @@ def resume(
 
     Example: pace resume circle_packing-1
     """
+    find_places(run)
     from pace_async.runtime.launch import go_on
 
     changes: dict[str, object] = {

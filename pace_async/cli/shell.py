@@ -1,18 +1,21 @@
 """A small SQL prompt for machines without sqlite3's own: statements end with a semicolon.
 
-Read-only unless it was opened for writing; the database holds that, not this prompt. Not an editor: sqlite3 is better.
+Read-only unless it was opened for writing; the database holds that (`typed`), not this prompt. Not an editor:
+sqlite3 is better.
 """
 
 import re
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing, nullcontext
 from pathlib import Path
 from urllib.parse import quote
 
 import typer
 
 from pace_async.cli.output import print_table
+from pace_async.population.typed import not_allowed, only_reading
 
 HELP = """\
 SELECT ... ;      ask; a statement ends with a semicolon
@@ -27,16 +30,17 @@ def built_in(path: Path, *, write: bool) -> None:
     connection = sqlite3.connect(f"file:{quote(str(path))}?mode={mode}", uri=True, isolation_level=None, timeout=60)
     if write:
         connection.execute("PRAGMA foreign_keys=ON")
-    try:
+    allowed = nullcontext(list[str]()) if write else only_reading(connection)
+    with closing(connection), allowed as refused:
         for statement in _statements(input if sys.stdin.isatty() else _piped):
             if statement in (".quit", ".exit"):
                 return
             try:
                 _answer(connection, statement)
             except sqlite3.Error as error:
-                typer.echo(f"error: {error}", err=True)
-    finally:
-        connection.close()
+                why = f"{not_allowed(refused)} (readonly: --write allows changes)" if refused else error
+                refused.clear()
+                typer.echo(f"error: {why}", err=True)
 
 
 def _answer(connection: sqlite3.Connection, statement: str) -> None:

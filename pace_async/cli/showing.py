@@ -4,15 +4,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pace_async.cli.output import JSON_OPTION, indented, print_fields, print_json, print_table, shown
+from pace_async.cli.candidates import WHICH, find_candidate, without_run
+from pace_async.cli.opening import open_run
+from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, indented, print_fields, print_json, print_table, shown
 
 if TYPE_CHECKING:
     from pace_async.population.reader import Reader
 
 
 def show(
-    run: str = typer.Argument(..., help="Run folder or its name under ./runs.", metavar="RUN"),
-    candidate: int | None = typer.Argument(None, help="Candidate number.", metavar="CANDIDATE"),
+    run: str | None = RUN_ARGUMENT,
+    candidate: str | None = typer.Argument(None, help=f"Which: {WHICH}.", metavar="CANDIDATE"),
     islands: bool = typer.Option(False, "--islands", help="Show how the islands stand, and no candidate."),
     prompts: bool = typer.Option(False, "--prompts", help="Show what the advisor and the implementer were asked."),
     as_json: bool = JSON_OPTION,
@@ -25,23 +27,25 @@ def show(
     as the models saw it.
 
     Example: pace show circle_packing-1 17
+
+    Example: pace show best
     """
     from pace_async.errors import UsageError
-    from pace_async.population.islands_now import islands_now
-    from pace_async.population.reader import open_readonly
-    from pace_async.runtime.places import find_places
 
+    run, candidate = without_run(run, candidate)
     if islands and (candidate is not None or prompts):
         raise UsageError("--islands shows how the islands stand: leave the candidate and --prompts out.")
     if not islands and candidate is None:
-        raise UsageError("Say which candidate to show, or --islands.")
-    with open_readonly(*find_places(run).population) as reader:
+        raise UsageError(f"Say which candidate to show, or --islands: {WHICH}.")
+    with open_run(run) as (_, reader):
         if candidate is None:
+            from pace_async.population.islands_now import islands_now
+
             _show_islands(islands_now(reader.record()), as_json)
         elif prompts:
-            _show_prompts(reader, candidate, as_json)
+            _show_prompts(reader, find_candidate(reader, candidate)["candidate"], as_json)
         else:
-            _show_candidate(reader.show(candidate), as_json)
+            _show_candidate(find_candidate(reader, candidate), as_json)
 
 
 def _show_islands(found: list[dict[str, Any]], as_json: bool) -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
+from pace_async.cli.opening import open_run
 from pace_async.cli.output import JSON_OPTION, print_fields, print_json
+from pace_async.runtime.places import find_places
 
 if TYPE_CHECKING:
     from pace_async.events import RunHeader
@@ -52,6 +54,8 @@ def simulate(
 
     Example: pace simulate --threads 12 --group-size 8 --max-staleness 2 --eval-mean 600 --eval-cv 0.6
     """
+    if like is not None:
+        find_places(like)
     from dataclasses import replace
 
     from pace_async.config import Config
@@ -130,11 +134,9 @@ def _drawn(mean: float, cv: float, cap: float | None, seed: int) -> "Durations":
 
 
 def _recorded(run: str, seed: int) -> "tuple[RunHeader, Durations]":
-    from pace_async.population.reader import open_readonly
-    from pace_async.runtime.places import find_places
-    from pace_async.simulate.recorded import recorded_durations
+    with open_run(run) as (_, reader):
+        from pace_async.simulate.recorded import recorded_durations
 
-    with open_readonly(*find_places(run).population) as reader:
         return reader.header(), recorded_durations(reader.query, seed)
 
 

@@ -132,9 +132,10 @@ def _score(
 
 
 def _fault(error: BaseException, raised: Raised) -> dict[str, Any]:
+    if isinstance(error, FileNotFoundError) and error.errno is None:  # in the evaluator's own words, for the user
+        said = str(error)[:LONGEST_REASON]
+        return {"fault": said, "missing": said}
     reply: dict[str, Any] = {"fault": raised.tell(error)}
-    if isinstance(error, FileNotFoundError):
-        reply["missing"] = str(error)[:LONGEST_REASON]
     if isinstance(error, MemoryError):
         reply["memory"] = True
     return reply

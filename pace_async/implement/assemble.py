@@ -9,13 +9,8 @@ from pace_async.implement.catalog import CatalogImplementer
 from pace_async.implement.chat import open_chats
 from pace_async.implement.makers import CatalogMaker, Maker, ModelMaker
 from pace_async.implement.pool import Pool
-from pace_async.implement.shares import CATALOG, parse_shares
+from pace_async.implement.shares import CATALOG, models_of, parse_shares
 from pace_async.task import Task
-
-
-def models_of(model: str) -> list[str]:
-    """The models of `implementer.model` that are asked over the network. Raises UsageError."""
-    return [share.model for share in parse_shares(model) if share.model != CATALOG]
 
 
 def lacks_catalogue(model: str, task: Task) -> bool:

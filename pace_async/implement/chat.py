@@ -7,8 +7,8 @@ network), it reads no .env file, and its own retries are off: whoever asks owns 
 
 import os
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -99,8 +99,9 @@ class LitellmChat:
         return self._read(response, time.perf_counter() - began)
 
     def missing_keys(self) -> list[str]:
-        """Environment variables that the provider needs and that are not set."""
-        return list(self._litellm.validate_environment(model=self._model)["missing_keys"])
+        """Environment variables that the provider needs and that are not set, or empty: litellm takes those for set."""
+        with _without_empty(os.environ):
+            return list(self._litellm.validate_environment(model=self._model)["missing_keys"])
 
     def _read(self, response: Any, seconds: float) -> Answer:
         if not response.choices:
@@ -154,6 +155,18 @@ async def open_chats(models: Sequence[str], config: ImplementerConfig) -> AsyncG
             with anyio.move_on_after(CLOSE_S, shield=True):
                 await close()
         litellm.in_memory_llm_clients_cache.flush_cache()
+
+
+@contextmanager
+def _without_empty(environment: MutableMapping[str, str]) -> Generator[None]:
+    """Meanwhile the variables that hold nothing are not there."""
+    empty = {name: value for name, value in environment.items() if not value.strip()}
+    for name in empty:
+        del environment[name]
+    try:
+        yield
+    finally:
+        environment.update(empty)
 
 
 def _not_logged() -> ContextVar[bool]:

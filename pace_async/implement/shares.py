@@ -37,6 +37,11 @@ def parse_shares(text: str) -> tuple[Share, ...]:
     return tuple(shares)
 
 
+def models_of(text: str) -> list[str]:
+    """The models of a setting that are asked over the network. Raises UsageError."""
+    return [share.model for share in parse_shares(text) if share.model != CATALOG]
+
+
 def _weight(text: str, part: str) -> float:
     try:
         weight = float(text)

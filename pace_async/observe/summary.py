@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pace_async.observe import words
 from pace_async.observe.model import RunView
+from pace_async.observe.progress import progress
 from pace_async.observe.roofline import advice
 from pace_async.observe.text import clean
 
@@ -34,7 +35,7 @@ def closing_words(view: RunView, run_dir: Path, now: float, columns: int | None 
     ]
     rest = " " * (INDENT if columns is None or columns >= NARROW else 4)
     lines += [part for label, value in facts if value for part in _broken(f"  {label:<11} {value}", rest, columns)]
-    commands = _next(view, shlex.quote(str(run_dir)))
+    commands = _next(view, shlex.quote(str(run_dir)), now)
     return [*lines, "", "Next:", *(f"  {why:<18}  {command}" for command, why in commands)]
 
 
@@ -98,14 +99,28 @@ def _cost(view: RunView) -> str:
     )
 
 
-def _next(view: RunView, run: str) -> list[tuple[str, str]]:
+def _raised(view: RunView, now: float) -> str:
+    """Flags that raise every limit that is reached: with one of them as it is, a resume would stop at once. Minutes are
+    counted anew."""
+    reached = {rule.rule for rule in progress(view, now) if rule.share >= 1}
+    reached |= {rule for rule in words.STOP_RULES if view.reason == words.reason(view.state, rule)}
+    if view.state == "stopped_by_budget":  # the next call would not have fitted into what is left
+        reached.add("budget")
+    stop = view.stop
+    flags = {
+        "candidates": f"--candidates {2 * max(stop.candidates or 0, view.candidates)}",
+        "updates": f"--updates {2 * max(stop.updates or 0, view.groups)}",
+        "budget": f"--budget {words.number(2 * max(stop.budget or 0.0, view.spend_usd))}",
+        "target": "--target SCORE",
+    }
+    return "".join(f" {flag}" for rule, flag in flags.items() if rule in reached)
+
+
+def _next(view: RunView, run: str, now: float) -> list[tuple[str, str]]:
     commands = [(f"pace best {run}", "the best program")]
     if view.best is not None and view.best.candidate:
         commands.append((f"pace show {run} {view.best.candidate}", "where it came from"))
-    if view.state != "done":
-        commands.append((f"pace resume {run}", "go on from here"))
-    elif view.stop.candidates is not None:
-        more = 2 * max(view.stop.candidates, view.candidates)
-        commands.append((f"pace resume {run} --candidates {more}", "search further"))
+    why = "go on from here" if view.state in ("interrupted", "gave_up", "crashed") else "search further"
+    commands.append((f"pace resume {run}{_raised(view, now)}", why))
     commands.append((f'pace db sql {run} "{LEADERBOARD}"', "ask the population"))
     return commands

@@ -161,13 +161,14 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
     did), what models answered, try by try, and how it did in the cheap stages of a cascade and on fresh instances,
     where it was tried on them. Raises UsageError if there is no such candidate."""
     run_id = find_run(connection, run)
-    found = rows_of(
-        connection, _PROGRAM.format(which="c.candidate = :candidate"), {"run_id": run_id, "candidate": candidate}
-    )
+    last = select(func.coalesce(func.max(CandidateRow.candidate), -1)).where(CandidateRow.run_id == run_id)
+    newest = connection.execute(last).scalar_one()
+    which, key = _PROGRAM.format(which="c.candidate = :candidate"), {"run_id": run_id, "candidate": candidate}
+    # no database is asked for a number beyond its integers
+    found = rows_of(connection, which, key) if candidate <= newest else []
     if not found:
-        last = select(func.max(CandidateRow.candidate)).where(CandidateRow.run_id == run_id)
-        newest = connection.execute(last).scalar_one()
-        raise UsageError(f"The run has no candidate {candidate}; the newest is {newest}.")
+        known = f"the newest is {newest}" if newest >= 0 else "it has none yet"
+        raise UsageError(f"The run has no candidate {candidate}; {known}.")
     metrics = select(CandidateRow.metrics).where(CandidateRow.run_id == run_id, CandidateRow.candidate == candidate)
     advice = advice_of(connection, run_id, [candidate]).get(candidate)
     chosen = choices_of(connection, run_id, [candidate]).get(candidate)

@@ -6,12 +6,11 @@ asynchronous: commands use it, and it loads no event loop.
 
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, select
-from sqlalchemy.exc import DatabaseError, DBAPIError
+from sqlalchemy.exc import DatabaseError
 
 from pace_async.errors import UsageError
 from pace_async.events import RunHeader
@@ -23,14 +22,10 @@ from pace_async.population.models import Run
 from pace_async.population.read_facts import advice_of
 from pace_async.population.record import RunRecord
 from pace_async.population.schema import refuse_unless_current, state_of
+from pace_async.population.typed import Answer, ask
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Rows of a statement, in order."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
+TYPED_S = 60.0
+"""How long a statement that a person typed may take, unless they say otherwise."""
 
 
 class Reader:
@@ -87,18 +82,14 @@ class Reader:
         with self._open() as connection:
             return questions.rows_of(connection, sql, parameters)
 
-    def sql(self, statement: str) -> Answer:
-        """One statement as a person typed it. Anything that writes is refused, by the database itself."""
+    def sql(self, statement: str, timeout_s: float = TYPED_S) -> Answer:
+        """One statement as a person typed it (`typed`). Raises UsageError where it does anything but read this
+        database, or takes longer than `timeout_s` seconds."""
         with self._open() as connection:
             try:
-                result = connection.exec_driver_sql(statement)
-                rows = tuple(tuple(row) for row in result) if result.returns_rows else ()
-                columns = tuple(result.keys()) if result.returns_rows else ()
-            except DBAPIError as error:
-                raise UsageError(
-                    f"{_short(self.place)} refuses the statement: {str(error.orig).rstrip('.')}."
-                ) from None
-            return Answer(columns, rows)
+                return ask(connection, statement, timeout_s)
+            except UsageError as error:
+                raise UsageError(f"{_short(self.place)} refuses the statement: {error}.") from None
 
     def check(self) -> tuple[str, ...]:
         """What is wrong with the file: the database's own check, and, if that finds nothing,

@@ -4,6 +4,7 @@ Everything that can be refused is refused before anything is written: the task, 
 sandbox, and a seed program that fails its own evaluator.
 """
 
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -22,8 +23,10 @@ from pace_async.evaluate.scoring import Scorer
 from pace_async.evaluate.selfcheck import pick_tier
 from pace_async.evaluate.tiers import Tier
 from pace_async.events import Evaluated, ImplementerChecked, RunHeader
-from pace_async.implement.assemble import lacks_catalogue, models_of, refuse_unless_possible
+from pace_async.implement.assemble import lacks_catalogue, refuse_unless_possible
+from pace_async.implement.keys import refuse_without_keys
 from pace_async.implement.preflight import check_models, refuse_unless_ready
+from pace_async.implement.shares import models_of
 from pace_async.observe.base import DisplayKind
 from pace_async.population.lock import RunLock
 from pace_async.population.store import Store
@@ -33,39 +36,38 @@ from pace_async.runtime.assemble import Resources, conduct, say, waiting
 from pace_async.runtime.cards import cards_of
 from pace_async.runtime.engines import refuse_unless_served
 from pace_async.runtime.external import refuse_unless_fit
+from pace_async.runtime.looking import limits_of
 from pace_async.runtime.models import advisor_folder
 from pace_async.runtime.places import Places, find_places, new_places
 from pace_async.runtime.resuming import cut_off, nothing_left, resumed_config, setting_changes
 from pace_async.runtime.stopping import default_horizon
-from pace_async.task import Task, limited, load_task, settings_of
+from pace_async.task import Task, load_task, settings_of
 
 EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
 
 
-def start(config: Config, run_dir: Path | None, display: DisplayKind) -> int:
-    """Begin a run and drive it to its end; the exit code. Raises PaceError."""
-    asked = load_task(config.task)
+def start(config: Config, asked: Task, run_dir: Path | None, display: DisplayKind) -> int:
+    """Begin a run of a task, as `looking` gives it, and drive it to its end; the exit code. Raises PaceError."""
     if lacks_catalogue(config.implementer.model, asked):
         anyio.run(_refuse_unless_data, config, asked)  # what has to be fetched is said before what has to be chosen
-    task, places = prepare(config, run_dir)
+    task, places = prepare(config, asked, run_dir)
     try:
         return anyio.run(_start, config, task, places, display)
     except KeyboardInterrupt:
         raise _interrupted(places) from None
 
 
-def prepare(config: Config, run_dir: Path | None) -> tuple[Task, Places]:
+def prepare(config: Config, asked: Task, run_dir: Path | None) -> tuple[Task, Places]:
     """The task and the folder of a run that could begin: everything is refused here that can be without running
     anything. Writes nothing."""
-    task = task_of(config)
+    task = limits_of(config, asked)
     _refuse_unknown_stages(config, task)
     return task, new_places(task.name, run_dir)
 
 
 def task_of(config: Config) -> Task:
     """The task, with what the run says over its limits. Raises UsageError."""
-    given = config.reward
-    return limited(load_task(config.task), timeout_s=config.evaluation.timeout_s, lower=given.lower, upper=given.upper)
+    return limits_of(config, load_task(config.task))
 
 
 def go_on(run: str | None, changes: Mapping[str, object], display: DisplayKind) -> int:
@@ -145,7 +147,9 @@ async def _refuse_unless_data(config: Config, task: Task) -> None:
 
 async def _check_implementers(config: Config) -> tuple[ImplementerChecked, ...]:
     """What the checks cost. Raises UsageError or GaveUp where the run could not begin; nothing is written before."""
-    found = await check_models(models_of(config.implementer.model), config.implementer)
+    models = models_of(config.implementer.model)
+    refuse_without_keys(models, config.implementer.api_base, os.environ)
+    found = await check_models(models, config.implementer)
     refuse_unless_ready(found, config.stop)
     return tuple(checked.fact for checked in found if checked.fact is not None)
 

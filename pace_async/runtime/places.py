@@ -93,19 +93,45 @@ def new_places(task: str, run_dir: Path | None) -> Places:
 
 
 def find_places(run: str | None) -> Places:
-    """A run by its folder, by its name under ./runs, or the latest one. Raises UsageError."""
+    """A run by its folder, by its name under ./runs, the latest one of a task under ./runs, or the latest one of all.
+    Raises UsageError. Loads nothing heavy: what is not there is refused before the database is."""
     if run is None:
         found = _there()
         if not found:
             raise UsageError("There is no run under ./runs yet: `pace run` makes one.")
-        return Places(max(found, key=lambda folder: _written_at(Places(folder))))
-    for folder in (Path(run), RUNS / run, Path(run).parent if run.endswith("population.db") else Path(run)):
-        if Places(folder).exists:
-            return Places(folder)
+        return _latest(found)
+    if is_run(run):
+        return next(Places(folder) for folder in _named(run) if Places(folder).exists)
+    if of_task := [folder for folder in _there() if _task_of(folder) == Path(run).name]:
+        return _latest(of_task)
     there = sorted(folder.name for folder in _there())
     more = f" and {len(there) - NAMED} more" if len(there) > NAMED else ""
     hint = f"there are {', '.join(there[:NAMED])}{more}" if there else "there is none under ./runs"
     raise UsageError(f"There is no run {run!r}: {hint}.")
+
+
+def is_run(run: str) -> bool:
+    """Whether this is a run's folder, or its name under ./runs."""
+    return any(Places(folder).exists for folder in _named(run))
+
+
+def _named(run: str) -> tuple[Path, ...]:
+    database = (Path(run).parent,) if run.endswith("population.db") else ()
+    return (Path(run), RUNS / run, *database)
+
+
+def _latest(folders: list[Path]) -> Places:
+    return Places(max(folders, key=lambda folder: _written_at(Places(folder))))
+
+
+def _task_of(folder: Path) -> str:
+    """The task of a run: its configuration says so, or, before that is written, its name."""
+    try:
+        lines = Places(folder).config.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        lines = []
+    said = next((line.removeprefix("task:").strip(" '\"") for line in lines if line.startswith("task:")), None)
+    return Path(said).name if said else folder.name.rpartition("-")[0]
 
 
 def _there() -> list[Path]:
