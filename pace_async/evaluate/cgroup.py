@@ -91,6 +91,13 @@ class Group(Places):
             raise
         return tuple(opened)
 
+    def members(self) -> list[int]:
+        """Ids of the processes that are in it."""
+        try:
+            return [int(line) for line in (self.memory / "cgroup.procs").read_text().split()]
+        except OSError:
+            return []
+
     def out_of_memory(self) -> bool:
         """Whether the kernel has killed in this group because the group reached its own limit. Where the machine, or a
         group above, ran out of memory, the kernel counts a kill here too: the limit tells them apart."""

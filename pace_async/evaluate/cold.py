@@ -1,6 +1,7 @@
 """A candidate's first process, started by itself: bubblewrap or the driver's own Python."""
 
 import os
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,8 +30,8 @@ class FirstProcess(Protocol):
         ...
 
     @property
-    def lost(self) -> bool:
-        """After `kill`: whether it had ended for a reason that is not the candidate's."""
+    def lost(self) -> tuple[str, str] | None:
+        """After `kill`: why it had ended, as kind and detail of a fault, where that cannot be the candidate's doing."""
         ...
 
     @property
@@ -49,19 +50,24 @@ class ColdProcess:
 
     def __init__(self, process: subprocess.Popen[bytes], ended: int, wrapped: bool) -> None:
         self._process, self.ended, self._wrapped = process, ended, wrapped
-        self.lost, self.processor_s = False, 0.0
+        self.lost: tuple[str, str] | None = None
+        self.processor_s = 0.0
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     async def kill(self) -> int:
+        ended = self._process.poll() is not None
         kill_group(self.pid)
         with anyio.move_on_after(GRACE_S, shield=True):
             await anyio.wait_readable(self.ended)
         code = self._process.poll()
         if code is None:
             return -9
+        if self._wrapped and ended and code in (-signal.SIGKILL, -signal.SIGTERM):
+            # Out of every candidate's reach, and its own limits do not hold for it.
+            self.lost = ("sandbox_killed", f"somebody outside ended it with {signal.Signals(-code).name}")
         return 128 - code if self._wrapped and 128 < code < 160 else code
 
 

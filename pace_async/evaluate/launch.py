@@ -21,6 +21,7 @@ import anyio
 
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate import cold, leftovers
+from pace_async.evaluate.cgroup import Group
 from pace_async.evaluate.converse import ECHOES, Conversation
 from pace_async.evaluate.frames import Answers
 from pace_async.evaluate.inside.frame import LONGEST_HEADER
@@ -28,12 +29,14 @@ from pace_async.evaluate.inside.warm import RESULT
 from pace_async.evaluate.pipes import Sink
 from pace_async.evaluate.python_files import locate
 from pace_async.evaluate.tiers import Launch, Limits, Tier
+from pace_async.evaluate.usage import Usage, measure
 from pace_async.evaluate.warm import WarmParent
 from pace_async.evaluate.wiring import Wiring
 from pace_async.evaluate.work import Work
 from pace_async.programs import parts_of
 
 DRAIN_S = 1.0
+LEAST_S = 0.1
 TAIL_BYTES = 4096
 
 
@@ -41,8 +44,9 @@ TAIL_BYTES = 4096
 class Ended:
     """What was seen from outside. `calls` are the seconds of each output in `answers`, `echoes` those of each echo;
     `exit_code` is negative for a signal. `survivors` is true if something still held the candidate's pipes a second
-    after its group was killed; `out_of_time` if it ended because it had used up its processor time; `out_of_memory` if
-    it did not answer all and the kernel had killed for want of memory."""
+    after its group was killed; `stopped` if this supervisor ended it, and not itself; `out_of_time` if it ended because
+    it had used up its processor time, all its processes together where a control group counts them; `out_of_memory` if
+    it did not answer all and its control group killed for want of memory. `usage` is known where it timed out."""
 
     answers: Answers
     calls: Sequence[float]
@@ -50,12 +54,14 @@ class Ended:
     stdout: bytes
     stderr: bytes
     exit_code: int
+    stopped: bool
     timed_out: bool
     out_of_time: bool
     overflowed: str | None
     out_of_memory: bool
     survivors: bool
     seconds: float
+    usage: Usage | None = None
 
 
 async def launch(
@@ -110,7 +116,8 @@ async def _run(
     began = time.monotonic()
     talk.open(wiring.job, job)
     process = await start()
-    exited = False
+    exited = out_of_time = False
+    usage: Usage | None = None
     try:
         wiring.hand_over()
         with anyio.move_on_after(limits.seconds):
@@ -126,18 +133,27 @@ async def _run(
                     if sinks[0].full:
                         tg.cancel_scope.cancel()
 
+                async def bound() -> None:
+                    nonlocal out_of_time
+                    out_of_time = await _used_up(wiring.group, limits.processor_limit_s)
+                    if out_of_time:
+                        tg.cancel_scope.cancel()
+
                 tg.start_soon(hold)
+                tg.start_soon(bound)
                 for sink in sinks[1:]:
                     tg.start_soon(watch, sink)
                 await anyio.wait_readable(process.ended)
                 exited = True
                 tg.cancel_scope.cancel()
         seconds = time.monotonic() - began
+        timed_out = not exited and not out_of_time and not any(sink.full for sink in sinks)
+        if timed_out:
+            usage = measure(process.pid, wiring.group)
     finally:
         code = await process.kill()
     if process.lost:
-        raise InfrastructureFault("warm_parent", "it ended, and this candidate with it")
-    timed_out = not exited and not any(sink.full for sink in sinks)
+        raise InfrastructureFault(*process.lost)
     with anyio.move_on_after(DRAIN_S) as draining:
         for sink in sinks:
             await sink.read_on()
@@ -149,13 +165,25 @@ async def _run(
         stdout=bytes(sinks[1].data),
         stderr=bytes(sinks[2].data),
         exit_code=code,
+        stopped=not exited,
         timed_out=timed_out,
-        out_of_time=_out_of_time(plan, code, process.processor_s),
+        out_of_time=out_of_time or _out_of_time(plan, code, process.processor_s),
         overflowed=next((sink.name for sink in sinks if sink.full), None),
         out_of_memory=wiring.group is not None and not talk.answers.complete and wiring.group.out_of_memory(),
         survivors=draining.cancelled_caught,
         seconds=seconds,
+        usage=usage,
     )
+
+
+async def _used_up(group: Group | None, limit: float) -> bool:
+    """Wait until all in the group have used so much processor time together; False at once where nobody counts it. It
+    is asked no sooner than all processors could have used up what was left."""
+    while group is not None and (used := group.processor_s()) is not None:
+        if used >= limit:
+            return True
+        await anyio.sleep(max((limit - used) / len(os.sched_getaffinity(0)), LEAST_S))
+    return False
 
 
 def _out_of_time(plan: Launch, code: int, used: float) -> bool:

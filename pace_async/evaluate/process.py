@@ -3,6 +3,7 @@
 program ─► memo? ─► slot ─► sandbox (`launcher`) ─► `verdict` ─► scorer ─► Evaluation
 """
 
+import os
 import platform
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate import cgroup, leftovers
 from pace_async.evaluate.base import SECRET_SEEDS, Evaluation
 from pace_async.evaluate.cascade import cascaded
+from pace_async.evaluate.doubt import doubt
 from pace_async.evaluate.launcher import Launcher
 from pace_async.evaluate.memo import Key, ScoreMemo
 from pace_async.evaluate.scorer_log import scorer_log
@@ -60,6 +62,7 @@ class ProcessEvaluator:
         settings = settings_of(task.spec, evaluation.settings)
         stages = tuple(stage.name for stage in task.spec.cascade)
         self._turns = Turns()
+        self._share = min(1.0, len(os.sched_getaffinity(0)) / evaluation.slots)
         most = min(evaluation.scorers, evaluation.slots)
         bounds = Bounds.of(evaluation.scorer_memory_mb, most, task.spec.output_values)
 
@@ -151,12 +154,16 @@ class ProcessEvaluator:
         began, seconds = time.monotonic(), 0.0
         try:
             instances = await self._scorers.instances(seed, stage)
-            async with self._slots:
+            async with self._slots, self._turns.together():
                 began = time.monotonic()
-                limit = self._stage_limits.get(stage)
-                work = self._work(program, instances, limit)
-                async with self._turns.together():
+                work = self._work(program, instances, self._stage_limits.get(stage))
+                ended = await self._launcher.launch(work)
+            if (doubted := doubt(ended, self._share)) is not None:
+                async with self._turns.alone():
+                    began = time.monotonic()
                     ended = await self._launcher.launch(work)
+                if doubt(ended, 1.0) not in (None, doubted):
+                    raise InfrastructureFault("evaluation_disturbed", "it was starved once and killed once")
             seconds, verdict = ended.seconds, judge(ended)
             if verdict.outcome != "ok":
                 return Evaluation(verdict.outcome, None, seconds, verdict.detail)

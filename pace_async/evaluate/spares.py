@@ -135,7 +135,8 @@ class WarmProcess:
     def __init__(self, parent: Parent, process: int, channel: socket.socket) -> None:
         self._parent, self._process, self._channel = parent, process, channel
         self.ended = channel.fileno()
-        self.lost, self.processor_s = False, 0.0
+        self.lost: tuple[str, str] | None = None
+        self.processor_s = 0.0
 
     @property
     def pid(self) -> int:
@@ -157,8 +158,8 @@ class WarmProcess:
             status, used = told.split()
             self.processor_s = float(used)
             return os.waitstatus_to_exitcode(int(status))
-        self.lost = told is not None or self._is_over()
-        if self.lost:
+        if told is not None or self._is_over():
+            self.lost = ("warm_parent", "it ended, and this candidate with it")
             self._parent.give_up("it died" if told is not None else "it tells nothing")
         return -9
 

@@ -37,11 +37,17 @@ VARIABLES = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one evaluation may use: seconds of wall clock, MiB of memory, bytes on each of its output streams."""
+    """What one evaluation may use: seconds of wall clock, MiB of memory, bytes on each of its output streams, and
+    seconds of processor time, by default two more than of wall clock."""
 
     seconds: float
     memory_mb: int
     output_bytes: int
+    processor_s: int | None = None
+
+    @property
+    def processor_limit_s(self) -> int:
+        return int(self.seconds) + 2 if self.processor_s is None else self.processor_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +234,7 @@ def _resource_limits(limits: Limits, tasks: int) -> dict[str, int]:
     return {
         "RLIMIT_AS": (limits.memory_mb + LIBRARY_HEADROOM_MB) << 20,
         "RLIMIT_CORE": 0,
-        "RLIMIT_CPU": int(limits.seconds) + 3,
+        "RLIMIT_CPU": limits.processor_limit_s + 1,
         "RLIMIT_FSIZE": SCRATCH_MB << 20,
         "RLIMIT_NOFILE": 256,
         "RLIMIT_NPROC": tasks,

@@ -1,7 +1,8 @@
 """What an ended launch means. Pure.
 
 Invariant: `infrastructure_error` is never within a candidate's power, since it is given only where the driver had not
-yet said that it was about to load the program. From then on everything is the candidate's own doing.
+yet said that it was about to load the program. From then on everything is taken for the candidate's own doing; which
+ends are believed only when they come again is `doubt`'s to say. Out of memory is what Python or a control group says.
 """
 
 import json
@@ -61,9 +62,8 @@ def _never_ready(ended: Ended) -> str:
 
 
 def _no_answer(ended: Ended) -> Verdict:
-    if ended.out_of_memory or ended.exit_code == -signal.SIGKILL:
-        # Nothing of ours had killed it yet: the kernel did, here or for the whole machine.
-        return Verdict("out_of_memory", "killed, most likely for want of memory")
+    if ended.out_of_memory:
+        return Verdict("out_of_memory", "killed for want of memory")
     last = _last_line(ended.stderr)
     detail = f"ended without a result ({_ending(ended.exit_code)})"
     return Verdict("candidate_error", one_line(f"{detail}: {last}" if last else detail))

@@ -166,6 +166,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "a score that varies",
         "no sandbox on the machine",
         "the runtime killed",
+        "killed by somebody else",
         "64 evaluations on 2 slots",
         "nothing left of 500 evaluations",
     ),
@@ -251,6 +252,8 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "knowledge of a public generator is worth nothing on fresh instances",
         "fresh seeds are shown nowhere, and a resume repeats them",
         "seeds in an older database become numbers",
+        "sixty spinning processes beside an honest neighbour",
+        "more processor time than is given, in many processes",
     ),
 }
 

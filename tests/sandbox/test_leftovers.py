@@ -72,7 +72,7 @@ def kinds(count: int) -> list[str]:
 def nothing_left() -> Generator[None]:
     """Fails unless all that is made within is gone at the end."""
     hierarchy = cgroup.find()
-    places = {Path(gettempdir()), Path("/dev/shm"), *((hierarchy.memory, hierarchy.pids) if hierarchy else ())}
+    places = {Path(gettempdir()), Path("/dev/shm"), *(hierarchy.folders if hierarchy else ())}
     process = psutil.Process()
     children, descriptors = set(process.children(recursive=True)), process.num_fds()
     yield

@@ -102,7 +102,7 @@ async def test_nothing_is_left_once_the_parent_is_closed(tmp_path: Path) -> None
         assert len(mine) >= CHAIN
     assert psutil.wait_procs(mine, timeout=5)[1] == []
     hierarchy = cgroup.find()
-    folders = (hierarchy.memory, hierarchy.pids) if hierarchy else ()
+    folders = hierarchy.folders if hierarchy else ()
     assert [path for folder in folders for path in folder.glob(f"{leftovers.prefix()}*")] == []
 
 
