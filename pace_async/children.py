@@ -30,6 +30,10 @@ KEPT = (
 )
 
 
+PARENT = "PACE_PARENT"
+"""The process that started a child, as it is told."""
+
+
 def clean_environment(**extra: str) -> dict[str, str]:
     """The few variables that a child of ours needs (never a key), and `extra`."""
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
@@ -62,7 +66,7 @@ async def child(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
-            env=dict(environment),
+            env={**environment, PARENT: str(os.getpid())},
             start_new_session=True,
         )
     assert process is not None
@@ -82,10 +86,12 @@ async def child(
 
 
 def die_with_parent() -> None:
-    """Called by a child first thing: be killed when the process that started it dies, however it dies (Linux)."""
+    """Called by a child first thing: be killed when the process that started it dies, however it dies (Linux), and end
+    where it has died before this call. Whoever started it may be process 1."""
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)
-        if os.getppid() == 1:
+        parent = os.environ.pop(PARENT, None)  # not for children of its own
+        if parent is not None and os.getppid() != int(parent):
             os._exit(1)

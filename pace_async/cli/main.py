@@ -21,6 +21,7 @@ from pace_async.cli import (
     tasks,
 )
 from pace_async.cli.output import indented
+from pace_async.cli.process_one import leave_process_one
 from pace_async.errors import Interrupted, PaceError
 
 app = typer.Typer(
@@ -56,6 +57,7 @@ app.add_typer(configuration.app, name="config")
 
 def main() -> None:
     """Run the command line; a person's mistake is one sentence and an exit code, never a traceback."""
+    leave_process_one()
     try:
         sys.exit(app(standalone_mode=False))
     except typer.TyperException as error:
