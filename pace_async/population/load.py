@@ -43,13 +43,17 @@ from pace_async.search.ideas import Pool
 from pace_async.search.state import Member
 
 
+class NoRun(UsageError):
+    """A population in which no run has begun."""
+
+
 def find_run(connection: Connection, name: str | None) -> int:
     """run_id of the run called `name`, or of the only run. Raises UsageError naming the runs there are."""
     runs = {row.name: row.run_id for row in connection.execute(select(Run.name, Run.run_id).order_by(Run.run_id))}
     if name in runs:
         return runs[name]
     if not runs:
-        raise UsageError("This population holds no run.")
+        raise NoRun("This population holds no run.")
     if name is None:
         if len(runs) == 1:
             return next(iter(runs.values()))

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, cast
 
-from pace_async.errors import PaceBug, RunLocked, UsageError
+from pace_async.errors import GaveUp, PaceBug, RunLocked, UsageError
 
 LOCK_NAME = "lock"
 SIZE = 512
@@ -57,6 +57,20 @@ class RunLock:
         self._write(self._holder)
         return self
 
+    def refuse_if_gone(self) -> None:
+        """Raise GaveUp where the run's folder was removed, or another put in its place."""
+        if self._file is not None and not self._stands(self._file):
+            raise GaveUp(
+                f"The folder {self.path.parent} was removed or replaced while its run went on: nothing more can be "
+                "written there, and what it held is lost unless you have a copy (`pace resume` goes on from one)."
+            )
+
+    def _stands(self, file: IO[str]) -> bool:
+        try:
+            return os.path.samestat(self.path.stat(), os.fstat(file.fileno()))
+        except OSError:
+            return False
+
     def waits(self, reason: str = "", since: float | None = None) -> None:
         """Say what the holder waits for; without a reason, that it goes on. Best effort: the disk may be full."""
         if self._file is not None and self._holder is not None:
@@ -73,7 +87,12 @@ class RunLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._file is not None:
+        if self._file is None:
+            return
+        try:
+            if isinstance(error, Exception):
+                self.refuse_if_gone()  # whatever failed first, this is why
+        finally:
             self._file.truncate(0)
             self._file.close()
             self._file = None

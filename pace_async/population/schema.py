@@ -5,14 +5,25 @@ so that older and newer can be told apart without loading alembic; a test holds 
 """
 
 import logging
+import os
 from pathlib import Path
 from typing import Literal
 
 from sqlalchemy import Connection, inspect, text
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, DBAPIError
 
-from pace_async.errors import UsageError
-from pace_async.population.connect import Place, alone, dangling, engine, in_words, locate, refuse_unless_sound
+from pace_async.durable import sync
+from pace_async.errors import GaveUp, UsageError
+from pace_async.population.connect import (
+    Place,
+    alone,
+    dangling,
+    engine,
+    in_words,
+    locate,
+    refuse_unless_sound,
+    will_pass,
+)
 from pace_async.task import BUNDLED, CHECKOUT
 
 SCHEMA = "0014"
@@ -67,15 +78,45 @@ def refuse_unless_current(state: State, name: str) -> None:
 
 
 def upgrade(where: str | Place, revision: str = "head") -> None:
-    """Create the database, or bring it to `revision`, in one transaction: all or nothing. Refuses a newer one."""
-    from alembic import command
-    from alembic.config import Config
-
+    """Create the database, or bring it to `revision`, in one transaction: all or nothing. A new file has its name only
+    when it is complete. Refuses a newer one; raises GaveUp where the disk is full or the database is locked."""
     place = locate(where)
     if schema_state(place) == "newer":
         refuse_unless_current("newer", str(place))
-    if isinstance(place, Path):
-        place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        if isinstance(place, Path) and not place.exists():
+            _create(place, revision)
+        else:
+            _migrate(place, revision)
+    except DBAPIError as error:
+        if not will_pass(error):
+            raise
+        raise GaveUp(f"{place} cannot be written ({in_words(error)}): nothing was changed; try again later.") from None
+
+
+def _create(path: Path, revision: str) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_drafts(path)  # of those who were killed
+        _migrate(draft, revision)
+        draft.replace(path)
+        sync(path.parent)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be made: {error.strerror}.") from None
+    finally:
+        _remove_drafts(path)
+
+
+def _remove_drafts(path: Path) -> None:
+    for draft in path.parent.glob(f".{path.name}.*.tmp*"):
+        draft.unlink(missing_ok=True)
+
+
+def _migrate(place: Place, revision: str) -> None:
+    from alembic import command
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
     writer = engine(place, "migrate")

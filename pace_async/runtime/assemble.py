@@ -3,13 +3,14 @@
 import sys
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
 
 from pace_async.config import Config
+from pace_async.durable import write_whole
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.base import Evaluator
 from pace_async.evaluate.process import ProcessEvaluator
@@ -45,6 +46,7 @@ from pace_async.runtime.restore import restore
 from pace_async.runtime.resuming import in_force
 from pace_async.runtime.state import RunState
 from pace_async.runtime.supervisor import drive
+from pace_async.search.state import Member
 from pace_async.task import Task
 
 
@@ -81,17 +83,27 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
             groups_folder=places.groups,
             shipped=restored.shipped,
             fresh=_fresh(resources, stages.evaluator),
+            refuse_if_gone=resources.lock.refuse_if_gone,
         )
         try:
             with start_up_frozen():
                 state = await drive(core, engine, signals=True)
         finally:
-            if core.state.best is not None:
-                places.best.write_text(core.state.best.program)
+            _keep_best(places, core.state.best)
     if display != "none":
         columns = output.size()[0] if output.terminal else None
         await say(closing_words(bus.view, places.folder, time.time(), columns))
     return state
+
+
+def _keep_best(places: Places, best: Member | None) -> None:
+    """A copy for people: that it cannot be written is told and ends nothing."""
+    try:
+        if best is not None:
+            write_whole(places.best, best.program)
+    except InfrastructureFault as fault:
+        with suppress(OSError):
+            sys.stderr.write(f"pace: {places.best.name} could not be written ({fault}): `pace best` prints it.\n")
 
 
 def waiting(lock: RunLock, bus: Bus | None = None) -> Say:

@@ -50,7 +50,8 @@ class Stages:
 
 @dataclass(slots=True)
 class Core:
-    """State, seams, and the broadcast that ties the tasks of a run together. Without `fresh` new bests are believed."""
+    """State, seams, and the broadcast that ties the tasks of a run together. Without `fresh` new bests are believed.
+    `refuse_if_gone` raises GaveUp where the run's folder is gone: SQLite would write on into a file without a name."""
 
     config: Config
     task: Task
@@ -61,6 +62,7 @@ class Core:
     groups_folder: Path
     shipped: GroupShipped | None = None
     fresh: FreshInstances | None = None
+    refuse_if_gone: Callable[[], None] = lambda: None
     started: float = 0.0
     stopping: Reason | None = None
     engine_up: bool = True
@@ -78,6 +80,7 @@ class Core:
 
     async def record(self, *facts: Fact) -> None:
         """Commit facts in one transaction, then show them."""
+        self.refuse_if_gone()
         await self.stages.population.commit(*facts)
         for fact in facts:
             self.bus.publish(fact)

@@ -7,14 +7,16 @@ sandbox, and a seed program that fails its own evaluator.
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
 
 from pace_async.config import Config
 from pace_async.configure import dump
-from pace_async.errors import Interrupted, SeedProgramFails, UsageError
+from pace_async.durable import write_whole
+from pace_async.errors import GaveUp, InfrastructureFault, Interrupted, SeedProgramFails, UsageError
 from pace_async.evaluate.base import Evaluation
 from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.process import ProcessEvaluator
@@ -28,6 +30,7 @@ from pace_async.implement.keys import refuse_without_keys
 from pace_async.implement.preflight import check_models, refuse_unless_ready
 from pace_async.implement.shares import models_of
 from pace_async.observe.base import DisplayKind
+from pace_async.population.load import NoRun
 from pace_async.population.lock import RunLock
 from pace_async.population.store import Store
 from pace_async.programs import program_hash
@@ -40,6 +43,7 @@ from pace_async.runtime.looking import limits_of
 from pace_async.runtime.models import advisor_folder
 from pace_async.runtime.places import Places, find_places, new_places
 from pace_async.runtime.resuming import cut_off, nothing_left, resumed_config, setting_changes
+from pace_async.runtime.signals import ends_as_by_ctrl_c
 from pace_async.runtime.stopping import default_horizon
 from pace_async.task import Task, load_task, settings_of
 
@@ -52,7 +56,8 @@ def start(config: Config, asked: Task, run_dir: Path | None, display: DisplayKin
         anyio.run(_refuse_unless_data, config, asked)  # what has to be fetched is said before what has to be chosen
     task, places = prepare(config, asked, run_dir)
     try:
-        return anyio.run(_start, config, task, places, display)
+        with ends_as_by_ctrl_c():
+            return anyio.run(_start, config, task, places, display)
     except KeyboardInterrupt:
         raise _interrupted(places) from None
 
@@ -74,13 +79,14 @@ def go_on(run: str | None, changes: Mapping[str, object], display: DisplayKind) 
     """Resume a run; the exit code. Raises PaceError, RunLocked where another process drives it."""
     places = find_places(run)
     try:
-        return anyio.run(_go_on, places, changes, display)
+        with ends_as_by_ctrl_c():
+            return anyio.run(_go_on, places, changes, display)
     except KeyboardInterrupt:
         raise _interrupted(places) from None
 
 
 def _interrupted(places: Places) -> Interrupted:
-    if places.exists:
+    if places.holds_run:
         return Interrupted(f"interrupted before the search began: `pace resume {places.folder}` begins it.")
     return Interrupted("interrupted before the run began; nothing was written.")
 
@@ -94,11 +100,13 @@ async def _start(config: Config, task: Task, places: Places, display: DisplayKin
     with RunLock(places.folder) as lock:
         async with Store.open(config.population.url or places.file) as store:
             store.be_patient(config.faults.patience_s, waiting(lock))
-            await store.create_run(header_of(config, task, places.name, tier))
             if config.population.url is not None:
-                places.point_to(str(store.place))
+                with _writing("run it again"):
+                    places.point_to(str(store.place))  # before there is what it points to
+            await store.create_run(header_of(config, task, places.name, tier))
             await store.commit(seed_program, *checks)
-            places.config.write_text(dump(config))
+            with _writing(f"`pace resume {places.folder}` goes on with it"):
+                write_whole(places.config, dump(config))
             record = await store.load(places.name)
             state = await conduct(Resources(config, task, places, tier, store, record, lock), display)
     return EXIT_CODES[state]
@@ -108,7 +116,13 @@ async def _go_on(places: Places, changes: Mapping[str, object], display: Display
     where, name = places.population
     with RunLock(places.folder) as lock:
         async with Store.open(where, create=False) as store:
-            standing = await store.standing(name)
+            try:
+                standing = await store.standing(name)
+            except NoRun:
+                raise UsageError(
+                    f"The start of {places.folder} was cut off before its run was written, and nothing was lost: "
+                    f"`pace run TASK --run-dir {places.folder}` begins it."
+                ) from None
             config = resumed_config(standing, changes)
             store.be_patient(config.faults.patience_s, waiting(lock))
             task = task_of(config)
@@ -124,11 +138,22 @@ async def _go_on(places: Places, changes: Mapping[str, object], display: Display
             await refuse_unless_fit(config, all_up=False)
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
             checks = await _check_implementers(config)
-            await store.commit(*checks, *setting_changes(standing, config), *cut_off(standing))
+            own = () if standing.best is not None else (await score_seed_program(config, task, tier),)
+            await store.commit(*own, *checks, *setting_changes(standing, config), *cut_off(standing))
             record = await store.load(name)
-            places.config.write_text(dump(config))
+            with _writing(f"`pace resume {places.folder}` goes on with it"):
+                write_whole(places.config, dump(config))
             state = await conduct(Resources(config, task, places, tier, store, record, lock), display)
     return EXIT_CODES[state]
+
+
+@contextmanager
+def _writing(then: str) -> Generator[None]:
+    """Raises GaveUp where the disk fails; `then`: what to do when it has room again."""
+    try:
+        yield
+    except InfrastructureFault as fault:
+        raise GaveUp(f"The run could not begin ({fault}): see to the disk, then {then}.") from None
 
 
 def _announce(display: DisplayKind, doing: str) -> None:

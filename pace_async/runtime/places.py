@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from pace_async.durable import write_whole
 from pace_async.errors import UsageError
 
 RUNS = Path("runs")
@@ -44,9 +45,27 @@ class Places:
         """Whether there is a run, begun at least."""
         return self.file.is_file() or self.pointer.is_file()
 
+    @property
+    def holds_run(self) -> bool:
+        """Whether a run has begun here: its first row is written. One whose start was cut off before that has not."""
+        from pace_async.population.load import NoRun
+        from pace_async.population.reader import open_readonly
+
+        if not self.exists:
+            return False
+        try:
+            where, name = self.population
+            with open_readonly(where, name) as reader:
+                reader.header()
+        except NoRun:
+            return False
+        except UsageError:
+            return True  # whatever is wrong with it
+        return True
+
     def point_to(self, url: str) -> None:
-        """Let the folder's run be one on a server. Raises OSError."""
-        self.pointer.write_text(f"{url}\n{self.name}\n")
+        """Let the folder's run be one on a server. Raises InfrastructureFault where the disk fails."""
+        write_whole(self.pointer, f"{url}\n{self.name}\n")
 
     @property
     def config(self) -> Path:
@@ -85,7 +104,7 @@ def new_places(task: str, run_dir: Path | None) -> Places:
         while (RUNS / f"{task}-{number}").exists():
             number += 1
         run_dir = RUNS / f"{task}-{number}"
-    if Places(run_dir).exists:
+    if Places(run_dir).holds_run:
         raise UsageError(f"{run_dir} already holds a run: `pace resume {run_dir}` goes on with it.")
     if run_dir.exists() and not run_dir.is_dir():
         raise UsageError(f"{run_dir} is a file; --run-dir must name a folder.")

@@ -1,7 +1,11 @@
-"""Ctrl-C: once drains, twice cancels, thrice exits. SIGTERM drains."""
+"""Ctrl-C: once drains, twice cancels, thrice exits. SIGTERM counts as Ctrl-C does. A closed terminal (SIGHUP) drains,
+and may be told twice; whoever started the run so that it outlives its terminal (nohup) has it ignored."""
 
 import os
 import signal
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
 
 import anyio
 
@@ -14,10 +18,13 @@ INTERRUPTED = 130
 async def obey_signals(core: Core, scope: anyio.CancelScope) -> None:
     """Run beside the search until cancelled. Draining opens no lease and lets what runs finish, for at most the drain
     deadline; what is then unfinished stays open for `pace resume`."""
-    presses = 0
+    presses, hung_up = 0, False
     async with anyio.create_task_group() as group:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async for _ in signals:
+        with anyio.open_signal_receiver(signal.SIGINT, *_asking_to_end()) as signals:
+            async for number in signals:
+                if number == signal.SIGHUP and hung_up:
+                    continue
+                hung_up = hung_up or number == signal.SIGHUP
                 presses += 1
                 if presses == 1:
                     core.stop("interrupted")
@@ -27,6 +34,28 @@ async def obey_signals(core: Core, scope: anyio.CancelScope) -> None:
                     scope.cancel()
                 else:
                     os._exit(INTERRUPTED)
+
+
+@contextmanager
+def ends_as_by_ctrl_c() -> Generator[None]:
+    """Before the search, and after it, what asks the run to end is what Ctrl-C is."""
+    before = {number: signal.signal(number, _press) for number in _asking_to_end()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _press(_number: int, _frame: FrameType | None) -> None:
+    if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, signal.SIG_DFL):  # a shell put the run into the background
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
+
+
+def _asking_to_end() -> tuple[signal.Signals, ...]:
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return (signal.SIGTERM,) if ignored else (signal.SIGTERM, signal.SIGHUP)
 
 
 async def _cancel_later(core: Core, scope: anyio.CancelScope) -> None:

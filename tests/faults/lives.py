@@ -6,7 +6,7 @@ file or lock. What is killed at the same failpoint of the same run is killed in 
 
 A failpoint is a name and a number: the n-th time that the process comes there, from 1. Names are `STAGE before`, `STAGE
 after`; `statement`, before a statement of a transaction that writes; `weights half`, with a file of weights begun; and
-`any`, which counts all of them.
+`any`, which counts all of them. In the start-up of a run: `COMMIT` and `BEGIN`, before those statements.
 """
 
 import json
@@ -22,6 +22,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import anyio
@@ -30,29 +31,34 @@ from sqlalchemy import Engine, event
 from pace_async.advise.base import Completion
 from pace_async.children import clean_environment
 from pace_async.evaluate.base import Evaluation
-from pace_async.events import Fact, GroupShipped
+from pace_async.events import Evaluated, Fact, GroupShipped
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.learn.base import Step
 from pace_async.population.lock import RunLock
 from pace_async.population.schema import upgrade
 from pace_async.programs import program_hash
 from pace_async.publish.base import Receipt
+from pace_async.runtime import launch
+from pace_async.runtime.assemble import Resources
 from pace_async.runtime.core import Core
 from pace_async.runtime.fresh import FreshInstances, fresh_seeds
 from pace_async.runtime.supervisor import drive
 from pace_async.search.state import Member
-from pace_async.simulate.runs import Habits
+from pace_async.simulate.runs import Habits, seed_program
 from pace_async.simulate.stages import WEIGHTS, World
-from pace_async.task import Task
+from pace_async.task import Task, load_task
 from tests.simulated import Simulated, settings, simulated
 
 CHECKOUT = Path(__file__).parents[2]
 EVALUATED = "evaluated"
+REACHED = "reached"
+"""The file that a start-up leaves when its search would begin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """What one process does: drive the run in `folder`, or bring its database to the newest schema; until it ends, or
+    """What one process does: drive the run in `folder`, bring its database to the newest schema, or begin ("run") or
+    go on with ("resume") a run there as the command line does, as far as its search; until it ends, or
     until it comes for the `number`-th time to the failpoint `name`. With `claims` new bests are tried on fresh
     instances, and each program that was evaluated is noted in the file `evaluated`, with the seed."""
 
@@ -61,6 +67,7 @@ class Life:
     seed: int = 0
     discard_every: int = 0
     migrates: bool = False
+    starts: str = ""
     claims: bool = False
     name: str = ""
     number: int = 0
@@ -228,9 +235,45 @@ async def _run(life: Life, at: Failpoints) -> None:
                 assert await drive(run.core) == "done"
 
 
+def _start_up(life: Life, at: Failpoints) -> None:
+    """The command's own start, with stages that need no time."""
+    task = load_task("circle_packing")
+
+    async def reached(resources: Resources, _display: str) -> str:
+        assert resources.record.seed_program is not None
+        (resources.places.folder / REACHED).touch()
+        return "done"
+
+    async def tier(_unsafe: bool) -> Any:
+        return SimpleNamespace(name="simulated")
+
+    async def scored(*_: object) -> Evaluated:
+        return seed_program(task)
+
+    for name, stage in (("conduct", reached), ("pick_tier", tier), ("score_seed_program", scored)):
+        setattr(launch, name, stage)
+
+    def begun(statement: str) -> None:
+        if (word := statement.split()[0].upper()) in ("BEGIN", "COMMIT") and statement != "BEGIN":
+            at(word)
+
+    def connected(connection: Any, _record: Any) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            connection.set_trace_callback(begun)
+
+    event.listen(Engine, "connect", connected)
+    folder = Path(life.folder)
+    if life.starts == "run":
+        launch.start(settings(**life.settings), folder, "none")
+    else:
+        launch.go_on(str(folder), {}, "none")
+
+
 def _live(life: Life) -> None:
     at = Failpoints(life)
-    if life.migrates:
+    if life.starts:
+        _start_up(life, at)
+    elif life.migrates:
         _statements(at)()
         upgrade(Path(life.folder) / "population.db")
     else:

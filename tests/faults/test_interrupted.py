@@ -1,6 +1,7 @@
 """Ctrl-C once, twice, thrice; SIGTERM; two at one run; a machine that slept: the real database, simulated stages."""
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pace_async.children import clean_environment
 from pace_async.evaluate.base import Evaluation, Evaluator
 from pace_async.population.lock import RunLock
 from pace_async.runtime.clock import RealClock
+from pace_async.runtime.signals import ends_as_by_ctrl_c
 from pace_async.runtime.supervisor import drive
 from pace_async.simulate.stages import World
 from tests.command_line import Shell
@@ -74,7 +76,8 @@ async def goes_on_to_its_end(folder: Path) -> None:
 
 @pytest.mark.fault("Crash and resume", "one Ctrl-C drains", only="SIGINT")
 @pytest.mark.fault("Crash and resume", "SIGTERM drains", only="SIGTERM")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.fault("Being started and stopped", "SIGHUP drains like SIGTERM", only="SIGHUP")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=["SIGINT", "SIGTERM", "SIGHUP"])
 async def test_one_signal_drains_what_runs_is_finished_and_nothing_new_begins(
     tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -91,6 +94,8 @@ async def test_one_signal_drains_what_runs_is_finished_and_nothing_new_begins(
                 [admitted] = await run.store.query("select count(*) n from leases")
                 os.kill(os.getpid(), number)
                 await run.core.wait_until(lambda: run.core.stopping is not None)
+                if number == signal.SIGHUP:  # the terminal and the shell may both tell of it
+                    os.kill(os.getpid(), number)
                 held.let_go.set()
         assert ended == ["interrupted"]
         assert (await states(run))[-2:] == ["draining", "interrupted"]
@@ -99,6 +104,50 @@ async def test_one_signal_drains_what_runs_is_finished_and_nothing_new_begins(
     await goes_on_to_its_end(tmp_path)
 
 
+@pytest.mark.fault("Being started and stopped", "a closed terminal drains")
+def test_a_run_whose_terminal_is_closed_drains(tmp_path: Path) -> None:
+    terminal, its_end = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.faults.hung_up", str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        env=clean_environment(),
+        stdin=its_end,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        os.close(its_end)
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline().strip() == "evaluating"
+            os.close(terminal)
+            said, complaint = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert said.split() == ["draining", "interrupted"], complaint
+    assert process.returncode == 0
+    assert_sound(tmp_path / "population.db")
+
+
+def test_what_asks_a_run_to_end_before_its_search_is_what_ctrl_c_is() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number in before:
+        with pytest.raises(KeyboardInterrupt), ends_as_by_ctrl_c():
+            signal.raise_signal(number)
+    assert {number: signal.getsignal(number) for number in before} == before
+
+
+def test_a_run_that_is_to_outlive_its_terminal_does() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ends_as_by_ctrl_c():
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.fault("Being started and stopped", "two signals")
 @pytest.mark.fault("Crash and resume", "two Ctrl-C cancel")
 async def test_a_second_signal_cancels_and_leaves_what_was_running_for_a_resume(tmp_path: Path) -> None:
     async with simulated(tmp_path, settings(**SHAPE), World(seed=9)) as run:

@@ -1,0 +1,66 @@
+"""The folder of a run removed while it runs: one sentence, whatever fails first."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from pace_async.errors import GaveUp
+from pace_async.evaluate.base import Evaluation
+from pace_async.population.lock import RunLock
+from pace_async.runtime.supervisor import drive
+from pace_async.simulate.stages import World
+from tests.simulated import settings, simulated
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Removing:
+    """An evaluator during whose tenth call the folder is removed, or replaced by one in which a run began."""
+
+    def __init__(self, inner: Any, folder: Path, replaced: bool) -> None:
+        self._inner, self._folder, self._replaced = inner, folder, replaced
+        self._calls = 0
+
+    async def evaluate(self, program: str, seed: int) -> Evaluation:
+        self._calls += 1
+        if self._calls == 10:
+            self._remove()
+        return await self._inner.evaluate(program, seed)
+
+    def _remove(self) -> None:
+        shutil.rmtree(self._folder)
+        if self._replaced:
+            with RunLock(self._folder):
+                pass
+
+
+@pytest.mark.fault("Disk, everywhere", "the run's folder deleted while it runs: one sentence")
+@pytest.mark.parametrize("replaced", [False, True], ids=["removed", "replaced"])
+async def test_a_run_whose_folder_is_removed_ends_with_one_sentence(tmp_path: Path, replaced: bool) -> None:
+    folder = tmp_path / "run"
+    told = f"^The folder {folder} was removed or replaced while"
+    with anyio.fail_after(60), pytest.raises(GaveUp, match=told), RunLock(folder) as lock:
+        async with simulated(folder, settings(stop__candidates=64), World(seed=2)) as run:
+            evaluator: Any = Removing(run.core.stages.evaluator, folder, replaced)
+            run.core.stages = replace(run.core.stages, evaluator=evaluator)
+            run.core.refuse_if_gone = lock.refuse_if_gone
+            await drive(run.core)
+    assert folder.exists() == replaced, "nothing was made again"
+
+
+@pytest.mark.fault("Disk, everywhere", "the run's folder deleted while it runs: one sentence")
+def test_whatever_else_fails_first_the_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(GaveUp, match="was removed or replaced"), RunLock(tmp_path / "run"):
+        shutil.rmtree(tmp_path / "run")
+        raise FileNotFoundError("learner.log")
+    with pytest.raises(FileNotFoundError), RunLock(tmp_path / "run"):
+        raise FileNotFoundError("learner.log")
