@@ -44,7 +44,7 @@ from pace_async.search.state import Member
 
 
 class NoRun(UsageError):
-    """A population in which no run has begun."""
+    """A population in which no run has begun, or not the one that was asked for."""
 
 
 def find_run(connection: Connection, name: str | None) -> int:
@@ -59,7 +59,7 @@ def find_run(connection: Connection, name: str | None) -> int:
             return next(iter(runs.values()))
         raise UsageError(f"This population holds several runs ({', '.join(runs)}): say which.")
     near = get_close_matches(name, runs, n=1) or list(runs)[:1]
-    raise UsageError(f"This population holds no run {name!r}; did you mean {near[0]!r}?")
+    raise NoRun(f"This population holds no run {name!r}; did you mean {near[0]!r}?")
 
 
 def header_of(connection: Connection, run_id: int) -> RunHeader:
