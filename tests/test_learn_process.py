@@ -161,7 +161,7 @@ def test_without_room_for_a_checkpoint_the_learner_says_so_and_the_next_one_make
         """The last answer to both requests of a learner of its own."""
         lineage, replies = Lineage(toy, out, replace(SETTINGS, checkpoint_every=1)), StringIO()
         lines = [{"id": 1, "start": [], "after": 0}, {"id": 2, "train": str(groups[0])}]
-        serve(lineage, StringIO("".join(json.dumps(line) + "\n" for line in lines)), replies)
+        serve(lineage, StringIO("".join(json.dumps(line) + "\n" for line in lines)), replies, 60.0)
         return json.loads(replies.getvalue().splitlines()[-1])
 
     with small_disk(tmp_path / "out", kib=4096) as out:

@@ -50,6 +50,12 @@ class Faults(Room):
         description="How long a stage may fail at every try, or the engine, the learner, every model or the database "
         "be out of reach, before the run gives up, in seconds.",
     )
+    hung_s: float = Field(
+        default=120.0,
+        gt=0,
+        description="How long an engine or a learner of this run may give no sign of life, busy or idle, before it is "
+        "killed and started again, in seconds.",
+    )
     max_aborted: int = Field(
         default=20,
         ge=1,

@@ -23,8 +23,11 @@ from pace_async.children import child, clean_environment, kill_group, python_mod
 from pace_async.errors import GaveUp, InfrastructureFault, PaceBug, UsageError
 from pace_async.learn.base import GROUP_UNREADABLE, Step
 from pace_async.learn.settings import Settings
+from pace_async.silence import LOOKS
 from pace_async.transfer import Transfer
 
+BEAT_S = 5.0
+"""Seconds between signs of life of a child that works."""
 _LONGEST_LINE = 1 << 20
 _BREAK_OFF_S = 30.0
 """What the child has beyond a transfer's own deadline to break it off; a rendezvous within NCCL cannot be, and then the
@@ -37,7 +40,8 @@ class ProcessLearner:
 
     `model` is version 0's directory; versions and checkpoints go under `out`, the child's words to `log`. `history`
     are the files of the groups that made versions 1…L of this run, in order; the first ones may be gone. Deadlines in
-    seconds: `start_s` for the child to load, `step_s` for each step, those replayed too, with the writing after it.
+    seconds: `start_s` for the child to load, `step_s` for each step, those replayed too, with the writing after it;
+    `hung_s` for a sign of life, from its first answer on.
     `gpu` is its card, as CUDA_VISIBLE_DEVICES names it; None: the first."""
 
     def __init__(
@@ -50,6 +54,7 @@ class ProcessLearner:
         log: Path | None = None,
         step_s: float = 600.0,
         start_s: float = 300.0,
+        hung_s: float = 120.0,
         gpu: str | None = None,
     ) -> None:
         self._after = next((place for place, path in enumerate(history) if path.exists()), 0)
@@ -58,11 +63,14 @@ class ProcessLearner:
         self._command = python_module(
             "pace_async.learn.process",
             *("--model", str(model.resolve()), "--out", str(out.resolve()), "--config", settings.to_json()),
+            *("--beat-s", f"{min(BEAT_S, hung_s / (2 * LOOKS)):g}"),
         )
         self._environment = clean_environment(OMP_NUM_THREADS=str(settings.threads))
         if gpu is not None:
             self._environment["CUDA_VISIBLE_DEVICES"] = gpu
-        self._step_s, self._start_s = step_s, start_s
+        self._step_s, self._start_s, self._hung_s = step_s, start_s, hung_s
+        self._beats = False
+        self._spawned = anyio.Event()
         self._turn = anyio.Lock()
         self._stack = AsyncExitStack()
         self._process: Process | None = None
@@ -158,6 +166,27 @@ class ProcessLearner:
                 _blame_setting(answer)
                 raise InfrastructureFault("transfer_broken", answer["refused"])
 
+    async def wait_lost(self) -> InfrastructureFault:
+        """As `runtime.keeper.WatchedLearner.wait_lost`. What is lost in an exchange, that exchange tells."""
+        while True:
+            await self._spawned.wait()
+            process = self._process
+            if process is None:
+                continue
+            with anyio.move_on_after(self._hung_s / LOOKS):
+                await process.wait()
+            async with self._turn:
+                if self._process is not process:
+                    continue
+                if process.returncode is not None:
+                    await self._retire()
+                    return InfrastructureFault("learner_died", self._last_words())
+                if self._beats:
+                    try:
+                        await self._ask({"ping": True}, 2 * self._hung_s)
+                    except InfrastructureFault as fault:
+                        return fault
+
     async def _ready(self) -> Path:
         if self._process is None or self._process.returncode is not None:
             await self._retire()
@@ -180,7 +209,8 @@ class ProcessLearner:
         )
         assert self._process.stdout is not None
         self._lines = BufferedByteReceiveStream(self._process.stdout)
-        self._weights = None
+        self._weights, self._beats = None, False
+        self._spawned.set()
 
     async def _ask(self, request: dict[str, Any], deadline_s: float, renewed_s: float = 0.0) -> dict[str, Any]:
         """One request and its answer, within `deadline_s`; each version that the child reaches on its way gives it
@@ -191,13 +221,15 @@ class ProcessLearner:
         try:
             with anyio.fail_after(deadline_s):
                 await self._process.stdin.send(line.encode())
+            until = anyio.current_time() + deadline_s
             while True:
-                with anyio.fail_after(deadline_s):
-                    raw = await self._lines.receive_until(b"\n", _LONGEST_LINE)
-                answer = cast("dict[str, Any]", json.loads(raw))
-                if "reached" not in answer:
+                answer = cast("dict[str, Any]", json.loads(await self._line(self._lines, until)))
+                if "beat" in answer:
+                    self._beats = True
+                elif "reached" in answer:
+                    deadline_s, until = renewed_s, anyio.current_time() + renewed_s
+                else:
                     break
-                deadline_s = renewed_s
             if answer["id"] != self._requests:
                 raise PaceBug(f"the learner answered request {answer['id']} instead of {self._requests}")
             if "failed" in answer:
@@ -213,11 +245,24 @@ class ProcessLearner:
             await self._retire()
             raise
 
+    async def _line(self, lines: BufferedByteReceiveStream, until: float) -> bytes:
+        """The next line. Raises TimeoutError at `until`, and InfrastructureFault where a child that has beaten stays
+        silent; that is counted in waits that follow one another, because this process may have been stopped too."""
+        for _ in range(LOOKS):
+            period = min(until, anyio.current_time() + self._hung_s / LOOKS) if self._beats else until
+            with anyio.CancelScope(deadline=period):
+                return await lines.receive_until(b"\n", _LONGEST_LINE)
+            if anyio.current_time() >= until:
+                raise TimeoutError
+        raise InfrastructureFault("learner_hung", f"no sign of life for {self._hung_s:g} s, so it was killed")
+
     async def _retire(self) -> None:
         """End the child at once, if there is one."""
         if self._process is not None:
             kill_group(self._process.pid)
         self._process, self._weights = None, None
+        if self._spawned.is_set():
+            self._spawned = anyio.Event()
         with anyio.CancelScope(shield=True):
             await self._stack.aclose()
 

@@ -11,7 +11,10 @@ One JSON object a line on standard input, one on standard output for each, with 
     {"id": 4, "send": fields of `transfer.Transfer`}   answered {"sent": true} when the other end has all tensors of
                                           the present version
 
-Where nothing was changed the answer is {"refused": why, "setting": whether a setting is to blame, "unreadable": whether
+    {"id": 5, "ping": true}               answered {"here": true}
+
+While it works on a request, a line {"beat": true} at once and every `--beat-s` seconds says that it lives. Where
+nothing was changed the answer is {"refused": why, "setting": whether a setting is to blame, "unreadable": whether
 a group's file is damaged or gone}; where the disk failed it is {"failed": kind, "detail": words}, the last one.
 
 It ends when standard input does, and when the disk fails. Any other trouble ends it too, with a traceback on standard
@@ -22,7 +25,9 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
@@ -40,6 +45,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--config", type=Settings.from_json, required=True)
+    parser.add_argument("--beat-s", type=float, required=True)
     options = parser.parse_args()
     if not (options.model / "config.json").is_file():
         parser.error(f"{options.model} holds no model: it has no config.json")
@@ -50,7 +56,7 @@ def main() -> None:
     from pace_async.learn.lineage import Lineage
 
     logging.disable_progress_bar()
-    serve(Lineage(options.model, options.out, options.config), sys.stdin, replies)
+    serve(Lineage(options.model, options.out, options.config), sys.stdin, replies, options.beat_s)
 
 
 def take_stdout() -> TextIO:
@@ -60,19 +66,23 @@ def take_stdout() -> TextIO:
     return replies
 
 
-def serve(lineage: Any, requests: TextIO, replies: TextIO) -> None:
+def serve(lineage: Any, requests: TextIO, replies: TextIO, beat_s: float) -> None:
     """Answer requests until there are no more."""
     from pace_async.learn.lineage import Refused
 
+    one_line = threading.Lock()
     for line in requests:
         request = json.loads(line)
 
         def reply(fields: dict[str, Any], number: int = request["id"]) -> None:
-            replies.write(json.dumps({"id": number, **fields}) + "\n")
-            replies.flush()
+            with one_line:
+                replies.write(json.dumps({"id": number, **fields}) + "\n")
+                replies.flush()
 
         try:
-            reply(_answer(lineage, request, reply))
+            with _beating(reply, beat_s):
+                answer = _answer(lineage, request, reply)
+            reply(answer)
         except Refused as refusal:
             reply({"refused": str(refusal), "setting": refusal.setting, "unreadable": refusal.unreadable})
         except OSError as error:
@@ -81,6 +91,26 @@ def serve(lineage: Any, requests: TextIO, replies: TextIO) -> None:
                 raise
             reply({"failed": fault.kind, "detail": fault.detail})
             return
+
+
+@contextmanager
+def _beating(reply: Callable[[dict[str, Any]], None], every_s: float) -> Generator[None]:
+    """Say at once and again and again that this process lives, from a thread that does nothing else."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while True:
+            reply({"beat": True})
+            if over.wait(every_s):
+                return
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _answer(lineage: Any, request: dict[str, Any], reply: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -94,6 +124,8 @@ def _answer(lineage: Any, request: dict[str, Any], reply: Callable[[dict[str, An
         return {"version": lineage.version, "weights": str(weights)}
     if "completion" in request:
         return {"logprobs": lineage.trainer.logprobs(request["prompt"], request["completion"])}
+    if "ping" in request:
+        return {"here": True}
     if "send" in request:
         _send(lineage, Transfer(**request["send"]))
         return {"sent": True}

@@ -29,6 +29,7 @@ WAITS = {
     "all_providers_down": "no model answers",
     "provider_back": "",
     "engine_died": "the advisor engine is down",
+    "engine_hung": "the advisor engine is down",
     "engine_back": "",
     **DISK_FAULTS,
     "disk_back": "",

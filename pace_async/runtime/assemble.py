@@ -72,7 +72,7 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
     resources.store.be_patient(config.faults.patience_s, waiting(resources.lock, bus))
     output = Output(sys.stdout)
     displays = [choose(display, output), JsonlDisplay(places.events)]
-    async with observing(bus, displays), _stages(resources, restored.state, bus) as (stages, engine):
+    async with observing(bus, displays), _stages(resources, restored.state, bus) as (stages, engine, learner):
         core = Core(
             config=config,
             task=resources.task,
@@ -87,7 +87,7 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
         )
         try:
             with start_up_frozen():
-                state = await drive(core, engine, signals=True)
+                state = await drive(core, engine, learner, signals=True)
         finally:
             _keep_best(places, core.state.best)
     if display != "none":
@@ -137,7 +137,9 @@ async def say(lines: Sequence[str]) -> None:
 
 
 @asynccontextmanager
-async def _stages(resources: Resources, state: RunState, bus: Bus) -> AsyncGenerator[tuple[Stages, EngineProcess]]:
+async def _stages(
+    resources: Resources, state: RunState, bus: Bus
+) -> AsyncGenerator[tuple[Stages, EngineProcess, ProcessLearner | None]]:
     """The real stages, all processes up. The engine serves the newest complete weights from its first token."""
     config, places = resources.config, resources.places
     given = advisor_folder(config.advisor.model)
@@ -178,7 +180,7 @@ async def _stages(resources: Resources, state: RunState, bus: Bus) -> AsyncGener
             learner=learner,
             publisher=served.publisher if trains else None,
         )
-        yield stages, served.process
+        yield stages, served.process, learner
 
 
 async def _learner(resources: Resources, given: Path) -> ProcessLearner:
@@ -195,5 +197,6 @@ async def _learner(resources: Resources, given: Path) -> ProcessLearner:
         [group_path(resources.places.groups, row["group_number"]) for row in rows],
         log=resources.places.logs / "learner.log",
         step_s=resources.config.learner.step_timeout_s,
+        hung_s=resources.config.faults.hung_s,
         gpu=cards.learner if cards is not None else None,
     )

@@ -21,7 +21,7 @@ from pace_async.advise.engines.served_copy import serve_from
 from pace_async.advise.engines.vllm_found import Build, Missing, find_vllm
 from pace_async.advise.engines.vllm_managed import AdapterSlots, VllmHandle, VllmSettings, managed_vllm
 from pace_async.config import Config
-from pace_async.errors import GaveUp, UsageError
+from pace_async.errors import GaveUp, InfrastructureFault, UsageError
 from pace_async.publish.base import Publisher, PushFailed, Receipt
 from pace_async.publish.nccl import Sender
 from pace_async.runtime.cards import cards_of
@@ -73,11 +73,10 @@ class _Embedded:
     replica: Replica
     state: RunState
     given: Path
-    on_death: str = "restarting it"
     log: str = "its log is in the run's folder"
 
-    async def wait_died(self) -> None:
-        await self.handle.wait_died()
+    async def wait_lost(self, hung_s: float) -> InfrastructureFault:
+        return await self.handle.wait_lost(hung_s)
 
     async def restart(self) -> None:
         await self.handle.restart(_newest(self.state, self.given), self.state.learner)
@@ -107,11 +106,10 @@ class _Vllm:
     publisher: Publisher
     state: RunState
     model: Path
-    on_death: str = "restarting it"
     log: str = "its log is in the run's folder"
 
-    async def wait_died(self) -> None:
-        await self.handle.wait_died()
+    async def wait_lost(self, hung_s: float) -> InfrastructureFault:
+        return await self.handle.wait_lost(hung_s)
 
     async def restart(self) -> None:
         await self.handle.restart(self.model)

@@ -55,7 +55,6 @@ class Member:
 class Fleet:
     """An `Engine`, a `Publisher` and a `keeper.EngineProcess`. Made by `fleet_of`."""
 
-    on_death = "no engine can be asked: waiting for one"
     log = "whoever runs it has its log"
 
     def __init__(self, replicas: Sequence[Replica], version: int, weights: Path, manners: Manners) -> None:
@@ -94,9 +93,10 @@ class Fleet:
                 raise PushFailed("no_engine_pushed", self.faults(), began=False)
             await self._event.wait()
 
-    async def wait_died(self) -> None:
-        """Return when no member can be asked."""
+    async def wait_lost(self, hung_s: float) -> InfrastructureFault:
+        """Return when no member can be asked; the looks at each have deadlines of their own."""
         await self._until(lambda: not any(map(self.may_be_asked, self.members)))
+        return InfrastructureFault("engine_died", "no engine can be asked: waiting for one")
 
     async def restart(self) -> None:
         """Return when a member can be asked: its keeper sees to it."""

@@ -1,5 +1,5 @@
-"""Keeps the advisor engine alive: restarts it when it dies, with the newest complete weights, so that it never serves a
-token of older ones."""
+"""Keeps the advisor engine alive: restarts it when it dies or hangs, with the newest complete weights, so that it never
+serves a token of older ones; and notices a learner that is lost while nobody asks it anything."""
 
 from typing import Protocol
 
@@ -14,17 +14,13 @@ class EngineProcess(Protocol):
     """An engine that can die and come back."""
 
     @property
-    def on_death(self) -> str:
-        """What is done when it has died, in words."""
-        ...
-
-    @property
     def log(self) -> str:
         """Where its log is, in words."""
         ...
 
-    async def wait_died(self) -> None:
-        """Return when it can be asked nothing any more."""
+    async def wait_lost(self, hung_s: float) -> InfrastructureFault:
+        """Return when it can be asked nothing any more, and why: it has ended, or has not answered for `hung_s`
+        seconds."""
         ...
 
     async def restart(self) -> None:
@@ -35,9 +31,9 @@ class EngineProcess(Protocol):
 async def keep_engine(core: Core, engine: EngineProcess) -> None:
     """Run beside the search until cancelled. Raises GaveUp when the engine stays down beyond the patience set."""
     while True:
-        await engine.wait_died()
+        fault = await engine.wait_lost(core.config.faults.hung_s)
         core.engine_up = False
-        await core.fault("engine", InfrastructureFault("engine_died", engine.on_death))
+        await core.fault("engine", fault)
         with anyio.move_on_after(core.config.faults.patience_s) as patience:
             await _revive(core, engine)
         if patience.cancelled_caught:
@@ -58,3 +54,17 @@ async def _revive(core: Core, engine: EngineProcess) -> None:
             attempt += 1
             await core.fault("engine", fault)
             await core.stages.clock.sleep(core.backoff(attempt))
+
+
+class WatchedLearner(Protocol):
+    """A learner that can be lost while it is idle. The next that is asked of it starts it again."""
+
+    async def wait_lost(self) -> InfrastructureFault:
+        """Return when it was lost while nobody asked it anything, and why. May be called again."""
+        ...
+
+
+async def watch_learner(core: Core, learner: WatchedLearner) -> None:
+    """Run beside the search until cancelled."""
+    while True:
+        await core.fault("learn", await learner.wait_lost())

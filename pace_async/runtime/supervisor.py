@@ -12,7 +12,7 @@ import anyio
 from pace_async.errors import GaveUp, PaceError
 from pace_async.events import RunStateChanged
 from pace_async.runtime.core import Core
-from pace_async.runtime.keeper import EngineProcess, keep_engine
+from pace_async.runtime.keeper import EngineProcess, WatchedLearner, keep_engine, watch_learner
 from pace_async.runtime.learning import learn_while_searching
 from pace_async.runtime.patience import Patience
 from pace_async.runtime.signals import obey_signals
@@ -23,8 +23,15 @@ LAST_WORD_S = 10.0
 STATES: dict[Reason, str] = {"budget": "stopped_by_budget", "interrupted": "interrupted"}
 
 
-async def drive(core: Core, engine: EngineProcess | None = None, *, signals: bool = False) -> str:
-    """Run until it ends; the state it ended in. Raises GaveUp, or an ExceptionGroup for our own mistakes."""
+async def drive(
+    core: Core,
+    engine: EngineProcess | None = None,
+    learner: WatchedLearner | None = None,
+    *,
+    signals: bool = False,
+) -> str:
+    """Run until it ends; the state it ended in. `engine` and `learner` are looked after. Raises GaveUp, or an
+    ExceptionGroup for our own mistakes."""
     core.started = core.stages.clock.monotonic()
     await core.record(RunStateChanged("running", "", core.stages.clock.now()))
     core.changed()  # a stop rule that is met already opens no lease
@@ -33,7 +40,7 @@ async def drive(core: Core, engine: EngineProcess | None = None, *, signals: boo
             with anyio.CancelScope() as scope:
                 if signals:
                     outside.start_soon(obey_signals, core, scope)
-                await _search_and_learn(core, engine)
+                await _search_and_learn(core, engine, learner)
             outside.cancel_scope.cancel()
         state = STATES.get(core.stopping or "interrupted", "done")
         reason = core.stopping or ""
@@ -56,10 +63,12 @@ async def _last_word(core: Core, state: str, reason: str) -> None:
         await core.record(RunStateChanged(state, reason, core.stages.clock.now()))
 
 
-async def _search_and_learn(core: Core, engine: EngineProcess | None) -> None:
+async def _search_and_learn(core: Core, engine: EngineProcess | None, learner: WatchedLearner | None) -> None:
     async with anyio.create_task_group() as beside:
         if engine is not None:
             beside.start_soon(keep_engine, core, engine)
+        if learner is not None:
+            beside.start_soon(watch_learner, core, learner)
         if core.config.stop.minutes is not None:
             beside.start_soon(_stop_in_time, core, core.config.stop.minutes)
         async with anyio.create_task_group() as group:

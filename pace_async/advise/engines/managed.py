@@ -1,23 +1,25 @@
 """An engine as a child of the runtime: started, watched, restarted, ended.
 
 Invariant: an engine's address stays the same over restarts, so clients and publishers keep theirs; after the context
-is left, no process of it runs. Who notices that the engine died is whoever waits on `wait_died`; who decides to
-restart is the runtime. Imports no torch.
+is left, no process of it runs. Who notices that the engine died, or answers nothing any more, is whoever waits on
+`wait_lost`; who decides to restart is the runtime. Imports no torch.
 """
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import anyio
+import httpx
 from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from pace_async.children import child, clean_environment, python_module
+from pace_async.children import child, clean_environment, kill_group, python_module
 from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.silence import wait_silent
 
 
 class EngineProcess(ABC):
@@ -41,6 +43,43 @@ class EngineProcess(ABC):
     async def wait_died(self) -> int:
         """Returns the exit status (negative: the signal) when the engine has ended, whatever ended it."""
         return await self._running.wait()
+
+    async def wait_lost(self, hung_s: float) -> InfrastructureFault:
+        """Return when the engine has ended, or has answered no look at its health for `hung_s` seconds: it is killed
+        then. What an engine is asked for does not matter: its health does not wait for that."""
+        process, hung = self._running, False
+        async with anyio.create_task_group() as tasks, self._health() as answers:
+
+            async def ends() -> None:
+                await process.wait()
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(ends)
+            await wait_silent(answers, hung_s)
+            hung = True
+            tasks.cancel_scope.cancel()
+        if hung:
+            self.kill()
+            return InfrastructureFault("engine_hung", f"no answer for {hung_s:g} s, so it was killed: restarting it")
+        return InfrastructureFault("engine_died", f"it ended with status {process.returncode}: restarting it")
+
+    def kill(self) -> None:
+        """End the engine at once; `wait_died` returns."""
+        if self._process is not None and self._process.returncode is None:
+            kill_group(self._process.pid)
+
+    @asynccontextmanager
+    async def _health(self) -> AsyncGenerator[Callable[[], Awaitable[bool]]]:
+        """Asks the engine whether it is well."""
+        async with httpx.AsyncClient(base_url=self.url, timeout=None, trust_env=False) as http:
+
+            async def answers() -> bool:
+                try:
+                    return (await http.get("/health")).status_code == 200
+                except httpx.HTTPError:
+                    return False
+
+            yield answers
 
     async def stop(self) -> None:
         """End the engine; quiet if none runs."""

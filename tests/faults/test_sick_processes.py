@@ -1,0 +1,251 @@
+"""Processes that hang without ending: noticed by a deadline, told, killed and started again; slow ones are left."""
+
+import json
+import os
+import signal
+import threading
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pace_async.advise.engines.managed import EngineHandle, managed_engine
+from pace_async.errors import InfrastructureFault
+from pace_async.events import Fact, FaultSeen
+from pace_async.learn.client import ProcessLearner
+from pace_async.learn.settings import Settings
+from pace_async.runtime.keeper import keep_engine, watch_learner
+from pace_async.silence import LOOKS, wait_silent
+from pace_async.simulate.stages import World
+from pace_async.simulate.virtual import run_virtually
+from tests.engine_models import save_tiny_model
+from tests.faulty_engine import EngineServer
+from tests.learn_toys import written_groups
+from tests.simulated import Simulated, settings, simulated
+
+DEADLINE_S = 240.0
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@given(st.lists(st.sampled_from(["well", "ill", "silent"]), max_size=30), st.floats(0.1, 1000.0))
+def test_a_process_is_hung_after_four_looks_in_a_row_and_at_no_other_time(looks: list[str], hung_s: float) -> None:
+    """In virtual time. What follows the list is silence."""
+    asked: list[str] = []
+    rest = iter(looks)
+
+    async def look() -> bool:
+        asked.append(next(rest, "silent"))
+        if asked[-1] == "silent":
+            await anyio.sleep_forever()
+        return asked[-1] == "well"
+
+    async def process() -> float:
+        await wait_silent(look, hung_s)
+        return anyio.current_time()
+
+    seconds = run_virtually(process)
+    assert "well" not in asked[-LOOKS:]
+    assert len(asked[-LOOKS:]) == LOOKS
+    before = ["well", *asked[:-1]]
+    assert not any("well" not in before[place : place + LOOKS] for place in range(len(before) - LOOKS + 1))
+    assert seconds == pytest.approx(len(asked) * hung_s / LOOKS)
+
+
+@dataclass
+class Kept:
+    """An engine as the runtime keeps it."""
+
+    handle: EngineHandle
+    model: Path
+    hung_s: float
+    log: str = "its log is beside it"
+
+    async def wait_lost(self, hung_s: float) -> InfrastructureFault:
+        assert hung_s == self.hung_s
+        return await self.handle.wait_lost(hung_s)
+
+    async def restart(self) -> None:
+        await self.handle.restart(self.model, 0)
+
+
+class Told:
+    """The run's population, which lets a test wait for what it is told of."""
+
+    def __init__(self, run: Simulated) -> None:
+        self._store, self._kinds, self._news = run.store, list[str](), anyio.Event()
+        run.core.stages = replace(run.core.stages, population=self)
+
+    async def commit(self, *facts: Fact) -> None:
+        await self._store.commit(*facts)
+        self._kinds += [fact.kind for fact in facts if isinstance(fact, FaultSeen)]
+        news, self._news = self._news, anyio.Event()
+        news.set()
+
+    async def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Mapping[str, Any]]:
+        return await self._store.query(sql, parameters)
+
+    async def kinds(self, count: int) -> list[str]:
+        """Those of so many faults, once they are committed."""
+        while len(self._kinds) < count:
+            await self._news.wait()
+        rows = await self._store.query("select kind from faults order by number")
+        assert [row["kind"] for row in rows] == self._kinds
+        return self._kinds
+
+
+@pytest.mark.long
+@pytest.mark.anyio
+@pytest.mark.fault("Sick, not dead", "an engine that hangs is killed, told and started again")
+async def test_an_engine_that_is_stopped_is_killed_after_its_deadline_and_serves_again(tmp_path: Path) -> None:
+    model = save_tiny_model(tmp_path / "model", seed=0)
+    config = settings(search__threads=2, learner__group_size=2, learner__k=1, faults__hung_s=4.0)
+    async with (
+        managed_engine(model, log=tmp_path / "engine.log") as handle,
+        simulated(tmp_path, config, World()) as run,
+    ):
+        told, stopped = Told(run), handle.pid
+        os.kill(stopped, signal.SIGSTOP)
+        with anyio.fail_after(DEADLINE_S):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(keep_engine, run.core, Kept(handle, model, 4.0))
+                assert await told.kinds(2) == ["engine_hung", "engine_back"]
+                assert handle.pid != stopped
+                assert not psutil.pid_exists(stopped)
+                async with httpx.AsyncClient(base_url=handle.url, timeout=60.0, trust_env=False) as http:
+                    assert (await http.get("/health")).status_code == 200
+                tasks.cancel_scope.cancel()
+        assert run.core.engine_up
+
+
+@pytest.mark.fault("Sick, not dead", "an engine that is busy is not taken for one that hangs")
+def test_an_engine_says_that_it_is_well_while_it_decodes(tmp_path: Path) -> None:
+    """Its decoding thread is held up, as by a prompt that takes long."""
+    server = EngineServer(save_tiny_model(tmp_path / "model", seed=0))
+    begun, over = threading.Event(), threading.Event()
+
+    def long_step() -> None:
+        begun.set()
+        assert over.wait(DEADLINE_S)
+
+    try:
+        held = server.batcher.call(long_step)
+        assert begun.wait(DEADLINE_S)
+        assert httpx.get(f"{server.url}/health", timeout=DEADLINE_S, trust_env=False).status_code == 200
+        assert not held.done()
+    finally:
+        over.set()
+        server.kill()
+
+
+@dataclass
+class Lines:
+    """What a learner says, and when: seconds of virtual time before each line; then nothing for ever."""
+
+    said: list[tuple[float, dict[str, Any]]]
+    returncode: int | None = None
+    pid: int = -1
+
+    @property
+    def stdin(self) -> "Lines":
+        return self
+
+    async def send(self, _data: bytes) -> None:
+        await anyio.lowlevel.checkpoint()
+
+    async def receive_until(self, _delimiter: bytes, _most: int) -> bytes:
+        if not self.said:
+            await anyio.sleep_forever()
+        await anyio.sleep(self.said[0][0])
+        return json.dumps({"id": 1, **self.said.pop(0)[1]}).encode()
+
+
+@pytest.mark.fault("Sick, not dead", "a learner that hangs while it trains is ended long before the step's deadline")
+@pytest.mark.parametrize(
+    ("said", "ends", "at"),
+    [
+        ([(1.0, {"beat": True}), (20.0, {"beat": True})], "learner_hung", 21.0 + 120.0),
+        ([(1.0, {"beat": True}), *[(29.0, {"beat": True})] * 10, (5.0, {"logprobs": [0.5]})], "", 296.0),
+        ([(1.0, {"beat": True}), *[(29.0, {"beat": True})] * 40], "learner_timeout", 600.0),
+        ([(500.0, {"logprobs": [0.5]})], "", 500.0),
+    ],
+    ids=["it beats no more", "it beats and answers", "it beats and answers never", "it never beat"],
+)
+def test_a_learner_is_waited_for_while_it_gives_signs_of_life(
+    said: list[tuple[float, dict[str, Any]]], ends: str, at: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def quiet(_pid: int) -> None:
+        """There is no process."""
+
+    monkeypatch.setattr("pace_async.learn.client.kill_group", quiet)
+
+    async def asked() -> tuple[str, float]:
+        learner = ProcessLearner(tmp_path, tmp_path / "out", Settings(), step_s=600.0, hung_s=120.0)
+        child = Lines(list(said))
+        for name in ("_process", "_lines"):
+            monkeypatch.setattr(learner, name, child)
+        monkeypatch.setattr(learner, "_weights", tmp_path)
+        try:
+            assert await learner.logprobs(0, (1,), (2,)) == (0.5,)
+        except InfrastructureFault as fault:
+            return fault.kind, anyio.current_time()
+        return "", anyio.current_time()
+
+    kind, seconds = run_virtually(asked)
+    assert (kind, round(seconds, 3)) == (ends, at)
+
+
+@asynccontextmanager
+async def watched(run: Simulated, learner: ProcessLearner) -> AsyncGenerator[None]:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch_learner, run.core, learner)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+def child_of(learner: ProcessLearner) -> psutil.Process:
+    [found] = [
+        process for process in psutil.Process().children() if "pace_async.learn.process" in " ".join(process.cmdline())
+    ]
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.anyio
+@pytest.mark.timeout(300)
+@pytest.mark.fault("Sick, not dead", "a learner lost while it is idle, dead or hung, leaves a row and comes back")
+async def test_a_learner_that_is_killed_or_stopped_while_idle_is_told_and_the_next_request_starts_another(
+    tmp_path: Path,
+) -> None:
+    from scripts.toys import write_llama
+
+    toy = write_llama(tmp_path / "model", vocab=40, width=16, layers=1)
+    [group] = written_groups(tmp_path / "groups", 1, vocab=40)
+    config = settings(search__threads=2, learner__group_size=2, learner__k=1)
+    async with (
+        ProcessLearner(toy, tmp_path / "out", Settings(learning_rate=1e-3), hung_s=10.0) as learner,
+        simulated(tmp_path, config, World()) as run,
+        watched(run, learner),
+    ):
+        told = Told(run)
+        with anyio.fail_after(DEADLINE_S):
+            await learner.ready()
+            child_of(learner).kill()
+            assert await told.kinds(1) == ["learner_died"]
+            assert (await learner.train(group)).version == 1
+            stopped = child_of(learner)
+            stopped.suspend()
+            assert await told.kinds(2) == ["learner_died", "learner_hung"]
+            await learner.ready()
+            assert not stopped.is_running()
