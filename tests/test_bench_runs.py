@@ -9,6 +9,7 @@ from pathlib import Path
 
 import bench_runs
 import psutil
+import pytest
 
 SCRIPT = """
 import sys
@@ -27,6 +28,7 @@ def candidates(run: Path) -> int:
     return int(count)
 
 
+@pytest.mark.long
 def test_a_benchmark_that_is_terminated_leaves_no_run_behind(tmp_path: Path) -> None:
     run = tmp_path / "run"
     command = [sys.executable, "-c", SCRIPT, str(run)]

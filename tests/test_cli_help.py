@@ -36,9 +36,7 @@ def commands(command: Any, name: str = "pace") -> Iterator[tuple[str, Any]]:
 
 COMMANDS = dict(commands(typer.main.get_command(app)))
 EXAMPLES = [
-    pytest.param(
-        name, line, id=line, marks=[pytest.mark.slow, pytest.mark.timeout(300)] if line.startswith(CHILDREN[0]) else []
-    )
+    pytest.param(name, line, id=line, marks=[pytest.mark.timeout(300)] if line.startswith(CHILDREN[0]) else [])
     for name, command in COMMANDS.items()
     for line in re.findall(r"^\s*Example: (.+)$", command.help or "", re.MULTILINE)
 ]

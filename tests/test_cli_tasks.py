@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pace_async.runtime import soundness
 from pace_async.task import CHECKOUT
 from tests.command_line import Shell
 
@@ -31,6 +32,12 @@ catalogue: catalogue.yaml
 """
 CATALOGUE = "mechanisms:\n  - {name: x, about: a number, options: [1, 2]}\n"
 PROGRAM = "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\ndef f(instance):\n    return x * instance['x']\n"
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Endless programs are waited for one second, and still have to be stopped."""
+    monkeypatch.setattr(soundness, "HANG_S", 1.0)
 
 
 @pytest.fixture

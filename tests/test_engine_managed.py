@@ -27,6 +27,7 @@ def alive(pid: int) -> bool:
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.long
 @pytest.mark.fault("Advisor and engine", "dies while it answers")
 @pytest.mark.anyio
 async def test_a_killed_engine_is_noticed_faults_its_requests_and_is_restarted_in_place(tmp_path: Path) -> None:

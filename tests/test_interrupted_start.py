@@ -12,7 +12,7 @@ PACE = str(Path(sys.executable).with_name("pace"))
 HEARING = ("env", "--default-signal=INT")
 """Tests that a shell put into the background ignore Ctrl-C, and so would their children."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 
 def interrupt_at(words: str, run: Path) -> tuple[int, str]:
@@ -39,6 +39,7 @@ def test_before_anything_was_written_nothing_is(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_while_the_stages_start_a_resume_begins_the_search(tmp_path: Path) -> None:
     run = tmp_path / "run"
     code, said = interrupt_at("starting the engine", run)

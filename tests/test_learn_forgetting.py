@@ -88,6 +88,7 @@ async def test_a_learner_killed_between_sparse_checkpoints_goes_on_from_what_was
     assert sorted(entry.name for entry in (out / "versions").iterdir()) == ["000006", "000007", "000008"]
 
 
+@pytest.mark.long
 async def test_a_call_beyond_the_length_limit_says_which_setting_to_raise(toy: Path, tmp_path: Path) -> None:
     path = write(tmp_path, 0)
     async with ProcessLearner(toy, tmp_path / "out", Settings(max_length=9)) as learner:

@@ -61,6 +61,7 @@ def child_of(learner: ProcessLearner) -> psutil.Process:
     return found
 
 
+@pytest.mark.long
 async def test_an_answer_is_scored_under_the_version_that_is_asked_about_or_not_at_all(
     toy: Path, groups: list[Path], tmp_path: Path
 ) -> None:
@@ -78,6 +79,7 @@ async def test_an_answer_is_scored_under_the_version_that_is_asked_about_or_not_
         assert second != first
 
 
+@pytest.mark.long
 @pytest.mark.fault("Replay and learner", "killed in the middle of a step")
 @pytest.mark.fault("Crash and resume", "killed around the writing of weights")
 async def test_a_learner_killed_in_any_moment_comes_back_with_the_same_weights_and_trains_nothing_twice(
@@ -138,6 +140,7 @@ async def test_a_learner_that_does_not_answer_in_time_or_is_no_longer_waited_for
         assert not abandoned.is_running()
 
 
+@pytest.mark.long
 async def test_a_learner_without_a_model_or_with_a_damaged_history_says_so(
     toy: Path, groups: list[Path], tmp_path: Path
 ) -> None:

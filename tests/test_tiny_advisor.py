@@ -144,27 +144,27 @@ def test_marks_tell_what_comparing_the_texts_tells() -> None:
     assert told >= {corpus.SAME, corpus.OTHER, 0, 1, 5}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_its_answers_parse(measured: dict[str, Any]) -> None:
     assert measured["figures"]["proposals that parse"] >= 0.95
     assert measured["figures"]["whole chains that parse"] >= 0.95
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_its_ideas_spread_over_every_mechanism(measured: dict[str, Any]) -> None:
     assert measured["figures"]["mechanisms that occur"] == 1.0
     assert measured["figures"]["share of the commonest mechanism"] <= 0.5
     assert measured["figures"]["mechanism entropy / uniform"] >= 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_its_experiments_carry_out_the_idea_on_the_parent_as_it_is(measured: dict[str, Any]) -> None:
     assert measured["figures"]["experiments right in both"] >= 0.9
     assert measured["figures"]["experiments that name the parent's setting"] >= 0.95
     assert measured["figures"]["edits that change nothing"] <= 0.1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_its_choices_lie_in_names_options_numbers_and_verdicts(measured: dict[str, Any]) -> None:
     shares = {kind: share for kind, (_, share) in measured["entropy"].items()}
     choices = ("idea: mechanism", "idea: option", "select: idea number", "assess: verdict", "assess: number")

@@ -30,7 +30,7 @@ from pace_async.weights import checkpoint_digests, write_atomically
 from tests.command_line import PACE
 from tests.engine_models import plain_logprobs
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs_vllm, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs_vllm, pytest.mark.timeout(900)]
 
 END = 1
 LONG = 1200

@@ -21,7 +21,7 @@ from pace_async.runtime.models import TINY
 from pace_async.runtime.replica import Probing, Replica
 from pace_async.weights import checkpoint_digests, write_atomically
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs_vllm, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs_vllm, pytest.mark.timeout(900)]
 
 NOISE = 2e-4
 

@@ -42,7 +42,6 @@ from tests.simulated_nccl import SimulatedCommunicator, stand_in
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.needs_vllm,
-    pytest.mark.slow,
     pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # in this process vLLM loads what torch means to drop
     pytest.mark.filterwarnings("ignore:Tensor .* exceeds buffer_size_bytes:UserWarning"),

@@ -101,7 +101,6 @@ def test_killed_at_a_hundred_random_moments_a_run_loses_and_repeats_nothing(proc
     assert runs > 3
 
 
-@pytest.mark.slow
 @pytest.mark.fault("Crash and resume", "killed in a migration")
 def test_killed_in_a_migration_a_database_is_as_it_was_and_can_be_brought_up_again(
     process: Lives, memory: Path

@@ -15,7 +15,7 @@ import pytest
 PACE = str(Path(sys.executable).with_name("pace"))
 CANDIDATES = 72
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 
 
 def rows(run: Path, sql: str) -> list[tuple[object, ...]]:
