@@ -10,6 +10,7 @@ from typing import Protocol
 import anyio
 
 from pace_async.children import kill_group
+from pace_async.evaluate.inside import calls, seccomp
 from pace_async.evaluate.pipes import Descriptors
 from pace_async.evaluate.tiers import Launch
 
@@ -45,8 +46,7 @@ class FirstProcess(Protocol):
 
 
 class ColdProcess:
-    """Implements `FirstProcess`. `wrapped` says that another program passes the driver's exit code on, as 128 and the
-    number where it was a signal."""
+    """Implements `FirstProcess`. `wrapped` as in the `Launch`."""
 
     def __init__(self, process: subprocess.Popen[bytes], ended: int, wrapped: bool) -> None:
         self._process, self.ended, self._wrapped = process, ended, wrapped
@@ -72,21 +72,39 @@ class ColdProcess:
 
 
 def start(
-    plan: Launch, scratch: Path | None, descriptors: Sequence[int], mine: Descriptors, wrapped: bool
+    plan: Launch, scratch: Path | None, descriptors: Sequence[int], mine: Descriptors, *, one_thread: bool
 ) -> ColdProcess:
     """Start the first process with these descriptors as standard input, output and error, and the rest as they are.
-    From this thread: with the thread that started it, it would die. Raises OSError."""
+    With `one_thread` a filter of its own lets it start no thread. From this thread: with the thread that started it,
+    it would die. Raises OSError."""
     stdin, stdout, stderr, *kept = descriptors
-    process = subprocess.Popen(
-        plan.argv,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        pass_fds=kept,
-        env=plan.environment,
-        cwd=scratch,
-        start_new_session=True,
-    )
+    argv = list(plan.argv)
+    with Descriptors() as lent:
+        if plan.wrapped and "seccomp" in plan.confinement:
+            rules = _filter_of_bubblewrap(one_thread)
+            lent.own(rules)
+            argv[1:1] = ["--seccomp", str(rules)]
+            kept.append(rules)
+        process = subprocess.Popen(
+            argv,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=(*kept, *plan.descriptors),
+            env=plan.environment,
+            cwd=scratch,
+            start_new_session=True,
+        )
     ended = os.pidfd_open(process.pid)
     mine.own(ended)
-    return ColdProcess(process, ended, wrapped)
+    return ColdProcess(process, ended, plan.wrapped)
+
+
+def _filter_of_bubblewrap(one_thread: bool) -> int:
+    """A file that holds the filter, read once. bubblewrap puts it on itself and on the driver, which adds its own when
+    it has set its limits."""
+    code = seccomp.filter_program(calls.machine(), own_namespaces=True, pid=0, one_thread=one_thread, confined=False)
+    file = os.memfd_create("filter")
+    os.write(file, code)
+    os.lseek(file, 0, os.SEEK_SET)
+    return file

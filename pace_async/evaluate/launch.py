@@ -27,7 +27,6 @@ from pace_async.evaluate.frames import Answers
 from pace_async.evaluate.inside.frame import LONGEST_HEADER
 from pace_async.evaluate.inside.warm import RESULT
 from pace_async.evaluate.pipes import Sink
-from pace_async.evaluate.python_files import locate
 from pace_async.evaluate.tiers import Launch, Limits, Tier
 from pace_async.evaluate.usage import Usage, measure
 from pace_async.evaluate.warm import WarmParent
@@ -88,7 +87,7 @@ async def _launched_cold(tier: Tier, work: Work, limits: Limits, hidden: Sequenc
             os.chown(scratch, plan.scratch_owner, plan.scratch_owner)
 
         async def start() -> cold.FirstProcess:
-            return cold.start(plan, scratch, wiring.given, wiring.mine, wrapped=tier.name == "bubblewrap")
+            return cold.start(plan, scratch, wiring.given, wiring.mine, one_thread=work.timed)
 
         result, *members = wiring.given[RESULT:]
         return await _run(plan, work, limits, wiring, start, result, members)
@@ -197,7 +196,7 @@ def _job(plan: Launch, work: Work, nonce: str, result: int, members: Sequence[in
     head = {
         "nonce": nonce,
         "result": result,
-        "path": [str(path) for path in locate().imports],
+        "path": [str(path) for path in plan.imports],
         "confinement": {**plan.confinement, "cgroups": members, "one_thread": work.timed},
         "program": "" if parts else work.program,
         "parts": [(part.above, part.code.hex()) for part in parts],

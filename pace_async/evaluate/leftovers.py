@@ -12,6 +12,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from pace_async.evaluate.users import belongs_here
+
 _NAME = re.compile(r"pace-(\d+)-(\d+)-\w+")
 
 
@@ -35,7 +37,7 @@ def _orphans(folder: Path) -> list[Path]:
     for path in folder.glob(f"pace-{_namespace()}-*"):
         match = _NAME.fullmatch(path.name)
         with contextlib.suppress(OSError):
-            mine = path.lstat().st_uid == os.getuid() and path.is_dir() and not path.is_symlink()
+            mine = belongs_here(path.lstat().st_uid) and path.is_dir() and not path.is_symlink()
             if match and mine and not Path("/proc", match[2]).exists():
                 found.append(path)
     return found

@@ -1,6 +1,7 @@
 """Which files a candidate's Python needs: its interpreter, its standard library, the installed packages, and the
 system's shared libraries. Nothing else is ever shown to a candidate."""
 
+import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Sequence
@@ -18,12 +19,22 @@ class PythonFiles:
     `imports` what to add to the import path."""
 
     executable: Path
+    base: Path
     paths: tuple[Path, ...]
     links: tuple[tuple[str, str], ...]
     targets: tuple[Path, ...]
     parents: tuple[Path, ...]
     imports: tuple[Path, ...]
-    open_to_others: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How a process of another user gets to Python: its interpreter, what to add to the import path, and descriptors
+    that it must be given, through which the two lead where a folder on the way is closed to others."""
+
+    executable: Path
+    imports: tuple[Path, ...]
+    descriptors: tuple[int, ...]
 
 
 @cache
@@ -44,8 +55,26 @@ def locate() -> PythonFiles:
             wanted.append(library)
     paths = _without_nested([path for path in wanted if path.exists() and not path.is_symlink()])
     parents = sorted({parent for path in paths for parent in path.parents if parent != Path("/")})
-    open_to_others = all(parent.stat().st_mode & 0o001 for parent in parents)
-    return PythonFiles(named, tuple(paths), tuple(links), tuple(targets), tuple(parents), imports, open_to_others)
+    return PythonFiles(named, base, tuple(paths), tuple(links), tuple(targets), tuple(parents), imports)
+
+
+@cache
+def reached_by_others(python: PythonFiles) -> Reached:
+    """The descriptors stay open as long as this process lives. Raises OSError."""
+    ways = {folder: _way(folder) for folder in (python.base, *python.imports)}
+    executable, base = python.executable, python.base
+    if executable.is_relative_to(base):
+        executable = ways[base] / executable.relative_to(base)
+    imports = tuple(ways[folder] for folder in python.imports)
+    through = tuple(int(way.name) for folder, way in ways.items() if way != folder)
+    return Reached(executable, imports, through)
+
+
+def _way(folder: Path) -> Path:
+    """A path that leads to the folder also for those who may not enter what it lies in."""
+    if all(parent.stat().st_mode & 0o001 for parent in folder.parents):
+        return folder
+    return Path("/proc/self/fd", str(os.open(folder, os.O_PATH)))
 
 
 def outside(paths: Iterable[Path], hidden: Sequence[Path]) -> tuple[list[Path], list[Path]]:

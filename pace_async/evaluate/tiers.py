@@ -12,10 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from pace_async.evaluate.inside import landlock, seccomp
+from pace_async.evaluate.claims import EVERYTHING, WITHOUT_LANDLOCK
+from pace_async.evaluate.inside import calls, landlock
 from pace_async.evaluate.inside.driver import START
 from pace_async.evaluate.inside.warm import START as FORK
-from pace_async.evaluate.python_files import PythonFiles, locate, outside
+from pace_async.evaluate.python_files import PythonFiles, Reached, locate, outside, reached_by_others
 from pace_async.evaluate.users import fresh_uid, tasks_of_user
 
 HERE = Path(__file__).parent
@@ -53,12 +54,18 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """A command line, the environment that its first process starts with, and what the driver is to do to itself.
-    `scratch_owner` is the user to whom the private directory must belong, where one is needed."""
+    `imports` is added to a program's import path, `descriptors` are given to the first process besides its pipes,
+    `scratch_owner` is the user to whom the private directory must belong, where one is needed. `wrapped` says that the
+    first process is bubblewrap: it takes a system-call filter for itself, and passes the driver's exit code on, as 128
+    and the number where it was a signal."""
 
     argv: Sequence[str]
     environment: dict[str, str]
     confinement: dict[str, Any] = field(default_factory=dict[str, Any])
+    imports: Sequence[Path] = ()
+    descriptors: Sequence[int] = ()
     scratch_owner: int | None = None
+    wrapped: bool = False
 
 
 class Tier(Protocol):
@@ -76,7 +83,12 @@ class Tier(Protocol):
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """What the self-check found that this tier does not prevent here (names of `selfcheck.PROBES`)."""
+        """What the self-check found that this tier does not prevent here (names of `claims.PROBES`)."""
+        ...
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """What this tier must have stopped in the self-check to be used here (names of `claims.PROBES`)."""
         ...
 
     def launch(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Launch:
@@ -99,6 +111,7 @@ class Bubblewrap:
     gaps: tuple[str, ...] = ()
     name: str = "bubblewrap"
     needs_scratch: bool = False
+    claims: tuple[str, ...] = EVERYTHING
 
     def launch(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Launch:
         root = os.getuid() == 0
@@ -106,12 +119,14 @@ class Bubblewrap:
         confinement: dict[str, Any] = {"limits": _resource_limits(limits, PROCESSES), "drop_capabilities": True}
         if root:
             confinement["uid"] = fresh_uid()
-        if seccomp.machine():
+        if calls.machine():
             confinement["seccomp"] = "namespaces"
-        return Launch([*self._locked_in(hidden, user), *_driver(locate(), INSIDE)], {}, confinement)
+        python = locate()
+        argv = [*self._locked_in(hidden, user, alone=True), *_driver(python.executable, INSIDE)]
+        return Launch(argv, {}, confinement, python.imports, wrapped=True)
 
     def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Launch | None:
-        if not self.proc or not seccomp.machine():
+        if not self.proc or not calls.machine():
             return None
         sizes = {"/tmp": SCRATCH_MB << 20, "/dev/shm": SHARED_MEMORY_MB << 20}
         asked: dict[str, Any] = {
@@ -129,28 +144,35 @@ class Bubblewrap:
             asked["user"] = {"uid": os.getuid(), "gid": os.getgid()}
         for name in needed:
             user += ["--cap-add", f"CAP_{name}"]
-        command = _python(locate(), FORK.format(folder=INSIDE))
-        return Launch([*self._locked_in(hidden, user), *command, json.dumps(asked)], {})
+        command = _python(locate().executable, FORK.format(folder=INSIDE))
+        return Launch([*self._locked_in(hidden, user, alone=False), *command, json.dumps(asked)], {})
 
-    def _locked_in(self, hidden: Sequence[Path], user: Sequence[str]) -> tuple[str, ...]:
-        return _bubblewrapped(self.executable, self.proc, locate(), tuple(hidden), tuple(user))
+    def _locked_in(self, hidden: Sequence[Path], user: Sequence[str], *, alone: bool) -> tuple[str, ...]:
+        """`alone` says that a candidate is process 2, with bubblewrap as process 1 beside it."""
+        return _bubblewrapped(self.executable, self.proc, locate(), tuple(hidden), tuple(user), alone)
 
 
 @dataclass(frozen=True, slots=True)
 class Rlimits:
     """Own session and process group, resource limits, clean environment, private directory; beyond that what the
     kernel gives without privileges: Landlock for files, a system-call filter for the network and for leaving the
-    group. As root also a fresh user id, if others can reach Python's files."""
+    group. As root also a fresh user id."""
 
     gaps: tuple[str, ...] = ()
     name: str = "rlimits"
     needs_scratch: bool = True
 
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """Everything, where the kernel has Landlock."""
+        return EVERYTHING if landlock.version() else WITHOUT_LANDLOCK
+
     def launch(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Launch:
         assert scratch is not None
         python = locate()
-        uid = fresh_uid() if os.getuid() == 0 and python.open_to_others else None
+        uid = fresh_uid() if os.getuid() == 0 else None
         alone = uid is not None
+        reached = reached_by_others(python) if alone else Reached(python.executable, python.imports, ())
         confinement: dict[str, Any] = {
             "limits": _resource_limits(limits, PROCESSES if alone else PROCESSES + tasks_of_user()),
             "drop_capabilities": True,
@@ -166,10 +188,11 @@ class Rlimits:
                 "listable": [str(path) for path in listable],
                 "writable": [str(scratch), *devices],
             }
-        if seccomp.machine():
+        if calls.machine():
             confinement["seccomp"] = "alone"
         environment = {**VARIABLES, "HOME": str(scratch), "TMPDIR": str(scratch)}
-        return Launch(_driver(python, str(HERE)), environment, confinement, uid)
+        argv = _driver(reached.executable, str(HERE))
+        return Launch(argv, environment, confinement, reached.imports, reached.descriptors, uid)
 
     def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Launch | None:
         """None: without namespaces a parent of the same user would be within a candidate's reach."""
@@ -183,11 +206,14 @@ class NoSandbox:
     gaps: tuple[str, ...] = ()
     name: str = "none"
     needs_scratch: bool = True
+    claims: tuple[str, ...] = ()
 
     def launch(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Launch:
         assert scratch is not None
         environment = {**VARIABLES, "HOME": str(scratch), "TMPDIR": str(scratch)}
-        return Launch(_driver(locate(), str(HERE)), environment, {"die_with": os.getpid()})
+        python = locate()
+        argv = _driver(python.executable, str(HERE))
+        return Launch(argv, environment, {"die_with": os.getpid()}, python.imports)
 
     def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Launch | None:
         """None: there would be nothing between a candidate and its parent."""
@@ -196,7 +222,7 @@ class NoSandbox:
 
 @lru_cache(maxsize=8)
 def _bubblewrapped(
-    executable: str, proc: bool, python: PythonFiles, hidden: tuple[Path, ...], user: tuple[str, ...]
+    executable: str, proc: bool, python: PythonFiles, hidden: tuple[Path, ...], user: tuple[str, ...], alone: bool
 ) -> tuple[str, ...]:
     """The command line up to what is to be run: the same for every launch of an evaluator."""
     argv = [executable, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net"]
@@ -213,7 +239,11 @@ def _bubblewrapped(
     for folder in hidden:
         if any(folder.is_relative_to(path) for path in python.paths):
             argv += ["--perms", "0000", "--tmpfs", str(folder), "--remount-ro", str(folder)]
-    argv += [*(["--proc", "/proc"] if proc else []), "--dev", "/dev"]
+    if proc:
+        argv += ["--proc", "/proc"]
+    if proc and alone:  # bubblewrap runs on as process 1, without limits: of the same user, its memory could be written
+        argv += ["--perms", "0555", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
+    argv += ["--dev", "/dev"]
     argv += ["--perms", "1777", "--size", str(SHARED_MEMORY_MB << 20), "--tmpfs", "/dev/shm"]
     argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
     for name, value in VARIABLES.items():
@@ -222,21 +252,22 @@ def _bubblewrapped(
     return (*argv, "--")
 
 
-def _driver(python: PythonFiles, folder: str) -> list[str]:
-    return _python(python, START.format(folder=folder))
+def _driver(executable: Path, folder: str) -> list[str]:
+    return _python(executable, START.format(folder=folder))
 
 
-def _python(python: PythonFiles, code: str) -> list[str]:
-    return [str(python.executable), "-sSPB", "-c", code]
+def _python(executable: Path, code: str) -> list[str]:
+    return [str(executable), "-sSPB", "-c", code]
 
 
 def _resource_limits(limits: Limits, tasks: int) -> dict[str, int]:
     return {
         "RLIMIT_AS": (limits.memory_mb + LIBRARY_HEADROOM_MB) << 20,
-        "RLIMIT_CORE": 0,
+        "RLIMIT_CORE": 1,  # at 0 the kernel still starts the program of a piped core pattern, at 1 it does not
         "RLIMIT_CPU": limits.processor_limit_s + 1,
         "RLIMIT_FSIZE": SCRATCH_MB << 20,
         "RLIMIT_NOFILE": 256,
         "RLIMIT_NPROC": tasks,
+        "RLIMIT_SIGPENDING": 256,  # counted for the user as a whole
         "RLIMIT_MSGQUEUE": 0,
     }

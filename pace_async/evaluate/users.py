@@ -12,6 +12,12 @@ def fresh_uid() -> int:
     return first + secrets.randbelow(count)
 
 
+def belongs_here(uid: int) -> bool:
+    """Whether what this user owns may be this process's, or a candidate's that this process started as root."""
+    first, count = _mapped_users()
+    return uid == os.getuid() or (os.getuid() == 0 and uid in range(first, first + count))
+
+
 @cache
 def _mapped_users() -> tuple[int, int]:
     for line in Path("/proc/self/uid_map").read_text().splitlines():

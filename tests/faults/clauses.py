@@ -269,6 +269,16 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "seeds in an older database become numbers",
         "sixty spinning processes beside an honest neighbour",
         "more processor time than is given, in many processes",
+        "kernel objects used up",
+        "metadata writes",
+        "state left for the next candidate",
+        "process 1 of the sandbox written to",
+        "signals by file ownership",
+        "datagrams re-aimed",
+        "priorities and limits of others",
+        "core dumps",
+        "candidates as root",
+        "a sandbox that stops less than it claims",
     ),
 }
 

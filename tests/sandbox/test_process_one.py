@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from pace_async.evaluate import spares
+from pace_async.evaluate.inside import calls
 from pace_async.evaluate.launch import launch
 from pace_async.evaluate.spares import WarmProcess
 from pace_async.evaluate.tiers import Bubblewrap, Launch, Limits
@@ -109,6 +110,29 @@ async def test_orphans_of_its_children_are_its_own_and_end_with_it() -> None:
     """
     assert await value_of(WARM, program, argument=name) == 1
     assert left_alive(name) == []
+
+
+@pytest.mark.fault("Programs as weapons", "process 1 of the sandbox written to")
+@pytest.mark.skipif(not calls.machine(), reason="the system-call filter does not know this processor")
+async def test_bubblewrap_as_process_1_of_a_cold_candidate_carries_the_filter_too() -> None:
+    name = f"cold{os.getpid()}"
+    program = f"import ctypes, time\ndef f(x):\n    ctypes.CDLL(None).prctl(15, {name.encode()})\n    time.sleep(60)"
+    filtered: list[int] = []
+    processes: list[str] = []
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(run_program, COLD, program)
+        with anyio.fail_after(30):
+            while not (found := [one for one in psutil.process_iter(["name"]) if one.info["name"] == name]):
+                await anyio.wait_all_tasks_blocked()
+        filtered = [int(status_of(one)["Seccomp"]) for one in (found[0], found[0].parents()[0])]
+        processes = [status_of(one)["NSpid"].split()[-1] for one in (found[0], found[0].parents()[0])]
+        tg.cancel_scope.cancel()
+    assert (filtered, processes) == ([2, 2], ["2", "1"])
+
+
+def status_of(process: psutil.Process) -> dict[str, str]:
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, value in (line.split(":", 1) for line in lines)}
 
 
 async def test_how_it_ended_is_told_once_it_has() -> None:

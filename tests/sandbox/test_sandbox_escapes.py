@@ -13,7 +13,7 @@ import pytest
 
 from pace_async.config import Evaluation as Settings
 from pace_async.evaluate.base import Evaluation
-from pace_async.evaluate.inside import seccomp
+from pace_async.evaluate.inside import calls
 from pace_async.evaluate.process import ProcessEvaluator
 from pace_async.evaluate.tiers import Limits, Tier
 from pace_async.task import Task
@@ -54,7 +54,7 @@ CALLS = {
 @pytest.mark.fault("Sandbox", "io_uring", only="io_uring_setup")
 @pytest.mark.fault("Sandbox", "bpf", only="bpf")
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.skipif(not seccomp.machine(), reason="the system-call filter does not know this processor")
+@pytest.mark.skipif(not calls.machine(), reason="the system-call filter does not know this processor")
 async def test_a_system_call_that_sandboxes_are_left_with_is_refused(sandbox: Sandbox, name: str) -> None:
     program = """
     import ctypes
@@ -64,7 +64,7 @@ async def test_a_system_call_that_sandboxes_are_left_with_is_refused(sandbox: Sa
         given = [ctypes.create_string_buffer(a.encode()) if isinstance(a, str) else ctypes.c_long(a) for a in arguments]
         return [libc.syscall(ctypes.c_long(number), *given), ctypes.get_errno()]
     """
-    assert await value_of(sandbox, program, argument=[seccomp.number(name), CALLS[name]]) == [-1, REFUSED]
+    assert await value_of(sandbox, program, argument=[calls.number(name), CALLS[name]]) == [-1, REFUSED]
 
 
 @each_sandbox

@@ -24,7 +24,6 @@ def with_packages(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         real, paths=(*real.paths, folder), imports=(*real.imports, folder), parents=tuple(parents)
     )
     monkeypatch.setattr("pace_async.evaluate.tiers.locate", lambda: files)
-    monkeypatch.setattr("pace_async.evaluate.launch.locate", lambda: files)
 
 
 def mounts(argv: list[str]) -> list[tuple[str, str]]:

@@ -20,9 +20,12 @@ _CAPABILITY_VERSION = 0x20080522
 
 
 def confine(asked: Mapping[str, Any]) -> None:
-    """Join the control groups, set limits, drop the user, drop capabilities, close files, filter system calls."""
+    """Join the control groups, close files, drop the user, set limits, drop capabilities, filter system calls."""
     for descriptor in asked.get("cgroups", ()):
         join(descriptor)
+    files = asked.get("landlock")  # the files are named while all of them can still be reached
+    if files is not None and not landlock.restrict(**files):
+        raise OSError("the kernel refused Landlock")
     uid = asked.get("uid")
     if uid is not None:
         os.setgroups([])
@@ -34,11 +37,9 @@ def confine(asked: Mapping[str, Any]) -> None:
         value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         soft = value - 1 if name == "RLIMIT_CPU" else value  # SIGXCPU, which tells why, comes before SIGKILL
         resource.setrlimit(kind, (soft, value))
-    files = asked.get("landlock")
-    if files is not None and not landlock.restrict(**files):
-        raise OSError("the kernel refused Landlock")
     if asked.get("drop_capabilities"):
         drop_capabilities()
+        libc.prctl(4, 0)  # not dumpable: no core, and its memory is closed to other processes of the user
     parent = asked.get("die_with")
     if parent is not None:
         libc.prctl(1, signal.SIGKILL)

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from . import confine, driver, namespaces, seccomp
+from . import calls, confine, driver, namespaces, seccomp
 from .libc import look_up
 
 START = "import sys; sys.path.insert(0, {folder!r}); from inside.warm import main; main()"
@@ -52,7 +52,7 @@ def main() -> None:
     while os.open(os.devnull, os.O_RDONLY) < MOST_DESCRIPTORS:
         pass  # what is received lies above the numbers under which a driver has it
     # Kept, since all forks need it.
-    seccomp.filter_program(seccomp.machine(), own_namespaces=True, pid=1, one_thread=False)
+    seccomp.filter_program(calls.machine(), own_namespaces=True, pid=0, one_thread=False)
     look_up("capset", "prctl", "setns", "unshare")
     gc.collect()
     gc.freeze()
