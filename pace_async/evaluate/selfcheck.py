@@ -1,7 +1,6 @@
 """Which sandbox tier this machine really has: each is tried by a program that tries to get out (`probe`).
 
-Invariant: a tier that has not stopped what it promises to stop is not used. bubblewrap must stop everything; the
-`rlimits` tier must stop at least what would make a run unsound or unsafe to end, and what else it lets through is said.
+Invariant: a tier that has not stopped what it claims to stop is not used; what else it lets through is said.
 """
 
 import json
@@ -10,7 +9,7 @@ import secrets
 import shutil
 import socket
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, cast
 
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate import leftovers
+from pace_async.evaluate.claims import PROBES
 from pace_async.evaluate.launch import launch
 from pace_async.evaluate.python_files import locate
 from pace_async.evaluate.tiers import LIBRARY_HEADROOM_MB, VARIABLES, Bubblewrap, Limits, NoSandbox, Rlimits, Tier
@@ -26,18 +26,6 @@ from pace_async.evaluate.warm import WarmParent
 from pace_async.evaluate.work import Work
 
 PACKAGE = Path(__file__).parent.parent
-# What a candidate can still do where the probe of this name was not stopped.
-PROBES: Mapping[str, str] = {
-    "environment": "read the environment of other processes",
-    "files": "read this machine's files",
-    "writes": "write outside its own directory",
-    "network": "use the network",
-    "signals": "signal other processes",
-    "memory": "exceed its memory limit",
-    "user": "keep user id 0",
-    "group": "leave processes behind",
-}
-LEAST = ("memory", "group")
 REMEDY = "install bubblewrap (apt-get install bubblewrap), or allow --unsafe-no-sandbox for code that you trust"
 CHECK_S = 30.0
 CHECK_MB = 256
@@ -54,16 +42,13 @@ class Check:
     @property
     def proven(self) -> bool:
         """Whether the tier may be used."""
-        return not self.broken and not any(name in self.gaps for name in self._needed)
-
-    @property
-    def _needed(self) -> tuple[str, ...]:
-        return tuple(PROBES) if self.tier.name == "bubblewrap" else LEAST
+        return bool(self.tier.claims) and not self.broken and not set(self.gaps) & set(self.tier.claims)
 
     @property
     def reason(self) -> str:
         """Why it was not proven."""
-        return self.broken or "a candidate can " + ", ".join(PROBES[name] for name in self.gaps if name in self._needed)
+        claimed = [PROBES[name] for name in self.gaps if name in self.tier.claims]
+        return self.broken or "a candidate can " + ", ".join(claimed)
 
 
 async def pick_tier(unsafe: bool) -> Tier:
@@ -122,7 +107,7 @@ async def check_tier(tier: Tier, warm: WarmParent | None = None, hidden: Sequenc
 
 
 def _listen(stack: ExitStack) -> int:
-    """A TCP port, and an abstract socket named after it, that would take a connection."""
+    """A TCP port, and two abstract sockets named after it, that would take a connection or a datagram."""
     channel = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
     channel.bind(("127.0.0.1", 0))
     channel.listen()
@@ -130,6 +115,8 @@ def _listen(stack: ExitStack) -> int:
     local = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
     local.bind(f"\0pace-{port}")
     local.listen()
+    datagrams = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+    datagrams.bind(f"\0pace-{port}-datagrams")
     return port
 
 

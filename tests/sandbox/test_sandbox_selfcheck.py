@@ -1,13 +1,18 @@
 """A tier is used only after it has stopped a program that tries to get out; without one, nothing is run."""
 
+import os
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from pace_async.errors import UsageError
+from pace_async.evaluate.claims import PROBES
+from pace_async.evaluate.inside import landlock
 from pace_async.evaluate.selfcheck import Check, check_tier, describe, pick_tier
-from pace_async.evaluate.tiers import Bubblewrap, NoSandbox, Rlimits
+from pace_async.evaluate.tiers import Bubblewrap, Launch, Limits, NoSandbox, Rlimits
 from tests.sandbox.tiers import BWRAP
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
@@ -71,8 +76,50 @@ async def test_without_any_proven_tier_the_remedy_is_named(tmp_path: Path, monke
         await pick_tier(False)
 
 
-def test_bubblewrap_must_stop_everything_and_the_lower_tier_the_least() -> None:
-    assert not Check(Bubblewrap("bwrap"), ("network",)).proven
-    assert Check(Rlimits(), ("network",)).proven
-    assert not Check(Rlimits(), ("group",)).proven
-    assert Check(Rlimits(), ("group",)).reason == "a candidate can leave processes behind"
+@dataclass(frozen=True, slots=True)
+class Without(Rlimits):
+    """A lower tier that forgets one of its measures."""
+
+    measure: str = ""
+
+    def launch(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Launch:
+        plan = Rlimits.launch(self, limits, hidden, scratch)
+        kept = {name: value for name, value in plan.confinement.items() if name != self.measure}
+        return replace(plan, confinement=kept)
+
+
+FILTERED = {"network", "signals", "locks", "watches", "cache", "core", "group"}
+
+
+@pytest.mark.fault("Programs as weapons", "a sandbox that stops less than it claims")
+@pytest.mark.parametrize(
+    ("measure", "missed"),
+    [("seccomp", FILTERED), ("limits", {"memory", "core"}), ("landlock", {"files"})],
+    ids=["filter", "limits", "landlock"],
+)
+@pytest.mark.anyio
+async def test_a_tier_that_does_not_stop_what_it_claims_is_not_used(measure: str, missed: set[str]) -> None:
+    check = await check_tier(Without(measure=measure))
+    assert missed <= set(check.gaps), check
+    assert not check.proven
+    assert all(PROBES[name] in check.reason for name in missed)
+
+
+@pytest.mark.fault("Programs as weapons", "candidates as root")
+@pytest.mark.skipif(os.getuid() != 0, reason="a candidate can only be root where the runtime is")
+@pytest.mark.anyio
+async def test_a_tier_in_which_candidates_would_be_root_is_not_used() -> None:
+    check = await check_tier(Without(measure="uid"))
+    assert (check.proven, "keep user id 0" in check.reason) == (False, True)
+
+
+def test_every_tier_claims_all_that_it_can_and_only_landlock_makes_a_difference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert not Check(Bubblewrap("bwrap"), ("files",)).proven
+    monkeypatch.setattr(landlock, "version", lambda: 1)
+    assert Rlimits().claims == Bubblewrap("bwrap").claims
+    monkeypatch.setattr(landlock, "version", lambda: 0)
+    assert Check(Rlimits(), ("files",)).proven
+    refused = Check(Rlimits(), ("files", "group"))
+    assert (refused.proven, refused.reason) == (False, "a candidate can leave processes behind")
