@@ -86,6 +86,8 @@ class Life:
     def live(self, last: int = 0, *, before: bool = False) -> "Life":
         """Drive it to its end, or up to its `last`-th commit from here, or until just before that."""
 
+        self.folder.mkdir(exist_ok=True)
+
         async def process() -> None:
             with anyio.CancelScope() as scope:
                 population = Interrupting(self.population, scope, last, before=before)

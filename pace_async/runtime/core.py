@@ -1,16 +1,13 @@
 """The one place where a run's state changes: commit first, then change what is known, then show it.
 
-Search threads and the learning loop meet here and nowhere else. Waiting is on one broadcast: whoever changes the
-state wakes every waiter, and each looks again. Admission is first come, first served, where an island comes in the
-order of its last lease (`state.Turn`): so neither the speed of a stage nor a crash changes who gets which lease.
+Search threads and the learning loop meet here and nowhere else. Whoever changes the state wakes those who can go on
+then, and each looks again (`waiting`). Admission is first come, first served, where an island comes in the order of its
+last lease (`state.Turn`): so neither the speed of a stage nor a crash changes who gets which lease.
 """
 
-from bisect import insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import anyio
 
 from pace_async.advise.base import Engine
 from pace_async.config import Config
@@ -24,8 +21,9 @@ from pace_async.population.base import Population
 from pace_async.publish.base import Publisher
 from pace_async.runtime.clock import Clock
 from pace_async.runtime.fresh import FreshInstances
-from pace_async.runtime.state import RunState, Turn, Work
+from pace_async.runtime.state import RunState, Work
 from pace_async.runtime.stopping import Progress, Reason, reason_to_stop
+from pace_async.runtime.waiting import Line, Waiting
 from pace_async.search.acting import after_action, decide
 from pace_async.search.choice import rules_of
 from pace_async.search.draws import generator
@@ -50,7 +48,7 @@ class Stages:
 
 @dataclass(slots=True)
 class Core:
-    """State, seams, and the broadcast that ties the tasks of a run together. Without `fresh` new bests are believed.
+    """State, seams, and what ties the tasks of a run together. Without `fresh` new bests are believed.
     `refuse_if_gone` raises GaveUp where the run's folder is gone: SQLite would write on into a file without a name."""
 
     config: Config
@@ -66,8 +64,8 @@ class Core:
     started: float = 0.0
     stopping: Reason | None = None
     engine_up: bool = True
-    _event: anyio.Event | None = None
-    _queue: list[Turn] = field(default_factory=list[Turn])
+    _waiting: Waiting = field(default_factory=Waiting)
+    _line: Line = field(init=False)
     rules: Rules = field(init=False)
     """What is fixed about the islands of this run."""
 
@@ -76,7 +74,7 @@ class Core:
         bounds, direction = self.task.spec.bounds, self.task.spec.direction
         self.rules = rules_of(self.config.search, direction, goal_of(direction, bounds.lower, bounds.upper))
         busy = {work.island for work in self.state.unfinished}
-        self._queue = sorted(self.state.turn_of(island) for island in self.state.islands if island not in busy)
+        self._line = Line(self.state.turn_of(island) for island in self.state.islands if island not in busy)
 
     async def record(self, *facts: Fact) -> None:
         """Commit facts in one transaction, then show them."""
@@ -90,12 +88,14 @@ class Core:
         self.bus.publish(sight)
 
     def changed(self) -> None:
-        """Wake everything that waits for the state; decide whether the run ends."""
+        """Decide whether the run ends; wake those who can go on."""
         if self.stopping is None:
             self.stopping = reason_to_stop(self.config.stop, self.progress(), self.task.spec.direction)
-        event, self._event = self._event, None
-        if event is not None:
-            event.set()
+        if self.stopping is not None:
+            self._line.wake_all()
+        elif self._room():
+            self._line.wake_first()
+        self._waiting.changed()
 
     def stop(self, reason: Reason) -> None:
         """Open no further lease; what runs may finish."""
@@ -114,10 +114,7 @@ class Core:
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
         """Return once `condition()` holds; it is looked at after every change."""
-        while not condition():
-            if self._event is None:
-                self._event = anyio.Event()
-            await self._event.wait()
+        await self._waiting.until(condition)
 
     async def admit(self, island: int) -> Work | None:
         """The next lease for an island's thread, or None when the run is ending. What an earlier process left
@@ -126,16 +123,16 @@ class Core:
             if work.island == island:
                 return self.state.unfinished.pop(place)
         turn = self.state.turn_of(island)
-        if turn not in self._queue:
-            insort(self._queue, turn)
+        self._line.enter(turn)
         try:
-            await self.wait_until(lambda: self.stopping is not None or (self._queue[0] == turn and self._room()))
+            while self.stopping is None and not (self._line.is_first(turn) and self._room()):
+                await self._line.wait(turn)
             if self.stopping is not None:
                 return None
             served = self.state.served
             lease = self.state.open_lease(island)
         finally:
-            self._queue.remove(turn)
+            self._line.leave(turn)
             self.changed()
         now = self.stages.clock.now()
         acted, migrant = self._act(lease.lease, island, now)

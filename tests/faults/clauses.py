@@ -224,6 +224,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "the ancestors of one candidate cost the same in every population",
         "the head of the leaderboard in a certain order",
         "every export reads each row a bounded number of times",
+        "a candidate costs the same among a thousand threads",
     ),
     "Being started and stopped": (
         "as process 1 of a container",
