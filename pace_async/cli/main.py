@@ -2,6 +2,7 @@
 
 import os
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -22,7 +23,8 @@ from pace_async.cli import (
 )
 from pace_async.cli.output import indented
 from pace_async.cli.process_one import leave_process_one
-from pace_async.errors import Interrupted, PaceError
+from pace_async.durable import DISK_FAULTS, disk_fault
+from pace_async.errors import GaveUp, Interrupted, PaceError
 
 app = typer.Typer(
     name="pace",
@@ -70,9 +72,20 @@ def main() -> None:
         for note in getattr(error, "__notes__", ()):
             sys.stderr.write(f"{indented(note)}\n")
         sys.exit(error.exit_code)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            _end_quietly()
+        fault = disk_fault(error)
+        if fault.kind == "cannot_write":
+            raise
+        sys.stderr.write(f"pace: {DISK_FAULTS[fault.kind]} ({fault.detail}): nothing more was written.\n")
+        sys.exit(GaveUp.exit_code)
+
+
+def _end_quietly() -> NoReturn:
+    """Whoever read what is printed has gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(0)
 
 
 def _refused(error: typer.TyperException) -> str:

@@ -100,14 +100,15 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
 
     Example: pace best circle_packing-1
     """
-    from pace_async.errors import UsageError
+    from pace_async.durable import write_whole
+    from pace_async.errors import InfrastructureFault, UsageError
 
     with open_run(run) as (places, reader):
         found = reader.best()
     try:
-        places.best.write_text(found["program"])
-    except OSError as error:
-        raise UsageError(f"Cannot write {places.best}: {error.strerror}.") from None
+        write_whole(places.best, found["program"])
+    except InfrastructureFault as fault:
+        raise UsageError(f"Cannot write {places.best} ({fault}).") from None
     if as_json:
         print_json({**found, "path": str(places.best)})
         return

@@ -1,14 +1,17 @@
 """Scores that need not be paid for twice: only for tasks that declare themselves deterministic.
 
 Invariant: an entry says what running the program again would say. So a timeout, or memory that ran out, is never kept:
-both hang on how busy the machine was, and a second try may go well. Nor is a failure of the infrastructure.
+both hang on how busy the machine was, and a second try may go well. Nor is a failure of the infrastructure. A file that
+cannot be used never ends a run: it is gone on without, and told once.
 """
 
 import json
 import sqlite3
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
@@ -22,6 +25,9 @@ BUSY_S = 10.0
 IN_MEMORY = 10_000
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """`setting` names what else a score hangs on: interpreter, packages, sandbox tier."""
@@ -33,22 +39,25 @@ class Key:
 
 
 class ScoreMemo:
-    """In memory the IN_MEMORY entries asked for last; where a path is given, all in a SQLite file that runs share."""
+    """In memory the IN_MEMORY entries asked for last; where a path is given, all in a SQLite file that runs share.
+    `say` is told, once, that the file is gone on without, and why."""
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
+    def __init__(self, path: Path | None, say: Callable[[str], Awaitable[None]] | None = None) -> None:
+        self._path, self._say = path, say
         self._known: OrderedDict[Key, Evaluation] = OrderedDict()
         self._connection: sqlite3.Connection | None = None
         self._lock = anyio.Lock()
 
     async def open(self) -> None:
-        """Raises UsageError if the file is no memo, or cannot be written."""
+        """Raises UsageError if the file is something else than a database."""
         if self._path is None:
             return
         try:
             self._connection = await anyio.to_thread.run_sync(_connect, self._path)
         except (OSError, sqlite3.Error) as error:
-            raise UsageError(f"Cannot use {self._path} as score memo (evaluation.memo): {error}.") from None
+            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
+                raise UsageError(f"Cannot use {self._path} as score memo (evaluation.memo): {error}.") from None
+            await self._go_on_without(error)
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -58,9 +67,8 @@ class ScoreMemo:
 
     async def get(self, key: Key) -> Evaluation | None:
         """What is known, marked as memoised and with seconds 0: nothing was run."""
-        if key not in self._known and self._connection is not None:
-            async with self._lock:
-                found = await anyio.to_thread.run_sync(_select, self._connection, key)
+        if key not in self._known:
+            found = await self._ask(_select, key)
             if found is not None:
                 self._keep(key, found)
         known = self._known.get(key)
@@ -74,9 +82,23 @@ class ScoreMemo:
         if evaluation.outcome not in KEPT or evaluation.evaluator_error or key in self._known:
             return
         self._keep(key, evaluation)
-        if self._connection is not None:
-            async with self._lock:
-                await anyio.to_thread.run_sync(_insert, self._connection, key, evaluation)
+        await self._ask(_insert, key, evaluation)
+
+    async def _ask(self, question: Callable[..., T], *more: object) -> T | None:
+        """The file's answer; None where there is no file, or none any more."""
+        async with self._lock:
+            if self._connection is None:
+                return None
+            try:
+                return await anyio.to_thread.run_sync(question, self._connection, *more)
+            except (sqlite3.Error, ValueError, TypeError) as error:
+                await self.close()
+                await self._go_on_without(error)
+                return None
+
+    async def _go_on_without(self, error: Exception) -> None:
+        if self._say is not None:
+            await self._say(f"the score memo {self._path} is gone on without, from here on ({error})")
 
     def _keep(self, key: Key, evaluation: Evaluation) -> None:
         self._known[key] = evaluation

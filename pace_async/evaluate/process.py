@@ -45,7 +45,7 @@ PACKAGE = Path(__file__).parent.parent
 class ProcessEvaluator:
     """Implements `evaluate.base.Evaluator` on this machine. Use as an async context manager, in one task group's
     life: it owns the scorers and the warm parent. `log` receives what the task's evaluator prints; `say` is told of
-    what makes evaluations slower."""
+    what makes evaluations slower, `say_memo` of a score memo that cannot be used."""
 
     def __init__(
         self,
@@ -54,11 +54,12 @@ class ProcessEvaluator:
         tier: Tier,
         log: Path,
         say: Callable[[str], Awaitable[None]] | None = None,
+        say_memo: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         self.task, self.tier = task, tier
         self._retries = evaluation.retries
         self._slots = anyio.CapacityLimiter(evaluation.slots)
-        self._memo = ScoreMemo(evaluation.memo) if task.spec.deterministic else None
+        self._memo = ScoreMemo(evaluation.memo, say_memo) if task.spec.deterministic else None
         settings = settings_of(task.spec, evaluation.settings)
         stages = tuple(stage.name for stage in task.spec.cascade)
         self._turns = Turns()

@@ -8,16 +8,21 @@ Fields are those of `events`, except that bulk is given by its size: of an advis
 completion_tokens, oldest_version and seconds; of a program `program_chars`; of a receipt `receipt_tensors`. Numbers
 that JSON cannot hold are the strings "nan", "inf" and "-inf".
 
-A log, not the truth: after a crash its last lines may be missing or torn, while the population has every fact.
+A log, not the truth: after a crash its last lines may be missing or torn, while the population has every fact. Where
+the disk has no room the last PENDING lines wait for it, and it is told once.
 """
 
 import json
+import logging
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
+from io import FileIO
 from pathlib import Path
-from typing import Any, TextIO, cast, get_args
+from typing import Any, cast, get_args
 
 import anyio.to_thread
 
@@ -41,6 +46,10 @@ from pace_async.observe.fold import fold
 from pace_async.observe.model import RunView
 
 FILE_NAME = "events.jsonl"
+PENDING = 10_000
+"""Lines that wait for a disk; beyond them the oldest are lost."""
+
+log = logging.getLogger(__name__)
 _EVENTS: Mapping[str, type[Any]] = {kind.__name__: kind for kind in (*get_args(Fact), *get_args(Sight))}
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
@@ -69,8 +78,9 @@ class JsonlDisplay:
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self._path = path
         self._clock = clock
-        self._stream: TextIO | None = None
+        self._stream: FileIO | None = None
         self._lines: list[str] = []
+        self._told = False
 
     def take(self, event: Event, view: RunView) -> None:
         self._lines.append(event_line(event, self._clock()))
@@ -78,20 +88,50 @@ class JsonlDisplay:
     async def refresh(self, view: RunView, now: float) -> None:
         if self._lines or self._stream is None:
             lines, self._lines = self._lines, []
-            await anyio.to_thread.run_sync(self._write, view, lines, abandon_on_cancel=True)
+            try:
+                await anyio.to_thread.run_sync(self._write, view, lines, abandon_on_cancel=True)
+            except OSError as error:
+                self._lines = [*lines, *self._lines][-PENDING:]
+                self._tell(error)
 
     async def close(self, view: RunView, now: float) -> None:
         await self.refresh(view, now)
-        if self._stream is not None:
-            self._stream.close()
+        self._let_go()
+
+    def _tell(self, error: OSError) -> None:
+        if not self._told:
+            log.warning("%s cannot be written (%s): its lines wait, the run goes on", self._path, error.strerror)
+        self._told = True
+
+    def _let_go(self) -> None:
+        """What could not be written is not tried once more."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            with suppress(OSError):
+                stream.close()
 
     def _write(self, view: RunView, lines: list[str]) -> None:
+        try:
+            if self._stream is None:
+                torn = _ends_torn(self._path)
+                self._stream = self._path.open("ab", buffering=0)
+                self._append(("\n" if torn else "") + header_line(view.header, view.stop) + "\n")
+            self._append("".join(line + "\n" for line in lines))
+        except OSError:
+            self._let_go()
+            raise
+
+    def _append(self, text: str) -> None:
+        """All of it, or nothing."""
         if self._stream is None:
-            torn = _ends_torn(self._path)
-            self._stream = self._path.open("a", encoding="utf-8")
-            self._stream.write(("\n" if torn else "") + header_line(view.header, view.stop) + "\n")
-        self._stream.writelines(line + "\n" for line in lines)
-        self._stream.flush()
+            return
+        data, before = text.encode(), os.fstat(self._stream.fileno()).st_size
+        try:
+            while data:
+                data = data[self._stream.write(data) :]
+        except OSError:
+            self._stream.truncate(before)
+            raise
 
 
 def header_line(header: RunHeader, stop: Stop) -> str:

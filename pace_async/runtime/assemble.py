@@ -154,6 +154,9 @@ async def _stages(
     async def say_cold(detail: str) -> None:
         await record("evaluate", "warm_parent", detail)
 
+    async def say_memo(detail: str) -> None:
+        await record("evaluate", "score_memo", detail)
+
     async def say_fault(fault: InfrastructureFault) -> None:
         await record("engine", fault.kind, fault.detail)
 
@@ -161,7 +164,9 @@ async def _stages(
         bus.publish(Starting("the learner" if trains else "the evaluator"))
         learner = await stack.enter_async_context(await _learner(resources, given)) if trains else None
         evaluator = await stack.enter_async_context(
-            ProcessEvaluator(resources.task, config.evaluation, resources.tier, places.logs / "scorer.log", say_cold)
+            ProcessEvaluator(
+                resources.task, config.evaluation, resources.tier, places.logs / "scorer.log", say_cold, say_memo
+            )
         )
         if learner is not None and state.learner > 0:
             state.weights = str(await learner.ready())

@@ -27,6 +27,9 @@ from pace_async.simulate.synchronous import synchronous_seconds
 from pace_async.simulate.virtual import VirtualClock, run_virtually
 from pace_async.staleness.policies import Policy
 
+ROOM = 16 << 20
+"""Bytes of memory that a simulation's files may need."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
@@ -110,8 +113,15 @@ def measure(scenario: Scenario) -> Measured:
 
 
 def _memory_folder() -> str | None:
-    """A folder in memory, where there is one: group files are synced to the disk, one by one."""
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+    """A folder in memory, where there is one that can be written and has room: group files are synced to the disk, one
+    by one."""
+    memory = Path("/dev/shm")
+    try:
+        with tempfile.NamedTemporaryFile(dir=memory) as file:
+            file.write(bytes(ROOM))
+    except OSError:
+        return None
+    return str(memory)
 
 
 async def _measured(scenario: Scenario, folder: Path) -> Measured:
