@@ -240,6 +240,14 @@ def load_task(name: str) -> Task:
     return Task(spec=spec, folder=folder, program=program, digest=_digest(folder, spec))
 
 
+def best_known(name: str) -> float | None:
+    """The best score known of a task, as its folder has it now; None where none is, or the task is gone."""
+    try:
+        return _load_spec(find_task(name) / "task.yaml").target
+    except UsageError:
+        return None
+
+
 CHEATS = "cheats"
 """The folder of a task with programs that must not score; `pace task check` tries them, and no run reads them."""
 

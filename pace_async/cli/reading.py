@@ -10,6 +10,7 @@ from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_fields, print
 from pace_async.cli.showing import origin, show
 
 if TYPE_CHECKING:
+    from pace_async.events import RunHeader
     from pace_async.population.lock import Holder
 
 _CONSERVED = ("admitted", "trained", "skipped", "aborted", "expired", "open")
@@ -32,8 +33,10 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
 
     with open_run(run) as (places, reader):
         driven = is_driven(places.folder)
-        status = reader.status()
-        found = {**status, **ledger_of_rows(reader.query, reader.header()), "driven": driven}
+        status, header = reader.status(), reader.header()
+        found = {**status, **ledger_of_rows(reader.query, header), "driven": driven}
+        known = _known(status["best_score"], header)
+        found |= known
     if status["failing"]:
         found["advice"] = None  # what would help a run that works helps none whose stage fails
     found["waiting"] = _waiting(holder_of(places.folder), status["waiting"]) if driven else None
@@ -48,6 +51,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             **_waits(found["waiting"]),
             "candidates": found["candidates"],
             "best score": found["best_score"],
+            **_stands(found["best_score"], found["best_fresh_score"], known["best_known"], header.direction),
             "groups": f"{found['groups_trained']} trained, {found['groups_skipped']} skipped",
             "versions": f"{found['versions_published']} published",
             "staleness": _staleness(found),
@@ -60,6 +64,27 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     if status["implementers"]:
         typer.echo("")
         print_table([{**one, "usd": f"{one['usd']:.4f}"} for one in status["implementers"]])
+
+
+def _known(score: float | None, header: "RunHeader") -> dict[str, float | None]:
+    """The best score known of the task, and the score's share of it."""
+    from pace_async.observe.standing import share_of_best_known
+    from pace_async.task import best_known
+
+    known = best_known(str(header.config.get("task", "")))
+    return {"best_known": known, "of_best_known": share_of_best_known(score, known, header.direction)}
+
+
+def _stands(score: float | None, fresh: float | None, known: float | None, direction: str) -> dict[str, object]:
+    """What else is known of the best score; lines only for what there is."""
+    from pace_async.observe.standing import to_best_known
+
+    lines: dict[str, object] = {}
+    if fresh is not None:
+        lines["fresh score"] = f"{fresh:.10g}, on instances that no other score comes from"
+    if known is not None:
+        lines["best known"] = known if score is None else to_best_known(score, known, direction)
+    return lines
 
 
 def _staleness(found: Mapping[str, Any]) -> str:
@@ -104,13 +129,21 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     from pace_async.errors import InfrastructureFault, UsageError
 
     with open_run(run) as (places, reader):
-        found = reader.best()
+        found, header = reader.best(), reader.header()
+        known = _known(found["score"], header)
     try:
         write_whole(places.best, found["program"])
     except InfrastructureFault as fault:
         raise UsageError(f"Cannot write {places.best} ({fault}).") from None
     if as_json:
-        print_json({**found, "path": str(places.best)})
+        print_json({**found, **known, "path": str(places.best)})
         return
-    print_fields({"candidate": found["candidate"], "score": f"{found['score']:.10g}", **origin(found)})
+    print_fields(
+        {
+            "candidate": found["candidate"],
+            "score": f"{found['score']:.10g}",
+            **_stands(found["score"], found["fresh_score"], known["best_known"], header.direction),
+            **origin(found),
+        }
+    )
     typer.echo(f"\nThe program is in {places.best}")

@@ -31,8 +31,9 @@ def report(
     with open_run(run) as (places, reader):
         from pace_async.report.facts import gather
         from pace_async.report.write import write_page
+        from pace_async.task import best_known
 
-        facts = gather(reader)
+        facts = gather(reader, best_known(str(reader.header().config.get("task", ""))))
     target = output or places.folder / "report.html"
     write_page(facts, target, force=force)
     if as_json:

@@ -4,7 +4,7 @@ Pure: the same header and the same events give the same view. Total: an event th
 shipped, a thread beyond those announced) is folded as far as it makes sense, because a screen must not stop a run.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar, assert_never
 
@@ -16,6 +16,7 @@ from pace_async.events import (
     Evaluated,
     Fact,
     FaultSeen,
+    FreshScore,
     GroupEnded,
     GroupShipped,
     ImplementerCalled,
@@ -187,12 +188,17 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
             leases=replace(view.leases, buffered=view.leases.buffered + 1),
         )
     if improved and event.score is not None:
-        best = Best(event.lease, event.score, event.island, experiment, done, event.at)
+        best = Best(event.lease, event.score, event.island, experiment, done, event.at, confirmed(event.fresh))
         view = changed(view, best=best, improvements=thin((*view.improvements, (done, event.score))))
     if seed:
         return _note(view, event.at, "seed", words.seed_program(event))
     sentence = words.candidate_done(event, improved, experiment)
     return _note(view, event.at, "best" if improved else "candidate", sentence)
+
+
+def confirmed(tries: Sequence[FreshScore]) -> float | None:
+    """What the try that bore a claim out scored; None where there was none."""
+    return next((tried.score for tried in tries if tried.held), None)
 
 
 def _group_ended(view: RunView, event: GroupEnded) -> RunView:

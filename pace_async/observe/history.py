@@ -22,7 +22,9 @@ OUTCOMES = """
 select outcome, count(*) as amount, sum(case when memoised then 1 else 0 end) as memoised
 from candidates where run_id = :run_id and candidate > 0 group by outcome"""
 IMPROVEMENTS = """
-select s.place, s.candidate, s.score, s.island, s.at, e.description
+select s.place, s.candidate, s.score, s.island, s.at, e.description,
+       (select min(f.score) from fresh_scores f
+        where f.run_id = s.run_id and f.candidate = s.candidate and f.held) as fresh
 from (select run_id, candidate, island, score, merit, at,
              row_number() over (order by at, candidate) - 1 as place,
              max(merit) over (order by at, candidate rows between unbounded preceding and 1 preceding) as before
@@ -97,6 +99,7 @@ def _best(improvements: Rows) -> Best | None:
         experiment=clean(last["description"] or "", EXPERIMENT_CELLS),
         after=int(last["place"]),
         at=float(last["at"]),
+        fresh=None if last["fresh"] is None else float(last["fresh"]),
     )
 
 

@@ -13,6 +13,7 @@ from pace_async.observe import sections, words
 from pace_async.observe.chart import spark
 from pace_async.observe.lines import GUTTER, QUIET, STRONG, WARN, Section, beside, fit
 from pace_async.observe.model import RunView
+from pace_async.observe.standing import on_fresh
 from pace_async.observe.text import clean
 
 WIDE, MIDDLE, WIDEST = 100, 60, 180
@@ -97,7 +98,7 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
             words.duration(view.elapsed(now)),
             (f" {clean(view.header.name)}", QUIET),
         ),
-        Text.assemble(("best ", QUIET), (score, STRONG), _origin(view)),
+        Text.assemble(("best ", QUIET), (score, STRONG), _origin(view), (_fresh(view), QUIET)),
         Text(spark(view.best_so_far(width), width), style="green"),
         Text.assemble(
             ("done ", QUIET),
@@ -150,6 +151,11 @@ def _silent(view: RunView) -> str:
 
 def _origin(view: RunView) -> tuple[str, str]:
     return ("", "") if view.best is None else (f" #{view.best.candidate}", QUIET)
+
+
+def _fresh(view: RunView) -> str:
+    said = "" if view.best is None else on_fresh(view.best.fresh, long=False)
+    return f" {said}" if said else ""
 
 
 def _header(view: RunView, now: float, width: int, full: bool) -> list[Text]:

@@ -26,7 +26,8 @@ NoteKind = Literal["seed", "best", "candidate", "group", "fault", "state"]
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The best program so far; candidate 0 is the task's own. `after` = candidates complete when it was found."""
+    """The best program so far; candidate 0 is the task's own. `after` = candidates complete when it was found; `fresh`
+    is its score on the fresh instances that confirmed it, None where it was not tried."""
 
     candidate: int
     score: float
@@ -34,6 +35,7 @@ class Best:
     experiment: str
     after: int
     at: float
+    fresh: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class RunView:
     last_at: float = 0.0
     ended_at: float | None = None
     seed_score: float | None = None
+    best_known: float | None = None
     best: Best | None = None
     improvements: tuple[tuple[int, float], ...] = ()
     candidates: int = 0

@@ -11,6 +11,7 @@ from pace_async.observe.base import Event
 from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
 from pace_async.observe.roofline import Term, advice
+from pace_async.observe.standing import on_fresh, to_best_known
 from pace_async.observe.text import clean
 
 SHOWN = ("seed", "best", "group", "fault", "state")
@@ -90,7 +91,7 @@ def heading(view: RunView) -> str:
 def figures(view: RunView, now: float) -> str:
     """Where the run stands, in one line."""
     limit = f" of {view.stop.candidates:,}" if view.stop.candidates is not None else ""
-    best = "no score yet" if view.best is None else f"best {words.score(view.best.score)}"
+    best = "no score yet" if view.best is None else f"best {words.score(view.best.score)}{_standing(view)}"
     rate = view.per_minute(now)
     parts = (
         f"{view.candidates:,}{limit} candidates",
@@ -107,6 +108,15 @@ def figures(view: RunView, now: float) -> str:
         _spent(view),
     )
     return " · ".join(part for part in parts if part)
+
+
+def _standing(view: RunView) -> str:
+    """What else is known of the best score."""
+    if view.best is None:
+        return ""
+    known = to_best_known(view.best.score, view.best_known, view.header.direction, named=False)
+    said = ", ".join(part for part in (on_fresh(view.best.fresh), known) if part)
+    return f" ({said})" if said else ""
 
 
 def _skipped(view: RunView) -> str:

@@ -13,6 +13,7 @@ from pace_async.observe import words
 from pace_async.observe.lines import ACCENT, GOOD, QUIET, STRONG, WARN, Section, axed, joined, spread
 from pace_async.observe.model import Note, NoteKind, RunView
 from pace_async.observe.progress import progress
+from pace_async.observe.standing import on_fresh, to_best_known
 from pace_async.observe.text import clean
 
 AXIS = 8
@@ -97,19 +98,37 @@ def stop_bar(view: RunView, now: float, width: int) -> Text:
 def best(view: RunView, now: float, width: int, rows: int) -> Section:
     """The best score, its experiment and its curve over the candidates; `rows` ≥ 3 lines."""
     curve = view.best_so_far(width - AXIS - 1)
-    lines = [_best_score(view), *axed(curve, width, rows - 2, GOOD, AXIS, 4), _experiment(view)]
+    lines = [_best_score(view, width), *axed(curve, width, rows - 2, GOOD, AXIS, 4), _experiment(view)]
     return Section("best so far", lines, _best_origin(view, now))
 
 
-def _best_score(view: RunView) -> Text:
-    if view.best is None:
+def _best_score(view: RunView, width: int) -> Text:
+    """The score, then what fresh instances said of it, how it stands to the best known, and the gain, in as many words
+    as there is room for."""
+    best = view.best
+    if best is None:
         return Text("no score yet", style=QUIET)
-    shown = Text(words.score(view.best.score), style=f"{STRONG} {GOOD}")
-    if view.seed_score is None or view.best.candidate == 0:
-        return shown
-    gain = view.best.score - view.seed_score
-    change = f"{'+' if gain >= 0 else '−'}{words.score(abs(gain))}"
-    return Text.assemble(shown, "  ", change, (f" from the seed program's {words.score(view.seed_score)}", QUIET))
+    shown = Text(words.score(best.score), style=f"{STRONG} {GOOD}")
+    long, short = (on_fresh(best.fresh, long=long) for long in (True, False))
+    named, bare = (
+        to_best_known(best.score, view.best_known, view.header.direction, named=named) for named in (True, False)
+    )
+    gained: Text | str = ""
+    change: Text | str = ""
+    if view.seed_score is not None and best.candidate != 0:
+        gain = best.score - view.seed_score
+        change = Text(f"{'+' if gain >= 0 else '−'}{words.score(abs(gain))}")
+        gained = Text.assemble(change, (f" from the seed program's {words.score(view.seed_score)}", QUIET))
+    forms = [
+        (long, named, gained),
+        (long, bare, gained),
+        (long, bare, change),
+        (short, bare, change),
+        (short, bare, ""),
+        (short, "", ""),
+    ]
+    lines = [Text.assemble(shown, "  ", joined(form)) for form in forms]
+    return next((line for line in lines if line.cell_len <= width), lines[-1])
 
 
 def _best_origin(view: RunView, now: float) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from pace_async.observe import words
 from pace_async.observe.model import RunView
 from pace_async.observe.progress import progress
 from pace_async.observe.roofline import advice
+from pace_async.observe.standing import on_fresh, to_best_known
 from pace_async.observe.text import clean
 
 LEADERBOARD = "select * from leaderboard limit 5"
@@ -52,9 +53,13 @@ def _found(view: RunView) -> str:
     if view.best is None:
         return "no candidate got a score"
     seed = "" if view.seed_score is None else f"; the seed program scored {words.score(view.seed_score)}"
+    known = to_best_known(view.best.score, view.best_known, view.header.direction)
+    known = f"; {known}" if known else ""
     if view.best.candidate == 0:
-        return f"{words.score(view.best.score)}, the seed program itself: no candidate was better"
-    return f"{words.score(view.best.score)}, candidate {view.best.candidate} of island {view.best.island}{seed}"
+        return f"{words.score(view.best.score)}, the seed program itself: no candidate was better{known}"
+    fresh = f" ({said})" if (said := on_fresh(view.best.fresh)) else ""
+    score = f"{words.score(view.best.score)}{fresh}"
+    return f"{score}, candidate {view.best.candidate} of island {view.best.island}{seed}{known}"
 
 
 def _candidates(view: RunView, now: float) -> str:

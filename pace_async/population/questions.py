@@ -75,9 +75,10 @@ def conservation(connection: Connection, run: str | None = None) -> dict[str, in
 def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     """How far a run is. `candidates` are rollouts evaluated (the task's own program not counted), `updates` groups that
     ended, skipped ones too, as `--updates` counts them; `versions_published` leaves out version 0; `best_score` is null
-    before the first score; `state` is the last committed; `waiting` is null, or what the whole run waits for and since
-    when, as far as rows say; `failing` the stages that fail at every try, each with why and since when, of a run that
-    is driven or gave up; `implementers` what came of the models that a bandit chose, by kind of experiment."""
+    before the first score, `best_fresh_score` where the best was not tried on fresh instances; `state` is the last
+    committed; `waiting` is null, or what the whole run waits for and since when, as far as rows say; `failing` the
+    stages that fail at every try, each with why and since when, of a run that is driven or gave up; `implementers` what
+    came of the models that a bandit chose, by kind of experiment."""
     run_id = find_run(connection, run)
     complete = (CandidateRow.run_id == run_id,)
     groups = {
@@ -91,7 +92,8 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     published = select(func.count()).where(
         VersionRow.run_id == run_id, VersionRow.state == "published", VersionRow.version > 0
     )
-    best = select(CandidateRow.score).where(*complete, CandidateRow.merit.is_not(None))
+    first = select(CandidateRow.candidate, CandidateRow.score).where(*complete, CandidateRow.merit.is_not(None))
+    best = connection.execute(first.order_by(CandidateRow.merit.desc(), CandidateRow.candidate).limit(1)).one_or_none()
     state, reason = state_of_run(connection, run_id)
     return {
         "candidates": connection.execute(
@@ -99,7 +101,8 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
         ).scalar_one(),
         "updates": groups.get("trained", 0) + groups.get("skipped", 0),
         "versions_published": connection.execute(published).scalar_one(),
-        "best_score": connection.execute(best.order_by(CandidateRow.merit.desc()).limit(1)).scalar_one_or_none(),
+        "best_score": None if best is None else best.score,
+        "best_fresh_score": None if best is None else _confirmed(connection, run_id, best.candidate),
         **conservation(connection, run),
         "spend_usd": spend_of(connection, run_id),
         "state": state,
@@ -147,13 +150,14 @@ def _failing(connection: Connection, run_id: int) -> list[dict[str, Any]]:
 
 
 def best(connection: Connection, run: str | None = None) -> dict[str, Any]:
-    """The best program with where it came from. Raises UsageError while nothing has a score."""
+    """The best program with where it came from; `fresh_score` is what it scored on the fresh instances that confirmed
+    it, null where it was not tried. Raises UsageError while nothing has a score."""
     run_id = find_run(connection, run)
     which = "c.merit IS NOT NULL ORDER BY c.merit DESC, c.candidate LIMIT 1"
     found = rows_of(connection, _PROGRAM.format(which=which), {"run_id": run_id})
     if not found:
         raise UsageError("The run has no program with a score yet.")
-    return _plain(found[0])
+    return {**_plain(found[0]), "fresh_score": _confirmed(connection, run_id, found[0]["candidate"])}
 
 
 def show(connection: Connection, candidate: int, run: str | None = None) -> dict[str, Any]:
@@ -209,6 +213,12 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
         "chosen": asdict(chosen) if chosen is not None else None,
         "tries": [asdict(tried) for tried in tries_of(connection, run_id, [candidate]).get(candidate, ())],
     }
+
+
+def _confirmed(connection: Connection, run_id: int, candidate: int) -> float | None:
+    """The score of the try that bore a claim out."""
+    tries = fresh_of(connection, run_id, [candidate]).get(candidate, ())
+    return next((tried.score for tried in tries if tried.held), None)
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

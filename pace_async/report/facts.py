@@ -57,6 +57,7 @@ class Facts:
     began: float
     last: float | None
     best: Row | None
+    best_known: float | None
     seed_program: str | None
 
     @property
@@ -71,8 +72,9 @@ class Facts:
         return tuple(reversed(line))
 
 
-def gather(reader: Reader) -> Facts:
-    """The only run of a population. Raises UsageError where there is none, or several."""
+def gather(reader: Reader, best_known: float | None = None) -> Facts:
+    """The only run of a population; `best_known` is the best score known of its task. Raises UsageError where there is
+    no run, or several."""
     header = reader.header()
     run = {"run": header.name}
     try:
@@ -92,5 +94,6 @@ def gather(reader: Reader) -> Facts:
         began=when["began"],
         last=when["last"],
         best=best,
+        best_known=best_known,
         seed_program=reader.show(0)["program"] if candidates else None,
     )

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 
 from pace_async.observe import words
+from pace_async.observe.standing import to_best_known
 from pace_async.report import learning, progress
 from pace_async.report.difference import counted, difference
 from pace_async.report.facts import Facts
@@ -66,6 +67,7 @@ def _top(facts: Facts) -> list[Markup]:
     best = status["best_score"]
     tiles = [
         ("–" if best is None else words.score(best), f"best score ({header.direction}d)"),
+        *_standing(facts),
         ("–" if seed is None else words.score(seed), "seed program"),
         (f"{status['candidates']:,}", "candidates"),
         (f"{status['groups_trained']} + {status['groups_skipped']}", "groups trained + skipped"),
@@ -83,6 +85,19 @@ def _top(facts: Facts) -> list[Markup]:
         tag("p", f"{header.task} · {state} · {models} · {setting}", class_="sub"),
         tag("div", *shown, class_="tiles"),
     ]
+
+
+def _standing(facts: Facts) -> list[tuple[str, str]]:
+    """What fresh instances said of the best score, and how it stands to the best known."""
+    if facts.best is None:
+        return []
+    tiles: list[tuple[str, str]] = []
+    if facts.best["fresh_score"] is not None:
+        tiles.append((words.score(facts.best["fresh_score"]), "the best on fresh instances"))
+    if facts.best_known is not None:
+        said = to_best_known(facts.best["score"], facts.best_known, facts.header.direction, named=False)
+        tiles.append((words.score(facts.best_known), f"best known{f': {said}' if said else ''}"))
+    return tiles
 
 
 def _curve(facts: Facts) -> Markup:

@@ -68,7 +68,8 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
     config, places = resources.config, resources.places
     restored = restore(resources.record, config)
     shown = replace(resources.record, header=in_force(resources.record.header, config))
-    bus = Bus(await view_of(shown, config.stop, resources.store))
+    view = await view_of(shown, config.stop, resources.store)
+    bus = Bus(replace(view, best_known=resources.task.spec.target))
     resources.store.be_patient(config.faults.patience_s, waiting(resources.lock, bus))
     output = Output(sys.stdout)
     displays = [choose(display, output), JsonlDisplay(places.events)]

@@ -204,6 +204,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "a number that no candidate has",
         "the command that goes on raises every limit that is reached",
         "a typed statement can only read, and only for so long",
+        "a best score is shown with what fresh instances said of it",
         "hostile text cannot steer the terminal",
         "hostile text is inert in the report",
     ),
