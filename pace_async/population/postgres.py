@@ -2,7 +2,8 @@
 
 What was acknowledged survives a power cut of the server (`synchronous_commit=on`). Who drives a run holds an advisory
 lock of the session that writes, so it is free as soon as that session ends; keep-alive packets, from both sides, are
-its heartbeat: they end the session of a machine that has gone within half a minute. Whoever has lost its session must
+its heartbeat: they end the session of a machine that has gone within half a minute. Every wait for the server has a
+deadline (`deadlines`): one that takes bytes and answers nothing counts as away. Whoever has lost its session must
 take the lock again before it writes anything. Where a connection broke in the middle of a COMMIT, the number of the
 transaction tells whether it was made.
 
@@ -14,7 +15,7 @@ import socket
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import URL, Connection, Engine, create_engine, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -27,9 +28,14 @@ LOCK_WAIT_S = 5.0
 """How long one try waits for somebody's lock on a table."""
 BEAT_S, MISSED = 10, 3
 """Seconds between keep-alive packets, and how many of them may be lost."""
+CONNECT_S = 5
+"""How long a try to connect may take."""
+ANSWER_S, READ_S = 30.0, 300.0
+"""How long one answer may take to whoever writes a run, whose statements are short, and to whoever reads."""
 QUERY = ("host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "application_name")
-PASSING = ("08", "53", "57P", "55P03", "40")
-"""Beginnings of SQLSTATE: no connection, no room, shut down or restarting, a lock not to be had, out of luck."""
+PASSING = ("08", "53", "57P", "57014", "55P03", "40")
+"""Beginnings of SQLSTATE: no connection, no room, shut down or restarting, too slow, a lock not to be had, out of
+luck."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +79,27 @@ def refuse_unless_there(place: Server) -> None:
 def engine(place: Server, access: Access) -> Engine:
     """One for code that is not asynchronous. Raises UsageError where the driver is not installed."""
     try:
-        return create_engine(_url(place), connect_args=_arguments(access))
+        made = create_engine(_url(place), connect_args=_arguments(access))
+        from pace_async.population.deadlines import connect_by
     except ModuleNotFoundError:
         raise UsageError(
             "PostgreSQL needs a driver that is not installed: pip install 'pace-async[postgres]'."
         ) from None
+    connect = connect_by({"write": ANSWER_S, "read": READ_S}.get(access))
+
+    def connected(_dialect: Any, _record: Any, arguments: Any, named: Any) -> Any:
+        return connect(*arguments, **named)
+
+    event.listen(made, "do_connect", connected)
+    return made
 
 
 def reading_engine(place: Server) -> AsyncEngine:
     """A few connections for reading beside an event loop."""
-    return create_async_engine(_url(place), connect_args=_arguments("read"), pool_size=2, pool_pre_ping=True)
+    from pace_async.population.deadlines import connect_async_by
+
+    arguments = {**_arguments("read"), "async_creator_fn": connect_async_by(READ_S)}
+    return create_async_engine(_url(place), connect_args=arguments, pool_size=2, pool_pre_ping=True)
 
 
 def will_pass(error: DBAPIError) -> bool:
@@ -174,7 +191,7 @@ def _url(place: Server) -> URL:
 
 
 def _arguments(access: Access) -> dict[str, Any]:
-    settings = {
+    settings: dict[str, object] = {
         "synchronous_commit": "on",
         "client_encoding": "UTF8",
         "timezone": "UTC",
@@ -182,16 +199,19 @@ def _arguments(access: Access) -> dict[str, Any]:
         "tcp_keepalives_idle": BEAT_S,
         "tcp_keepalives_interval": BEAT_S,
         "tcp_keepalives_count": MISSED,
+        "tcp_user_timeout": BEAT_S * MISSED * 1000,
+        **({"statement_timeout": f"{ANSWER_S * 1000:.0f}"} if access == "write" else {}),
         "default_transaction_read_only": "on" if access == "read" else "off",
         # Whoever asks several things in one transaction is answered as of one moment.
         "default_transaction_isolation": "repeatable\\ read" if access == "read" else "read\\ committed",
     }
     return {
         "options": " ".join(f"-c {name}={value}" for name, value in settings.items()),
-        "connect_timeout": 5,
+        "connect_timeout": CONNECT_S,
         "keepalives_idle": BEAT_S,
         "keepalives_interval": BEAT_S,
         "keepalives_count": MISSED,
+        "tcp_user_timeout": BEAT_S * MISSED * 1000,
         "application_name": "pace",
         # Prepared, a text is one statement: several could make the transaction one that writes.
         **({"prepare_threshold": 0} if access == "read" else {}),

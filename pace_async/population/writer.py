@@ -90,6 +90,7 @@ class Writer:
         self._engine = engine
         self.patience_s, self.tell = patience_s, tell
         self.outage: Outage | None = None
+        self._away_since = 0.0
         self.hold: Callable[[Connection], None] | None = None
         self.run_id: int | None = None
         self._in_doubt: _InDoubt | None = None
@@ -137,7 +138,7 @@ class Writer:
         waiting = [each for each, outcome in zip(taken, outcomes, strict=True) if isinstance(outcome, _OutOfReach)]
         if len(waiting) < len(taken) and self.outage is not None:
             over, self.outage = self.outage, None
-            self.tell(Recovered(over.reason, time.time() - over.since))
+            self.tell(Recovered(over.reason, time.monotonic() - self._away_since))
         for (_, answer), outcome in zip(taken, outcomes, strict=True):
             if not isinstance(outcome, _OutOfReach):
                 _tell(answer, outcome)
@@ -150,8 +151,9 @@ class Writer:
     def _wait(self, error: Exception) -> None:
         if self.outage is None:
             self.outage = Outage(in_words(error) if isinstance(error, DBAPIError) else str(error), time.time())
+            self._away_since = time.monotonic()
             self.tell(self.outage)
-        if time.time() - self.outage.since >= self.patience_s:
+        if time.monotonic() - self._away_since >= self.patience_s:
             lost = list(self._asked)
             self._asked.clear()
             for _, answer in lost:
