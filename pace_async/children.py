@@ -16,6 +16,8 @@ from pathlib import Path
 import anyio
 from anyio.abc import Process
 
+entered: list[Path] = []
+"""Lists of members of the control groups into which every child is entered: not those that limit this process alone."""
 KEPT = (
     "PATH",
     "PYTHONPATH",
@@ -69,6 +71,9 @@ async def child(
             env={**environment, PARENT: str(os.getpid())},
             start_new_session=True,
         )
+        for members in entered:
+            with contextlib.suppress(OSError):  # it has ended
+                members.write_text(str(process.pid))
     assert process is not None
     try:
         yield process

@@ -61,6 +61,12 @@ class Faults(Room):
         ge=1,
         description="Rollouts aborted in a row, none complete in between, after which the run gives up.",
     )
+    runtime_memory_mb: int | None = Field(
+        default=None,
+        gt=0,
+        description="Memory limit of the runtime's own process, in MiB, where control groups can be made; by default "
+        "half of this machine's memory, and at least 2048.",
+    )
     drain_s: float = Field(
         default=120.0,
         gt=0,

@@ -21,6 +21,7 @@ from pathlib import Path
 from pace_async.evaluate import leftovers
 
 MEBIBYTE = 1 << 20
+MEMBERS = "cgroup.procs"
 _VERSION_1 = ("failcnt", "max_usage_in_bytes", "limit_in_bytes")
 SHARES = {1: ("cpu.shares", "1024"), 2: ("cpu.weight", "100")}
 """The weight of a single process of a user's, for each version."""
@@ -48,8 +49,9 @@ class Places:
 class Hierarchy(Places):
     """Where groups can be made."""
 
-    def create(self, memory_mb: int, tasks: int) -> "Group | None":
-        """A new, empty group with its limits set, or None if the kernel refuses."""
+    def create(self, memory_mb: int, tasks: int | None) -> "Group | None":
+        """A new, empty group with its limits set, or None if the kernel refuses. Without `tasks` processes are not
+        limited."""
         name = leftovers.prefix() + secrets.token_hex(6)
         memory, pids = self.memory / name, self.pids / name
         cpu, cpuacct = (where / name if where is not None else None for where in (self.cpu, self.cpuacct))
@@ -65,7 +67,8 @@ class Hierarchy(Places):
                 _write(group.memory / "memory.max", limit)
                 _write_if_there(group.memory / "memory.swap.max", "0")
                 _write_if_there(group.memory / "memory.oom.group", "1")
-            _write(group.pids / "pids.max", str(tasks))
+            if tasks is not None:
+                _write(group.pids / "pids.max", str(tasks))
             if group.cpu is not None:
                 file, weight = SHARES[self.version]
                 _write(group.cpu / file, weight)
@@ -84,7 +87,7 @@ class Group(Places):
         opened: list[int] = []
         try:
             for folder in self.folders:
-                opened.append(os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
+                opened.append(os.open(folder / MEMBERS, os.O_WRONLY | os.O_CLOEXEC))
         except OSError:
             for descriptor in opened:
                 os.close(descriptor)
@@ -94,7 +97,7 @@ class Group(Places):
     def members(self) -> list[int]:
         """Ids of the processes that are in it."""
         try:
-            return [int(line) for line in (self.memory / "cgroup.procs").read_text().split()]
+            return [int(line) for line in (self.memory / MEMBERS).read_text().split()]
         except OSError:
             return []
 
@@ -114,6 +117,12 @@ class Group(Places):
             microseconds = _counts(self.memory / "cpu.stat").get("usage_usec")
             return None if microseconds is None else microseconds / 1e6
         return None if self.cpuacct is None else _number(self.cpuacct / "cpuacct.usage") / 1e9
+
+    def lift(self) -> None:
+        """Take the limit of its memory away."""
+        unlimited = {1: "-1", 2: "max"}[self.version]
+        for name in ("memory.memsw.limit_in_bytes", "memory.limit_in_bytes", "memory.max"):
+            _write_if_there(self.memory / name, unlimited)
 
     def remove(self) -> bool:
         """Whether the group is gone; it is not while a process of it is still on its way out."""
@@ -173,6 +182,40 @@ def memory_mb() -> int:
             for folder in (mounts[name] / own.get(name, ""), mounts[name]):
                 most = min(most, _number(folder / file) or most)
     return most // MEBIBYTE
+
+
+def memory_only(megabytes: int) -> Group | None:
+    """A group that limits memory and nothing else."""
+    where = find()
+    if where is None:
+        return None
+    return Hierarchy(where.memory, where.memory, None, None, where.version).create(megabytes, None)
+
+
+def home() -> Path | None:
+    """Where this process's memory is counted now, in the hierarchy where groups can be made."""
+    where = find()
+    if where is None:
+        return None
+    try:
+        own, mounts = (
+            _own_groups(Path("/proc/self/cgroup").read_text()),
+            _mounts(Path("/proc/self/mountinfo").read_text()),
+        )
+    except OSError:
+        return None
+    name = "memory" if where.version == 1 else ""
+    folder = mounts[name] / own.get(name, "")
+    return folder if (folder / MEMBERS).exists() else None
+
+
+def enter(folder: Path) -> bool:
+    """Whether this process is in that group now."""
+    try:
+        _write(folder / MEMBERS, "0")
+    except OSError:
+        return False
+    return True
 
 
 @cache

@@ -224,7 +224,7 @@ class Scorer:
         if self._group is not None:
             self._stack.callback(cgroup.discard, self._group)
         bounds = {
-            "groups": [str(folder / "cgroup.procs") for folder in self._group.folders] if self._group else [],
+            "groups": [str(folder / cgroup.MEMBERS) for folder in self._group.folders] if self._group else [],
             "memory_mb": self._bounds.memory_mb,
             "seconds": self._bounds.seconds,
             "values": self._bounds.values,

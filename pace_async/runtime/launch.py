@@ -41,6 +41,7 @@ from pace_async.runtime.engines import refuse_unless_served
 from pace_async.runtime.external import refuse_unless_fit
 from pace_async.runtime.looking import limits_of
 from pace_async.runtime.models import advisor_folder
+from pace_async.runtime.own_memory import own_memory
 from pace_async.runtime.places import Places, find_places, new_places
 from pace_async.runtime.resuming import cut_off, nothing_left, resumed_config, setting_changes
 from pace_async.runtime.signals import ends_as_by_ctrl_c
@@ -108,7 +109,8 @@ async def _start(config: Config, task: Task, places: Places, display: DisplayKin
             with _writing(f"`pace resume {places.folder}` goes on with it"):
                 write_whole(places.config, dump(config))
             record = await store.load(places.name)
-            state = await conduct(Resources(config, task, places, tier, store, record, lock), display)
+            with own_memory(config.faults.runtime_memory_mb):
+                state = await conduct(Resources(config, task, places, tier, store, record, lock), display)
     return EXIT_CODES[state]
 
 
@@ -143,7 +145,8 @@ async def _go_on(places: Places, changes: Mapping[str, object], display: Display
             record = await store.load(name)
             with _writing(f"`pace resume {places.folder}` goes on with it"):
                 write_whole(places.config, dump(config))
-            state = await conduct(Resources(config, task, places, tier, store, record, lock), display)
+            with own_memory(config.faults.runtime_memory_mb):
+                state = await conduct(Resources(config, task, places, tier, store, record, lock), display)
     return EXIT_CODES[state]
 
 

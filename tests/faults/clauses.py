@@ -267,6 +267,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "a learner lost while it is idle, dead or hung, leaves a row and comes back",
         "a scorer that hangs, grows or dies",
         "an evaluator that was edited while a scorer was away",
+        "a runtime that grows",
     ),
     "Programs as weapons": (
         "an output of more values than a scorer can hold",
