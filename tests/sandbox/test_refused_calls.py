@@ -1,6 +1,7 @@
 """Calls that reach other processes, or leave something for the next program: made from inside, in every sandbox."""
 
 import resource
+import signal
 import sys
 
 import pytest
@@ -9,7 +10,7 @@ from pace_async.evaluate.inside import calls
 from pace_async.evaluate.tiers import Rlimits
 from tests.sandbox.hostile import EVERYWHERE, named
 from tests.sandbox.plain_user import FilterAlone
-from tests.sandbox.tiers import SANDBOXES, Sandbox, value_of
+from tests.sandbox.tiers import SANDBOXES, Sandbox, run_program, value_of
 
 pytestmark = [
     pytest.mark.anyio,
@@ -46,6 +47,31 @@ async def test_no_crash_is_handed_to_a_program_outside(sandbox: Sandbox) -> None
     before = resource.getrlimit(resource.RLIMIT_CORE)[1]
     most = 1 if before == resource.RLIM_INFINITY else min(1, before)
     assert await value_of(sandbox, program) == [0, most, most, False]
+
+
+I386 = """
+    import ctypes, mmap
+    def f(x):
+        page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        page.write(bytes.fromhex("b814000000cd80c3"))  # mov eax, 20 (getpid of i386); int 0x80; ret
+        return ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+"""
+X32 = """
+    import ctypes
+    def f(x):
+        return ctypes.CDLL(None).syscall(ctypes.c_long(0x40000000 | 39))
+"""
+
+
+@each_sandbox
+@pytest.mark.parametrize("program", [I386, X32], ids=["i386", "x32"])
+@pytest.mark.skipif(calls.machine() != "x86_64", reason="only x86-64 has other ways into the kernel")
+async def test_a_call_that_comes_into_the_kernel_by_another_way_ends_the_program(
+    sandbox: Sandbox, program: str
+) -> None:
+    verdict, ended = await run_program(sandbox, program)
+    assert (verdict.outcome, ended.answers.outputs) == ("candidate_error", [])
+    assert ended.exit_code in (-signal.SIGSYS, -signal.SIGSEGV)  # the latter where the kernel has no such way
 
 
 @each_sandbox

@@ -16,15 +16,15 @@ _EVERYWHERE = (
     *("fsconfig", "fsmount", "fsopen", "fspick", "init_module", "io_uring_enter", "io_uring_register"),
     *("io_uring_setup", "kcmp", "kexec_file_load", "kexec_load", "mount", "mount_setattr", "move_mount"),
     *("name_to_handle_at", "open_by_handle_at", "open_tree", "open_tree_attr", "perf_event_open", "personality"),
-    *("pidfd_getfd", "pivot_root", "process_vm_readv", "process_vm_writev", "ptrace", "quotactl", "reboot", "setns"),
-    *("settimeofday", "swapoff", "swapon", "syslog", "umount2", "unshare", "userfaultfd"),
+    *("pidfd_getfd", "pivot_root", "process_vm_readv", "process_vm_writev", "ptrace", "quotactl", "quotactl_fd"),
+    *("reboot", "setns", "settimeofday", "swapoff", "swapon", "syslog", "umount2", "unshare", "userfaultfd"),
     *("migrate_pages", "move_pages", "process_madvise", "process_mrelease"),
     # memory that no limit sees, and objects that outlive the program or are counted for the user as a whole
     *("add_key", "keyctl", "request_key", "memfd_create", "memfd_secret", "mq_open", "msgget", "semget", "shmget"),
     *("msgctl", "msgrcv", "msgsnd", "semctl", "semop", "semtimedop", "shmat", "shmctl"),
     *("fanotify_init", "inotify_init", "inotify_init1"),
-    # which pages of a file are in memory
-    *("cachestat", "mincore"),
+    # which pages of a file are in memory; and writing those of everybody to disk, for which all would wait
+    *("cachestat", "mincore", "sync", "syncfs"),
 )
 _WITHOUT_NAMESPACES = (
     # leaving the process group, signals to others
@@ -36,6 +36,8 @@ _WITHOUT_NAMESPACES = (
     *("futimesat", "utime", "utimensat", "utimes", "file_setattr", "truncate"),
     *("fremovexattr", "fsetxattr", "lremovexattr", "lsetxattr", "removexattr", "removexattrat"),
     *("setxattr", "setxattrat"),
+    # nor what is mounted
+    *("listmount", "statmount"),
 )
 _START_ANOTHER = ("clone", "fork", "vfork")
 
