@@ -1,8 +1,10 @@
 """What the compiler makes of program texts: when two are the same program, and what is run of one.
 
 Invariant: two texts with one digest do the same; layout, comments and line numbers are not in it, the names of files
-are. A text is compiled once, however often its digest, its fault or its code is asked for, because compiling is what a
-candidate costs the event loop; and of a text that differs from another in one function, no more than that function is.
+are. A text is compiled once, however often its digest, its fault or its code is asked for, and of a text that differs
+from another in one function, no more than that function is. Compiling is not bounded by the length of a text: a quarter
+of a megabyte can take a minute. So the event loop compiles what `is_small` says it may, and leaves the rest to
+`compiling`, which has it done in another process and remembers what came of it here.
 
 Functions and classes at the left margin are compiled apart. That is exact: where each part is a program by itself, no
 string, bracket or continued line is open at its end, so the parts in turn are the whole. What a part cannot see of the
@@ -14,27 +16,45 @@ import hashlib
 import marshal
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from types import CodeType
-from typing import cast
+from typing import Any, Generic, TypeVar, cast
 
 from pace_async.program_files import parted
 
-REMEMBERED = 512
-"""Texts: a parent's digest is asked for with each child."""
-PARTS_REMEMBERED = 4096
+LONGEST_PROGRAM = 1 << 18
+"""Characters. A program is some kilobytes; what is longer is refused before anything is made of it."""
+SMALL = 2048
+"""Characters that the compiler may be given in the event loop: of all kinds of text known to be slow to compile, so
+much takes it 20 ms at most."""
+SHORT = 16 * SMALL
+"""A longer text is not even looked at there for how much of it is new."""
+MOST_CONSTANTS = 1 << 18
+"""Characters that the constants of a part may be written with in the event loop: the compiler makes megabytes of
+`("a" * 4096,) * 256`."""
+MOST_CODE = 1 << 20
+"""Bytes of code that another process may send; a candidate compiles a larger program by itself."""
+REMEMBERED = 32 << 20
+"""Characters and bytes of what is remembered of texts, and as many of their parts."""
+T = TypeVar("T")
 _PART = re.compile(r"^(?:@|(?:async[ \t]+)?def\b|class\b)", re.MULTILINE)
 _SEEN_BY_ALL = re.compile(r"__future__|\bglobal\b")
 
 
+class TooMuchHere(Exception):
+    """More work than the event loop may be given."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What a text came to: the digest of its normal form, and what the compiler refused it for, or ""."""
+    """What a text came to: the digest of its normal form, and what the compiler refused it for, or "". `too_much`: it
+    takes more work than a candidate may ask for, so nothing is known of it but that."""
 
     digest: str
     fault: str = ""
+    too_much: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +65,59 @@ class Part:
     code: bytes
 
 
+class _Memo(Generic[T]):
+    """What came of texts, the ones asked for last, as long as they and it are `most` characters and bytes at most."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._size = most, 0
+        self._kept: OrderedDict[str, tuple[T, int]] = OrderedDict()
+
+    def get(self, text: str) -> T | None:
+        """What is known of it."""
+        kept = self._kept.get(text)
+        if kept is None:
+            return None
+        self._kept.move_to_end(text)
+        return kept[0]
+
+    def put(self, text: str, value: T, size: int) -> None:
+        """Keep what takes `size` besides the text."""
+        if text not in self._kept:
+            self._kept[text] = value, len(text) + size
+            self._size += len(text) + size
+            while self._size > self._most:
+                self._size -= self._kept.popitem(last=False)[1][1]
+
+
+_programs: _Memo[Compiled] = _Memo(REMEMBERED)
+_sent: _Memo[tuple[Part, ...]] = _Memo(REMEMBERED)
+"""Code that another process has made of files."""
+
+
+def known(program: str) -> Compiled | None:
+    """What is remembered of a text."""
+    return _programs.get(program)
+
+
+def is_small(program: str) -> bool:
+    """Whether what is new in a text may be compiled in the event loop."""
+    if len(program) <= SMALL:
+        return True
+    if len(program) > SHORT:
+        return False
+    new = (len(part) for _, text in parted(program) for part in _parts(text) if _compiled_parts.get(part) is None)
+    return sum(new) <= SMALL
+
+
 def parts_of(text: str) -> tuple[Part, ...]:
     """What to run, part after part in one namespace, to have run the file `text`; nothing where only compiling it as a
-    whole tells what it is, or what is wrong with it. For this version of Python."""
+    whole tells what it is, or what is wrong with it, nor where it was never compiled and is not small. For this version
+    of Python."""
+    sent = _sent.get(text)
+    return sent if sent is not None else _parts_made(text) if is_small(text) else ()
+
+
+def _parts_made(text: str) -> tuple[Part, ...]:
     if "\r" in text or "\f" in text:
         return ()  # lines are not counted by their ends alone
     parts: list[Part] = []
@@ -67,27 +137,72 @@ def program_hash(program: str) -> str:
     return compiled(program).digest
 
 
-@lru_cache(maxsize=REMEMBERED)
-def compiled(program: str) -> Compiled:
-    """Compile `program` without running it. Never raises for any text."""
+def compiled(program: str, most: int | None = None) -> Compiled:
+    """Compile `program` without running it. Never raises for any text, but TooMuchHere where `most` is given and the
+    constants of one of its parts have more characters, or only the whole of what is not small tells what is wrong."""
+    found = known(program)
+    if found is None:
+        found = _compiled(program, most)
+        _programs.put(program, found, 0)
+    return found
+
+
+def _compiled(program: str, most: int | None) -> Compiled:
     files = parted(program)
     try:
         try:
-            return Compiled(_digest(_normal(files, _parts)))
+            return Compiled(_digest(_normal(files, _parts, most)))
         except SyntaxError:  # of a part, which says nothing about the whole
-            return Compiled(_digest(_normal(_placed(files), _whole)))
+            if most is not None and len(program) > SMALL:
+                raise TooMuchHere from None
+            return Compiled(_digest(_normal(_placed(files), _whole, most)))
     except SyntaxError as error:
         fault = f"line {error.lineno}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
         fault = type(error).__name__
-    return Compiled(_digest("\n".join(line.strip() for line in program.splitlines() if line.strip())), fault)
+    return Compiled(stripped_digest(program), fault)
 
 
-def _normal(files: Iterable[tuple[str, str]], split: Callable[[str], Iterable[str]]) -> str:
+def stripped_digest(program: str) -> str:
+    """32 hex digits of the lines of a text that is no program, without the space around them."""
+    return _digest("\n".join(line.strip() for line in program.splitlines() if line.strip()))
+
+
+def digest_as_it_is(program: str) -> str:
+    """32 hex digits of every character of a text."""
+    return _digest(program)
+
+
+def examined(program: str) -> dict[str, Any]:
+    """For another process: what `compiled` says, and the code of each file."""
+    found = compiled(program)
+    files = [_parts_made(text) for _, text in parted(program)] if not found.fault else []
+    if sum(len(part.code) for parts in files for part in parts) > MOST_CODE:
+        files = []
+    parts = [[(part.above, part.code.hex()) for part in parts] for parts in files]
+    return {"digest": found.digest, "fault": found.fault, "parts": parts}
+
+
+def stripped(program: str) -> dict[str, Any]:
+    """For another process: the digest of a text that could not be compiled."""
+    return {"digest": stripped_digest(program)}
+
+
+def remember(program: str, said: Mapping[str, Any]) -> Compiled:
+    """Take what another process has `examined`."""
+    for (_, text), parts in zip(parted(program), said["parts"], strict=False):
+        code = tuple(Part(int(above), bytes.fromhex(code)) for above, code in parts)
+        _sent.put(text, code, sum(len(part.code) for part in code))
+    found = Compiled(str(said["digest"]), str(said["fault"]), bool(said.get("too_much")))
+    _programs.put(program, found, 0)
+    return found
+
+
+def _normal(files: Iterable[tuple[str, str]], split: Callable[[str], Iterable[str]], most: int | None) -> str:
     lines: list[str] = []
     for name, text in files:
         lines += [f"file {name}"] * bool(name)
-        lines += [digest for part in split(text) if (digest := _compiled_part(part).digest) != _NOTHING]
+        lines += [digest for part in split(text) if (digest := _compiled_part(part, most).digest) != _NOTHING]
     return "\n".join(lines)
 
 
@@ -121,40 +236,61 @@ class _CompiledPart:
     code: bytes
 
 
-@lru_cache(maxsize=PARTS_REMEMBERED)
-def _compiled_part(text: str) -> _CompiledPart:
-    """What the compiler makes of it. Raises what `compile` raises."""
+_compiled_parts: _Memo[_CompiledPart] = _Memo(REMEMBERED)
+
+
+def _compiled_part(text: str, most: int | None = None) -> _CompiledPart:
+    """What the compiler makes of it. Raises what `compile` raises, and TooMuchHere."""
+    made = _compiled_parts.get(text)
+    if made is None:
+        made = _compile(text, most)
+        _compiled_parts.put(text, made, len(made.code))
+    return made
+
+
+def _compile(text: str, most: int | None) -> _CompiledPart:
     with warnings.catch_warnings():  # a candidate's own warnings are nobody's
         warnings.simplefilter("ignore")
         code = compile(text, "", "exec", dont_inherit=True, optimize=0)
-    return _CompiledPart(_digest("\n".join(_code(code))), marshal.dumps(code))
+    return _CompiledPart(_digest("\n".join(_few(_code(code, most), most))), marshal.dumps(code))
+
+
+def _few(lines: Iterator[str], most: int | None) -> Iterator[str]:
+    """The lines, as long as they have `most` characters in all."""
+    size = 0
+    for line in lines:
+        size += len(line)
+        if most is not None and size > most:
+            raise TooMuchHere
+        yield line
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _code(code: CodeType) -> Iterator[str]:
+def _code(code: CodeType, most: int | None) -> Iterator[str]:
     yield (
         f"{code.co_name} {code.co_flags} {code.co_argcount} {code.co_posonlyargcount} {code.co_kwonlyargcount} "
         f"{code.co_names} {code.co_varnames} {code.co_freevars} {code.co_cellvars} {code.co_exceptiontable!r} "
         f"{code.co_code!r} {len(code.co_consts)}"
     )
     for constant in code.co_consts:
-        yield from _constant(constant)
+        yield from _constant(constant, most)
 
 
-def _constant(value: object) -> Iterator[str]:
+def _constant(value: object, most: int | None) -> Iterator[str]:
     if isinstance(value, CodeType):
-        yield from _code(value)
+        yield from _code(value, most)
     elif isinstance(value, tuple):
         parts = cast("tuple[object, ...]", value)
         yield f"tuple {len(parts)}"
         for part in parts:
-            yield from _constant(part)
+            yield from _constant(part, most)
     elif isinstance(value, frozenset):  # its order is another in each process
         members = cast("frozenset[object]", value)
-        yield f"frozenset {sorted(' '.join(_constant(member)) for member in members)}"
+        few = None if most is None else most // SMALL
+        yield f"frozenset {sorted(' '.join(_few(_constant(member, most), few)) for member in members)}"
     else:
         yield f"{type(value).__name__} {value!r}"
 

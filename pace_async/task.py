@@ -22,7 +22,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,11 +29,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from pace_async.errors import UsageError
+from pace_async.evolve_block import BLOCK_END as BLOCK_END
+from pace_async.evolve_block import BLOCK_START as BLOCK_START
+from pace_async.evolve_block import split_block as split_block
 from pace_async.program_files import FILE_NAME, joined
 
 Setting = bool | int | float | str
-BLOCK_START = "# EVOLVE-BLOCK-START"
-BLOCK_END = "# EVOLVE-BLOCK-END"
 FULL = "full"
 """What an evaluator is given as `stage` where it is to score a program for good."""
 BUNDLED = Path(__file__).parent / "_bundled"
@@ -181,19 +181,6 @@ def settings_of(spec: TaskSpec, chosen: Mapping[str, Setting]) -> dict[str, Sett
 def better(direction: str, a: float, b: float) -> bool:
     """Whether score `a` is strictly better than `b`."""
     return a > b if direction == "maximize" else a < b
-
-
-@lru_cache(maxsize=64)
-def split_block(program: str) -> tuple[str, str, str]:
-    """(text up to and with the start marker's line, the evolve block, the rest). Raises ValueError unless there is
-    exactly one block, start before end."""
-    lines = program.splitlines(keepends=True)
-    starts = [i for i, line in enumerate(lines) if line.strip() == BLOCK_START]
-    ends = [i for i, line in enumerate(lines) if line.strip() == BLOCK_END]
-    if len(starts) != 1 or len(ends) != 1 or ends[0] < starts[0]:
-        raise ValueError(f"the program needs exactly one {BLOCK_START} … {BLOCK_END}")
-    start, end = starts[0] + 1, ends[0]
-    return "".join(lines[:start]), "".join(lines[start:end]), "".join(lines[end:])
 
 
 def task_folders() -> dict[str, Path]:

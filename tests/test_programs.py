@@ -171,6 +171,7 @@ def lines_of(codes: Iterable[CodeType]) -> set[int]:
 
 
 def run_of(text: str) -> list[CodeType]:
+    compiled(text)
     return [placed(marshal.loads(part.code), part.above) for part in parts_of(text)]
 
 

@@ -10,10 +10,10 @@ heading. What is left out to save room is said to be. The wording is our own; th
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from functools import lru_cache
 from textwrap import dedent
 
+from pace_async.changes import changes
 from pace_async.search.state import Idea, SearchContext
 from pace_async.search.summaries import summarised
 from pace_async.task import Task, split_block
@@ -37,6 +37,10 @@ class Detail:
 WHOLE = Detail()
 REMEMBERED = 128
 """Programs, and pairs of them, whose lines are at hand."""
+LONGEST_SHOWN = 100_000
+"""Characters of a block: what the event loop reads of it in some milliseconds."""
+MOST_STEPS = 300_000
+"""Of a comparison in the event loop; two blocks of a hundred lines, each line once, take 10,000."""
 
 _PROPOSE = """\
 Propose three new ideas that may improve the score. Answer, for N = 1, 2, 3:
@@ -120,7 +124,7 @@ def _difference(parent_program: str, best_program: str) -> tuple[tuple[str, ...]
     parent, best = _block(parent_program), _block(best_program)
     added: list[str] = []
     lacking: list[str] = []
-    for kind, start, end, first, last in SequenceMatcher(None, parent, best, autojunk=False).get_opcodes():
+    for kind, start, end, first, last in changes(parent, best, MOST_STEPS):
         if kind in ("insert", "replace"):
             added += best[first:last]
         if kind == "delete":
@@ -159,11 +163,15 @@ def _experiments(idea: Idea, direction: str, detail: Detail) -> str:
 
 @lru_cache(maxsize=REMEMBERED)
 def _block(program: str) -> tuple[str, ...]:
-    """Lines of a program's evolve block, without common indentation; of the whole program if it has no block."""
+    """Lines of a program's evolve block, without common indentation; of the whole program if it has no block. Of a very
+    long one the beginning, and how much is left out."""
     try:
         block = split_block(program)[1]
     except ValueError:
         block = program
+    if len(block) > LONGEST_SHOWN:
+        left_out = len(block) - LONGEST_SHOWN
+        block = f"{block[:LONGEST_SHOWN]}\n# {left_out} more characters are left out.\n"
     return tuple(line.rstrip() for line in dedent(block).strip("\n").splitlines() if line.strip())
 
 

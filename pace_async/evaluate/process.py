@@ -16,6 +16,8 @@ from typing import Self
 import anyio
 
 from pace_async import config
+from pace_async.apart import working_apart
+from pace_async.compiling import compiled
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate import cgroup, leftovers
 from pace_async.evaluate.base import SECRET_SEEDS, Evaluation
@@ -33,12 +35,11 @@ from pace_async.evaluate.verdict import judge, one_line
 from pace_async.evaluate.warm import imports_of
 from pace_async.evaluate.work import Work
 from pace_async.program_files import parted
-from pace_async.programs import program_hash
+from pace_async.programs import LONGEST_PROGRAM
 from pace_async.task import FULL, Setting, Task, TaskSpec, refuse_if_changed, settings_of
 
 BACKOFF_S = 0.1
 LAST_TRIES = 6
-LONGEST_PROGRAM = 1 << 20
 PACKAGE = Path(__file__).parent.parent
 
 
@@ -84,6 +85,7 @@ class ProcessEvaluator:
         hierarchy = cgroup.find()
         leftovers.sweep(*(hierarchy.folders if hierarchy else ()))
         async with AsyncExitStack() as stack:
+            await stack.enter_async_context(working_apart())
             if self._memo is not None:
                 await self._memo.open()
                 stack.push_async_callback(self._memo.close)
@@ -124,9 +126,15 @@ class ProcessEvaluator:
             return Evaluation("candidate_error", None, 0.0, f"the program is longer than {LONGEST_PROGRAM} characters")
         if complaint := _refused(program, self.task.spec):
             return Evaluation("candidate_error", None, 0.0, complaint)
+        try:
+            found = await compiled(program)
+        except InfrastructureFault as fault:
+            return Evaluation("infrastructure_error", None, 0.0, one_line(str(fault)))
+        if found.too_much:
+            return Evaluation("candidate_error", None, 0.0, found.fault)
         if self._memo is None or seed >= SECRET_SEEDS:
             return await self._tried(program, seed, stage)
-        key = Key(self.task.digest, seed, program_hash(program), self._setting_of(stage))
+        key = Key(self.task.digest, seed, found.digest, self._setting_of(stage))
         result = await self._memo.get(key)
         if result is None:
             result = await self._tried(program, seed, stage)

@@ -13,6 +13,8 @@ from pace_async.evaluate.launch import Ended
 from pace_async.events import Outcome
 
 DETAIL_CHARACTERS = 300
+LAST_BYTES = 8192
+"""Of what a program wrote: where its last line is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ def judge(ended: Ended) -> Verdict:
 
 def one_line(text: str) -> str:
     """Printable (no control or direction characters, so that it cannot alter a terminal), short, in one line."""
-    words = "".join(character if character.isprintable() else " " for character in text).split()
+    read = text[: 8 * DETAIL_CHARACTERS]  # a program may have written megabytes
+    words = "".join(character if character.isprintable() else " " for character in read).split()
     line = " ".join(words)
     return line if len(line) <= DETAIL_CHARACTERS else line[: DETAIL_CHARACTERS - 1] + "…"
 
@@ -79,7 +82,7 @@ def _ending(exit_code: int) -> str:
 
 
 def _last_line(data: bytes) -> str:
-    lines = data.decode("utf-8", "replace").split("\n")
+    lines = data[-LAST_BYTES:].decode("utf-8", "replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 

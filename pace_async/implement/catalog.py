@@ -4,10 +4,10 @@ It stands where a frontier model stands, so that the loop is closed, reproducibl
 description: an experiment that names no mechanism of the catalogue, or several, is the candidate's own fault.
 """
 
+from pace_async.compiling import program_hash
 from pace_async.errors import CandidateFault, UsageError
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.implement.catalogue import apply_edit, find_edit, load_catalogue
-from pace_async.programs import program_hash
 from pace_async.search.state import Member
 from pace_async.task import Task, split_block
 
@@ -27,6 +27,6 @@ class CatalogImplementer:
         edit = find_edit(self._catalogue, experiment.description)
         before, block, after = split_block(parent.program)
         program = before + apply_edit(block, edit) + after
-        if program_hash(program) == program_hash(parent.program):
+        if await program_hash(program) == await program_hash(parent.program):
             raise CandidateFault("unchanged", f"{edit.mechanism} is {edit.option} already")
         return Implemented(program, mechanism=edit.mechanism)

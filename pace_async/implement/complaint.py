@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pace_async.events import Outcome
 
 LONGEST_LINE = 160
+LONGEST_READ = 4096
+"""Characters of a line of a program among which its beginning is looked for."""
 _ERROR = re.compile(r"([A-Za-z_]\w*)(?:: (.*?))?(?: \(line (\d{1,6})\))?", re.DOTALL)
 _NO_FUNCTION = re.compile(r"the program defines no function \w+")
 _TYPES = frozenset(name for name, value in vars(builtins).items() if isinstance(value, type)) | {
@@ -95,10 +97,10 @@ class _Sentence:
         pieces = tuple(re.split(r"([#@~^*])", line))
         return cls(pieces, re.compile("".join(_ASKED.get(piece) or re.escape(piece) for piece in pieces), re.DOTALL))
 
-    def said(self, values: tuple[str, ...], known: frozenset[str]) -> str:
-        """The sentence with those of its names that are known."""
+    def said(self, values: tuple[str, ...], program: str) -> str:
+        """The sentence with those of its names that stand in the program."""
         rest = iter(values)
-        return "".join(_shown(piece, next(rest), known) if piece in _ASKED else piece for piece in self.pieces)
+        return "".join(_shown(piece, next(rest), program) if piece in _ASKED else piece for piece in self.pieces)
 
 
 def is_error_in_code(detail: str) -> bool:
@@ -121,29 +123,37 @@ def complaint(outcome: Outcome, detail: str, program: str, entry: str) -> str:
     if found is None:
         return "It ended with an error."
     name = found[1] if found[1] in _NAMES else "an exception"
-    message = _message(found[2] or "", frozenset(re.findall(r"\w+", program)))
+    message = _message(found[2] or "", program)
     return f"It ended with {name}{': ' if message else ''}{message}{_place(int(found[3] or 0), program)}"
 
 
-def _message(message: str, words: frozenset[str]) -> str:
+def _message(message: str, program: str) -> str:
     """The sentence of Python that `message` is, without its values; "" where it is none."""
     for sentence in _all_sentences:
         if found := sentence.pattern.fullmatch(message):
-            return sentence.said(found.groups(), words)
+            return sentence.said(found.groups(), program)
     return ""
 
 
-def _shown(mark: str, value: str, words: frozenset[str]) -> str:
-    known = mark in "@~^" and (value in _TYPES or words.union(_UNNAMED).issuperset(value.split(".")))
+def _shown(mark: str, value: str, program: str) -> str:
+    known = mark in "@~^" and (
+        value in _TYPES or all(name in _UNNAMED or _stands(name, program) for name in value.split("."))
+    )
     name = value if known else "…"
     return f"`{name}`" if mark in "@~" else f"{name}()" if mark == "^" else "…" if value else ""
 
 
+def _stands(name: str, program: str) -> bool:
+    """Whether it is a word of the program. Looks for it alone: a program may have a hundred thousand others."""
+    return re.fullmatch(r"\w+", name) is not None and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", program) is not None
+
+
 def _place(number: int, program: str) -> str:
-    lines = program.split("\n")
+    lines = program.split("\n", number)
     if not 1 <= number <= len(lines):
         return "."
-    line = "".join(character if character.isprintable() else "�" for character in lines[number - 1].strip())
+    line = lines[number - 1][:LONGEST_READ].strip()[: LONGEST_LINE + 1]
+    line = "".join(character if character.isprintable() else "�" for character in line)
     shown = line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
     return f", raised at line {number} of the whole program:\n    {shown}"
 

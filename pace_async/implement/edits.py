@@ -7,7 +7,7 @@ mended, because a mended answer would credit the advisor with what it did not ca
     no_code_block, several_code_blocks, wrong_language, unclosed_code_block     of a whole block
     malformed_edit, empty_search, search_not_found, search_ambiguous,
     edit_leaves_block, edits_overlap                                            of edits
-    mixed_answer, markers_in_block, empty_block, answer_too_long,
+    program_too_long, mixed_answer, markers_in_block, empty_block, answer_too_long,
     syntax_error, unchanged                                                     of either
 """
 
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pace_async.errors import CandidateFault
-from pace_async.programs import compiled, program_hash
-from pace_async.task import BLOCK_END, BLOCK_START, split_block
+from pace_async.evolve_block import BLOCK_END, BLOCK_START, split_block
+from pace_async.programs import LONGEST_PROGRAM, compiled, program_hash
 
 LONGEST_ANSWER = 256 * 1024
 """Characters. A block is some kilobytes; what is longer is not an answer."""
@@ -58,6 +58,8 @@ def program_of(answer: str, parent: str) -> str:
     if not new.strip():
         raise CandidateFault("empty_block", "nothing would be left in the evolve block")
     program = before + new + after
+    if len(program) > LONGEST_PROGRAM:
+        raise CandidateFault("program_too_long", f"{len(program)} characters, of {LONGEST_PROGRAM} allowed")
     _refuse_markers(program, before, after)
     if fault := compiled(program).fault:
         raise NotCompiling(fault, program)
@@ -66,10 +68,15 @@ def program_of(answer: str, parent: str) -> str:
     return program
 
 
-def parse(answer: str) -> WholeBlock | tuple[Edit, ...]:
-    """Read an answer. Prose around code is allowed; edits may stand inside or outside fences. Raises CandidateFault."""
+def refuse_too_long(answer: str) -> None:
+    """Raises CandidateFault."""
     if len(answer) > LONGEST_ANSWER:
         raise CandidateFault("answer_too_long", f"{len(answer)} characters, of {LONGEST_ANSWER} allowed")
+
+
+def parse(answer: str) -> WholeBlock | tuple[Edit, ...]:
+    """Read an answer. Prose around code is allowed; edits may stand inside or outside fences. Raises CandidateFault."""
+    refuse_too_long(answer)
     lines = answer.replace("\r\n", "\n").split("\n")
     edits, rest = _take_edits(lines)
     if not edits:

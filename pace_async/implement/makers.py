@@ -10,18 +10,19 @@ from typing import Protocol
 
 import anyio
 
+from pace_async.compiling import program_hash
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import ImplementerCalled, ImplementerTry
+from pace_async.implement.answers import made_of
 from pace_async.implement.base import Experiment, Implemented, Ledger, Unusable
 from pace_async.implement.catalog import CatalogImplementer
 from pace_async.implement.chat import Answer, Chat
-from pace_async.implement.edits import NotCompiling, program_of
+from pace_async.implement.edits import NotCompiling
 from pace_async.implement.failures import CallFailed
 from pace_async.implement.prompts import messages_for
 from pace_async.implement.redact import holds_secret
 from pace_async.implement.repair import program_to_change
 from pace_async.implement.shares import CATALOG
-from pace_async.programs import program_hash
 from pace_async.search.state import Member
 from pace_async.task import Task
 
@@ -77,7 +78,7 @@ class ModelMaker:
         outcome, answer, charged, tried = "cancelled", None, None, None
         try:
             answer = await self._chat.ask(messages, max_tokens=self._max_tokens, timeout_s=timeout_s)
-            program = program_in(answer, parent, experiment)
+            program = await program_in(answer, parent, experiment)
             outcome, tried = "ok", self._tried(experiment, "ok", program=program)
             return Implemented(program, tried=tried)
         except CallFailed as failure:
@@ -121,7 +122,7 @@ class ModelMaker:
         return ImplementerTry(number, self._chat.model, outcome, detail, program, kept)
 
 
-def program_in(answer: Answer, parent: Member, experiment: Experiment) -> str:
+async def program_in(answer: Answer, parent: Member, experiment: Experiment) -> str:
     """The program that an answer makes of the one that it was shown: its parent, or what an earlier try made of that.
     Raises CandidateFault, also where a repair gives the parent back; InfrastructureFault where the answer holds a
     secret of this machine, which no idea can have put there: the service echoed it, and it is not kept."""
@@ -133,7 +134,7 @@ def program_in(answer: Answer, parent: Member, experiment: Experiment) -> str:
         raise CandidateFault("length", "the answer was cut at its longest length")
     if not answer.text.strip():
         raise CandidateFault("empty_answer", "the model wrote nothing")
-    program = program_of(answer.text, program_to_change(parent.program, experiment.tries))
-    if experiment.tries and program_hash(program) == program_hash(parent.program):
+    program = await made_of(answer.text, program_to_change(parent.program, experiment.tries))
+    if experiment.tries and await program_hash(program) == await program_hash(parent.program):
         raise CandidateFault("unchanged", "the repaired program does the same as its parent")
     return program

@@ -33,6 +33,8 @@ UNUSABLE = frozenset(
         "empty_block",
         "markers_in_block",
         "syntax_error",
+        "program_too_long",
+        "too_much_work",
     }
 )
 """Kinds of faults of an answer that are shown to its author."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from pace_async.advise.advisor import Advice, Sampling, advise
 from pace_async.advise.base import PromptTooLong
+from pace_async.compiling import program_hash
 from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault, UsageError
 from pace_async.evaluate.base import Evaluation
 from pace_async.events import (
@@ -25,7 +26,6 @@ from pace_async.events import (
     StageChanged,
 )
 from pace_async.implement.base import Experiment, Implemented
-from pace_async.programs import program_hash
 from pace_async.reward import reward
 from pace_async.runtime.choose_implementer import chosen_implementer, result_of
 from pace_async.runtime.core import Core
@@ -245,7 +245,7 @@ async def _complete(
         island=work.island,
         parent=decision.parent.candidate,
         program=program,
-        program_hash=program_hash(program) if program is not None else None,
+        program_hash=await program_hash(program) if program is not None else None,
         outcome=evaluation.outcome,
         detail=evaluation.detail,
         score=evaluation.score,

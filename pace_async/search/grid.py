@@ -9,6 +9,7 @@ those is empty.
 
 import random
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from pace_async.search.parents import ranked
 from pace_async.search.state import Member
@@ -24,14 +25,19 @@ def choose_elite(members: Sequence[Member], origin: str, direction: str, draw: r
 
 def elites_of(members: Sequence[Member], origin: str, direction: str, bins: int) -> Mapping[Cell, Member]:
     """The best member of each cell that has any, equal scores by age."""
-    known = set(origin.splitlines())
     order = ranked(members, direction)
     lengths = _parts([len(member.program) for member in order], bins)
-    strange = _parts([sum(line not in known for line in member.program.splitlines()) for member in order], bins)
+    strange = _parts([_strange(member.program, origin) for member in order], bins)
     elites: dict[Cell, Member] = {}
     for cell, member in zip(zip(lengths, strange, strict=True), order, strict=True):
         elites.setdefault(cell, member)
     return elites
+
+
+@lru_cache(maxsize=256)  # of members, which are asked for with every rollout
+def _strange(program: str, origin: str) -> int:
+    known = set(origin.splitlines())
+    return sum(line not in known for line in program.splitlines())
 
 
 def _parts(values: Sequence[int], bins: int) -> list[int]:

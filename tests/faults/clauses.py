@@ -273,6 +273,8 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "an output of more values than a scorer can hold",
         "an output nested deeper than a parser can go",
         "an output that is slow or large to score",
+        "a text that is slow to compile or to edit",
+        "texts that are slow to compare",
         "a program is told no seed",
         "every bit of a seed counts",
         "knowledge of a public generator is worth nothing on fresh instances",
