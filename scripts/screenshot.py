@@ -8,6 +8,7 @@ The SVG holds its text as text and asks for no font from the network. Not a draw
 
 import argparse
 import sys
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from rich.terminal_theme import TerminalTheme
 from pace_async.observe.jsonl import FILE_NAME, replay
 from pace_async.observe.layout import frame
 from pace_async.observe.model import RunView
+from pace_async.task import best_known
 
 CALM = TerminalTheme(
     (24, 28, 34),
@@ -92,8 +94,9 @@ def main(arguments: list[str]) -> None:
     if not log.is_file():
         raise SystemExit(f"{log} is not there: give the folder of a run.")
     at, view = moment(log, chosen.candidates)
+    known = replace(view, best_known=best_known(view.header.task))
     chosen.output.parent.mkdir(parents=True, exist_ok=True)
-    chosen.output.write_text(picture(view, at, chosen.columns, chosen.rows), encoding="utf-8")
+    chosen.output.write_text(picture(known, at, chosen.columns, chosen.rows), encoding="utf-8")
     print(f"{chosen.output}: {view.candidates} candidates, {view.groups} groups")
 
 

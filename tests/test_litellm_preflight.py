@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from pace_async.errors import GaveUp, UsageError
+from pace_async.evaluate import cgroup
 from pace_async.implement.chat import open_chats
 from pace_async.implement.keys import KEYS, refuse_without_keys
 from pace_async.implement.preflight import check_models, refuse_unless_ready
-from pace_async.runtime.checks import Finding, implementers
+from pace_async.runtime.checks import Finding, _control_groups, implementers
 from scripts.local_implementer_server import LocalProvider, serving
 from tests.implementing import CANARY, TASK, configured
 
@@ -112,6 +113,14 @@ async def test_doctor_names_the_remedy() -> None:
     assert "bad key" in found[1].found
     assert "valid key" in found[1].remedy
     assert CANARY not in str(found)
+
+
+def test_doctor_says_whether_a_candidates_memory_can_be_limited_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = cgroup.Hierarchy(Path("/m"), Path("/p"), None, None, 2)
+    for found, ok in ((places, True), (None, None)):
+        monkeypatch.setattr(cgroup, "find", lambda found=found: found)
+        told = _control_groups()
+        assert (told.name, told.ok, bool(told.remedy)) == ("control groups", ok, ok is None)
 
 
 @pytest.mark.fault("Implementer", "a bad key, before anything is spent")

@@ -25,6 +25,7 @@ from pace_async.observe.choose import NoDisplay, choose
 from pace_async.observe.fold import fold, fold_all
 from pace_async.observe.layout import frame
 from pace_async.observe.ledger import Ledger
+from pace_async.observe.lines import elided
 from pace_async.observe.model import Note, RunView
 from pace_async.observe.output import PENDING_BYTES, Output
 from pace_async.observe.plain import PlainDisplay
@@ -146,7 +147,7 @@ def test_every_size_shows_spend_budget_faults_the_limit_and_a_pause(columns: int
     assert view.spend_usd > 1 and re.search(rf"{re.escape(spent)}( \+ \$0\.03)?( reserved)?( of |/)\$80\.00", shown)
     assert columns < 30 or "$0.03" in shown
     assert re.search(rf"{view.faults} faults|faults {view.faults}", shown)
-    assert re.search(r"limit +threads", shown)
+    assert re.search(r"slow(ed by)? +threads", shown)
     assert "paused" not in shown
     assert "paused" in screen_text(fold(view, paused), columns, rows)
 
@@ -156,9 +157,68 @@ def test_what_would_help_is_said_in_as_many_words_as_fit(columns: int, rows: int
     slow = Ledger(rollouts=(1.0, 1.0, 9.0), evaluations=(1.0,), busy=9.0, learning=0.2)
     view = fold_all(RunView(replace(HEADER, threads=12)), [RunStateChanged("running", "", BEGIN)])
     shown = screen_text(replace(view, ledger=slow), columns, rows)
-    (line,) = re.findall(r"(?m)limit +(staleness\S*(?: \S+)*)", shown)
+    (line,) = re.findall(r"(?m)slow(?:ed by)? +(staleness\S*(?: \S+)*)", shown)
     assert columns < 40 or "raise" in line
     assert "…" not in line
+
+
+def test_a_large_terminal_is_filled() -> None:
+    """With enough to tell, no row between the last event and the footer stays empty."""
+    view = fold_all(RunView(HEADER), life(4, 60))
+    for columns, rows in ((200, 50), (120, 40), (80, 50)):
+        lines = [line.plain.strip() for line in frame(view, view.last_at, columns, rows)]
+        assert len(lines) == rows - 1
+        begin = next(index for index, line in enumerate(lines) if line.startswith("last events"))
+        assert all(lines[begin:-2])
+        assert lines[-1].startswith("Ctrl-C")
+
+
+@pytest.mark.fault("Configuration and terminal", "an event too long for the screen keeps its value")
+@pytest.mark.parametrize("columns", [60, 80])
+def test_an_event_too_long_for_the_screen_keeps_what_happened_and_the_value(columns: int) -> None:
+    idea = "Change the spacing between the rings, which was too tight for the outermost circles, from 0.25 to 0.375."
+    view = fold_all(RunView(HEADER), [*life(4), replace(opened(90, 1), at=BEGIN + 400)])
+    view = fold(view, replace(advised(90, 1, experiment=idea), at=BEGIN + 401))
+    view = fold(view, scored(90, 2.61, BEGIN + 402))
+    (line,) = [
+        line.plain
+        for line in frame(view, view.last_at, columns, 24)
+        if "candidate 90" in line.plain and "★" in line.plain
+    ]
+    assert "scored 2.6100" in line
+    assert line.rstrip().endswith(" … to 0.375." if columns > 60 else " … 0.375.")
+    assert cell_len(line) <= columns
+
+
+@given(st.text(), st.integers(1, 200))
+def test_what_is_elided_is_no_wider_than_its_room_and_begins_and_ends_as_before(text: str, width: int) -> None:
+    shown = elided(text, width)
+    assert shown == text or (width >= 24 and cell_len(shown) <= width)
+    if shown != text:
+        first, last = shown.split(" … ")[0], shown.rpartition(" … ")[2]
+        assert text.startswith(first) and text.endswith(last)
+
+
+def test_the_learner_is_told_of_in_plain_words() -> None:
+    view = fold_all(RunView(HEADER), life(4))
+    busy = replace(view, leases=replace(view.leases, buffered=15), header=replace(HEADER, group_size=8))
+    aged = {"tokens_age_0": 10.0, "ess_age_0": 1.0, "tokens_age_2": 10.0, "ess_age_2": 0.87}
+    shown = screen_text(replace(busy, learner=replace(busy.learner, metrics=aged)), 200, 50)
+    assert "15 rollouts ready, 8 make a group" in shown
+    assert re.search(r"usable +100 % of new data · 87 % of data 2 updates old", shown)
+    assert not re.search(r"next \d+ of|by age|\bess\b|\blimit\b", shown)
+    assert "5 of 8 rollouts for the next" in screen_text(
+        replace(busy, leases=replace(view.leases, buffered=5)), 200, 50
+    )
+
+
+def test_the_clock_goes_on_while_the_stages_start() -> None:
+    starting = replace(RunView(HEADER), begun_at=BEGIN)
+    for seconds, clock in ((5, "0:05"), (65, "1:05")):
+        lines = [line.plain for line in frame(starting, BEGIN + seconds, 80, 24)]
+        assert lines[0].rstrip().endswith(clock)
+    running = fold(starting, RunStateChanged("running", "", BEGIN + 70))
+    assert running.elapsed(BEGIN + 75) == 5
 
 
 def test_eighty_by_twenty_four_has_room_for_three_events() -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -56,6 +57,14 @@ def poisoned(finished: Path, tmp_path: Path) -> Path:
     with open_readonly(run / "population.db") as reader:
         (run / "report.html").write_text(page(gather(reader)), encoding="utf-8")
     return run / "report.html"
+
+
+def test_where_nothing_was_trained_no_age_is_claimed(finished: Path, reported: str) -> None:
+    assert re.search(r"<b>\d of 2</b><span>worst staleness", reported)
+    with open_readonly(finished / "population.db") as reader:
+        facts = gather(reader)
+    untrained = replace(facts, status={**facts.status, "trained": 0, "max_trained_staleness": 0})
+    assert "<b>– of 2</b><span>worst staleness" in page(untrained)
 
 
 def test_the_report_shows_what_was_promised(reported: str, finished: Path) -> None:

@@ -57,7 +57,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             "staleness": _staleness(found),
             "leases": f"admitted {found['admitted']} = {leases}",
             **_fails(status["failing"]),
-            "limit": found["advice"],
+            "speed": found["advice"],
             "spend": f"{found['spend_usd']:.4f} USD",
         }
     )

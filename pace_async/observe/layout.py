@@ -11,13 +11,13 @@ from pace_async.observe import learning_sections as learning
 from pace_async.observe import search_sections as searching
 from pace_async.observe import sections, words
 from pace_async.observe.chart import spark
-from pace_async.observe.lines import GUTTER, QUIET, STRONG, WARN, Section, beside, fit
+from pace_async.observe.lines import GUTTER, QUIET, STRONG, WARN, Section, beside, elided, fit
 from pace_async.observe.model import RunView
 from pace_async.observe.standing import on_fresh
 from pace_async.observe.text import clean
 
 WIDE, MIDDLE, WIDEST = 100, 60, 180
-MOST_EVENTS, FEW_EVENTS = 10, 3
+MOST_EVENTS, FEW_EVENTS = 40, 3
 FOOTER = "Ctrl-C: finish what is in flight · twice: stop at once"
 DRAINING = "finishing what is in flight · Ctrl-C: stop at once"
 
@@ -42,7 +42,7 @@ def _two_columns(view: RunView, now: float, width: int, room: int) -> list[Text]
     airy = room >= 30
     blank = [Text("")] if airy else []
     spare = room - (3 + 1 + 7 + 1 + 1 + 4 * airy)
-    upper = min(10, max(5, spare - 6))
+    upper = min(10 if room < 45 else 14, max(5, spare - 6))
     left = (width - GUTTER) // 2
     right = width - GUTTER - left
     best, learner = sections.best(view, now, left, upper), learning.learner(view, right, upper)
@@ -54,7 +54,7 @@ def _two_columns(view: RunView, now: float, width: int, room: int) -> list[Text]
         *blank,
         *beside(search.draw(left), staleness.draw(right), left, right),
         *blank,
-        *sections.events(view, min(MOST_EVENTS, spare - upper)).draw(width),
+        *sections.events(view, min(MOST_EVENTS, spare - upper), width).draw(width),
         *_footer(view, blank),
     ]
 
@@ -76,7 +76,7 @@ def _one_column(view: RunView, now: float, width: int, room: int) -> list[Text]:
         *blank,
         *Section(learner.title, [*learner.lines, learning.staleness_line(view)], learner.aside).draw(width),
         *blank,
-        *sections.events(view, shown).draw(width),
+        *sections.events(view, shown, width).draw(width),
         *_footer(view, blank),
     ]
 
@@ -88,7 +88,7 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
     rate = view.per_minute(now)
     side = view.learner
     ages = " ".join(f"{age}:{amount}" for age, amount in sorted(view.staleness.items())) or "–"
-    notes = [Text(note.text, style=QUIET) for note in sections.recent(view.notes, FEW_EVENTS)]
+    notes = [Text(elided(note.text, width), style=QUIET) for note in sections.recent(view.notes, FEW_EVENTS)]
     score = "–" if view.best is None else words.score(view.best.score)
     style = sections.standing(view)[1]
     return [
@@ -108,8 +108,8 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
         Text.assemble(("cost ", QUIET), _money(view)),
         Text.assemble(("stale ", QUIET), ages, (f" ≤ {view.header.max_staleness}", QUIET)),
         Text.assemble(
-            ("limit ", QUIET),
-            searching.limiting(view, width - len("limit ")),
+            ("slow ", QUIET),
+            searching.limiting(view, width - len("slow ")),
         ),
         Text.assemble(
             ("faults ", QUIET),

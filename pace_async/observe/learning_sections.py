@@ -23,7 +23,7 @@ def learner(view: RunView, width: int, rows: int) -> Section:
     groups = [
         figure(side.trained, "trained"),
         figure(side.skipped, "skipped"),
-        Text.assemble(("next ", QUIET), f"{view.leases.buffered}", (f" of {view.header.group_size}", QUIET)),
+        _next_group(view.leases.buffered, view.header.group_size),
     ]
     versions = [figure(side.version, "learner"), figure(side.published, "published")]
     steps = [_seconds("step", side.step_seconds), _seconds("pause", side.paused_seconds)]
@@ -43,31 +43,29 @@ def learner(view: RunView, width: int, rows: int) -> Section:
         lines += [labelled("policy", joined(policy[:2])), labelled("", joined(policy[2:]))]
     ages = sorted(int(name.removeprefix("tokens_age_")) for name in metrics if name.startswith("tokens_age_"))
     if ages and rows - len(lines) >= 2:
-        lines.append(labelled("by age", _by_age(metrics, ages, room)))
+        lines.append(labelled("usable", _usable(metrics, ages, room)))
     lines += _rewards(view, width, rows - len(lines))
     doing = {"waiting": "waiting for a group", "learn": "training", "publish": "publishing"}[side.stage]
     return Section("learner", lines, (doing, f"objective {view.header.objective}"))
 
 
-def _by_age(metrics: Mapping[str, float], ages: Sequence[int], room: int) -> Text:
-    """Of the last step, for each age of tokens: effective sample size, mean ratio, share clipped, divergence; as many
-    as fit."""
-    line = Text("")
-    for figures in (("ess", "ratio", "clip", "k3"), ("ess", "ratio", "clip"), ("ess", "ratio"), ("ess",)):
-        parts: list[Text] = []
-        for age in ages:
-            shown = {
-                "ess": words.number(metrics.get(f"ess_age_{age}"), 2),
-                "ratio": words.number(metrics.get(f"mean_ratio_age_{age}"), 3),
-                "clip": words.number(metrics.get(f"clip_fraction_age_{age}"), 2),
-                "k3": words.number(metrics.get(f"k3_age_{age}"), 2),
-            }
-            told = [item for name in figures for item in ((f" {name} ", QUIET), shown[name])]
-            parts.append(Text.assemble((f"{age}:", STRONG), *told))
-        line = joined(parts)
-        if line.cell_len <= room:
-            break
-    return line
+def _next_group(ready: int, size: int) -> Text:
+    """How many finished rollouts wait to be trained."""
+    if ready > size:
+        return figure(f"{ready}", f"rollouts ready, {size} make a group")
+    return Text.assemble(f"{ready}", (f" of {size} rollouts for the next", QUIET))
+
+
+def _usable(metrics: Mapping[str, float], ages: Sequence[int], room: int) -> Text:
+    """Of the last step, the share of its data that still counts, for each age in updates: the effective sample size of
+    the tokens of that age over their number."""
+    shares = [(age, metrics.get(f"ess_age_{age}")) for age in ages]
+    told = [(age, "–" if share is None else f"{100 * share:.0f} %") for age, share in shares]
+    long = joined(
+        [figure(share, f"of data {words.count(age, 'update')} old" if age else "of new data") for age, share in told]
+    )
+    short = joined([figure(share, f"{age} old" if age else "new") for age, share in told])
+    return long if long.cell_len <= room else short
 
 
 def _seconds(name: str, seconds: float | None) -> Text:

@@ -102,7 +102,10 @@ class Ledger:
         return min(1.0, max(0.0, busy / (threads * elapsed)))
 
     def limits(self, header: RunHeader) -> Roofline | None:
-        """What binds, from what was timed."""
+        """What binds, from what was timed; None until a rollout was and, where something is trained, a step: before
+        that the limit would be named without the stage that may be it."""
+        if header.objective != "none" and header.policy != "drop" and not self.learning:
+            return None
         return _limits(header, self.rollouts, self.evaluations, self.learning, self.push, _slots(header))
 
 

@@ -49,6 +49,18 @@ def fit(line: Text, width: int) -> Text:
     return fitted
 
 
+def elided(text: str, width: int) -> str:
+    """The text, or its beginning and its end in `width` cells: what a sentence is about stands first, and the value
+    last."""
+    if cell_len(text) <= width or width < 24:
+        return text
+    last = text[-max(8, width // 5) :].partition(" ")[2]
+    first = text
+    while first and cell_len(first) + cell_len(last) + 3 > width:
+        first = first[:-1]
+    return f"{first.rstrip()} … {last}"
+
+
 def spread(left: Text, right: Text, width: int) -> Text:
     """`left` and `right` at the two ends of a line; the right end wins where there is too little room."""
     room = width - right.cell_len - 1

@@ -97,6 +97,7 @@ class RunView:
     stop: Stop = field(default_factory=Stop)
     state: str = "starting"
     reason: str = ""
+    begun_at: float | None = None
     started_at: float | None = None
     last_at: float = 0.0
     ended_at: float | None = None
@@ -134,10 +135,11 @@ class RunView:
         return self.learner.trained + self.learner.skipped
 
     def elapsed(self, now: float) -> float:
-        """Seconds since this process began to run, up to its end."""
-        if self.started_at is None:
+        """Seconds since this process began to run, up to its end; before that, since it began to start its stages."""
+        since = self.begun_at if self.started_at is None else self.started_at
+        if since is None:
             return 0.0
-        return max(0.0, (self.ended_at if self.ended_at is not None else now) - self.started_at)
+        return max(0.0, (self.ended_at if self.ended_at is not None else now) - since)
 
     def per_minute(self, now: float) -> float | None:
         """Candidates a minute over the last RATE_WINDOW_S seconds, or since the start where that is shorter; None

@@ -32,7 +32,7 @@ def search(view: RunView, now: float, width: int, rows: int = ALL_ROWS) -> Secti
         lines.append(labelled("leases", _leases(view)))
     lines += [
         labelled("services", _services(view, room)),
-        labelled("limit", limiting(view, room)),
+        labelled("slowed by", limiting(view, room)),
     ]
     busy = view.ledger.utilisation(view.header.threads, view.elapsed(now), min(now, view.ended_at or now))
     aside = (

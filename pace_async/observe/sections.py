@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from pace_async.observe import words
-from pace_async.observe.lines import ACCENT, GOOD, QUIET, STRONG, WARN, Section, axed, joined, spread
+from pace_async.observe.lines import ACCENT, GOOD, QUIET, STRONG, WARN, Section, axed, elided, joined, spread
 from pace_async.observe.model import Note, NoteKind, RunView
 from pace_async.observe.progress import progress
 from pace_async.observe.standing import on_fresh, to_best_known
@@ -149,15 +149,16 @@ def _experiment(view: RunView) -> Text:
     return Text(view.best.experiment)
 
 
-def events(view: RunView, rows: int) -> Section:
-    """The last notes in `rows` lines, newest at the bottom. Candidates that are no new best take half of the lines at
-    most while there is something else to tell."""
+def events(view: RunView, rows: int, width: int) -> Section:
+    """The last notes in `rows` lines, newest at the bottom; a long one keeps its beginning and its end. Candidates that
+    are no new best take half of the lines at most while there is something else to tell."""
     lines: list[Text] = []
     for note in recent(view.notes, rows):
         mark, style = NOTE_MARKS[note.kind]
         at = words.duration(note.at - view.started_at) if view.started_at is not None else ""
         quiet = QUIET if note.kind == "candidate" else ""
-        lines.append(Text.assemble((f"{at:>7} ", QUIET), (mark, style), " ", (note.text, quiet)))
+        said = elided(note.text, width - 10)
+        lines.append(Text.assemble((f"{at:>7} ", QUIET), (mark, style), " ", (said, quiet)))
     return Section("last events", [*lines, *[Text("")] * (rows - len(lines))])
 
 

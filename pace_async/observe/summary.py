@@ -30,7 +30,7 @@ def closing_words(view: RunView, run_dir: Path, now: float, columns: int | None 
         ("experiment", view.best.experiment if view.best is not None else ""),
         ("candidates", _candidates(view, now)),
         ("learning", _learning(view)),
-        ("limit", _limit(view, now)),
+        ("speed", _limit(view, now)),
         ("cost", _cost(view)),
         ("run", str(run_dir)),
     ]

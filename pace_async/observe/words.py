@@ -133,7 +133,7 @@ def ledger(busy: float | None, limits: Roofline | None) -> str:
     """How busy the threads are and what binds the run; empty before anything was timed."""
     if busy is None or limits is None:
         return ""
-    return f"threads {100 * busy:.0f} % busy, limit: {limits.binding}"
+    return f"threads {100 * busy:.0f} % busy, slowed by: {limits.binding}"
 
 
 def fault(event: FaultSeen) -> str:

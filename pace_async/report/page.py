@@ -15,7 +15,7 @@ from pace_async.observe import words
 from pace_async.observe.standing import to_best_known
 from pace_async.report import learning, progress
 from pace_async.report.difference import counted, difference
-from pace_async.report.facts import Facts
+from pace_async.report.facts import Facts, Row
 from pace_async.report.markup import Content, Markup, joined, tag
 from pace_async.report.tree import tree
 
@@ -71,7 +71,7 @@ def _top(facts: Facts) -> list[Markup]:
         ("–" if seed is None else words.score(seed), "seed program"),
         (f"{status['candidates']:,}", "candidates"),
         (f"{status['groups_trained']} + {status['groups_skipped']}", "groups trained + skipped"),
-        (f"{status['max_trained_staleness']} of {header.max_staleness}", "worst staleness, bound"),
+        (f"{_worst(status)} of {header.max_staleness}", "worst staleness, bound"),
         (words.usd(status["spend_usd"]), "spent"),
         (words.duration((facts.last or facts.began) - facts.began), "from start to last candidate"),
     ]
@@ -85,6 +85,11 @@ def _top(facts: Facts) -> list[Markup]:
         tag("p", f"{header.task} · {state} · {models} · {setting}", class_="sub"),
         tag("div", *shown, class_="tiles"),
     ]
+
+
+def _worst(status: Row) -> str:
+    """The greatest age of what was trained; a dash where nothing was."""
+    return str(status["max_trained_staleness"]) if status["trained"] else "–"
 
 
 def _standing(facts: Facts) -> list[tuple[str, str]]:

@@ -69,7 +69,7 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
     restored = restore(resources.record, config)
     shown = replace(resources.record, header=in_force(resources.record.header, config))
     view = await view_of(shown, config.stop, resources.store)
-    bus = Bus(replace(view, best_known=resources.task.spec.target))
+    bus = Bus(replace(view, best_known=resources.task.spec.target, begun_at=time.time()))
     resources.store.be_patient(config.faults.patience_s, waiting(resources.lock, bus))
     output = Output(sys.stdout)
     displays = [choose(display, output), JsonlDisplay(places.events)]

@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
 from pace_async.config import ImplementerConfig
 from pace_async.errors import UsageError
+from pace_async.evaluate import cgroup
 from pace_async.evaluate.selfcheck import pick_tier
 from pace_async.implement.preflight import check_models
 from pace_async.implement.shares import CATALOG, parse_shares
@@ -36,6 +37,7 @@ async def examine(implementer: ImplementerConfig | None = None) -> list[Finding]
         _packages("learner", "trl"),
         _advisor(),
         await _sandbox(),
+        _control_groups(),
         _database(),
         *asked,
     ]
@@ -89,6 +91,18 @@ async def _sandbox() -> Finding:
         return Finding("sandbox", False, str(error), "apt install bubblewrap")
     remedy = "" if tier.name == "bubblewrap" else "apt install bubblewrap"
     return Finding("sandbox", True, tier.name, remedy)
+
+
+def _control_groups() -> Finding:
+    """Runs do without them: then each process has its memory limit for itself."""
+    found, name = cgroup.find(), "control groups"
+    if found is None:
+        why = "none can be made: memory is limited for each process, not for all of a candidate's together"
+        remedy = "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes pace run"
+        return Finding(name, None, why, remedy)
+    return Finding(
+        name, True, f"version {found.version}: memory is limited for all of a candidate's processes together"
+    )
 
 
 def _database() -> Finding:

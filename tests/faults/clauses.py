@@ -205,6 +205,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "the command that goes on raises every limit that is reached",
         "a typed statement can only read, and only for so long",
         "a best score is shown with what fresh instances said of it",
+        "an event too long for the screen keeps its value",
         "hostile text cannot steer the terminal",
         "hostile text is inert in the report",
     ),
