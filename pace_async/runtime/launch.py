@@ -37,6 +37,7 @@ from pace_async.programs import program_hash
 from pace_async.reward import reward
 from pace_async.runtime.assemble import Resources, conduct, say, waiting
 from pace_async.runtime.cards import cards_of
+from pace_async.runtime.descriptors import ensure_descriptors
 from pace_async.runtime.engines import refuse_unless_served
 from pace_async.runtime.external import refuse_unless_fit
 from pace_async.runtime.looking import limits_of
@@ -266,6 +267,7 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
 
 
 def _refuse_unknown_stages(config: Config, task: Task) -> None:
+    ensure_descriptors(config)
     refuse_unless_served(config.advisor.engine)
     cards_of(config)
     refuse_unless_possible(config.implementer.model, task)

@@ -260,6 +260,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "rollouts that are aborted one after the other end the run",
         "a run that is ending does not wait for a stage that fails",
         "a clock that jumps",
+        "32 descriptors: one sentence before anything is written",
         "a way to PostgreSQL that swallows every byte: told, waited for, nothing lost",
         "a PostgreSQL that hangs: told, given up by patience, and resumed",
         "an engine that hangs is killed, told and started again",
