@@ -215,6 +215,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "no space for a group file: ended by patience, and resumed",
         "no space for a checkpoint: nothing half written stays",
         "no space for a checkpoint: paused, told, and gone on by itself",
+        "no space for a report or an export: one sentence, and what was there stays",
         "no space for the log of events: told once, and gone on",
         "no space for best.py: told, and the exit code stays",
         "a simulation with a read-only /dev/shm",

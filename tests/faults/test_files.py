@@ -19,7 +19,8 @@ from pace_async.observe.model import RunView
 from pace_async.runtime.assemble import _keep_best  # pyright: ignore[reportPrivateUsage]
 from pace_async.runtime.places import Places
 from pace_async.search.state import Member
-from tests.command_line import PACE
+from tests.command_line import PACE, Shell
+from tests.finished_runs import make_run
 from tests.population_facts import HEADER
 from tests.small_disk import fill, small_disk
 
@@ -138,6 +139,25 @@ def test_a_best_program_that_has_no_room_is_told_and_nothing_is_raised(
         filler.unlink()
         _keep_best(Places(disk), best)
         assert Places(disk).best.read_text() == best.program
+
+
+@pytest.mark.fault("Disk, everywhere", "no space for a report or an export: one sentence, and what was there stays")
+@pytest.mark.parametrize("what", ["report", "export"])
+def test_a_report_that_has_no_room_is_one_sentence_and_the_one_before_it_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    make_run(tmp_path / "demo")
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    with small_disk(tmp_path / "disk") as disk:
+        target = disk / "page"
+        command = (what, "demo", "-o", str(target))
+        assert shell.pace(*command).code == 0
+        before = target.read_bytes()
+        filler = fill(disk)
+        said = shell.pace(*command, "--force")
+        assert (said.code, said.err) == (2, f"pace: Cannot write {target}: No space left on device.\n")
+        assert target.read_bytes() == before
+        assert {file.name for file in disk.iterdir()} == {"page", filler.name}
 
 
 @pytest.mark.fault("Disk, everywhere", "a simulation with a read-only /dev/shm")
