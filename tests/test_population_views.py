@@ -167,6 +167,9 @@ def test_status_counts_everything_once(database: Place) -> None:
             "reason": "",
             "groups_trained": 2,
             "groups_skipped": 0,
+            "rollbacks": [],
+            "steps_shortened": 0,
+            "steps_undone": 0,
             "failing": [],
         }
         assert reader.status("empty")["max_trained_staleness"] == 0

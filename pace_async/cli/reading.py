@@ -54,6 +54,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             **_stands(found["best_score"], found["best_fresh_score"], known["best_known"], header.direction),
             "groups": f"{found['groups_trained']} trained, {found['groups_skipped']} skipped",
             "versions": f"{found['versions_published']} published",
+            **_rollbacks(found["rollbacks"]),
             "staleness": _staleness(found),
             "leases": f"admitted {found['admitted']} = {leases}",
             **_fails(status["failing"]),
@@ -118,6 +119,12 @@ def _standing(found: dict[str, Any], folder: object) -> str:
         return f"cut off while {found['state']}: `pace resume {folder}` goes on"
     told = found["reason"] and found["reason"] != found["state"]
     return f"{found['state']} ({found['reason']})" if told else found["state"]
+
+
+def _rollbacks(rollbacks: list[dict[str, Any]]) -> dict[str, str]:
+    """Which versions are earlier ones again; nothing where there is none."""
+    told = (f"version {one['version']} is version {one['restored']} again" for one in rollbacks)
+    return {"rollbacks": ", ".join(told)} if rollbacks else {}
 
 
 def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:

@@ -70,6 +70,11 @@ class LearnerConfig(Room):
         description="The same k3 over the tokens to which the policy gave 0.9 or more, the form of its answers, at "
         "most: a step beyond it is halved, up to five times, and taken. null: no limit.",
     )
+    rollback: bool = Field(
+        default=True,
+        description="Where clearly more answers cannot be parsed than before, make the next version out of the last "
+        "good one; from the second time on with a quarter of the learning rate.",
+    )
     lora_rank: int | None = Field(
         default=None,
         ge=1,

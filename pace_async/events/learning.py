@@ -10,7 +10,9 @@ from pace_async.events.words import Closing
 class GroupShipped:
     """B complete leases leave the buffer to train the learner's version `update` (ids sorted). `number` counts
     groups from 1, skipped ones too. `staleness`, `rewards`, `advantages` match `leases`; advantages are None where a
-    branch collapsed, and the group is then skipped before the learner sees it."""
+    branch collapsed, and the group is then skipped before the learner sees it. `restores`: where the advisor has
+    collapsed, the version that the next one is made of instead, and advantages are None; `rate` multiplies the learning
+    rate."""
 
     number: int
     update: int
@@ -21,12 +23,15 @@ class GroupShipped:
     alpha: float
     digest: str
     at: float
+    restores: int | None = None
+    rate: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class GroupEnded:
-    """The group's fate. trained: version becomes update + 1. skipped (collapsed or discarded): version stays.
-    The group's leases close with it. `version` is the learner's after it; `weights` the directory that holds it."""
+    """The group's fate. trained: version becomes update + 1. skipped (collapsed or discarded): version stays, or where
+    the advisor went back to version `restored`, becomes update + 1 too. The group's leases close with it. `version` is
+    the learner's after it; `weights` the directory that holds it."""
 
     number: int
     update: int
@@ -38,6 +43,7 @@ class GroupEnded:
     metrics: Mapping[str, float]
     seconds: float
     at: float
+    restored: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,10 @@ GROUP_UNREADABLE = "group_unreadable"
 """The kind of the fault that a group's file is damaged or gone; nothing was trained."""
 
 
+RESTORED = "restored"
+"""Among a step's figures: the version that the advisor went back to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What came of one group. `version` is the learner's after it: update + 1 where trained, update where the step
@@ -31,7 +35,9 @@ class Learner(Protocol):
     async def train(self, group: Path) -> Step:
         """Take one optimizer step on a group file (`replay.groupfile`). Raises InfrastructureFault if the learner died
         or did not answer in time, if the disk failed (`durable.DISK_FAULTS`), or of kind GROUP_UNREADABLE; the same
-        group may then be given again and is trained once."""
+        group may then be given again and is trained once. Where the group says to go back to an earlier version, no
+        step is taken: the next version has the weights and the optimizer of that one, or of version 0 where they are
+        lost, and the figures have which, under RESTORED."""
         ...
 
 

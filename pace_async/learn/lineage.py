@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pace_async.learn.base import RESTORED
 from pace_async.learn.settings import Settings
 from pace_async.learn.store import Made, Store
 from pace_async.learn.trainer import GroupTrainer, Taken, TooLong, load_trainer
@@ -76,11 +77,13 @@ class Lineage:
         while self.version < wanted:
             group, digest = self._read(groups[self.version - after])
             began = time.perf_counter()
-            taken = self._step(group)
+            taken = self._take(group)
             if taken.reason:
                 raise Refused(f"group {group.number} once made version {self.version + 1}, but now {taken.reason}")
             self.version += 1
             made = Made(self.version, digest, taken.metrics, time.perf_counter() - began)
+            if _is_kept(group) and not any(other.version == self.version for other in self._store.checkpoints()):
+                self._store.save_checkpoint(self.trainer, made)
             replayed(self.version)
         self._store.forget_after(wanted + 1)
         if made is not None:
@@ -105,16 +108,16 @@ class Lineage:
                 self._store.save_version(self.trainer, made)
                 return self._outcome(made)
         self._store.forget_after(self.version)
-        taken = self._step(group)
+        taken = self._take(group)
         if taken.reason:
             oldest = self._store.oldest_needed
             return Outcome(group.update, group.update, digest, None, taken.reason, taken.metrics, taken.seconds, oldest)
         self.version += 1
         made = Made(self.version, digest, taken.metrics, time.perf_counter() - began)
         self._store.save_version(self.trainer, made)
-        if self.version % self.settings.checkpoint_every == 0:
+        if self.version % self.settings.checkpoint_every == 0 or _is_kept(group):
             self._store.save_checkpoint(self.trainer, made)
-        self._store.prune(self.version)
+        self._store.prune(self.version, group.keeps)
         return self._outcome(made)
 
     @property
@@ -122,6 +125,20 @@ class Lineage:
         if self._trainer is None:
             raise Refused("the learner was not started")
         return self._trainer
+
+    def _take(self, group: Group) -> Taken:
+        """Make the next version in memory: by a step, or out of an earlier version."""
+        return self._step(group) if group.restores is None else self._restore(group.restores)
+
+    def _restore(self, good: int) -> Taken:
+        """Take the weights and the optimizer of version `good`; those of version 0 where its checkpoint is damaged."""
+        began, now = time.perf_counter(), self.version
+        made = next((made for made in self._store.checkpoints() if made.version == good), None)
+        if made is None or not self._sound(made):
+            good = 0
+        self._load(good)
+        self.version = now
+        return Taken("", {RESTORED: float(good)}, time.perf_counter() - began)
 
     def _step(self, group: Group) -> Taken:
         try:
@@ -152,6 +169,11 @@ class Lineage:
         return Outcome(
             made.version - 1, made.version, made.digest, weights, "", dict(made.metrics), made.seconds, oldest
         )
+
+
+def _is_kept(group: Group) -> bool:
+    """Whether the version that the group makes needs a checkpoint wherever the sparse ones lie."""
+    return group.restores is not None or group.update + 1 in group.keeps
 
 
 def _belongs(made: Made, groups: Sequence[Path], after: int) -> bool:

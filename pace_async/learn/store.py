@@ -12,7 +12,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -117,20 +117,22 @@ class Store:
                 if entry.name.isdigit() and int(entry.name) > version:
                     _discard(entry)
 
-    def prune(self, version: int) -> None:
-        """Remove the old ones: of those up to `version`, the newest few stay."""
+    def prune(self, version: int, keeps: Sequence[int] = ()) -> None:
+        """Remove the old ones: of those up to `version` the newest few stay, and the checkpoints of `keeps`."""
         for folder, records, kept in (
             (self._versions, self.versions(), VERSIONS_KEPT),
             (self._checkpoints, self.checkpoints(), CHECKPOINTS_KEPT),
         ):
             for made in [made for made in records if made.version <= version][:-kept]:
-                _discard(folder / f"{made.version:06d}")
+                if folder == self._versions or made.version not in keeps:
+                    _discard(folder / f"{made.version:06d}")
 
     @property
     def oldest_needed(self) -> int:
-        """The oldest checkpoint; 0, the model as given, while there is none to spare."""
+        """The oldest checkpoint that a restart may load; 0, the model as given, while there is none to spare. One that
+        is kept to go back to may be older: no group before it is needed for that."""
         records = self.checkpoints()
-        return records[0].version if len(records) >= CHECKPOINTS_KEPT else 0
+        return records[-CHECKPOINTS_KEPT].version if len(records) >= CHECKPOINTS_KEPT else 0
 
     def is_sound(self, folder: Path) -> bool:
         """Whether a version or a checkpoint is complete and holds what was written, byte for byte; one that does not is

@@ -111,7 +111,7 @@ class GroupTrainer(GRPOTrainer):
         elif norm == 0.0:
             reason = "the gradient is 0"  # weight decay and momentum alone would move the weights
         else:
-            moved, reason = self._move(batches)
+            moved, reason = self._move(batches, group.rate)
             metrics |= moved
         self._seen.clear()
         self.policy.zero_grad()
@@ -134,9 +134,9 @@ class GroupTrainer(GRPOTrainer):
         cast("dict[str, Any]", vars(self)["_metrics"])["train"].clear()  # TRL's log of them is never written
         return {"loss": loss, **self._measured(batches)}
 
-    def _move(self, batches: list[MicroBatch]) -> tuple[dict[str, float], str]:
+    def _move(self, batches: list[MicroBatch], rate: float) -> tuple[dict[str, float], str]:
         """The optimizer's step, within the limits: what it did, and why it was undone, empty if it was not."""
-        self._warm_up()
+        self._warm_up(rate)
         limits = self.settings.limits
         before = BeforeStep(self.adamw) if limits.hold else None
         cast("Any", self.adamw).step()
@@ -151,13 +151,14 @@ class GroupTrainer(GRPOTrainer):
             before.undo()
         return {**moved.metrics, "step_scale": 0.0 if reason else 0.5**halvings}, reason
 
-    def _warm_up(self) -> None:
-        """Set the rate of the step to come, from the number of steps that AdamW has taken: a checkpoint has it too."""
+    def _warm_up(self, rate: float) -> None:
+        """Set the learning rate of the step to come: the settings' times `rate`, less while AdamW has taken few steps
+        (a checkpoint has their number)."""
         states = cast("dict[torch.Tensor, dict[str, torch.Tensor]]", self.adamw.state)
         taken = max((float(state["step"]) for state in states.values()), default=0.0)
         share = min(1.0, (taken + 1) / self.settings.warmup) if self.settings.warmup else 1.0
         for weights in self.adamw.param_groups:
-            weights["lr"] = self.settings.learning_rate * share
+            weights["lr"] = self.settings.learning_rate * rate * share
 
     def _moved(self, batches: list[MicroBatch]) -> Movement:
         """From the policy of the step's own forward passes to the policy as it is."""

@@ -222,6 +222,9 @@ def _group_ended(view: RunView, event: GroupEnded) -> RunView:
         step_seconds=event.seconds if trained else learner.step_seconds,
         metrics=event.metrics or learner.metrics,
         rewards=rewards,
+        rollbacks=learner.rollbacks + (event.restored is not None),
+        shortened=learner.shortened + (0 < event.metrics.get("step_scale", 1.0) < 1),
+        undone=learner.undone + (event.metrics.get("step_scale", 1.0) == 0),
     )
     view = changed(view, leases=leases, learner=learner, staleness=staleness, shipped=None)
     return _note(view, event.at, "group", words.group_ended(event, shipped, view.header.objective))

@@ -38,6 +38,11 @@ EXPERIMENTS = """
 select e.lease, e.description from experiments e join leases l on l.run_id = e.run_id and l.lease = e.lease
 where e.run_id = :run_id and l.state = 'open' and l.stage = 'advised'"""
 GROUPS = "select state, count(*) as amount from groups where run_id = :run_id group by state"
+STEPS = """
+select sum(case when state = 'skipped' and restores is not null then 1 else 0 end) as rollbacks,
+       sum(case when step_scale > 0 and step_scale < 1 then 1 else 0 end) as shortened,
+       sum(case when step_scale = 0 then 1 else 0 end) as undone
+from groups where run_id = :run_id"""
 REWARDS = """
 select g.group_number, avg(l.group_reward) as reward from groups g
 join leases l on l.run_id = g.run_id and l.group_number = g.group_number
@@ -81,6 +86,7 @@ async def view_of(record: RunRecord, stop: Stop, population: Population) -> RunV
             await rows(REWARDS, kept=GROUPS_KEPT),
             await rows(LAST_GROUP),
             await rows(LAST_STEP),
+            (await rows(STEPS))[0],
         ),
         spend_usd=record.spend_usd,
         implementer_calls=int(counts["calls"]),
@@ -125,7 +131,12 @@ def _latest(shipped: Sequence[GroupShipped]) -> GroupShipped | None:
 
 
 def _learner(
-    record: RunRecord, ended: Mapping[str, int], rewards: Rows, last_group: Rows, last_step: Rows
+    record: RunRecord,
+    ended: Mapping[str, int],
+    rewards: Rows,
+    last_group: Rows,
+    last_step: Rows,
+    steps: Mapping[str, Any],
 ) -> LearnerView:
     side = LearnerView(
         trained=ended.get("trained", 0),
@@ -134,6 +145,9 @@ def _learner(
         version=record.version,
         published=record.published,
         rewards=tuple(float(row["reward"]) for row in reversed(rewards)),
+        rollbacks=int(steps["rollbacks"] or 0),
+        shortened=int(steps["shortened"] or 0),
+        undone=int(steps["undone"] or 0),
     )
     if not last_step:
         return side

@@ -23,6 +23,7 @@ def learner(view: RunView, width: int, rows: int) -> Section:
     groups = [
         figure(side.trained, "trained"),
         figure(side.skipped, "skipped"),
+        *([figure(side.rollbacks, "rolled back")] if side.rollbacks else []),
         _next_group(view.leases.buffered, view.header.group_size),
     ]
     versions = [figure(side.version, "learner"), figure(side.published, "published")]

@@ -71,7 +71,9 @@ class Leases:
 @dataclass(frozen=True, slots=True)
 class LearnerView:
     """The learning side. `metrics` are those of the last group that had any; `rewards` the mean reward of each of the
-    last groups, skipped ones too, oldest first. `version` is the learner's, `published` what the engine serves."""
+    last groups, skipped ones too, oldest first. `version` is the learner's, `published` what the engine serves;
+    `rollbacks` counts how often the advisor went back to an earlier version, `shortened` steps that were taken in part,
+    `undone` those that would have moved the policy too far even so."""
 
     stage: Literal["waiting", "learn", "publish"] = "waiting"
     trained: int = 0
@@ -83,6 +85,9 @@ class LearnerView:
     paused_seconds: float | None = None
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     rewards: tuple[float, ...] = ()
+    rollbacks: int = 0
+    shortened: int = 0
+    undone: int = 0
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,8 @@ def _learning(view: RunView) -> str:
     mean = sum(age * amount for age, amount in view.staleness.items()) / trained if trained else 0.0
     ages = f"; staleness mean {mean:.2f}, at most {max(view.staleness)} updates" if view.staleness else ""
     skipped = f", {side.skipped} skipped" if side.skipped else ""
+    if side.rollbacks:
+        skipped += f", {words.went_back(side.rollbacks)}"
     if view.leases.expired:
         skipped += f"; {words.count(view.leases.expired, 'finished rollout')} thrown away as too old"
     return f"{words.count(side.trained, 'group')} trained{skipped}; version {side.published} published{ages}"

@@ -116,6 +116,11 @@ def group_ended(ended: GroupEnded, shipped: GroupShipped | None, objective: str)
     return words
 
 
+def went_back(times: int) -> str:
+    """How often the advisor was replaced by an earlier version of itself."""
+    return f"went back to a good version {'once' if times == 1 else f'{times} times'}"
+
+
 def _all_alike(shipped: GroupShipped | None) -> str:
     """Why there is no difference, where it is the scores' place and not their spread."""
     if shipped is None or any(shipped.rewards):

@@ -113,12 +113,14 @@ def _versions(connection: Connection, run_id: int) -> Check:
     wrong += _each(
         connection,
         run_id,
-        "version {} was not written by the one trained group of update {}",
+        "version {} was not written by the one group of update {} that may",
         """SELECT v.version, v.version - 1 FROM versions v WHERE v.run_id = :run_id AND v.version > 0
-           AND (SELECT COUNT(*) FROM groups g WHERE g.run_id = v.run_id AND g.state = 'trained'
+           AND (SELECT COUNT(*) FROM groups g WHERE g.run_id = v.run_id
+                AND (g.state = 'trained' OR g.restores IS NOT NULL AND g.state = 'skipped')
                 AND g.update_number = v.version - 1) <> 1
            OR v.run_id = :run_id AND v.version > 0 AND NOT EXISTS (SELECT 1 FROM groups g WHERE g.run_id = v.run_id
-                AND g.group_number = v.group_number AND g.state = 'trained' AND g.update_number = v.version - 1)
+                AND g.group_number = v.group_number AND g.update_number = v.version - 1
+                AND g.state = CASE WHEN v.restored IS NULL THEN 'trained' ELSE 'skipped' END)
            ORDER BY v.version""",
     )
     wrong += _each(

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from pace_async.errors import UsageError
 from pace_async.events import RunHeader
@@ -41,6 +41,7 @@ from pace_async.population.write_run import HEADER_FIELDS
 from pace_async.search.bandit import Result
 from pace_async.search.ideas import Pool
 from pace_async.search.state import Member
+from pace_async.staleness.rollback import Count, Health
 
 
 class NoRun(UsageError):
@@ -145,6 +146,7 @@ def load_record(connection: Connection, name: str | None) -> RunRecord:
         last_leases=_last_leases(connection, run_id),
         reservations=reservations_of(connection, run_id),
         spreads=_spreads_of(connection, run_id),
+        health=_health_of(connection, run_id),
         secret=secret_of(connection, run_id),
         own_scores=own_scores_of(connection, run_id),
         results={**results.get("trained", {}), **results.get("skipped", {})},
@@ -161,6 +163,30 @@ def _spreads_of(connection: Connection, run_id: int) -> Spreads:
     for _, group in groupby(rows, key=lambda row: row.group_number):
         spreads = spreads.after([row.group_reward for row in group])
     return spreads
+
+
+def _health_of(connection: Connection, run_id: int) -> Health:
+    unparsed = func.sum(case((CandidateRow.outcome == "unparsed", 1), else_=0))
+    of_lease = (CandidateRow.run_id == LeaseRow.run_id) & (CandidateRow.lease == LeaseRow.lease)
+    by = (LeaseRow.group_number, LeaseRow.oldest_version)
+    counted = connection.execute(
+        select(*by, func.count().label("rollouts"), unparsed.label("unparsed"))
+        .join(CandidateRow, of_lease)
+        .where(LeaseRow.run_id == run_id, LeaseRow.group_number.is_not(None))
+        .group_by(*by)
+        .order_by(LeaseRow.group_number)
+    ).all()
+    rollouts = {
+        number: {row.oldest_version: Count(row.rollouts, int(row.unparsed)) for row in rows}
+        for number, rows in groupby(counted, key=lambda row: row.group_number)
+    }
+    health = Health()
+    groups = select(GroupRow.group_number, GroupRow.update_number, GroupRow.restores).where(GroupRow.run_id == run_id)
+    for group in connection.execute(groups.order_by(GroupRow.group_number)):
+        health = health.after(group.update_number, rollouts.get(group.group_number, {}))
+        if group.restores is not None:
+            health = health.back(group.update_number)
+    return health
 
 
 def _last_leases(connection: Connection, run_id: int) -> dict[int, LastLease]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import ColumnElement, Connection, func, select, text
 
 from pace_async.durable import DISK_FAULTS
 from pace_async.errors import UsageError
@@ -111,8 +111,22 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
         "failing": _failing(connection, run_id) if state in ("running", "draining", "gave_up") else [],
         "groups_trained": groups.get("trained", 0),
         "groups_skipped": groups.get("skipped", 0),
+        "rollbacks": [
+            {"version": row.version, "restored": row.restored, "group": row.group_number, "at": row.written_at}
+            for row in connection.execute(
+                select(VersionRow)
+                .where(VersionRow.run_id == run_id, VersionRow.restored.is_not(None))
+                .order_by(VersionRow.version)
+            )
+        ],
+        "steps_shortened": _steps(connection, run_id, GroupRow.step_scale > 0, GroupRow.step_scale < 1),
+        "steps_undone": _steps(connection, run_id, GroupRow.step_scale == 0),
         "implementers": tally([one for found in results_of(connection, run_id).values() for one in found.values()]),
     }
+
+
+def _steps(connection: Connection, run_id: int, *which: ColumnElement[bool]) -> int:
+    return connection.execute(select(func.count()).where(GroupRow.run_id == run_id, *which)).scalar_one()
 
 
 def _waiting(connection: Connection, run_id: int) -> dict[str, Any] | None:

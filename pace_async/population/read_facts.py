@@ -212,5 +212,7 @@ def groups_of(connection: Connection, run_id: int, state: str | None = None) -> 
             alpha=group.alpha,
             digest=group.digest,
             at=group.shipped_at,
+            restores=group.restores,
+            rate=group.rate,
         )
     return groups

@@ -22,6 +22,7 @@ from pace_async.events import (
 from pace_async.objectives import NO_SPREADS, Spreads
 from pace_async.search.bandit import Result
 from pace_async.search.state import Idea, Island, Member, Shown
+from pace_async.staleness.rollback import NO_GROUPS, Health
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,9 @@ class RunRecord(Standing):
     the learner whose end is not known; `elites` the best program of each island among the rollouts that are complete
     (with a bound of 0: trained or skipped), islands without one left out, `pools` their ideas as of the newest that is
     trained or skipped. `closings` has every way to close; `last_leases` goes by island; `reservations` is the number of
-    calls ever reserved; `spreads` those of the groups shipped so far; `secret` is what fresh instances follow from,
-    `own_scores` the scores of the task's own program on those, by the number of the seed; `results` what came of
-    choosing an implementer, by lease, of the rollouts that are trained or skipped."""
+    calls ever reserved; `spreads` and `health` those of the groups shipped so far; `secret` is what fresh instances
+    follow from, `own_scores` the scores of the task's own program on those, by the number of the seed; `results` what
+    came of choosing an implementer, by lease, of the rollouts that are trained or skipped."""
 
     leases: tuple[OpenLease, ...]
     islands: Mapping[int, Island]
@@ -111,6 +112,7 @@ class RunRecord(Standing):
     last_leases: Mapping[int, LastLease]
     reservations: int = 0
     spreads: Spreads = NO_SPREADS
+    health: Health = NO_GROUPS
     secret: str = field(default="", repr=False)
     own_scores: Mapping[int, float | None] = field(default_factory=dict[int, float | None])
     results: Mapping[int, Result] = field(default_factory=dict[int, Result])

@@ -1,8 +1,8 @@
 """Rows of the learning side: groups, how they ended, versions.
 
 A group takes complete leases and ends once: trained (a new version, leases closed as trained) or skipped (the version
-stays, leases closed as skipped). Invariant: no lease is trained beyond the run's staleness bound, nor twice; versions
-only grow, one at a time.
+stays, or the next one is made of an earlier one; leases closed as skipped). Invariant: no lease is trained beyond the
+run's staleness bound, nor twice; versions only grow, one at a time.
 """
 
 from functools import partial
@@ -15,7 +15,7 @@ from pace_async.population.models import GroupRow, LeaseRow, VersionRow
 from pace_async.population.prepared import Prepared
 from pace_async.population.scope import OF_LEASE, OF_RUN, STANDING, Scope
 
-NAMED_METRICS = ("loss", "entropy", "grad_norm", "clip_fraction", "ess", "k3", "mean_ratio")
+NAMED_METRICS = ("loss", "entropy", "grad_norm", "clip_fraction", "ess", "k3", "mean_ratio", "step_scale")
 
 SHIP = Prepared(
     update(LeaseRow)
@@ -95,6 +95,8 @@ def group_shipped(scope: Scope, fact: GroupShipped) -> None:
             "state": "shipped",
             "reason": "",
             "alpha": fact.alpha,
+            "restores": fact.restores,
+            "rate": fact.rate,
             "digest": fact.digest,
             "metrics": {},
             "shipped_at": fact.at,
@@ -119,11 +121,15 @@ def group_shipped(scope: Scope, fact: GroupShipped) -> None:
 
 
 def group_ended(scope: Scope, fact: GroupEnded) -> None:
-    """Trained: a version is written. Skipped: it is not. Either way the group's leases close with it."""
+    """Trained, or gone back to an earlier version: a version is written. Else it is not. Either way the group's leases
+    close with it."""
     what = f"group {fact.number}"
     if fact.closing not in ("trained", "skipped"):
         raise PaceBug(f"{what} ended as {fact.closing}: a group is trained or skipped")
-    expected = fact.update + 1 if fact.closing == "trained" else fact.update
+    if fact.restored is not None and fact.closing == "trained":
+        raise PaceBug(f"{what} cannot both train and go back to version {fact.restored}")
+    makes = fact.closing == "trained" or fact.restored is not None
+    expected = fact.update + 1 if makes else fact.update
     if fact.version != expected:
         raise PaceBug(
             f"{what} {fact.closing} at update {fact.update} must leave version {expected}, not {fact.version}"
@@ -157,7 +163,7 @@ def group_ended(scope: Scope, fact: GroupEnded) -> None:
             )
     if sorted(closed) != sorted(fact.leases) or scope.value(SHIPPED, of_group=fact.number) != len(closed):
         raise PaceBug(f"{what} must close exactly the leases it was shipped with, not {list(fact.leases)}")
-    if fact.closing == "trained":
+    if makes:
         _version_written(scope, fact)
 
 
@@ -196,6 +202,7 @@ def _version_written(scope: Scope, fact: GroupEnded) -> None:
         {
             "version": fact.version,
             "group_number": fact.number,
+            "restored": fact.restored,
             "weights": fact.weights,
             "state": "written",
             "written_at": fact.at,

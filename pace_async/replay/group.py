@@ -74,7 +74,9 @@ class TrainedRollout:
 @dataclass(frozen=True, slots=True)
 class Group:
     """B rollouts, leases ascending, that train version `update`. `number` counts groups from 1; `max_staleness` is the
-    bound in force when the group was shipped."""
+    bound in force when the group was shipped. `rate` multiplies the learning rate. The weights and the optimizer of the
+    versions in `keeps` must be kept, or kept once they are made. With `restores` nothing is trained: the next version
+    has the weights and the optimizer of that one."""
 
     number: int
     update: int
@@ -82,6 +84,9 @@ class Group:
     alpha: float
     max_staleness: int
     rollouts: tuple[TrainedRollout, ...]
+    restores: int | None = None
+    rate: float = 1.0
+    keeps: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         leases = self.leases
@@ -91,6 +96,10 @@ class Group:
             raise ValueError(f"leases must ascend without repeats: {leases}")
         if not math.isfinite(self.alpha):
             raise ValueError(f"alpha is {self.alpha}")
+        if not math.isfinite(self.rate) or self.rate <= 0:
+            raise ValueError(f"the learning rate cannot be multiplied by {self.rate}")
+        if self.restores is not None and not 0 <= self.restores < self.update:
+            raise ValueError(f"version {self.restores} is not earlier than {self.update}, now in training")
         for rollout in self.rollouts:
             newest = max(max(call.versions) for call in rollout.calls)
             if newest > self.update:

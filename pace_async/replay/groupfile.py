@@ -91,7 +91,7 @@ def forget_before(path: Path) -> None:
 
 def _flatten(group: Group) -> tuple[str, dict[str, npt.NDArray[Any]]]:
     calls = [call for rollout in group.rollouts for call in rollout.calls]
-    header = {
+    header: dict[str, Any] = {
         "format": FORMAT,
         "number": group.number,
         "update": group.update,
@@ -103,6 +103,12 @@ def _flatten(group: Group) -> tuple[str, dict[str, npt.NDArray[Any]]]:
             for r in group.rollouts
         ],
     }
+    if group.keeps:
+        header["keeps"] = list(group.keeps)
+    if group.rate != 1.0:
+        header["rate"] = group.rate
+    if group.restores is not None:
+        header["restores"] = group.restores
     arrays: dict[str, npt.NDArray[Any]] = {
         "prompt_lengths": np.array([len(call.prompt_ids) for call in calls], "<i4"),
         "completion_lengths": np.array([len(call.completion_ids) for call in calls], "<i4"),
@@ -134,7 +140,15 @@ def _unflatten(text: str, arrays: dict[str, npt.NDArray[Any]]) -> Group:
         for entry in header["rollouts"]
     )
     return Group(
-        header["number"], header["update"], header["objective"], header["alpha"], header["max_staleness"], rollouts
+        header["number"],
+        header["update"],
+        header["objective"],
+        header["alpha"],
+        header["max_staleness"],
+        rollouts,
+        restores=header.get("restores"),
+        rate=header.get("rate", 1.0),
+        keeps=tuple(header.get("keeps", ())),
     )
 
 

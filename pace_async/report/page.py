@@ -143,6 +143,8 @@ def _learning(facts: Facts) -> Markup:
     cards = [_card(tag("h3", title), picture) for title, picture in [*drawn, *learning.panels(facts)]]
     skipped = facts.status["groups_skipped"]
     note = f"Red ticks: {words.count(skipped, 'group')} skipped, in which nothing was learned." if skipped else ""
+    if facts.status["rollbacks"]:
+        note += f" The advisor {words.went_back(len(facts.status['rollbacks']))}: its answers could not be parsed."
     return joined([tag("p", note, class_="sub") if note else Markup(), tag("div", *cards, class_="pair")])
 
 

@@ -192,7 +192,7 @@ async def _stages(
 async def _learner(resources: Resources, given: Path) -> ProcessLearner:
     """The learner with the record of the groups that made the versions so far."""
     rows = await resources.store.query(
-        "select group_number from groups where run_id = :run_id and state = 'trained' order by group_number",
+        "select group_number from versions where run_id = :run_id and group_number is not null order by version",
         {"run_id": resources.record.run_id},
     )
     cards = cards_of(resources.config)

@@ -1,7 +1,8 @@
 """The learning side: choose a group, train one step, publish, again. The only place that moves L and V.
 
-A group ends in one of two ways: trained (L + 1) or skipped (L stays). A learner or a push that fails is tried again on
-its own until the patience set is over; the same group given twice is trained once, by its digest.
+A group ends in one of two ways: trained (L + 1) or skipped (L stays, or where the advisor has collapsed, L + 1 is made
+out of its last good version). A learner or a push that fails is tried again on its own until the patience set is over;
+the same group given twice is trained once, by its digest.
 """
 
 import random
@@ -10,14 +11,14 @@ from pathlib import Path
 
 from pace_async.errors import InfrastructureFault, PaceBug
 from pace_async.events import GroupEnded, GroupShipped, LearnerStageChanged, LeaseReleased, VersionPublished
-from pace_async.learn.base import GROUP_UNREADABLE, Learner, Step
-from pace_async.objectives import Collapsed, advantages, alpha_at
+from pace_async.learn.base import GROUP_UNREADABLE, RESTORED, Learner, Step
+from pace_async.objectives import Advantages, Collapsed, advantages, alpha_at
 from pace_async.publish.base import Publisher
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from pace_async.replay.groupfile import forget_before, group_path, write_group
 from pace_async.runtime.core import Core
 from pace_async.runtime.outages import Outage
-from pace_async.runtime.state import Rollout
+from pace_async.runtime.state import Rollout, counts_of
 from pace_async.runtime.stopping import trains_leftovers
 from pace_async.search.draws import derive
 from pace_async.staleness.policies import NOTHING
@@ -101,26 +102,45 @@ async def _consume(core: Core, learner: Learner, group: tuple[Rollout, ...]) -> 
     state.spreads = state.spreads.after(rewards)
     leases = tuple(rollout.lease.lease for rollout in group)
     number = state.ship(leases)
-    collapsed = isinstance(result, Collapsed)
+    useless, restores = _verdict(core, group, result)
     shipped = GroupShipped(
         number=number,
         update=update,
         leases=leases,
         staleness=staleness,
         rewards=tuple(rewards),
-        advantages=None if collapsed else tuple(result),
+        advantages=None if useless or restores is not None or isinstance(result, Collapsed) else tuple(result),
         alpha=alpha,
         digest="",
         at=now,
+        restores=restores,
+        rate=state.health.rate,
     )
-    if collapsed:
+    if useless:
         state.reveal(*group)
-        await core.record(shipped, _skipped(core, number, update, leases, f"{result.branch} branch collapsed"))
+        await core.record(shipped, _skipped(core, number, update, leases, useless))
         state.end_group(update, None)
         return False
     shipped = replace(shipped, digest=await _write(core, shipped))
     await core.record(shipped)
     return await finish_group(core, learner, shipped)
+
+
+def _verdict(core: Core, group: tuple[Rollout, ...], result: Advantages) -> tuple[str, int | None]:
+    """Why the group is not for the learner, empty if it is; and the version to go back to instead of training on it.
+    Takes the group into what is known of the advisor's health."""
+    state, update = core.state, core.state.learner
+    useless = f"{result.branch} branch collapsed" if isinstance(result, Collapsed) else ""
+    if not core.config.learner.rollback:
+        return useless, None
+    if any(state.health.is_void(rollout.oldest_version) for rollout in group):
+        useless = "sampled by a version that the advisor went back from"
+    state.health = state.health.after(update, counts_of(group))
+    if not state.health.collapsed:
+        return useless, None
+    good = state.health.good
+    state.health = state.health.back(update)
+    return "", good
 
 
 async def _write(core: Core, shipped: GroupShipped) -> str:
@@ -138,14 +158,26 @@ async def _write(core: Core, shipped: GroupShipped) -> str:
 
 def _group_of(core: Core, shipped: GroupShipped) -> Group:
     """What the learner gets of the group in training, which has not collapsed."""
-    if shipped.advantages is None:
+    if shipped.advantages is None and shipped.restores is None:
         raise PaceBug(f"group {shipped.number} has no advantages and is not for the learner")
+    weights = shipped.advantages or (0.0,) * len(shipped.leases)
     rollouts = tuple(
         TrainedRollout(rollout.lease.lease, advantage, value, tuple(TrainedCall.of(call) for call in rollout.calls))
-        for rollout, advantage, value in zip(core.state.training, shipped.advantages, shipped.rewards, strict=True)
+        for rollout, advantage, value in zip(core.state.training, weights, shipped.rewards, strict=True)
     )
     bound = max(core.state.bound, *shipped.staleness)
-    return Group(shipped.number, shipped.update, core.config.learner.objective, shipped.alpha, bound, rollouts)
+    needed = core.state.health.needed if core.config.learner.rollback else ()
+    return Group(
+        shipped.number,
+        shipped.update,
+        core.config.learner.objective,
+        shipped.alpha,
+        bound,
+        rollouts,
+        restores=shipped.restores,
+        rate=shipped.rate,
+        keeps=(*needed, shipped.restores) if shipped.restores else needed,
+    )
 
 
 async def finish_group(core: Core, learner: Learner, shipped: GroupShipped) -> bool:
@@ -178,18 +210,28 @@ async def finish_group(core: Core, learner: Learner, shipped: GroupShipped) -> b
             number=number,
             update=update,
             leases=leases,
-            closing="trained",
-            reason="",
+            closing="trained" if shipped.restores is None else "skipped",
+            reason="" if shipped.restores is None else _went_back(core, step),
             version=step.version,
             weights=str(step.weights),
             metrics=step.metrics,
             seconds=step.seconds,
             at=core.stages.clock.now(),
+            restored=None if shipped.restores is None else int(step.metrics[RESTORED]),
         )
     )
     core.state.end_group(step.version, str(step.weights))
     _forget(step)
     return True
+
+
+def _went_back(core: Core, step: Step) -> str:
+    group = core.state.training
+    unparsed = sum(not rollout.parsed for rollout in group)
+    return (
+        f"{unparsed} of its {len(group)} answers cannot be parsed, clearly more than before: the advisor went back to "
+        f"version {step.metrics[RESTORED]:.0f}, as version {step.version}"
+    )
 
 
 def _forget(step: Step) -> None:

@@ -54,6 +54,7 @@ def restore(record: RunRecord, config: Config) -> Restored:
         best=record.best,
         weights=record.weights,
         spreads=record.spreads,
+        health=record.health,
         turns={
             island: Turn(last.state != "aborted", last.lease, island) for island, last in record.last_leases.items()
         },
@@ -72,6 +73,7 @@ def restore(record: RunRecord, config: Config) -> Restored:
                 member_of(row.evaluated),
                 row.ideas,
                 row.result,
+                row.evaluated.outcome != "unparsed",
             )
             if row.stage == "shipped":
                 in_training.append(rollout)

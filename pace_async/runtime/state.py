@@ -4,6 +4,7 @@ Invariant: admitted = closed + open, where open = running + parked + complete + 
 completion.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from pace_async.search.parents import fitter
 from pace_async.search.state import Idea, Island, Member, Shown
 from pace_async.staleness.gate import Lease, deadline_of
 from pace_async.staleness.policies import NOTHING, Choice, Finished, Policy, admits, choose
+from pace_async.staleness.rollback import NO_GROUPS, Count, Health
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ def member_of(ended: Evaluated) -> Member | None:
 @dataclass(frozen=True)
 class Rollout:
     """A complete rollout in the replay buffer, with the pool of its island as it was then, and what came of choosing
-    its implementer, if one was chosen."""
+    its implementer, if one was chosen; `parsed` is whether all of its answers could be parsed."""
 
     lease: Lease
     calls: tuple[AdvisorCall, ...]
@@ -54,11 +56,20 @@ class Rollout:
     member: Member | None
     ideas: tuple[Idea, ...] = ()
     result: Result | None = None
+    parsed: bool = True
 
     @cached_property
     def oldest_version(self) -> int:
         """Asked for whenever the learner looks at the buffer."""
         return min(call.oldest_version for call in self.calls)
+
+
+def counts_of(group: Iterable[Rollout]) -> dict[int, Count]:
+    """How many rollouts there are of each version, the oldest of their tokens, and how many were unparsed."""
+    counts: dict[int, Count] = {}
+    for rollout in group:
+        counts[rollout.oldest_version] = counts.get(rollout.oldest_version, Count()) + Count(1, not rollout.parsed)
+    return counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +120,7 @@ class RunState:
     best: Member | None = None
     weights: str | None = None
     spreads: Spreads = NO_SPREADS
+    health: Health = NO_GROUPS
     running: dict[int, Lease] = field(default_factory=dict[int, Lease])
     parked: dict[int, Lease] = field(default_factory=dict[int, Lease])
     complete: dict[int, Rollout] = field(default_factory=dict[int, Rollout])

@@ -271,7 +271,8 @@ async def _complete(
     )
     gained = member is not None and better(direction, member.score, decision.parent.score)
     result = result_of(decision.chosen, gained, state.paid.get(lease, {}))
-    rollout = Rollout(work.lease, decision.calls, value, work.island, member, island.ideas, result)
+    parsed = evaluation.outcome != "unparsed"
+    rollout = Rollout(work.lease, decision.calls, value, work.island, member, island.ideas, result, parsed)
     untrained = () if core.stages.learner else (LeaseReleased(lease, "skipped", now),)
     if untrained:
         state.reveal(rollout)

@@ -50,14 +50,15 @@ TINY_TASK = Task(
 @dataclass(frozen=True, slots=True)
 class Habits:
     """What simulated stages get wrong, all of it seeded: one answer in `unparsed_every` breaks the format, one program
-    in `fails_every` times out, every `discard_every`-th step is discarded (0: none), and the machine is lost under the
-    evaluations of the leases in `lost`. Scores lie between the task's bounds, in the share `reach` of the way from the
-    lower to the upper one."""
+    in `fails_every` times out, every `discard_every`-th step is discarded (0: none), the machine is lost under the
+    evaluations of the leases in `lost`, and training on a group in `ruined_by` ruins the advisor's format. Scores lie
+    between the task's bounds, in the share `reach` of the way from the lower to the upper one."""
 
     unparsed_every: int = 11
     fails_every: int = 13
     discard_every: int = 0
     lost: frozenset[int] = frozenset()
+    ruined_by: frozenset[int] = frozenset()
     reach: float = 1.0
 
     def highest(self, bounds: Bounds) -> float:
@@ -91,7 +92,11 @@ def core_of(
         evaluator=SimulatedEvaluator(world, bounds.lower, habits.highest(bounds), habits.fails_every, habits.lost),
         population=population,
         clock=clock,
-        learner=SimulatedLearner(world, folder / "versions", discard_every=habits.discard_every) if trains else None,
+        learner=SimulatedLearner(
+            world, folder / "versions", discard_every=habits.discard_every, ruined_by=habits.ruined_by
+        )
+        if trains
+        else None,
         publisher=SimulatedPublisher(world) if trains else None,
     )
     return Core(

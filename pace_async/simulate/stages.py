@@ -19,7 +19,7 @@ from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.base import Evaluation
 from pace_async.events import TokenSpan
 from pace_async.implement.base import Experiment, Implemented
-from pace_async.learn.base import GROUP_UNREADABLE, Step
+from pace_async.learn.base import GROUP_UNREADABLE, RESTORED, Step
 from pace_async.publish.base import PushFailed, Receipt
 from pace_async.replay.groupfile import read_digested
 from pace_async.search.draws import derive
@@ -36,6 +36,10 @@ ADDED = 5
 _IDEA = re.compile(r"^Idea ([0-9]+):", re.MULTILINE)
 WEIGHTS = "policy"
 """The file in a version's folder that holds the simulated weights: one number."""
+
+
+RUINED = -1
+"""Weights with which no answer has the right format."""
 
 
 def never(stage: str, call: int) -> bool:
@@ -118,7 +122,7 @@ class SimulatedEngine:
         after = self.world.served
         draw = derive(seed, str(weights))
         text = _answer(prompt, draw)
-        if self.unparsed_every and draw % self.unparsed_every == 0:
+        if weights == RUINED or (self.unparsed_every and draw % self.unparsed_every == 0):
             text = "no format at all"
         ids = self.codec.encode(text)[:max_tokens]
         half = len(ids) // 2 if after != before else 0
@@ -179,12 +183,14 @@ class SimulatedEvaluator:
 @dataclass(slots=True)
 class SimulatedLearner:
     """Checks the group file and makes the next version's weights: a number that depends on the weights before and on
-    everything in the group. The same digest gives the same version. Every `discard_every`-th group is discarded."""
+    everything in the group. The same digest gives the same version. Every `discard_every`-th group is discarded;
+    training on a group in `ruined_by` ruins the weights, and those that are made of them."""
 
     world: World
     folder: Path
     done: dict[str, int] = field(default_factory=dict[str, int])
     discard_every: int = 0
+    ruined_by: frozenset[int] = frozenset()
     trained: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
 
     async def train(self, group: Path) -> Step:
@@ -195,8 +201,9 @@ class SimulatedLearner:
         await self.world.stage("learn", content.number)
         if digest not in self.done:
             discarded = self.discard_every > 0 and content.number % self.discard_every == 0
+            discarded = discarded and content.restores is None
             self.done[digest] = content.update + (0 if discarded else 1)
-            if not discarded:
+            if not discarded and content.restores is None:
                 oldest = min(rollout.oldest_version for rollout in content.rollouts)
                 self.trained.append((content.number, content.update, oldest))
         version = self.done[digest]
@@ -206,7 +213,13 @@ class SimulatedLearner:
         before = self.folder / f"{content.update:06d}" if content.update else None
         weights = self.folder / f"{version:06d}"
         weights.mkdir(parents=True, exist_ok=True)
-        (weights / WEIGHTS).write_text(str(derive(weights_of(before, self.world.seed), digest)))
+        if content.restores is not None:
+            good = self.folder / f"{content.restores:06d}" if content.restores else None
+            (weights / WEIGHTS).write_text(str(weights_of(good, self.world.seed)))
+            return Step(content.update, version, digest, weights, "", {RESTORED: float(content.restores)}, seconds)
+        old = weights_of(before, self.world.seed)
+        ruined = old == RUINED or content.number in self.ruined_by
+        (weights / WEIGHTS).write_text(str(RUINED if ruined else derive(old, digest)))
         return Step(content.update, version, digest, weights, "", {"loss": 0.0}, seconds)
 
 

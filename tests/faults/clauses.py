@@ -253,6 +253,11 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "a step that moves the policy too far is shortened",
         "a step that no shortening brings within the limit is discarded",
         "one rare token does not move the form of all other answers",
+        "answers that stop parsing: back to the last good version, as the next one",
+        "without the guard a ruined advisor stays ruined",
+        "a second collapse lowers the learning rate",
+        "killed around going back, and resumed",
+        "a lost good version is replaced by version 0, and replay gives the same weights",
     ),
     "Sick, not dead": (
         "an evaluator that fails every time: few tries, no program lost, ends by patience",

@@ -10,7 +10,9 @@ from pace_async.population.models.base import GROUP_STATES, Base, one_of, refers
 
 class GroupRow(Base):
     """B rollouts that left to train version `update_number`. `metrics` holds what the learner reported beyond the
-    columns. The rewards and advantages stand with the leases; they have none where a branch collapsed."""
+    columns. The rewards and advantages stand with the leases; they have none where a branch collapsed. `restores`: the
+    version that the advisor was to go back to instead of training on the group; `rate` multiplied the learning rate;
+    `step_scale` is the share of the step that was taken."""
 
     __tablename__ = "groups"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -19,6 +21,9 @@ class GroupRow(Base):
     state: Mapped[str]
     reason: Mapped[str]
     alpha: Mapped[float]
+    restores: Mapped[int | None]
+    rate: Mapped[float]
+    step_scale: Mapped[float | None]
     digest: Mapped[str]
     loss: Mapped[float | None]
     entropy: Mapped[float | None]
@@ -40,13 +45,15 @@ class GroupRow(Base):
 
 
 class VersionRow(Base):
-    """A version of the advisor's weights. Version 0 is the advisor as given; every other one was written by a group.
+    """A version of the advisor's weights. Version 0 is the advisor as given; every other one was written by a group;
+    with `restored`, out of the weights and optimizer of that version.
     `probe_k3`: how far what was served lay from the learner's own weights, after the push that is in the receipt."""
 
     __tablename__ = "versions"
     run_id: Mapped[int] = mapped_column(primary_key=True)
     version: Mapped[int] = mapped_column(primary_key=True)
     group_number: Mapped[int | None]
+    restored: Mapped[int | None]
     weights: Mapped[str | None]
     state: Mapped[str]
     written_at: Mapped[float]

@@ -1,0 +1,137 @@
+"""When the advisor goes back to an earlier version, to which, and whose rollouts then train no more.
+
+`Health` is a fold over the groups, in order, of the rollouts that each took: how many there were of each version, and
+how many of them had answers that could not be parsed. It is the same for a run that goes on and for one that resumes.
+
+- `good` is the version to go back to. Its record is that of all rollouts up to it. It begins as version 0.
+- The next version made is on `trial`. Once TRIAL rollouts of it and of later ones are known and parse no worse than the
+  record of `good`, it becomes `good`, and the next one made is on trial.
+- The advisor has collapsed where, of the rollouts of versions after `good` in the last WINDOW groups, clearly more are
+  unparsed than in the record of `good`: by GAP at least, and by Fisher's exact test, one-sided, at LEVEL.
+- Going back makes the next version out of `good`. Rollouts that a version between the two sampled are void: the weights
+  that they would train never were near them. The new version is `good`.
+
+Invariants: `good` never falls and is never void; void versions lie between two that are not. The first time of going
+back leaves the learning rate; each further one multiplies it by SLOWER.
+Pure: nothing here knows of weights or rows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import exp, lgamma
+
+WINDOW = 3
+TRIAL = 16
+GAP = 0.2
+LEVEL = 3e-4
+DOUBT = 0.2
+SLOWER = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Rollouts, and those of them whose answers could not be parsed."""
+
+    rollouts: int = 0
+    unparsed: int = 0
+
+    def __add__(self, other: "Count") -> "Count":
+        return Count(self.rollouts + other.rollouts, self.unparsed + other.unparsed)
+
+    @property
+    def share(self) -> float:
+        """Of unparsed ones; 0 where there is no rollout."""
+        return self.unparsed / self.rollouts if self.rollouts else 0.0
+
+
+NOTHING = Count()
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What the groups so far say. `trial` None: the next version made will be on trial. `void` are ranges of versions,
+    first and last."""
+
+    good: int = 0
+    record: Count = NOTHING
+    trial: int | None = None
+    of_trial: Count = NOTHING
+    recent: tuple[Count, ...] = ()
+    void: tuple[tuple[int, int], ...] = ()
+    rollbacks: int = 0
+
+    def after(self, update: int, rollouts: Mapping[int, Count]) -> "Health":
+        """With one more group, which is to train version `update`; `rollouts` by the oldest version of their tokens."""
+        valid = {version: count for version, count in rollouts.items() if not self.is_void(version)}
+        later = sum((count for version, count in valid.items() if version > self.good), NOTHING)
+        trial = update + 1 if self.trial is None else self.trial
+        health = replace(
+            self,
+            record=self.record + sum((count for version, count in valid.items() if version <= self.good), NOTHING),
+            trial=trial,
+            of_trial=self.of_trial + sum((count for version, count in valid.items() if version >= trial), NOTHING),
+            recent=(*self.recent, later)[-WINDOW:] if later.rollouts else self.recent,
+        )
+        return health._promoted(update) if health._passed else health
+
+    def back(self, update: int) -> "Health":
+        """With version `update` + 1 made out of `good`."""
+        void = (*self.void, (self.good + 1, update)) if update > self.good else self.void
+        return replace(Health(good=update + 1, record=self.record), void=void, rollbacks=self.rollbacks + 1)
+
+    def is_void(self, version: int) -> bool:
+        """Whether a rollout whose oldest token is of this version trains nothing."""
+        return any(first <= version <= last for first, last in self.void)
+
+    @property
+    def lately(self) -> Count:
+        """The rollouts of versions after `good` in the last groups that had any."""
+        return sum(self.recent, NOTHING)
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether the advisor is to go back to `good`."""
+        worse = self.lately.share - self.record.share >= GAP
+        return worse and self.record.rollouts > 0 and chance(self.lately, self.record) < LEVEL
+
+    @property
+    def rate(self) -> float:
+        """What the learning rate is multiplied by from now on."""
+        return SLOWER ** max(0, self.rollbacks - 1)
+
+    @property
+    def needed(self) -> tuple[int, ...]:
+        """The versions whose weights and optimizer must be kept, or kept once they are made; not version 0."""
+        return tuple(version for version in (self.good, self.trial) if version)
+
+    @property
+    def _passed(self) -> bool:
+        tried = self.of_trial
+        return tried.rollouts >= TRIAL and (tried.share <= self.record.share or chance(tried, self.record) >= DOUBT)
+
+    def _promoted(self, update: int) -> "Health":
+        assert self.trial is not None
+        return replace(self, good=self.trial, record=self.record + self.of_trial, trial=update + 1, of_trial=NOTHING)
+
+
+NO_GROUPS = Health()
+
+
+def chance(one: Count, other: Count) -> float:
+    """The probability that, of the unparsed rollouts of both, at least `one.unparsed` fall among those of `one`, if
+    which is unparsed does not depend on whose it is: Fisher's exact test, one-sided. 1 where either has no rollout."""
+    if not one.rollouts or not other.rollouts:
+        return 1.0
+    both = one + other
+    most = min(one.rollouts, both.unparsed)
+    whole = _log_choose(both.rollouts, one.rollouts)
+    terms = (
+        exp(_log_choose(both.unparsed, hits) + _log_choose(both.rollouts - both.unparsed, one.rollouts - hits) - whole)
+        for hits in range(one.unparsed, most + 1)
+        if one.rollouts - hits <= both.rollouts - both.unparsed
+    )
+    return min(1.0, sum(terms))
+
+
+def _log_choose(of: int, some: int) -> float:
+    return lgamma(of + 1) - lgamma(some + 1) - lgamma(of - some + 1)
