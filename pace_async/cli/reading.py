@@ -54,7 +54,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             **_stands(found["best_score"], found["best_fresh_score"], known["best_known"], header.direction),
             "groups": f"{found['groups_trained']} trained, {found['groups_skipped']} skipped",
             "versions": f"{found['versions_published']} published",
-            **_rollbacks(found["rollbacks"]),
+            **_rollbacks(status["rollbacks"]),
             "staleness": _staleness(found),
             "leases": f"admitted {found['admitted']} = {leases}",
             **_fails(status["failing"]),
