@@ -188,7 +188,7 @@ def test_a_clock_that_jumps_ends_no_patience_and_no_minutes(tmp_path: Path) -> N
 def test_a_stage_that_fails_is_on_the_screen_in_place_of_what_would_help() -> None:
     view = fold_all(RunView(header=HEADER), life(3))
     last = view.last_at
-    assert "limit: " in figures(view, last)
+    assert "slowed by: " in figures(view, last)
     paused = fold(view, FaultSeen("evaluate", "stage_paused", "one try at a time (disk: full)", None, last))
     for columns, rows in ((200, 50), (120, 40), (80, 24), (50, 20)):
         before = "\n".join(line.plain for line in frame(view, last, columns, rows))
@@ -197,7 +197,7 @@ def test_a_stage_that_fails_is_on_the_screen_in_place_of_what_would_help() -> No
         assert "would help" not in screen and "raise " not in screen
         assert "evaluate fails at every try" not in before
     assert "evaluate fails at every try" in figures(paused, last)
-    assert "limit: " not in figures(paused, last)
+    assert "slowed by: " not in figures(paused, last)
     assert paused.latest is not None and "disk: full" in paused.latest.text
     back = fold(paused, FaultSeen("evaluate", "stage_back", "it works again", None, last))
     assert back.failing == {}
