@@ -183,7 +183,7 @@ def test_an_event_too_long_for_the_screen_keeps_what_happened_and_the_value(colu
     (line,) = [
         line.plain
         for line in frame(view, view.last_at, columns, 24)
-        if "candidate 90" in line.plain and "★" in line.plain
+        if "90 (island 1)" in line.plain and "★" in line.plain
     ]
     assert "scored 2.6100" in line
     assert line.rstrip().endswith(" … to 0.375." if columns > 60 else " … 0.375.")
@@ -204,7 +204,7 @@ def test_the_learner_is_told_of_in_plain_words() -> None:
     busy = replace(view, leases=replace(view.leases, buffered=15), header=replace(HEADER, group_size=8))
     aged = {"tokens_age_0": 10.0, "ess_age_0": 1.0, "tokens_age_2": 10.0, "ess_age_2": 0.87}
     shown = screen_text(replace(busy, learner=replace(busy.learner, metrics=aged)), 200, 50)
-    assert "15 rollouts ready, 8 make a group" in shown
+    assert "15 ready for groups of 8" in shown
     assert re.search(r"usable +100 % of new data · 87 % of data 2 updates old", shown)
     assert not re.search(r"next \d+ of|by age|\bess\b|\blimit\b", shown)
     assert "5 of 8 rollouts for the next" in screen_text(

@@ -53,7 +53,7 @@ def learner(view: RunView, width: int, rows: int) -> Section:
 def _next_group(ready: int, size: int) -> Text:
     """How many finished rollouts wait to be trained."""
     if ready > size:
-        return figure(f"{ready}", f"rollouts ready, {size} make a group")
+        return figure(f"{ready}", f"ready for groups of {size}")
     return Text.assemble(f"{ready}", (f" of {size} rollouts for the next", QUIET))
 
 

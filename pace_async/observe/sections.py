@@ -7,6 +7,7 @@ changes its height.
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from pace_async.observe import words
@@ -157,9 +158,18 @@ def events(view: RunView, rows: int, width: int) -> Section:
         mark, style = NOTE_MARKS[note.kind]
         at = words.duration(note.at - view.started_at) if view.started_at is not None else ""
         quiet = QUIET if note.kind == "candidate" else ""
-        said = elided(note.text, width - 10)
+        said = _short(note, width - 10)
         lines.append(Text.assemble((f"{at:>7} ", QUIET), (mark, style), " ", (said, quiet)))
     return Section("last events", [*lines, *[Text("")] * (rows - len(lines))])
+
+
+def _short(note: Note, width: int) -> str:
+    """The note in `width` cells: first without what its mark says, then with its middle left out."""
+    said = note.text
+    for known in (", the best so far", "candidate ") if note.kind in ("best", "candidate") else ():
+        if cell_len(said) > width:
+            said = said.replace(known, "", 1)
+    return elided(said, width)
 
 
 def recent(notes: Sequence[Note], rows: int) -> list[Note]:
