@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import sqlite3
@@ -125,7 +126,7 @@ def last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     traceback = "TRACEBACK; " if any(line.startswith("Traceback") for line in lines) else ""
     own = [line for line in lines if line.startswith("pace: ") and not line.startswith("pace: proving")]
-    ends = own or [line for line in lines if "done:" in line] or lines
+    ends = own or [line for line in lines if re.match(r"\d+:\d\d +(done:|interrupted)", line)] or lines
     return traceback + (ends[-1] if ends else "(nothing)")
 
 
