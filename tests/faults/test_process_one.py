@@ -88,7 +88,7 @@ def test_process_1_collects_orphans_hands_signals_on_and_ends_as_the_command_doe
             unshare.kill()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.fault("Being started and stopped", "as process 1 of a container")
 def test_a_whole_run_as_process_1_ends_as_it_should(tmp_path: Path) -> None:
     command = (*FIRST, PACE, "run", "--candidates", "4", "--threads", "2", "--run-dir", "run", "--display", "plain")
