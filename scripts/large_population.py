@@ -92,7 +92,7 @@ def fill(place: Place, candidates: int, *, prompt_tokens: int = PROMPT_TOKENS, l
     try:
         with writer.connect() as connection:
             with connection.begin():
-                scope = scope_of(connection, run_created(connection, header(), 0.0), header())
+                scope = scope_of(connection, run_created(connection, header(), "none", 0.0), header())
             for facts in _batches(candidates, prompt_tokens, lines):
                 with connection.begin():
                     for fact in facts:

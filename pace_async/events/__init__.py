@@ -22,7 +22,7 @@ from pace_async.events.candidates import (
     TryEvaluated,
 )
 from pace_async.events.learning import GroupEnded, GroupShipped, LeaseAborted, LeaseReleased, VersionPublished
-from pace_async.events.running import FaultSeen, RunHeader, RunStateChanged, SettingChanged
+from pace_async.events.running import FaultSeen, LoopMeasured, RunHeader, RunStateChanged, SettingChanged
 from pace_async.events.sights import LearnerStageChanged, Sight, StageChanged, Stalled, Starting
 from pace_async.events.words import Action, Closing, Kind, Outcome, Purpose
 
@@ -53,6 +53,7 @@ __all__ = [
     "LeaseAborted",
     "LeaseOpened",
     "LeaseReleased",
+    "LoopMeasured",
     "Outcome",
     "Purpose",
     "RunHeader",
@@ -86,5 +87,6 @@ Fact = (
     | VersionPublished
     | FaultSeen
     | RunStateChanged
+    | LoopMeasured
     | SettingChanged
 )

@@ -45,6 +45,16 @@ class RunStateChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopMeasured:
+    """The longest turns of the event loop since this process began to drive the run, in milliseconds: by the wall
+    clock, and by the processor time of the loop's thread."""
+
+    longest_stall_ms: float
+    longest_turn_cpu_ms: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class SettingChanged:
     """A resume changed a setting. `before` and `after` are JSON."""
 

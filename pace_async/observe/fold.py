@@ -28,6 +28,7 @@ from pace_async.events import (
     LeaseAborted,
     LeaseOpened,
     LeaseReleased,
+    LoopMeasured,
     RunStateChanged,
     SettingChanged,
     Sight,
@@ -109,6 +110,8 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return changed(view, spend_usd=view.spend_usd + event.cost_usd)
         case ImplementerReserved():
             return changed(view, reserved={**view.reserved, event.number: event.cost_usd})
+        case LoopMeasured():
+            return view
         case SettingChanged() | IslandActed() | TryEvaluated() | ImplementerChosen() | CascadeStageEnded() | Claimed():
             return view
         case Evaluated():

@@ -19,6 +19,7 @@ from pace_async.population.models import (
     GroupRow,
     ImplementerCallRow,
     LeaseRow,
+    Run,
     RunState,
     VersionRow,
 )
@@ -77,7 +78,8 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     ended, skipped ones too, as `--updates` counts them; `versions_published` leaves out version 0; `best_score` is null
     before the first score, `best_fresh_score` where the best was not tried on fresh instances; `state` is the last
     committed; `waiting` is null, or what the whole run waits for and since when, as far as rows say; `failing` the
-    stages that fail at every try, each with why and since when, of a run that is driven or gave up; `implementers` what
+    stages that fail at every try, each with why and since when, of a run that is driven or gave up; `longest_stall_ms`
+    and `longest_turn_cpu_ms` the longest turns of the event loop, null until they were measured; `implementers` what
     came of the models that a bandit chose, by kind of experiment."""
     run_id = find_run(connection, run)
     complete = (CandidateRow.run_id == run_id,)
@@ -109,6 +111,7 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
         "reason": reason,
         "waiting": _waiting(connection, run_id) if state in ("running", "draining") else None,
         "failing": _failing(connection, run_id) if state in ("running", "draining", "gave_up") else [],
+        **_turns(connection, run_id),
         "groups_trained": groups.get("trained", 0),
         "groups_skipped": groups.get("skipped", 0),
         "rollbacks": [
@@ -127,6 +130,12 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
 
 def _steps(connection: Connection, run_id: int, *which: ColumnElement[bool]) -> int:
     return connection.execute(select(func.count()).where(GroupRow.run_id == run_id, *which)).scalar_one()
+
+
+def _turns(connection: Connection, run_id: int) -> dict[str, float | None]:
+    """The longest turns of the event loop, null until they were measured."""
+    row = connection.execute(select(Run.longest_stall_ms, Run.longest_turn_cpu_ms).where(Run.run_id == run_id)).one()
+    return {"longest_stall_ms": row.longest_stall_ms, "longest_turn_cpu_ms": row.longest_turn_cpu_ms}
 
 
 def _waiting(connection: Connection, run_id: int) -> dict[str, Any] | None:

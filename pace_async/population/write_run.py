@@ -1,12 +1,30 @@
 """Rows about the run as a whole: its header, its states, faults outside."""
 
-from sqlalchemy import Connection, insert
+from typing import Any, cast
 
-from pace_async.events import FaultSeen, RunHeader, RunStateChanged
+from sqlalchemy import Connection, Double, bindparam, case, insert, update
+
+from pace_async.events import FaultSeen, LoopMeasured, RunHeader, RunStateChanged
 from pace_async.population.models import Fault, Run, RunState, SecretRow, VersionRow
-from pace_async.population.scope import Scope, next_number
+from pace_async.population.prepared import Prepared
+from pace_async.population.scope import OF_RUN, Scope, next_number
+
+
+def _greater(column: Any, name: str) -> Any:
+    """The parameter of that name, or the column where that is greater."""
+    given: Any = bindparam(name, type_=cast("Any", Double()))
+    return case((column > given, column), else_=given)
+
 
 NEXT_STATE, NEXT_FAULT = next_number(RunState), next_number(Fault)
+MEASURED = Prepared(
+    update(Run)
+    .where(Run.run_id == OF_RUN)
+    .values(
+        longest_stall_ms=_greater(Run.longest_stall_ms, "stall"),
+        longest_turn_cpu_ms=_greater(Run.longest_turn_cpu_ms, "turn"),
+    )
+)
 HEADER_FIELDS = tuple(RunHeader.__dataclass_fields__)
 
 
@@ -24,6 +42,16 @@ def run_state_changed(scope: Scope, fact: RunStateChanged) -> None:
     """One more state in the history."""
     number = scope.value(NEXT_STATE)
     scope.add(RunState, {"number": number, "state": fact.state, "reason": fact.reason, "at": fact.at})
+
+
+def loop_measured(scope: Scope, fact: LoopMeasured) -> None:
+    """In place of a shorter one."""
+    scope.one(
+        MEASURED,
+        lambda: "there is no such run",
+        stall=fact.longest_stall_ms,
+        turn=fact.longest_turn_cpu_ms,
+    )
 
 
 def fault_seen(scope: Scope, fact: FaultSeen) -> None:

@@ -22,6 +22,7 @@ from pace_async.events import (
     LeaseAborted,
     LeaseOpened,
     LeaseReleased,
+    LoopMeasured,
     RunStateChanged,
     SettingChanged,
     TryEvaluated,
@@ -85,6 +86,8 @@ def _write(scope: Scope, fact: Fact) -> None:
             write_run.fault_seen(scope, fact)
         case RunStateChanged():
             write_run.run_state_changed(scope, fact)
+        case LoopMeasured():
+            write_run.loop_measured(scope, fact)
         case SettingChanged():
             write_spending.setting_changed(scope, fact)
         case _:

@@ -46,6 +46,7 @@ from pace_async.runtime.restore import restore
 from pace_async.runtime.resuming import in_force
 from pace_async.runtime.state import RunState
 from pace_async.runtime.supervisor import drive
+from pace_async.runtime.turns import turns_here
 from pace_async.search.state import Member
 from pace_async.task import Task
 
@@ -83,6 +84,8 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
             bus=bus,
             groups_folder=places.groups,
             shipped=restored.shipped,
+            turns=turns_here(),
+            threads=True,
             fresh=_fresh(resources, stages.evaluator),
             refuse_if_gone=resources.lock.refuse_if_gone,
         )

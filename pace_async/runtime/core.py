@@ -8,6 +8,9 @@ last lease (`state.Turn`): so neither the speed of a stage nor a crash changes w
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
+
+from anyio import to_thread
 
 from pace_async.advise.base import Engine
 from pace_async.config import Config
@@ -23,6 +26,7 @@ from pace_async.runtime.clock import Clock
 from pace_async.runtime.fresh import FreshInstances
 from pace_async.runtime.state import RunState, Work
 from pace_async.runtime.stopping import Progress, Reason, reason_to_stop
+from pace_async.runtime.turns import Turns
 from pace_async.runtime.waiting import Line, Waiting
 from pace_async.search.acting import after_action, decide
 from pace_async.search.choice import rules_of
@@ -31,6 +35,8 @@ from pace_async.search.momentum import goal_of
 from pace_async.search.parents import choose_migrant
 from pace_async.search.state import Member, Rules
 from pace_async.task import Task
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,9 @@ class Core:
     shipped: GroupShipped | None = None
     fresh: FreshInstances | None = None
     refuse_if_gone: Callable[[], None] = lambda: None
+    turns: Turns | None = None
+    threads: bool = False
+    """Whether long work goes to a thread: then what happens when depends on the machine."""
     started: float = 0.0
     stopping: Reason | None = None
     engine_up: bool = True
@@ -82,6 +91,10 @@ class Core:
         await self.stages.population.commit(*facts)
         for fact in facts:
             self.bus.publish(fact)
+
+    async def apart(self, work: Callable[[], T]) -> T:
+        """The result of long work, for which the event loop does not stand still."""
+        return await to_thread.run_sync(work) if self.threads else work()
 
     def show(self, sight: Sight) -> None:
         """Show something that is not worth a row."""

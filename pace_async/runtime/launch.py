@@ -47,9 +47,12 @@ from pace_async.runtime.places import Places, find_places, new_places
 from pace_async.runtime.resuming import cut_off, nothing_left, resumed_config, setting_changes
 from pace_async.runtime.signals import ends_as_by_ctrl_c
 from pace_async.runtime.stopping import default_horizon
+from pace_async.runtime.turns import TimedLoop
 from pace_async.task import Task, load_task, settings_of
 
 EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
+
+TIMED = {"loop_factory": TimedLoop}
 
 
 def start(config: Config, asked: Task, run_dir: Path | None, display: DisplayKind) -> int:
@@ -59,7 +62,7 @@ def start(config: Config, asked: Task, run_dir: Path | None, display: DisplayKin
     task, places = prepare(config, asked, run_dir)
     try:
         with ends_as_by_ctrl_c():
-            return anyio.run(_start, config, task, places, display)
+            return anyio.run(_start, config, task, places, display, backend_options=TIMED)
     except KeyboardInterrupt:
         raise _interrupted(places) from None
 
@@ -82,7 +85,7 @@ def go_on(run: str | None, changes: Mapping[str, object], display: DisplayKind) 
     places = find_places(run)
     try:
         with ends_as_by_ctrl_c():
-            return anyio.run(_go_on, places, changes, display)
+            return anyio.run(_go_on, places, changes, display, backend_options=TIMED)
     except KeyboardInterrupt:
         raise _interrupted(places) from None
 

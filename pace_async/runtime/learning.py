@@ -23,6 +23,8 @@ from pace_async.runtime.stopping import trains_leftovers
 from pace_async.search.draws import derive
 from pace_async.staleness.policies import NOTHING
 
+NOT_WRITTEN = "The next group could not be written"
+
 
 async def learn_while_searching(core: Core, learner: Learner, publisher: Publisher) -> None:
     """Run until no group will come any more. What an earlier process left half done comes first."""
@@ -145,10 +147,10 @@ def _verdict(core: Core, group: tuple[Rollout, ...], result: Advantages) -> tupl
 
 async def _write(core: Core, shipped: GroupShipped) -> str:
     """Write the file of the group in training; its digest. Tried again while the disk fails. Raises GaveUp."""
-    group, outage = _group_of(core, shipped), Outage(core, "learn", "The next group could not be written")
+    path, outage = group_path(core.groups_folder, shipped.number), Outage(core, "learn", NOT_WRITTEN)
     while True:
         try:
-            digest = write_group(group_path(core.groups_folder, shipped.number), group)
+            digest = await core.apart(lambda: write_group(path, _group_of(core, shipped)))
             break
         except InfrastructureFault as fault:
             await outage.failed(fault)
@@ -157,7 +159,8 @@ async def _write(core: Core, shipped: GroupShipped) -> str:
 
 
 def _group_of(core: Core, shipped: GroupShipped) -> Group:
-    """What the learner gets of the group in training, which has not collapsed."""
+    """What the learner gets of the group in training, which has not collapsed. Also in a thread: what it reads of the
+    state, nothing but the learning loop changes."""
     if shipped.advantages is None and shipped.restores is None:
         raise PaceBug(f"group {shipped.number} has no advantages and is not for the learner")
     weights = shipped.advantages or (0.0,) * len(shipped.leases)

@@ -10,7 +10,7 @@ from contextlib import suppress
 import anyio
 
 from pace_async.errors import GaveUp, PaceError
-from pace_async.events import RunStateChanged
+from pace_async.events import LoopMeasured, RunStateChanged
 from pace_async.runtime.core import Core
 from pace_async.runtime.keeper import EngineProcess, WatchedLearner, keep_engine, watch_learner
 from pace_async.runtime.learning import learn_while_searching
@@ -18,8 +18,11 @@ from pace_async.runtime.patience import Patience
 from pace_async.runtime.signals import obey_signals
 from pace_async.runtime.stopping import Reason
 from pace_async.runtime.thread import search_thread
+from pace_async.runtime.turns import Turns
 
 LAST_WORD_S = 10.0
+MEASURE_S = 10.0
+"""Between two looks at how long the turns of the event loop took."""
 STATES: dict[Reason, str] = {"budget": "stopped_by_budget", "interrupted": "interrupted"}
 
 
@@ -34,6 +37,8 @@ async def drive(
     ExceptionGroup for our own mistakes."""
     core.started = core.stages.clock.monotonic()
     await core.record(RunStateChanged("running", "", core.stages.clock.now()))
+    if core.turns is not None:
+        core.turns.forget()
     core.changed()  # a stop rule that is met already opens no lease
     try:
         async with anyio.create_task_group() as outside:
@@ -60,7 +65,7 @@ async def _last_word(core: Core, state: str, reason: str) -> None:
     """Write down how the run ended. Where the database is out of reach nobody waits for that: a run without a last word
     was cut off, and goes on as such."""
     with anyio.move_on_after(LAST_WORD_S), suppress(GaveUp):
-        await core.record(RunStateChanged(state, reason, core.stages.clock.now()))
+        await core.record(*_measured(core), RunStateChanged(state, reason, core.stages.clock.now()))
 
 
 async def _search_and_learn(core: Core, engine: EngineProcess | None, learner: WatchedLearner | None) -> None:
@@ -69,6 +74,8 @@ async def _search_and_learn(core: Core, engine: EngineProcess | None, learner: W
             beside.start_soon(keep_engine, core, engine)
         if learner is not None:
             beside.start_soon(watch_learner, core, learner)
+        if core.turns is not None:
+            beside.start_soon(_measure_turns, core, core.turns)
         if core.config.stop.minutes is not None:
             beside.start_soon(_stop_in_time, core, core.config.stop.minutes)
         async with anyio.create_task_group() as group:
@@ -78,6 +85,24 @@ async def _search_and_learn(core: Core, engine: EngineProcess | None, learner: W
             if core.stages.learner is not None and core.stages.publisher is not None:
                 group.start_soon(learn_while_searching, core, core.stages.learner, core.stages.publisher)
         beside.cancel_scope.cancel()
+
+
+async def _measure_turns(core: Core, turns: Turns) -> None:
+    """Write down now and then how long the longest turns of the event loop were."""
+    known = 0.0, 0.0
+    while True:
+        await core.stages.clock.sleep(MEASURE_S)
+        if (longest := (turns.longest_wall, turns.longest_cpu)) != known:
+            known = longest
+            await core.record(*_measured(core))
+
+
+def _measured(core: Core) -> tuple[LoopMeasured, ...]:
+    """Nothing where nobody measures."""
+    turns = core.turns
+    if turns is None:
+        return ()
+    return (LoopMeasured(1000 * turns.longest_wall, 1000 * turns.longest_cpu, core.stages.clock.now()),)
 
 
 async def _stop_in_time(core: Core, minutes: float) -> None:

@@ -234,6 +234,8 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "the head of the leaderboard in a certain order",
         "every export reads each row a bounded number of times",
         "a candidate costs the same among a thousand threads",
+        "a group of long prompts is written outside the event loop",
+        "a run measures the turns of its event loop",
     ),
     "Being started and stopped": (
         "as process 1 of a container",
@@ -247,6 +249,8 @@ CLAUSES: dict[str, tuple[str, ...]] = {
     ),
     "Soak": (
         "memory, descriptors and tasks stay flat",
+        "a leak of 1 kB a candidate is noticed",
+        "memory stays flat over a hundred thousand candidates of one run",
         "the same seed gives equal populations byte for byte",
     ),
     "Learning": (

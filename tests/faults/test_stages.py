@@ -1,14 +1,11 @@
 """Stages that fail, hang or lie, under the real runtime and database: the gate's counts hold, and nothing storms."""
 
-import asyncio
-import gc
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.lowlevel
-import psutil
 import pytest
 
 from pace_async.advise.base import Completion
@@ -16,7 +13,7 @@ from pace_async.errors import InfrastructureFault
 from pace_async.events import Fact, TokenSpan
 from pace_async.learn.base import Step
 from pace_async.runtime.supervisor import drive
-from pace_async.simulate.runs import FAULTLESS, Habits
+from pace_async.simulate.runs import FAULTLESS
 from pace_async.simulate.stages import World
 from tests.faults.invariants import assert_sound
 from tests.simulated import Simulated, settings, simulated
@@ -201,27 +198,3 @@ async def test_while_pushes_fail_the_old_version_is_served_and_the_bound_holds(t
     assert failed["n"] >= 18
     assert worst["s"] <= 2
     assert_sound(tmp_path / "population.db", finished=True)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(600)
-@pytest.mark.fault("Soak", "memory, descriptors and tasks stay flat")
-async def test_over_thousands_of_candidates_memory_descriptors_and_tasks_stay_flat(memory: Path) -> None:
-    """Ten stretches of the same run in one process. Each may keep what it found (the islands' programs, a view): the
-    last five may not grow by more than the first ones did, and by little at all."""
-    process = psutil.Process()
-    sizes: list[int] = []
-    descriptors: list[int] = []
-    tasks: list[int] = []
-    for stretch in range(1, 11):
-        config = settings(**SHAPE, stop__candidates=200 * stretch, search__members_kept=20)
-        async with simulated(memory, config, World(seed=3), Habits(discard_every=7)) as run:
-            assert await drive(run.core) == "done"
-        gc.collect()
-        sizes.append(process.memory_info().rss)
-        descriptors.append(process.num_fds())
-        tasks.append(len(asyncio.all_tasks()))
-    assert len(set(descriptors[1:])) == 1, descriptors
-    assert len(set(tasks)) == 1, tasks
-    assert sizes[9] - sizes[4] < 60 << 20, [size >> 20 for size in sizes]
-    assert_sound(memory / "population.db", finished=True)

@@ -1,0 +1,51 @@
+"""How long the turns of the event loop take: a gauge of what makes a run slow to answer.
+
+A turn is what the loop does from one look at its files and timers to the next; meanwhile nothing else of the run goes
+on. Measured where asyncio looks, by a selector of our own, which costs four readings of clocks a turn. Not a profile:
+it says how long the longest turn was, not what it did.
+"""
+
+import asyncio
+import selectors
+import time
+from collections.abc import Callable
+
+
+class Turns(selectors.DefaultSelector):
+    """The selector of one event loop. Seconds; `wall` and `cpu` are clocks, the latter of the calling thread."""
+
+    def __init__(
+        self, wall: Callable[[], float] = time.perf_counter, cpu: Callable[[], float] = time.thread_time
+    ) -> None:
+        super().__init__()
+        self._wall, self._cpu = wall, cpu
+        self._since: tuple[float, float] | None = None
+        self.longest_wall = self.longest_cpu = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """As the base class, between two turns."""
+        if self._since is not None:
+            wall, cpu = self._since
+            self.longest_wall = max(self.longest_wall, self._wall() - wall)
+            self.longest_cpu = max(self.longest_cpu, self._cpu() - cpu)
+        ready = super().select(timeout)
+        self._since = self._wall(), self._cpu()
+        return ready
+
+    def forget(self) -> None:
+        """Begin anew with the next turn."""
+        self._since, self.longest_wall, self.longest_cpu = None, 0.0, 0.0
+
+
+class TimedLoop(asyncio.SelectorEventLoop):
+    """An event loop that knows how long its turns took."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        super().__init__(self.turns)
+
+
+def turns_here() -> Turns | None:
+    """The turns of the running loop, where it is timed."""
+    loop = asyncio.get_running_loop()
+    return loop.turns if isinstance(loop, TimedLoop) else None
