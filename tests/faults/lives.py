@@ -264,7 +264,7 @@ def _start_up(life: Life, at: Failpoints) -> None:
     event.listen(Engine, "connect", connected)
     folder = Path(life.folder)
     if life.starts == "run":
-        launch.start(settings(**life.settings), folder, "none")
+        launch.start(settings(**life.settings), task, folder, "none")
     else:
         launch.go_on(str(folder), {}, "none")
 
