@@ -28,6 +28,7 @@ from pace_async.search.state import Island, Member, Rules, Shown, Trial
 from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.runs import HORIZON, Habits
 from pace_async.simulate.stages import SimulatedEngine, SimulatedEvaluator, SimulatedImplementer, World
+from pace_async.staleness.rollback import NO_GROUPS, Count, Health
 from pace_async.task import Task
 
 T = TypeVar("T")
@@ -40,6 +41,7 @@ class Result:
 
     rollouts: list[Row] = field(default_factory=list[Row])
     groups: list[Row] = field(default_factory=list[Row])
+    health: Health = NO_GROUPS
     actions: list[Row] = field(default_factory=list[Row])
 
 
@@ -225,13 +227,16 @@ def _train(
     alpha = alpha_at("linear", number - 1, HORIZON, spreads=NO_SPREADS)
     rewards = [earned for _, _, earned in group]
     found = advantages(config.learner.objective, rewards, k=config.learner.k, alpha=alpha)
+    unparsed = sum(advice.unparsed is not None for _, advice, _ in group)
+    result.health = result.health.after(version, {version: Count(len(group), unparsed)})
     digest, state = "", "skipped"
     if not isinstance(found, Collapsed):
         rollouts = tuple(
             TrainedRollout(lease, advantage, earned, tuple(TrainedCall.of(call) for call in advice.calls))
             for (lease, advice, earned), advantage in zip(group, found, strict=True)
         )
-        digest = group_digest(Group(number, version, config.learner.objective, alpha, 0, rollouts))
+        keeps = result.health.needed
+        digest = group_digest(Group(number, version, config.learner.objective, alpha, 0, rollouts, keeps=keeps))
         if not habits.discard_every or number % habits.discard_every:
             state = "trained"
             world.served, world.weights = version + 1, derive(world.weights or 0, digest)
