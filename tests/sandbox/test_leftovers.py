@@ -15,6 +15,7 @@ import pytest
 from pace_async.config import Evaluation as Settings
 from pace_async.evaluate import cgroup, leftovers
 from pace_async.evaluate.process import ProcessEvaluator
+from pace_async.evaluate.python_files import locate, reached_by_others
 from pace_async.evaluate.tiers import Bubblewrap, Rlimits, Tier
 from tests.evaluate_tasks import make_task
 from tests.sandbox.tiers import BWRAP, left_alive
@@ -74,6 +75,7 @@ def nothing_left() -> Generator[None]:
     hierarchy = cgroup.find()
     places = {Path(gettempdir()), Path("/dev/shm"), *(hierarchy.folders if hierarchy else ())}
     process = psutil.Process()
+    reached_by_others(locate())  # what it opens stays open for the life of this process, by design
     children, descriptors = set(process.children(recursive=True)), process.num_fds()
     yield
     _, alive = psutil.wait_procs(set(process.children(recursive=True)) - children, timeout=5)
