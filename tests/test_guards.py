@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import anyio
 import pytest
@@ -47,3 +48,29 @@ def test_the_runtime_loads_neither_torch_nor_litellm() -> None:
     code = f"import sys, pace_async.runtime.assemble; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=110, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_machine_without_the_driver_of_postgresql_runs_on_sqlite_and_names_the_driver_where_it_is_needed(
+    tmp_path: Path,
+) -> None:
+    blocked = "import sys; sys.modules['psycopg'] = None; from pace_async.cli.main import main; sys.exit(main())"
+    simulated = subprocess.run(
+        [sys.executable, "-c", blocked, *("simulate", "--candidates", "8", "--group-size", "4", "--threads", "2")],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert simulated.returncode == 0, simulated.stderr
+    asked = subprocess.run(
+        [sys.executable, "-c", blocked, "run", "--db", "postgresql://nobody@localhost/none", "--display", "none"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=110,
+        check=False,
+    )
+    assert (asked.returncode, asked.stdout) == (2, "")
+    assert asked.stderr.strip() == (
+        "pace: PostgreSQL needs a driver that is not installed: pip install 'pace-async[postgres]'."
+    )
