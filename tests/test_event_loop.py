@@ -2,8 +2,11 @@
 
 import asyncio
 import threading
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import anyio
 import pytest
@@ -15,11 +18,14 @@ from pace_async.runtime import learning
 from pace_async.runtime.core import Core
 from pace_async.runtime.supervisor import drive
 from pace_async.runtime.turns import TimedLoop, Turns, turns_here
+from pace_async.simulate.durations import CALLS
 from pace_async.simulate.runs import FAULTLESS
-from pace_async.simulate.stages import World
+from pace_async.simulate.stages import SimulatedEngine, World
 from tests.simulated import settings, simulated
 
 SHAPE = {"search__threads": 8, "learner__group_size": 8, "stop__candidates": 24}
+PROMPT = 8000
+"""Tokens."""
 
 
 def test_the_longest_turn_is_kept_by_each_clock() -> None:
@@ -49,6 +55,59 @@ class Discards:
     async def train(self, group: Path) -> Step:
         version = self._core.state.learner
         return Step(version, version, "", None, "not looked at", {}, 0.0)
+
+
+class Tokens(tuple[int, ...]):
+    """Token ids that count, thread by thread, how many of them were gone through in Python."""
+
+    seen: ClassVar[Counter[int]] = Counter()
+
+    def __iter__(self) -> Iterator[int]:
+        self.seen[threading.get_ident()] += len(self)
+        return super().__iter__()
+
+
+class Long:
+    """A token is a byte, and every prompt is PROMPT tokens long at least."""
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        ids = tuple(text.encode())
+        return Tokens(ids + (0,) * (PROMPT - len(ids))) if len(ids) > 400 else ids
+
+    def decode(self, token_ids: tuple[int, ...]) -> str:
+        return bytes(token_ids).rstrip(b"\0").decode()
+
+
+class CountedLoop(asyncio.SelectorEventLoop):
+    """Its turns are measured by the tokens that its thread went through."""
+
+    def __init__(self) -> None:
+        self.turns = Turns(cpu=lambda: float(Tokens.seen[threading.get_ident()]))
+        super().__init__(self.turns)
+
+
+@pytest.mark.fault("Size", "no turn of the event loop goes through the prompts of a whole group")
+@pytest.mark.parametrize("threads", [True, False])
+def test_no_turn_goes_through_more_than_the_prompts_of_the_threads(tmp_path: Path, threads: bool) -> None:
+    """Without threads for long work one turn goes through a whole group: so the measure sees it."""
+    measured: list[float] = []
+    shape = settings(search__threads=2, learner__group_size=16, staleness__max_staleness=1, stop__candidates=32)
+
+    async def run() -> None:
+        (tmp_path / "groups").mkdir()
+        async with simulated(tmp_path, shape, World(seed=1), FAULTLESS) as made:
+            engine = SimulatedEngine(made.world, 0, Long())
+            made.core.stages = replace(made.core.stages, engine=engine, learner=Discards(made.core))
+            made.core.threads = threads
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, CountedLoop)
+            made.core.turns = loop.turns
+            assert await drive(made.core) == "done"
+            measured.append(loop.turns.longest_cpu)
+
+    anyio.run(run, backend_options={"loop_factory": CountedLoop})
+    in_group = 16 * CALLS * PROMPT
+    assert measured[0] <= in_group / 8 if threads else measured[0] >= in_group
 
 
 @pytest.mark.fault("Size", "a group of long prompts is written outside the event loop")
