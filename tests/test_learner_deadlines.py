@@ -2,6 +2,7 @@
 for, the deadline in force is asked for."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ class Child:
 
 
 def learner_of(child: Child, folder: Path, history: list[Path], monkeypatch: pytest.MonkeyPatch) -> ProcessLearner:
-    learner = ProcessLearner(folder, folder / "out", Settings(), history, step_s=STEP_S, start_s=START_S)
+    seconds = {"step_s": STEP_S, "start_s": START_S, "hung_s": math.inf}
+    learner = ProcessLearner(folder, folder / "out", Settings(), history, **seconds)
     monkeypatch.setattr(learner, "_process", child)
     monkeypatch.setattr(learner, "_lines", child)
     monkeypatch.setattr("pace_async.learn.client.kill_group", lambda _pid: None)

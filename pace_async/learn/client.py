@@ -41,7 +41,7 @@ class ProcessLearner:
     `model` is version 0's directory; versions and checkpoints go under `out`, the child's words to `log`. `history`
     are the files of the groups that made versions 1…L of this run, in order; the first ones may be gone. Deadlines in
     seconds: `start_s` for the child to load, `step_s` for each step, those replayed too, with the writing after it;
-    `hung_s` for a sign of life, from its first answer on.
+    `hung_s` for a sign of life, while it starts too.
     `gpu` is its card, as CUDA_VISIBLE_DEVICES names it; None: the first."""
 
     def __init__(
@@ -69,7 +69,6 @@ class ProcessLearner:
         if gpu is not None:
             self._environment["CUDA_VISIBLE_DEVICES"] = gpu
         self._step_s, self._start_s, self._hung_s = step_s, start_s, hung_s
-        self._beats = False
         self._spawned = anyio.Event()
         self._turn = anyio.Lock()
         self._stack = AsyncExitStack()
@@ -181,7 +180,7 @@ class ProcessLearner:
                 if process.returncode is not None:
                     await self._retire()
                     return InfrastructureFault("learner_died", self._last_words())
-                if self._beats:
+                if self._weights is not None:
                     try:
                         await self._ask({"ping": True}, 2 * self._hung_s)
                     except InfrastructureFault as fault:
@@ -209,7 +208,7 @@ class ProcessLearner:
         )
         assert self._process.stdout is not None
         self._lines = BufferedByteReceiveStream(self._process.stdout)
-        self._weights, self._beats = None, False
+        self._weights = None
         self._spawned.set()
 
     async def _ask(self, request: dict[str, Any], deadline_s: float, renewed_s: float = 0.0) -> dict[str, Any]:
@@ -224,11 +223,9 @@ class ProcessLearner:
             until = anyio.current_time() + deadline_s
             while True:
                 answer = cast("dict[str, Any]", json.loads(await self._line(self._lines, until)))
-                if "beat" in answer:
-                    self._beats = True
-                elif "reached" in answer:
+                if "reached" in answer:
                     deadline_s, until = renewed_s, anyio.current_time() + renewed_s
-                else:
+                elif "beat" not in answer:
                     break
             if answer["id"] != self._requests:
                 raise PaceBug(f"the learner answered request {answer['id']} instead of {self._requests}")
@@ -246,11 +243,10 @@ class ProcessLearner:
             raise
 
     async def _line(self, lines: BufferedByteReceiveStream, until: float) -> bytes:
-        """The next line. Raises TimeoutError at `until`, and InfrastructureFault where a child that has beaten stays
-        silent; that is counted in waits that follow one another, because this process may have been stopped too."""
+        """The next line. Raises TimeoutError at `until`, and InfrastructureFault where the child stays silent;
+        that is counted in waits that follow one another, because this process may have been stopped too."""
         for _ in range(LOOKS):
-            period = min(until, anyio.current_time() + self._hung_s / LOOKS) if self._beats else until
-            with anyio.CancelScope(deadline=period):
+            with anyio.CancelScope(deadline=min(until, anyio.current_time() + self._hung_s / LOOKS)):
                 return await lines.receive_until(b"\n", _LONGEST_LINE)
             if anyio.current_time() >= until:
                 raise TimeoutError

@@ -13,7 +13,8 @@ One JSON object a line on standard input, one on standard output for each, with 
 
     {"id": 5, "ping": true}               answered {"here": true}
 
-While it works on a request, a line {"beat": true} at once and every `--beat-s` seconds says that it lives. Where
+While it starts and while it works on a request, a line {"beat": true} at once and every `--beat-s` seconds says that
+it lives: to import torch may take minutes on a busy machine. Where
 nothing was changed the answer is {"refused": why, "setting": whether a setting is to blame, "unreadable": whether
 a group's file is damaged or gone}; where the disk failed it is {"failed": kind, "detail": words}, the last one.
 
@@ -51,12 +52,14 @@ def main() -> None:
         parser.error(f"{options.model} holds no model: it has no config.json")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # TRL refuses several GPUs in one process
 
-    from transformers.utils import logging
+    with _beating(_writer(replies), options.beat_s):
+        from transformers.utils import logging
 
-    from pace_async.learn.lineage import Lineage
+        from pace_async.learn.lineage import Lineage
 
-    logging.disable_progress_bar()
-    serve(Lineage(options.model, options.out, options.config), sys.stdin, replies, options.beat_s)
+        logging.disable_progress_bar()
+        lineage = Lineage(options.model, options.out, options.config)
+    serve(lineage, sys.stdin, replies, options.beat_s)
 
 
 def take_stdout() -> TextIO:
@@ -70,14 +73,12 @@ def serve(lineage: Any, requests: TextIO, replies: TextIO, beat_s: float) -> Non
     """Answer requests until there are no more."""
     from pace_async.learn.lineage import Refused
 
-    one_line = threading.Lock()
+    write = _writer(replies)
     for line in requests:
         request = json.loads(line)
 
         def reply(fields: dict[str, Any], number: int = request["id"]) -> None:
-            with one_line:
-                replies.write(json.dumps({"id": number, **fields}) + "\n")
-                replies.flush()
+            write({"id": number, **fields})
 
         try:
             with _beating(reply, beat_s):
@@ -91,6 +92,18 @@ def serve(lineage: Any, requests: TextIO, replies: TextIO, beat_s: float) -> Non
                 raise
             reply({"failed": fault.kind, "detail": fault.detail})
             return
+
+
+def _writer(replies: TextIO) -> Callable[[dict[str, Any]], None]:
+    """What writes one whole line at a time, from whichever thread."""
+    one_line = threading.Lock()
+
+    def write(fields: dict[str, Any]) -> None:
+        with one_line:
+            replies.write(json.dumps(fields) + "\n")
+            replies.flush()
+
+    return write
 
 
 @contextmanager

@@ -277,6 +277,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "an engine that hangs is killed, told and started again",
         "an engine that is busy is not taken for one that hangs",
         "a learner that hangs while it trains is ended long before the step's deadline",
+        "a learner stopped while it starts is killed long before its time to start is over",
         "a learner lost while it is idle, dead or hung, leaves a row and comes back",
         "a scorer that hangs, grows or dies",
         "an evaluator that was edited while a scorer was away",

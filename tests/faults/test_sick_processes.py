@@ -178,7 +178,7 @@ class Lines:
         ([(1.0, {"beat": True}), (20.0, {"beat": True})], "learner_hung", 21.0 + 120.0),
         ([(1.0, {"beat": True}), *[(29.0, {"beat": True})] * 10, (5.0, {"logprobs": [0.5]})], "", 296.0),
         ([(1.0, {"beat": True}), *[(29.0, {"beat": True})] * 40], "learner_timeout", 600.0),
-        ([(500.0, {"logprobs": [0.5]})], "", 500.0),
+        ([(500.0, {"logprobs": [0.5]})], "learner_hung", 120.0),
     ],
     ids=["it beats no more", "it beats and answers", "it beats and answers never", "it never beat"],
 )
@@ -204,6 +204,36 @@ def test_a_learner_is_waited_for_while_it_gives_signs_of_life(
 
     kind, seconds = run_virtually(asked)
     assert (kind, round(seconds, 3)) == (ends, at)
+
+
+@pytest.mark.long
+@pytest.mark.anyio
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("words", [0, 1], ids=["before its first sign of life", "while it imports"])
+@pytest.mark.fault(
+    "Sick, not dead", "a learner stopped while it starts is killed long before its time to start is over"
+)
+async def test_a_learner_that_is_stopped_while_it_starts_is_hung_and_the_next_one_starts(
+    words: int, tmp_path: Path
+) -> None:
+    from scripts.toys import write_llama
+
+    toy = write_llama(tmp_path / "model", vocab=40, width=16, layers=1)
+    log = tmp_path / "learner.log"
+    async with ProcessLearner(toy, tmp_path / "out", Settings(), log=log, start_s=1e6, hung_s=20.0) as learner:
+        stopped = child_of(learner)
+        lines = learner._lines  # pyright: ignore[reportPrivateUsage]
+        assert lines is not None
+        with anyio.fail_after(DEADLINE_S):
+            for _ in range(words):
+                assert json.loads(await lines.receive_until(b"\n", 100)) == {"beat": True}
+            stopped.suspend()
+            with pytest.raises(InfrastructureFault, match="learner_hung: no sign of life for 20 s"):
+                await learner.ready()
+        assert not stopped.is_running()
+        assert learner.version == 0
+        with anyio.fail_after(DEADLINE_S):
+            assert await learner.ready() == toy
 
 
 @asynccontextmanager
