@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import pytest
 from pace_async.cli.running import resume
 from pace_async.configure import known_keys
 from pace_async.errors import UsageError
+from pace_async.learn.movement import Limits
+from pace_async.learn.settings import Settings
 from pace_async.population.record import RunRecord
 from pace_async.population.store import Store
 from pace_async.runtime.resuming import (
     MAY_CHANGE,
+    UNSTATED,
     WHY_NOT,
     in_force,
     nothing_left,
@@ -141,6 +145,23 @@ def test_what_would_change_the_past_is_refused_with_the_reason(
     record = run_to_its_end(tmp_path / "run", stop__candidates=8)
     with pytest.raises(UsageError, match=why):
         resumed_config(record, changes)
+
+
+@pytest.mark.fault("Learning", "a run older than the limits trains its recorded groups without them")
+def test_what_an_older_run_does_not_state_stays_off(tmp_path: Path) -> None:
+    record = run_to_its_end(tmp_path / "run", stop__candidates=8)
+    stated = json.loads(json.dumps(record.header.config))
+    older = {key.partition(".")[2]: value for key, value in UNSTATED.items()}
+    for name in older:
+        del stated["learner"][name]
+    began = replace(record, header=replace(record.header, config=stated))
+    config = resumed_config(began, {})
+    assert {name: getattr(config.learner, name) for name in older} == older
+    assert (Settings.of(config).warmup, Settings.of(config).limits) == (0, Limits())
+    assert resumed_config(record, {}).learner == settings().learner
+    assert setting_changes(began, config) == ()
+    with pytest.raises(UsageError, match=r"learner\.warmup is 0 in this run and cannot become 5 on resume"):
+        resumed_config(began, {"learner.warmup": 5})
 
 
 @pytest.mark.fault("Crash and resume", "settings that may change are recorded")

@@ -72,6 +72,16 @@ WHY_NOT = {
     "reward": "rewards would not compare",
 }
 
+UNSTATED: dict[str, object] = {
+    "learner.warmup": 0,
+    "learner.max_move": None,
+    "learner.min_move_ess": None,
+    "learner.max_sure_move": None,
+    "learner.rollback": False,
+}
+"""What a run that does not state a setting began with: one that is older than the setting trained without it, and its
+recorded groups must train the same again."""
+
 
 def resumed_config(standing: Standing, changes: Mapping[str, object]) -> Config:
     """The run's configuration with the changes that a resume allows. Raises UsageError for one that it does not."""
@@ -147,7 +157,7 @@ def cut_off(standing: Standing) -> tuple[ImplementerCalled | FaultSeen, ...]:
 
 
 def _config_of(standing: Standing) -> Config:
-    return resolve(None, {**flat(standing.header.config), **standing.changes}, environment={})
+    return resolve(None, {**UNSTATED, **flat(standing.header.config), **standing.changes}, environment={})
 
 
 def _flat(config: Config) -> dict[str, object]:

@@ -263,6 +263,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "a second collapse lowers the learning rate",
         "killed around going back, and resumed",
         "a lost good version is replaced by version 0, and replay gives the same weights",
+        "a run older than the limits trains its recorded groups without them",
     ),
     "Sick, not dead": (
         "an evaluator that fails every time: few tries, no program lost, ends by patience",
