@@ -6,12 +6,15 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import numpy as np
 import pytest
 
 from pace_async.advise.base import Completion
 from pace_async.errors import InfrastructureFault
 from pace_async.events import Fact, TokenSpan
 from pace_async.learn.base import Step
+from pace_async.objectives.base import Collapsed
+from pace_async.objectives.phase_adaptive import phase_adaptive
 from pace_async.runtime.supervisor import drive
 from pace_async.simulate.runs import FAULTLESS
 from pace_async.simulate.stages import World
@@ -113,14 +116,29 @@ async def test_while_every_evaluation_stalls_the_learner_waits(tmp_path: Path) -
 
 
 @pytest.mark.fault("Replay and learner", "bound of a million")
-async def test_under_a_bound_of_a_million_the_threads_are_the_limit_and_every_rollout_ships(tmp_path: Path) -> None:
-    config = settings(**SHAPE, stop__candidates=40, staleness__max_staleness=1_000_000)
-    async with simulated(tmp_path, config, World(seed=4)) as run:
+@pytest.mark.parametrize("seed", [4, 8])
+async def test_under_a_bound_of_a_million_the_threads_are_the_limit_and_every_group_trains_unless_it_collapsed(
+    seed: int, tmp_path: Path
+) -> None:
+    config = settings(**SHAPE, learner__rollback=False, stop__candidates=40, staleness__max_staleness=1_000_000)
+    async with simulated(tmp_path, config, World(seed=seed)) as run:
         with anyio.fail_after(LONG_S):
             assert await drive(run.core) == "done"
         [row] = await run.store.query("select count(*) n, min(deadline) d from leases where group_number is not null")
+        groups = await run.store.query("select * from groups order by group_number")
+        candidates = await run.store.query(
+            "select l.group_number, c.reward from leases l join candidates c on c.run_id = l.run_id and "
+            "c.lease = l.lease order by l.lease"
+        )
     assert row["n"] == 40
     assert row["d"] == 1_000_000
+    assert [group["group_number"] for group in groups] == list(range(1, 11))
+    for group in groups:
+        rewards = [lease["reward"] for lease in candidates if lease["group_number"] == group["group_number"]]
+        assert len(rewards) == SHAPE["learner__group_size"]
+        result = phase_adaptive(np.array(rewards), k=SHAPE["learner__k"], alpha=group["alpha"])
+        useless = f"{result.branch} branch collapsed" if isinstance(result, Collapsed) else ""
+        assert (group["state"], group["reason"]) == ("skipped" if useless else "trained", useless)
     assert_sound(tmp_path / "population.db", finished=True)
 
 
