@@ -195,7 +195,10 @@ class ProcessLearner:
             answer = await self._ask(request, self._start_s, self._step_s)
             if "refused" in answer:
                 _blame_setting(answer)
-                raise GaveUp(f"The learner cannot rebuild version {self.version}: {answer['refused']}.")
+                raise GaveUp(
+                    f"The learner cannot rebuild version {self.version}: {answer['refused']}: with a copy of what is "
+                    "named put back `pace resume` goes on; without one, begin a new run."
+                )
             if answer["version"] != self.version:
                 raise PaceBug(f"the learner is at version {answer['version']}, not {self.version}")
             self._weights = Path(answer["weights"])

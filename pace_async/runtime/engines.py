@@ -199,7 +199,10 @@ async def _first_push(config: Config, fleet: Fleet) -> None:
     if not any(map(fleet.may_be_asked, fleet.members)):
         seconds = config.faults.patience_s
         if patience.cancelled_caught:
-            raise GaveUp(f"No engine could be pushed to for {seconds:.0f} s ({fleet.faults()}).")
+            raise GaveUp(
+                f"No engine could be pushed to for {seconds:.0f} s ({fleet.faults()}): see to the servers; "
+                "`pace resume` goes on from what is committed."
+            )
         raise UsageError(
             f"--engine {config.advisor.engine} does not take the weights of --advisor {config.advisor.model} "
             f"({fleet.faults()})."

@@ -38,7 +38,10 @@ async def keep_engine(core: Core, engine: EngineProcess) -> None:
             await _revive(core, engine)
         if patience.cancelled_caught:
             seconds = core.config.faults.patience_s
-            raise GaveUp(f"The advisor engine stayed down for {seconds:.0f} s; {engine.log}.")
+            raise GaveUp(
+                f"The advisor engine stayed down for {seconds:.0f} s: {engine.log}; `pace resume` goes on from what is "
+                "committed."
+            )
         await core.record(FaultSeen("engine", "engine_back", "it serves again", None, core.stages.clock.now()))
         core.engine_up = True
         core.changed()

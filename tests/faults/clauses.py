@@ -270,6 +270,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "an evaluator that fails for a while: the same programs are evaluated again",
         "a stage that fails is on the screen, and no other advice is",
         "rollouts that are aborted one after the other end the run",
+        "every sentence with which a run gives up says what to do",
         "a run that is ending does not wait for a stage that fails",
         "a clock that jumps",
         "32 descriptors: one sentence before anything is written",
