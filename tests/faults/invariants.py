@@ -63,7 +63,8 @@ _BACKWARDS = """select a.version from versions a join versions b on a.run_id = b
                 or a.published_at < a.written_at"""
 _UPDATES_BACK = """select a.group_number from groups a join groups b
                    on a.run_id = b.run_id and b.group_number = a.group_number + 1
-                   where b.update_number <> a.update_number + (a.state = 'trained')"""
+                   where b.update_number <> a.update_number
+                   + (a.state = 'trained' or a.state = 'skipped' and a.restores is not null)"""
 _FUTURE = """select c.lease from advisor_calls c join leases l on l.run_id = c.run_id and l.lease = c.lease
              where c.oldest_version > (select max(version) from versions v where v.run_id = c.run_id)
              or c.oldest_version < l.admitted_version"""

@@ -6,7 +6,9 @@ file or lock. What is killed at the same failpoint of the same run is killed in 
 
 A failpoint is a name and a number: the n-th time that the process comes there, from 1. Names are `STAGE before`, `STAGE
 after`; `statement`, before a statement of a transaction that writes; `weights half`, with a file of weights begun; and
-`any`, which counts all of them. In the start-up of a run: `COMMIT` and `BEGIN`, before those statements.
+`any`, which counts all of them. Where an advisor goes back, the commits of that choice and of the version made have
+names of their own, `go back` and `went back`, and so has the file of weights, `good weights half`. In the start-up of a
+run: `COMMIT` and `BEGIN`, before those statements.
 """
 
 import json
@@ -18,7 +20,7 @@ import subprocess
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -31,9 +33,9 @@ from sqlalchemy import Engine, event
 from pace_async.advise.base import Completion
 from pace_async.children import clean_environment
 from pace_async.evaluate.base import Evaluation
-from pace_async.events import Evaluated, Fact, GroupShipped
+from pace_async.events import Evaluated, Fact, GroupEnded, GroupShipped
 from pace_async.implement.base import Experiment, Implemented
-from pace_async.learn.base import Step
+from pace_async.learn.base import RESTORED, Step
 from pace_async.population.lock import RunLock
 from pace_async.population.schema import upgrade
 from pace_async.programs import program_hash
@@ -66,6 +68,7 @@ class Life:
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     seed: int = 0
     discard_every: int = 0
+    ruined_by: int = 0
     migrates: bool = False
     starts: str = ""
     claims: bool = False
@@ -148,20 +151,29 @@ class Failing:
 
     async def train(self, group: Path) -> Step:
         step: Step = await self._call("learn", "train", group)
-        if step.weights is not None and self._at.next_is_fatal("weights half"):
+        name = "good weights half" if RESTORED in step.metrics else "weights half"
+        if step.weights is not None and self._at.next_is_fatal(name):
             (step.weights / WEIGHTS).write_text("1")  # a digit of many
-        self._at("weights half")
+        self._at(name)
         return step
 
     async def commit(self, *facts: Fact) -> None:
-        name = "ship" if any(isinstance(fact, GroupShipped) for fact in facts) else "commit"
-        await self._call(name, "commit", *facts)
+        await self._call(_name_of(facts), "commit", *facts)
 
     async def _call(self, name: str, method: str, *arguments: Any, **more: Any) -> Any:
         self._at(f"{name} before")
         result = await getattr(self._inner, method)(*arguments, **more)
         self._at(f"{name} after")
         return result
+
+
+def _name_of(facts: Sequence[Fact]) -> str:
+    for fact in facts:
+        if isinstance(fact, GroupShipped):
+            return "ship" if fact.restores is None else "go back"
+        if isinstance(fact, GroupEnded) and fact.restored is not None:
+            return "went back"
+    return "commit"
 
 
 def _fail(core: Core, at: Failpoints) -> None:
@@ -217,9 +229,10 @@ async def _run(life: Life, at: Failpoints) -> None:
     config = settings(**life.settings)
     count = _statements(at)
     with RunLock(Path(life.folder)):
-        async with simulated(
-            Path(life.folder), config, World(seed=life.seed), Habits(discard_every=life.discard_every)
-        ) as run:
+        habits = Habits(discard_every=life.discard_every)
+        if life.ruined_by:
+            habits = replace(habits, ruined_by=frozenset({life.ruined_by}), unparsed_every=0)
+        async with simulated(Path(life.folder), config, World(seed=life.seed), habits) as run:
             if life.claims:
                 _try_claims(run, Path(life.folder))
             _fail(run.core, at)

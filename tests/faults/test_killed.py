@@ -14,6 +14,7 @@ import pytest
 
 from pace_async.population.reader import open_readonly
 from pace_async.population.schema import schema_state
+from pace_async.simulate.stages import WEIGHTS, weights_of
 from tests.faults.invariants import assert_sound, candidates_of, versions_of
 from tests.faults.lives import Life, Lives, lives
 from tests.population_facts import downgrade
@@ -26,6 +27,12 @@ SMALL: dict[str, Any] = {
     "learner__k": 2,
     "search__migration": 0.5,
 }
+
+BACK = """select v.version, v.restored, g.restores from versions v join groups g on g.group_number = v.group_number
+          where g.restores is not null"""
+VOID = """select count(*) as trained from leases l join versions v on v.restored is not null
+          where l.state = 'trained' and l.trained_by >= v.version
+          and l.oldest_version > v.restored and l.oldest_version < v.version"""
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +82,33 @@ def test_killed_inside_a_transaction_a_run_has_it_whole_or_not_at_all(
 @pytest.mark.parametrize("number", [1, 4])
 def test_killed_with_weights_half_written_a_run_writes_them_again(process: Lives, memory: Path, number: int) -> None:
     killed_and_resumed(process, memory / "run", "weights half", number)
+
+
+@pytest.mark.fault("Learning", "killed around going back, and resumed")
+@pytest.mark.parametrize(
+    "name", ["go back before", "go back after", "good weights half", "went back before", "went back after"]
+)
+def test_killed_around_going_back_an_advisor_goes_back_once_to_the_same_version(
+    process: Lives, memory: Path, name: str
+) -> None:
+    """With the group chosen and not yet written down, shipped, its weights half written, whole, and in their row."""
+    folder, candidates = memory / "run", 60
+    database = folder / "population.db"
+    life = Life(str(folder), {**SMALL, "stop__candidates": candidates}, seed=3, ruined_by=2)
+    assert process.live(replace(life, name=name, number=1)), f"it never came to {name}"
+    assert_sound(database)
+    kept, versions = candidates_of(database), versions_of(database)
+    assert not process.live(life)
+    assert_sound(database, kept=kept, finished=True)
+    assert len(candidates_of(database)) == candidates + 1
+    assert versions.items() <= versions_of(database).items()
+    with open_readonly(database) as reader:
+        [back] = reader.query(BACK)
+        [void] = reader.query(VOID)
+    made, good = (folder / "versions" / f"{version:06d}" / WEIGHTS for version in (back["version"], back["restored"]))
+    assert back["restores"] == back["restored"]
+    assert made.read_text() == (good.read_text() if back["restored"] else str(weights_of(None, 3)))
+    assert void["trained"] == 0, "a rollout of a version between was trained on"
 
 
 @pytest.mark.long
