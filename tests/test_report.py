@@ -1,13 +1,17 @@
 """The report: whole, inert, readable in a browser."""
 
+import html
 import json
 import re
 import sqlite3
+import unicodedata
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pace_async.population.reader import open_readonly
 from pace_async.report.axes import spread, ticks
@@ -15,6 +19,7 @@ from pace_async.report.facts import gather
 from pace_async.report.markup import Markup, tag, text
 from pace_async.report.page import page
 from pace_async.report.tree import place
+from pace_async.report.visible import visible
 from tests.browsers import look, shades
 from tests.finished_runs import copy_run, make_run, pace, poison
 
@@ -178,6 +183,26 @@ def test_only_markup_goes_into_a_page_unescaped() -> None:
     assert tag("p", "<i>", Markup("<b>"), title='"><script>') == (
         '<p title="&quot;&gt;&lt;script&gt;">&lt;i&gt;<b></p>'
     )
+
+
+@given(st.text(st.characters() | st.sampled_from("&<>\"' \t\n\x7f\u202e")))
+def test_text_that_is_its_own_markup_is_left_alone_and_all_other_is_escaped(value: str) -> None:
+    assert text(value) == html.escape(visible(value, keep="\n\t"), quote=True)
+
+
+@pytest.mark.fault("Size", "a report looks at each kind of character once")
+def test_a_report_looks_up_each_kind_of_character_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+    category = unicodedata.category
+
+    def watched(character: str) -> str:
+        looked_at.append(character)
+        return category(character)
+
+    monkeypatch.setattr(unicodedata, "category", watched)
+    for number in range(100):
+        assert text(f"candidate {number}: 0.5 · naïve") == f"candidate {number}: 0.5 · naïve"
+    assert len(looked_at) == len(set(looked_at))
 
 
 def test_edges_and_ticks_survive_odd_values() -> None:

@@ -54,10 +54,9 @@ WHERE c.run_id = :run_id AND {which}
 
 def rows_of(connection: Connection, sql: str, parameters: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
     """Rows of one statement, column name to value; `:name` stands for a parameter."""
-    return [
-        {str(key): value for key, value in row.items()}
-        for row in connection.execute(text(sql), parameters or {}).mappings()
-    ]
+    found = connection.execute(text(sql), parameters or {})
+    names = list(map(str, found.keys()))
+    return [dict(zip(names, row, strict=True)) for row in found]
 
 
 def conservation(connection: Connection, run: str | None = None) -> dict[str, int]:

@@ -5,7 +5,9 @@ run; only what these functions themselves returned (`Markup`) is put in unescape
 """
 
 import html
+import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from pace_async.report.visible import visible
 
@@ -16,6 +18,10 @@ class Markup(str):
     __slots__ = ()
 
 
+EMPTY = Markup()
+_PLAIN = re.compile(r"[^\x00-\x1f&<>\"'\x7f-\U0010ffff]*\Z")
+"""Text that is its own markup: a report of a long run has a million pieces of it."""
+
 Content = str | float | int | None
 
 
@@ -23,23 +29,29 @@ def text(value: Content) -> Markup:
     """A value as text of a page, characters that could reorder it written out."""
     if isinstance(value, Markup):
         return value
-    return Markup(html.escape(visible("" if value is None else str(value), keep="\n\t"), quote=True))
+    if value is None:
+        return EMPTY
+    said = str(value)
+    return Markup(said if _PLAIN.match(said) else html.escape(visible(said, keep="\n\t"), quote=True))
 
 
 def tag(name: str, *content: Content, **attributes: Content) -> Markup:
     """An element. `class_` stands for class, an underscore for a hyphen; an attribute that is None is left out, and a
     number is written short."""
     listed = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{text(_short(value))}"'
-        for key, value in attributes.items()
-        if value is not None
+        [f' {_name(key)}="{text(_short(value))}"' for key, value in attributes.items() if value is not None]
     )
     return Markup(f"<{name}{listed}>{joined(content)}</{name}>")
 
 
 def joined(parts: Iterable[Content]) -> Markup:
     """Parts one after the other."""
-    return Markup("".join(text(part) for part in parts))
+    return Markup("".join([text(part) for part in parts]))
+
+
+@lru_cache
+def _name(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")
 
 
 def _short(value: Content) -> Content:

@@ -6,6 +6,7 @@ two texts that differ still differ. Not `observe.text.clean`, which makes one sh
 
 import re
 import unicodedata
+from functools import lru_cache
 
 _PLAIN = re.compile(r"[\x20-\x7e]*\Z")
 
@@ -15,7 +16,12 @@ def visible(text: str, keep: str = "") -> str:
     separator, written as an escape such as \\x1b or \\u202e. Characters in `keep` stay as they are."""
     if _PLAIN.match(text):
         return text
-    return "".join(character if character in keep or _harmless(character) else _escape(character) for character in text)
+    return "".join([_shown(character, keep) for character in text])
+
+
+@lru_cache(maxsize=4096)
+def _shown(character: str, keep: str) -> str:
+    return character if character in keep or _harmless(character) else _escape(character)
 
 
 def _harmless(character: str) -> bool:

@@ -237,6 +237,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "no turn of the event loop goes through the prompts of a whole group",
         "a group of long prompts is written outside the event loop",
         "a run measures the turns of its event loop",
+        "a report looks at each kind of character once",
     ),
     "Being started and stopped": (
         "as process 1 of a container",
