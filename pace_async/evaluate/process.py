@@ -39,7 +39,8 @@ from pace_async.programs import LONGEST_PROGRAM
 from pace_async.task import FULL, Setting, Task, TaskSpec, refuse_if_changed, settings_of
 
 BACKOFF_S = 0.1
-LAST_TRIES = 6
+GROUPS_S = 30.0
+"""How long the last processes of candidates, which are killed, may take to be gone: the machine may be busy."""
 PACKAGE = Path(__file__).parent.parent
 
 
@@ -105,11 +106,7 @@ class ProcessEvaluator:
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
-        with anyio.CancelScope(shield=True):
-            for attempt in range(LAST_TRIES):  # the kernel does not say when the last control groups are empty
-                if cgroup.all_removed():
-                    break
-                await anyio.sleep(0.01 * 2**attempt)
+        await groups_removed()
 
     @property
     def is_warm(self) -> bool:
@@ -187,6 +184,16 @@ class ProcessEvaluator:
             detail, error = one_line(scored.invalid), one_line(scored.raised)
             return Evaluation("invalid_score", None, seconds, detail, evaluator_error=error)
         return Evaluation("ok", scored.score, seconds, "", scored.metrics)
+
+
+async def groups_removed() -> None:
+    """Return once no control group of an evaluation is left, or after GROUPS_S: the kernel does not say when the last
+    process of one is gone."""
+    with anyio.move_on_after(GROUPS_S, shield=True):
+        wait_s = 0.01
+        while not cgroup.all_removed():
+            await anyio.sleep(wait_s)
+            wait_s = min(2 * wait_s, 0.5)
 
 
 @asynccontextmanager

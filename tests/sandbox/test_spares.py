@@ -12,12 +12,13 @@ import pytest
 from pace_async.config import Evaluation as Settings
 from pace_async.evaluate import cgroup, leftovers
 from pace_async.evaluate.launch import Ended, launch
-from pace_async.evaluate.process import ProcessEvaluator
+from pace_async.evaluate.process import GROUPS_S, ProcessEvaluator, groups_removed
 from pace_async.evaluate.spares import SPARES
 from pace_async.evaluate.tiers import Bubblewrap
 from pace_async.evaluate.verdict import judge
 from pace_async.evaluate.warm import WarmParent
 from pace_async.evaluate.work import Work
+from pace_async.simulate.virtual import run_virtually
 from tests.evaluate_tasks import DOUBLE, make_task
 from tests.sandbox.tiers import BWRAP, LIMITS
 
@@ -104,6 +105,21 @@ async def test_nothing_is_left_once_the_parent_is_closed(tmp_path: Path) -> None
     hierarchy = cgroup.find()
     folders = hierarchy.folders if hierarchy else ()
     assert [path for folder in folders for path in folder.glob(f"{leftovers.prefix()}*")] == []
+
+
+@pytest.mark.parametrize(
+    ("gone_s", "most_s"), [(0.0, 0.0), (9.0, 9.5), (1e9, GROUPS_S)], ids=["at once", "late", "never"]
+)
+def test_a_group_whose_last_process_is_long_on_its_way_out_is_waited_for_and_not_for_ever(
+    gone_s: float, most_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cgroup, "all_removed", lambda: anyio.current_time() >= gone_s)
+
+    async def closed() -> float:
+        await groups_removed()
+        return anyio.current_time()
+
+    assert min(gone_s, GROUPS_S) <= run_virtually(closed) <= most_s
 
 
 async def test_a_driver_that_died_while_it_waited_costs_its_candidate_nothing(tmp_path: Path) -> None:
