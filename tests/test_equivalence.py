@@ -251,7 +251,7 @@ def test_a_run_interrupted_while_an_island_has_gone_back_goes_on_as_if_it_had_no
     assert acted.count("backtrack") >= 2
     assert acted.count("crossover") >= 2
     staying = 0
-    for last in range(5, whole.commits, whole.commits // 12):
+    for last in range(5, whole.commits, whole.commits // 18):
         broken = life().live(last)
         staying += any(island.course.stay for island in broken.population.load().islands.values())
         broken.live()
