@@ -54,15 +54,13 @@ async def test_figures_by_age_and_skips_by_reason_can_be_selected(tmp_path: Path
 @pytest.mark.parametrize(
     ("width", "line"),
     [
-        (110, "0: ess 1.0 ratio 1.00 clip 0 k3 0.0010 · 12: ess 0.50 ratio 1.50 clip 0.25 k3 –"),
-        (80, "0: ess 1.0 ratio 1.00 clip 0 · 12: ess 0.50 ratio 1.50 clip 0.25"),
-        (60, "0: ess 1.0 ratio 1.00 · 12: ess 0.50 ratio 1.50"),
-        (30, "0: ess 1.0 · 12: ess 0.50"),
+        (80, "100 % of new data · 50 % of data 12 updates old"),
+        (30, "100 % new · 50 % 12 old"),
     ],
 )
 def test_the_learner_panel_has_a_line_of_figures_by_age_as_wide_as_fits(width: int, line: str) -> None:
     view = RunView(HEADER, learner=LearnerView(metrics=BY_AGE))
     shown = [text.plain for text in learner(view, width, 9).lines]
     assert len(shown) == 9
-    assert [text for text in shown if text.startswith("by age")] == [f"by age    {line}"]
-    assert not any("by age" in text.plain for text in learner(view, width, 4).lines)
+    assert [text for text in shown if text.startswith("usable")] == [f"usable    {line}"]
+    assert not any("usable" in text.plain for text in learner(view, width, 4).lines)
