@@ -167,8 +167,8 @@ def test_a_model_that_cannot_be_sent_is_refused_with_the_setting_that_is_to_blam
     lineage = SimpleNamespace(trainer=SimpleNamespace(policy=torch.nn.Linear(2, 2)))
     transfer = Transfer(1, 1.0, ["other"], ["float32"], [[2, 2]])
     request, replies = json.dumps({"id": 1, "send": asdict(transfer)}), io.StringIO()
-    serve(lineage, io.StringIO(request + "\n"), replies)
-    answer = json.loads(replies.getvalue())
+    serve(lineage, io.StringIO(request + "\n"), replies, beat_s=60.0)
+    *_, answer = map(json.loads, replies.getvalue().splitlines())  # after what says that it is at work
     assert answer["setting"]
     assert answer["refused"].endswith("cannot be sent: set advisor.transport to file")
 

@@ -48,11 +48,11 @@ class Places:
     @property
     def holds_run(self) -> bool:
         """Whether a run has begun here: its first row is written. One whose start was cut off before that has not."""
+        if not self.exists:
+            return False
         from pace_async.population.load import NoRun
         from pace_async.population.reader import open_readonly
 
-        if not self.exists:
-            return False
         try:
             where, name = self.population
             with open_readonly(where, name) as reader:

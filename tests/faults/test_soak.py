@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from pace_async import programs
 from pace_async.events import Evaluated, Fact
 from pace_async.runtime.supervisor import drive
 from pace_async.simulate.codecs import Handles
@@ -69,10 +70,12 @@ class Watched:
 
 def _empty_bounded_caches() -> None:
     """Caches of ours that hold a limited number of results grow up to it, and say nothing of a leak; one without a
-    limit is left as it is."""
-    for cache in [one for one in gc.get_objects() if isinstance(one, _lru_cache_wrapper)]:
+    limit is left as it is. By their type alone: `isinstance` also asks what an object says of itself, and some warn."""
+    for cache in [one for one in gc.get_objects() if type(one) is _lru_cache_wrapper]:
         if cache.__module__.startswith("pace_async") and cache.cache_parameters()["maxsize"] is not None:
             cache.cache_clear()
+    for memo in (programs._programs, programs._sent, programs._compiled_parts):
+        memo.__init__(programs.REMEMBERED)
 
 
 def _soaked(folder: Path, candidates: int, leak: int = 0) -> tuple[Watched, float]:
