@@ -36,9 +36,13 @@ class RunLocked(PaceError, RuntimeError):
 
 
 class BudgetReached(PaceError, RuntimeError):
-    """The next implementer call would not fit into the budget."""
+    """The next implementer call may cost `usd`, and the budget has only `left_usd`."""
 
     exit_code = 3
+
+    def __init__(self, usd: float, left_usd: float) -> None:
+        super().__init__(f"The next call may cost {usd:.4f} USD and {left_usd:.4f} USD are left.")
+        self.usd, self.left_usd = usd, left_usd
 
 
 class SeedProgramFails(PaceError, RuntimeError):

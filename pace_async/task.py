@@ -133,6 +133,12 @@ class Task:
         return self.spec.name
 
     @property
+    def reference(self) -> str:
+        """What a command finds it by: its name where that leads to its folder, the folder elsewhere."""
+        named = task_folders().get(self.name)
+        return self.name if named is not None and named.resolve() == self.folder.resolve() else str(self.folder)
+
+    @property
     def catalogue_path(self) -> Path | None:
         return self.folder / self.spec.catalogue if self.spec.catalogue else None
 

@@ -13,11 +13,13 @@ import pytest
 from pace_async.config import Stop
 from pace_async.events import (
     Advised,
+    CallUnaffordable,
     Evaluated,
     Fact,
     GroupEnded,
     ImplementerCalled,
     RunStateChanged,
+    Sight,
     StageChanged,
     VersionPublished,
 )
@@ -264,6 +266,14 @@ def test_the_next_command_raises_every_limit_that_is_reached(stop: Stop, state: 
     facts += [shipped(1, (1, 2)), trained(1, (1, 2)), RunStateChanged(state, reason, 3500.0)]
     words = closing_words(fold_all(RunView(HEADER, stop), facts), Path("runs/a"), 9999.0)
     assert any(line.endswith(f"  pace resume runs/a{raised}") for line in words)
+
+
+def test_where_a_call_costs_more_than_the_budget_the_next_command_pays_for_one_and_it_is_said() -> None:
+    spent: list[Fact | Sight] = [RunStateChanged("running", "", 2900.0), seed_program()]
+    spent += [CallUnaffordable(0.066, 0.03), RunStateChanged("stopped_by_budget", "budget", 3500.0)]
+    words = closing_words(fold_all(RunView(HEADER, Stop(budget=0.03)), spent), Path("runs/a"), 9999.0)
+    assert any("the next may cost $0.07, $0.03 are left" in line for line in words)
+    assert any(line.endswith("pace resume runs/a --budget 0.132") for line in words)
 
 
 @pytest.mark.parametrize("columns", [20, 60])

@@ -23,13 +23,14 @@ from pace_async.events.candidates import (
 )
 from pace_async.events.learning import GroupEnded, GroupShipped, LeaseAborted, LeaseReleased, VersionPublished
 from pace_async.events.running import FaultSeen, LoopMeasured, RunHeader, RunStateChanged, SettingChanged
-from pace_async.events.sights import LearnerStageChanged, Sight, StageChanged, Stalled, Starting
+from pace_async.events.sights import CallUnaffordable, LearnerStageChanged, Sight, StageChanged, Stalled, Starting
 from pace_async.events.words import Action, Closing, Kind, Outcome, Purpose
 
 __all__ = [
     "Action",
     "Advised",
     "AdvisorCall",
+    "CallUnaffordable",
     "CascadeScore",
     "CascadeStageEnded",
     "Claimed",

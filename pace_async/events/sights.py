@@ -36,4 +36,12 @@ class Stalled:
     at: float
 
 
-Sight = StageChanged | LearnerStageChanged | Starting | Stalled
+@dataclass(frozen=True, slots=True)
+class CallUnaffordable:
+    """Display-only event: the next implementer call may cost `usd`, and the budget has only `left_usd`."""
+
+    usd: float
+    left_usd: float
+
+
+Sight = StageChanged | LearnerStageChanged | Starting | Stalled | CallUnaffordable

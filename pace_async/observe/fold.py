@@ -10,6 +10,7 @@ from typing import TypeVar, assert_never
 
 from pace_async.events import (
     Advised,
+    CallUnaffordable,
     CascadeStageEnded,
     Claimed,
     Closing,
@@ -80,6 +81,8 @@ def fold(view: RunView, event: Fact | Sight) -> RunView:
             return changed(view, learner=replace(view.learner, stage=event.stage))
         case Starting():
             return changed(view, reason=event.what)
+        case CallUnaffordable():
+            return changed(view, unaffordable=event)
         case Stalled():
             return _note(changed(view, stalled=event.reason), event.at, "fault", words.stalled(event))
         case RunStateChanged():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pace_async.config import Stop
-from pace_async.events import GroupShipped, RunHeader
+from pace_async.events import CallUnaffordable, GroupShipped, RunHeader
 from pace_async.observe.ledger import Ledger
 
 RATE_WINDOW_S = 120.0
@@ -94,7 +94,8 @@ class LearnerView:
 class RunView:
     """A run as of its last folded event; `changed` makes the next one, for which it has no slots. Times are seconds
     since the epoch. `latest` is the note that the last event made, None if it made none. `reserved` is what each call
-    in flight may cost, in USD, by reservation; `unanswered` counts the last implementer calls without an answer in
+    in flight may cost, in USD, by reservation; `unaffordable` is the call for which the budget had too little left;
+    `unanswered` counts the last implementer calls without an answer in
     between, `models_down` implementers that have been given up for now, `paused` says that all have; `stalled` is why
     nothing can be committed, empty where it can; `failing` are the stages that fail at every try, and why."""
 
@@ -125,6 +126,7 @@ class RunView:
     spend_usd: float = 0.0
     implementer_calls: int = 0
     reserved: Mapping[int, float] = field(default_factory=dict[int, float])
+    unaffordable: CallUnaffordable | None = None
     unanswered: int = 0
     models_down: int = 0
     paused: bool = False

@@ -101,9 +101,10 @@ def _limit(view: RunView, now: float) -> str:
 def _cost(view: RunView) -> str:
     calls = words.count(view.implementer_calls, "implementer call")
     aborted = f", {words.count(view.leases.aborted, 'rollout')} aborted" if view.leases.aborted else ""
-    return (
-        f"{words.usd(view.spend_usd)} for {calls}; {words.count(view.faults, 'fault')} of services or machine{aborted}"
-    )
+    short = view.unaffordable
+    next_call = f"; the next may cost {words.usd(short.usd)}, {words.usd(short.left_usd)} are left" if short else ""
+    faults = f"{words.count(view.faults, 'fault')} of services or machine"
+    return f"{words.usd(view.spend_usd)} for {calls}{next_call}; {faults}{aborted}"
 
 
 def _raised(view: RunView, now: float) -> str:
@@ -113,11 +114,12 @@ def _raised(view: RunView, now: float) -> str:
     reached |= {rule for rule in words.STOP_RULES if view.reason == words.reason(view.state, rule)}
     if view.state == "stopped_by_budget":  # the next call would not have fitted into what is left
         reached.add("budget")
-    stop = view.stop
+    stop, next_call = view.stop, view.unaffordable.usd if view.unaffordable else 0.0
+    budget = max(2 * (stop.budget or 0.0), 2 * view.spend_usd, view.spend_usd + 2 * next_call)
     flags = {
         "candidates": f"--candidates {2 * max(stop.candidates or 0, view.candidates)}",
         "updates": f"--updates {2 * max(stop.updates or 0, view.groups)}",
-        "budget": f"--budget {words.number(2 * max(stop.budget or 0.0, view.spend_usd))}",
+        "budget": f"--budget {words.number(budget)}",
         "target": "--target SCORE",
     }
     return "".join(f" {flag}" for rule, flag in flags.items() if rule in reached)

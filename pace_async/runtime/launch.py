@@ -229,19 +229,19 @@ def _why_it_fails(task: Task, found: Evaluation) -> str:
     if found.evaluator_error:
         return (
             f"The evaluator {task.folder / task.spec.evaluator} failed while it scored the seed program "
-            f"({found.evaluator_error}); mend the evaluator, then `pace task check {task.name}` should pass."
+            f"({found.evaluator_error}); mend the evaluator, then `pace task check {task.reference}` should pass."
         )
     if found.outcome == "below_threshold":
         return (
             f"The seed program {program} is stopped before its full evaluation ({found.detail}), as most programs would"
-            f" be; `pace task check {task.name}` says what threshold lets it pass."
+            f" be; `pace task check {task.reference}` says what threshold lets it pass."
         )
     detail = f": {found.detail}" if found.detail else ""
     if found.outcome == "infrastructure_error":
         return f"The seed program {program} could not be scored on this machine ({found.detail}); see `pace doctor`."
     return (
         f"The seed program {program} fails its own evaluator ({found.outcome}{detail}); mend it, then `pace eval "
-        f"{task.name} {program}` should say ok."
+        f"{task.reference} {program}` should say ok."
     )
 
 

@@ -39,7 +39,7 @@ class Purse:
         while self._budget is not None and self._state.spend_usd + self.reserved_usd + usd > self._budget:
             if self._state.spend_usd + usd > self._budget or not self._reserved:
                 left = max(0.0, self._budget - self._state.spend_usd)
-                raise BudgetReached(f"The next call may cost {usd:.4f} USD and {left:.4f} USD are left.")
+                raise BudgetReached(usd, left)
             await self._settled.wait()
         self._last += 1
         number = self._last

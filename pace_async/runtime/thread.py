@@ -16,6 +16,7 @@ from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault
 from pace_async.evaluate.base import Evaluation
 from pace_async.events import (
     Advised,
+    CallUnaffordable,
     CascadeStageEnded,
     Claimed,
     Evaluated,
@@ -57,8 +58,9 @@ async def search_thread(core: Core, patience: Patience, island: int) -> None:
             patience.aborts(fault)
         except LeftOpen:
             core.state.park(work.lease.lease)
-        except BudgetReached:
+        except BudgetReached as reached:
             core.state.park(work.lease.lease)
+            core.show(CallUnaffordable(reached.usd, reached.left_usd))
             core.stop("budget")
         core.changed()
 
