@@ -37,9 +37,9 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
         found = {**status, **ledger_of_rows(reader.query, header), "driven": driven}
         known = _known(status["best_score"], header)
         found |= known
-    if status["failing"]:
-        found["advice"] = None  # what would help a run that works helps none whose stage fails
     found["waiting"] = _waiting(holder_of(places.folder), status["waiting"]) if driven else None
+    if status["failing"] or found["waiting"]:
+        found["advice"] = None  # what would help a run that works helps none that fails or waits
     if as_json:
         print_json(found)
         return

@@ -93,17 +93,17 @@ async def conduct(resources: Resources, display: DisplayKind) -> str:
             with start_up_frozen():
                 state = await drive(core, engine, learner, signals=True)
         finally:
-            _keep_best(places, core.state.best)
+            keep_best(places, core.state.best)
     if display != "none":
         columns = output.size()[0] if output.terminal else None
         await say(closing_words(bus.view, places.folder, time.time(), columns))
     return state
 
 
-def _keep_best(places: Places, best: Member | None) -> None:
-    """A copy for people: that it cannot be written is told and ends nothing."""
+def keep_best(places: Places, best: Member | None) -> None:
+    """A copy for people: a failure is told and ends nothing. That the folder is gone is told elsewhere."""
     try:
-        if best is not None:
+        if best is not None and places.folder.is_dir():
             write_whole(places.best, best.program)
     except InfrastructureFault as fault:
         with suppress(OSError):

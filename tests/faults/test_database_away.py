@@ -256,14 +256,17 @@ def test_status_says_what_a_run_waits_for_and_since_when(
 
     anyio.run(begin)
     shell = Shell(tmp_path, monkeypatch, capsys)
+    monkeypatch.setattr("pace_async.observe.ledger.ledger_of_rows", lambda *_: {"advice": "More threads would help."})
     with RunLock(tmp_path) as lock:
         say = waiting(lock)
-        assert json.loads(shell.pace("status", str(tmp_path), "--json").out)["waiting"] is None
+        working = json.loads(shell.pace("status", str(tmp_path), "--json").out)
+        assert (working["waiting"], working["advice"]) == (None, "More threads would help.")
         say(Outage(LOCKED, 1_763_700_000.0))
         holder = holder_of(tmp_path)
         assert holder is not None and holder.pid == os.getpid()
         found = json.loads(shell.pace("status", str(tmp_path), "--json").out)
         assert found["waiting"] == {"for": LOCKED, "since": 1_763_700_000.0}
+        assert found["advice"] is None
         assert f"waits       {LOCKED}, since 2025-" in shell.pace("status", str(tmp_path)).out
         say(FaultSeen("population", "database_back", "", None, 2.0))
         assert json.loads(shell.pace("status", str(tmp_path), "--json").out)["waiting"] is None

@@ -16,7 +16,7 @@ from pace_async.evaluate.memo import Key, ScoreMemo
 from pace_async.events import RunStateChanged
 from pace_async.observe.jsonl import Began, JsonlDisplay, Seen, read
 from pace_async.observe.model import RunView
-from pace_async.runtime.assemble import _keep_best  # pyright: ignore[reportPrivateUsage]
+from pace_async.runtime.assemble import keep_best
 from pace_async.runtime.places import Places
 from pace_async.search.state import Member
 from tests.command_line import PACE, Shell
@@ -132,12 +132,12 @@ def test_a_best_program_that_has_no_room_is_told_and_nothing_is_raised(
     best = Member(3, "x = 1\n" * 1000, 1.0)
     with small_disk(tmp_path / "disk") as disk:
         filler = fill(disk)
-        _keep_best(Places(disk), best)
+        keep_best(Places(disk), best)
         said = capsys.readouterr().err
         assert said.startswith("pace: best.py could not be written (disk_full: ") and said.count("\n") == 1
         assert not Places(disk).best.exists()
         filler.unlink()
-        _keep_best(Places(disk), best)
+        keep_best(Places(disk), best)
         assert Places(disk).best.read_text() == best.program
 
 

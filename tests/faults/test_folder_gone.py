@@ -11,7 +11,10 @@ import pytest
 from pace_async.errors import GaveUp
 from pace_async.evaluate.base import Evaluation
 from pace_async.population.lock import RunLock
+from pace_async.runtime.assemble import keep_best
+from pace_async.runtime.places import Places
 from pace_async.runtime.supervisor import drive
+from pace_async.search.state import Member
 from pace_async.simulate.stages import World
 from tests.simulated import settings, simulated
 
@@ -64,3 +67,13 @@ def test_whatever_else_fails_first_the_missing_folder_is_named(tmp_path: Path) -
         raise FileNotFoundError("learner.log")
     with pytest.raises(FileNotFoundError), RunLock(tmp_path / "run"):
         raise FileNotFoundError("learner.log")
+
+
+@pytest.mark.fault("Disk, everywhere", "the run's folder deleted while it runs: one sentence")
+def test_of_a_folder_that_is_gone_no_second_sentence_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    best = Member(candidate=1, program="x = 1\n", score=1.0)
+    keep_best(Places(tmp_path / "gone"), best)
+    assert capsys.readouterr().err == ""
+    (tmp_path / "best.py").mkdir()
+    keep_best(Places(tmp_path), best)
+    assert "best.py could not be written" in capsys.readouterr().err
