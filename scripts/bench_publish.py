@@ -52,6 +52,7 @@ def make(folder: Path, seed: int, layers: int) -> Path:
             shutil.copyfile(TINY / name, target / name)
         record_digests(target)  # as the learner does, while it writes a version
 
+    folder.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(folder, write)
     return folder
 

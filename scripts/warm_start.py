@@ -115,6 +115,7 @@ def _warm_start(published: Path, advisor: Path, worlds: "list[World]", recipe: "
             if file.name not in _OURS and file.suffix != ".safetensors":
                 shutil.copyfile(file, folder / file.name)
 
+    advisor.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(advisor, write, mark)
     state.unlink()
 

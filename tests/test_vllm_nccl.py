@@ -239,6 +239,7 @@ async def test_a_server_on_a_cpu_is_refused_by_what_it_says_of_itself(together: 
 
 def write_copy(weights: Path, folder: Path) -> Path:
     """As a version that its learner keeps for good."""
+    folder.parent.mkdir(exist_ok=True)
     write_atomically(folder, lambda target: shutil.copytree(weights, target, dirs_exist_ok=True))
     return folder
 

@@ -43,6 +43,7 @@ def make_checkpoint(gguf: Path, folder: Path, expected_sha256: str | None = None
         raise UsageError(f"{gguf} is not the file that is meant (sha256 {digest}): {INSTALL}")
     if is_complete(folder) and (folder / COMPLETE).read_text() != digest:
         raise UsageError(f"{folder} holds a checkpoint that was made from another file: remove it, or name another.")
+    folder.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(folder, lambda to: _write(gguf, to), digest)
     return folder
 
