@@ -2,6 +2,8 @@
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
+# Two workers take whole files, in the order of tests/conftest.py, so that nothing slow begins last.
+SHARED := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: run test test-long test-faults test-vllm check format setup setup-vllm clean
 
@@ -9,17 +11,17 @@ run: .venv/.ready
 	$(BIN)/pace run --async --max-staleness 2 $(ARGS)
 
 test: .venv/.ready-dev
-	$(BIN)/pytest -n 2 --dist loadfile -m "not long" $(ARGS)
+	$(BIN)/pytest $(SHARED) -m "not long" $(ARGS)
 
 test-long: .venv/.ready-dev
-	$(BIN)/pytest -n 2 --dist loadfile -m long $(ARGS)
+	$(BIN)/pytest $(SHARED) -m long $(ARGS)
 
 test-faults: .venv/.ready-dev
-	$(BIN)/pytest -n 2 --dist loadfile --faults -q $(ARGS)
+	$(BIN)/pytest $(SHARED) --faults -q $(ARGS)
 
 # In an environment of its own, out of a copy of .venv; what is skipped there fails.
 test-vllm: .venv-vllm/.ready
-	PACE_NEEDS_VLLM=1 .venv-vllm/bin/python -m pytest -n 0 --durations 10 tests/test_vllm*.py $(ARGS)
+	PACE_NEEDS_VLLM=1 .venv-vllm/bin/python -m pytest -n 0 --durations 10 tests/advise/vllm $(ARGS)
 
 check: .venv/.ready-dev
 	$(BIN)/ruff format --check .

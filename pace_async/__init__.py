@@ -1,3 +1,3 @@
 """pace: evolutionary program search that learns what to try, without ever waiting for its learner."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

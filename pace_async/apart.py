@@ -1,12 +1,11 @@
 """Functions of texts that others wrote, called in processes that can be killed: `python -m pace_async.apart`.
 
-Invariant: what a text costs is bounded, in processor time and memory, and is paid outside the event loop. A text that
-asks for more ends its process and nothing else; that is the candidate's fault. A process that somebody else ended is
-started again, once. What comes back is JSON, so a process that a text has taken over can tell lies about that text and
-do nothing here.
+Invariant: a text's cost in processor time and memory is bounded and is paid outside the event loop. A text that asks
+for more ends only its process, and that is the candidate's fault. A process that ends for another reason is started
+again, once. Answers are JSON, so a process that a text has taken over can only lie about that text.
 
-A function is one at the top of a module of this package, pure, from texts to what JSON can hold. While nobody has asked
-for processes by `working_apart`, as in simulations, whose texts are our own, it is called here.
+A function stands at the top of a module of this package, is pure, and maps texts to JSON values. Without
+`working_apart`, as in simulations, whose texts are our own, the function is called in this process.
 """
 
 import importlib
@@ -43,28 +42,27 @@ Apart = Callable[..., dict[str, Any]]
 
 
 class TooMuchWork(CandidateFault):
-    """A text asked for more processor time or memory than one may have; `detail` says of which."""
+    """A text asked for more processor time or memory than one may have. `detail` names which."""
 
     def __init__(self, detail: str) -> None:
         super().__init__("too_much_work", detail)
 
 
 async def apart(function: Apart, *texts: str) -> dict[str, Any]:
-    """What `function` says of `texts`. Raises TooMuchWork, and InfrastructureFault where no process can be had."""
+    """The result of `function` for `texts`. Raises TooMuchWork, and InfrastructureFault where no process can be had."""
     if _open is None:
         return function(*texts)
     return await _open.call(function, texts)
 
 
 def is_apart() -> bool:
-    """Whether there are processes to be asked."""
+    """Whether `working_apart` is in force."""
     return _open is not None
 
 
 @asynccontextmanager
 async def working_apart(processor_s: float = PROCESSOR_S, memory_mb: int = MEMORY_MB) -> AsyncGenerator[None]:
-    """Within, functions are called in processes, which are started when they are needed. Where somebody has asked for
-    them already, those are shared."""
+    """Inside the block, functions are called in processes. They start when needed. Nested blocks share them."""
     global _open
     if _open is not None:
         yield
@@ -139,7 +137,7 @@ class Pool:
 
 
 class _Worker:
-    """One process. `ended` is the signal that ended it, once it is closed."""
+    """One process. `ended` is the signal that ended it, set when it is closed."""
 
     def __init__(self, process: Process, stack: AsyncExitStack) -> None:
         assert process.stdout is not None
@@ -148,7 +146,7 @@ class _Worker:
         self.ended = 0
 
     async def ask(self, name: str, texts: Sequence[str]) -> dict[str, Any] | None:
-        """Its reply, or None where it ended."""
+        """The reply, or None if the process ended."""
         assert self._process.stdin is not None
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
         head = json.dumps({"call": name, "lengths": [len(text) for text in encoded]})
@@ -179,8 +177,8 @@ def _told(reply: dict[str, Any], memory_mb: int) -> dict[str, Any]:
 
 
 def main(processor_s: float, memory_mb: int) -> None:
-    """Serve until standard input ends. Each call has its own processor time: the timer's signal, which nothing
-    handles, ends the process."""
+    """Serve until standard input ends. Each call has its own processor time. No handler is set for the timer's signal,
+    so it ends the process."""
     die_with_parent()
     resource.setrlimit(resource.RLIMIT_AS, (memory_mb << 20, memory_mb << 20))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

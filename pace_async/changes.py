@@ -1,8 +1,8 @@
-"""Which lines of one text became which of another, at a bounded cost.
+"""Which lines of one text became which lines of another, at a bounded cost.
 
-`difflib` finds the longest common run again and again: a text of a few thousand equal lines takes it hours. What it
-would do at most is counted first, and where that is too much the lines between the common beginning and the common end
-count as replaced: still a way from one text to the other, though not the shortest.
+`difflib` searches the longest common run again and again, which takes hours for a text of a few thousand equal lines.
+The steps that it may take are therefore counted first. Where they are too many, all lines between the common beginning
+and the common end count as replaced. That still leads from one text to the other, though not by the shortest way.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ def changes(a: Sequence[str], b: Sequence[str], most: int) -> list[Change]:
 
 
 def steps(a: Sequence[str], b: Sequence[str]) -> int:
-    """At most so often does `SequenceMatcher` look at a pair of equal lines: each pair once for every run that it
-    finds, of which there are no more than lines in the shorter text."""
+    """Upper bound on how often `SequenceMatcher` looks at a pair of equal lines: each pair once for every run that it
+    finds. It finds no more runs than the shorter text has lines."""
     there = Counter(b)
     return sum(there[line] for line in a) * min(len(a), len(b))

@@ -1,7 +1,7 @@
-"""Child processes that can be ended for certain.
+"""Child processes that can always be ended.
 
-Every child is started in a session of its own, so that the whole group can be killed; its standard error goes to a
-log file, its environment is what is given and nothing else. Every wait is bounded.
+Every child starts in its own session, so its whole process group can be killed. Its standard error goes to a log file.
+Its environment holds only what is given. Every wait is bounded.
 """
 
 import contextlib
@@ -43,8 +43,8 @@ def clean_environment(**extra: str) -> dict[str, str]:
 
 
 def python_module(module: str, *arguments: str) -> list[str]:
-    """Command line that runs a module of this package in a child interpreter. What lies in the working folder cannot
-    stand in for a package there (-P), as it cannot here."""
+    """Command line that runs a module of this package in a child interpreter. Files in the working folder cannot
+    replace a package there (-P), as they cannot here."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
@@ -58,7 +58,7 @@ def kill_group(pid: int) -> None:
 async def child(
     command: Sequence[str], *, log: Path, environment: Mapping[str, str], patience_s: float = 5.0
 ) -> AsyncGenerator[Process]:
-    """A child with pipes for stdin and stdout and a log for stderr. On leaving: its stdin is closed, it has
+    """A child with pipes for stdin and stdout and a log for stderr. On leaving, its stdin is closed. It has
     `patience_s` seconds to end by itself, then its process group is killed. Dies with this process (Linux)."""
     log.parent.mkdir(parents=True, exist_ok=True)
     process: Process | None = None
@@ -91,8 +91,8 @@ async def child(
 
 
 def die_with_parent() -> None:
-    """Called by a child first thing: be killed when the process that started it dies, however it dies (Linux), and end
-    where it has died before this call. Whoever started it may be process 1."""
+    """A child calls this first. The kernel then kills it when the process that started it dies (Linux). It ends at once
+    if that process has died before the call. The parent may be process 1."""
     if sys.platform == "linux":
         import ctypes
 

@@ -1,8 +1,8 @@
-"""Compiling a text that others wrote, without holding up the event loop.
+"""Compile a text that others wrote without holding up the event loop.
 
-What is small, or known, is compiled at once and without a pause, so that what nobody has to wait for stays in order;
-the rest by one of the processes of `apart`. A text that takes more work than a candidate may ask for has its stripped
-lines for a digest and says so as its fault.
+A small or known text is compiled at once, without a pause, so that work that waits for nothing stays in order. Other
+texts are compiled by a process of `apart`. A text that takes more work than a candidate may ask for gets the digest of
+its stripped lines, and the excess is its fault.
 """
 
 from pace_async import programs
@@ -11,7 +11,7 @@ from pace_async.programs import LONGEST_PROGRAM, MOST_CONSTANTS, Compiled, TooMu
 
 
 async def compiled(program: str) -> Compiled:
-    """What `programs.compiled` says. Raises InfrastructureFault where no process can be had."""
+    """As `programs.compiled`. Raises InfrastructureFault where no process can be had."""
     if (found := programs.known(program)) is not None:
         return found
     if not is_apart():
@@ -30,7 +30,7 @@ async def compiled(program: str) -> Compiled:
 
 
 async def program_hash(program: str) -> str:
-    """The digest of it."""
+    """The program's digest. Raises as `compiled`."""
     return (await compiled(program)).digest
 
 

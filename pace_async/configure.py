@@ -1,6 +1,6 @@
-"""From flags, environment and files to the settings of a run, and what is said of one that is wrong.
+"""Settings of a run from flags, environment and files, and the sentences about wrong ones.
 
-In this order: flag, `--set`, environment (`PACE_ROOM__KEY`), file, default. Unknown keys are refused with the nearest
+In this order: flag, `--set`, environment (`PACE_ROOM__KEY`), file, default. An unknown key is refused with the nearest
 known one.
 """
 
@@ -14,6 +14,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from pace_async.config import Config
+from pace_async.config.choice import UNKNOWN_NAME
 from pace_async.errors import UsageError
 from pace_async.yaml_text import read_mapping, value_of
 
@@ -27,7 +28,7 @@ def resolve(
     environment: Mapping[str, str] | None = None,
 ) -> Config:
     """The configuration of a run. `overrides` maps dotted keys to values and wins over the environment, which wins over
-    the file; of several files each is laid over those before it. Raises UsageError in one sentence."""
+    the files. A later file wins over an earlier one. Raises UsageError in one sentence."""
     tree: dict[str, Any] = {}
     for one in [file] if isinstance(file, Path) else file or ():
         tree = _laid_over(tree, read_mapping(one))
@@ -44,8 +45,8 @@ def resolve(
 
 
 def mistakes(file: Path) -> list[str]:
-    """What is wrong with a file of settings, one sentence for each mistake; empty if nothing. The environment is left
-    out."""
+    """What is wrong with a file of settings, one sentence for each mistake; empty if nothing is. The environment is not
+    read."""
     try:
         Config.model_validate(read_mapping(file))
     except UsageError as error:
@@ -84,7 +85,7 @@ def dump(config: Config) -> str:
 
 
 def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, key by key; where both have one, that of `above`, unless both values are mappings."""
+    """Both merged key by key. Where both have a key, `above` wins, unless both values are mappings."""
     both = [key for key in below if isinstance(below[key], dict) and isinstance(above.get(key), dict)]
     return {**below, **above, **{key: _laid_over(below[key], above[key]) for key in both}}
 
@@ -110,5 +111,7 @@ def _about(found: Mapping[str, Any]) -> str:
         return f"Unknown setting {where!r}" + (f": did you mean {near[0]!r}?" if near else "; see `pace config show`.")
     message = found["msg"].removeprefix("Value error, ")
     if where in MAY_HOLD_A_SECRET:
+        return f"{where}: {message}."
+    if found["type"] == UNKNOWN_NAME:
         return f"{where}: {message}."
     return f"{where}: {message} (got {found['input']!r})." if where else f"{message}."

@@ -1,7 +1,7 @@
-"""Files written whole or not at all, and what a disk that fails is called.
+"""Files written whole or not at all, and names for the failures of a disk.
 
-Invariant: a path holds what stood there before or all of the new content, whatever fails or is killed in between.
-Every failure of a disk is an InfrastructureFault: whoever writes may try again later.
+Invariant: a path holds its old content or all of the new content, whatever fails or is killed in between. Every failure
+of a disk is an InfrastructureFault, so the caller may try again later.
 """
 
 import contextlib
@@ -19,6 +19,13 @@ DISK_FAULTS = {
 }
 """The kinds of faults of a disk, in words."""
 
+DISK_REMEDIES = {
+    "disk_full": "make room and give the command again",
+    "disk_read_only": "make it writable, or name a folder on another disk, and give the command again",
+    "disk_broken": "the system's log says more; give the command again on another disk",
+}
+"""What a person does about each, but for the kind that has many causes."""
+
 _KINDS = {
     errno.ENOSPC: "disk_full",
     errno.EDQUOT: "disk_full",
@@ -29,8 +36,8 @@ _KINDS = {
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Let `path` hold `content`, through to the disk; text as UTF-8. Its folder must be there. Raises
-    InfrastructureFault; then `path` is as it was."""
+    """Replace the content of `path` and sync it to the disk. Text is written as UTF-8. The folder must exist. Raises
+    InfrastructureFault and then leaves `path` as it was."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         try:
@@ -49,7 +56,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
 
 
 def sync(path: Path) -> None:
-    """Bring a file or a folder's entries through to the disk. Raises OSError."""
+    """Flush a file, or a folder's entries, to the disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -58,8 +65,8 @@ def sync(path: Path) -> None:
 
 
 def disk_fault(error: OSError, path: Path | None = None) -> InfrastructureFault:
-    """An error of a disk as a fault; `path`: what was written, where the error does not name it. Of a kind of
-    `DISK_FAULTS`: "cannot_write" where it is none of the others."""
+    """An error of a disk as a fault. `path` is named where the error names no file. The kind is one of `DISK_FAULTS`,
+    or "cannot_write" for other errors."""
     named = path or error.filename
     words = error.strerror or str(error)
     return InfrastructureFault(_KINDS.get(error.errno or 0, "cannot_write"), f"{named}: {words}" if named else words)

@@ -18,7 +18,7 @@ reward, the second is nothing at all, the third ends the run.
 
 
 class PaceError(Exception):
-    """Something a person can act on."""
+    """An error that a person can act on."""
 
     exit_code = 1
 
@@ -52,7 +52,7 @@ class SeedProgramFails(PaceError, RuntimeError):
 
 
 class Interrupted(PaceError, RuntimeError):
-    """Ctrl-C before the search began; from then on it drains."""
+    """Ctrl-C before the search began. Later a Ctrl-C drains the run."""
 
     exit_code = 130
 

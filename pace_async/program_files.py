@@ -1,8 +1,8 @@
 """A program of several files as one text, and back.
 
-Invariant: parting and joining gives the text back. Before each file stands a line `# FILE: name.py`, a comment to
-Python; so edits, hashes and rows deal with one text, and only where it is compiled or run do its files come apart. A
-text that does not begin with such a line is one file without a name, whatever stands further down.
+Invariant: parting and joining gives the text back. A line `# FILE: name.py`, a comment to Python, stands before each
+file. Edits, hashes and rows therefore deal with one text, and the files are parted only to be compiled or run. A text
+that does not begin with such a line is one file without a name, even if such a line follows later.
 """
 
 import re
@@ -19,8 +19,7 @@ def joined(files: Mapping[str, str]) -> str:
 
 
 def parted(program: str) -> tuple[tuple[str, str], ...]:
-    """(name, text) of each file, in order, the line that names it being the first of its text; one without a name
-    where the program is a single file."""
+    """(name, text) of each file, in order. Each text begins with the line that names it. A single file has no name."""
     if _HEADER.match(program) is None:
         return (("", program),)
     headers = list(_HEADER.finditer(program))

@@ -44,13 +44,13 @@ _SEEN_BY_ALL = re.compile(r"__future__|\bglobal\b")
 
 
 class TooMuchHere(Exception):
-    """More work than the event loop may be given."""
+    """More work than the event loop may do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What a text came to: the digest of its normal form, and what the compiler refused it for, or "". `too_much`: it
-    takes more work than a candidate may ask for, so nothing is known of it but that."""
+    """Result for a text: the digest of its normal form, and why the compiler refused it, or "". `too_much`: it takes
+    more work than a candidate may ask for, so nothing else is known."""
 
     digest: str
     fault: str = ""
@@ -100,7 +100,7 @@ def known(program: str) -> Compiled | None:
 
 
 def is_small(program: str) -> bool:
-    """Whether what is new in a text may be compiled in the event loop."""
+    """Whether the new parts of a text may be compiled in the event loop."""
     if len(program) <= SMALL:
         return True
     if len(program) > SHORT:
@@ -174,7 +174,7 @@ def digest_as_it_is(program: str) -> str:
 
 
 def examined(program: str) -> dict[str, Any]:
-    """For another process: what `compiled` says, and the code of each file."""
+    """For another process: the result of `compiled`, and the code of each file."""
     found = compiled(program)
     files = [_parts_made(text) for _, text in parted(program)] if not found.fault else []
     if sum(len(part.code) for parts in files for part in parts) > MOST_CODE:
@@ -189,7 +189,7 @@ def stripped(program: str) -> dict[str, Any]:
 
 
 def remember(program: str, said: Mapping[str, Any]) -> Compiled:
-    """Take what another process has `examined`."""
+    """Take over what another process has `examined`."""
     for (_, text), parts in zip(parted(program), said["parts"], strict=False):
         code = tuple(Part(int(above), bytes.fromhex(code)) for above, code in parts)
         _sent.put(text, code, sum(len(part.code) for part in code))

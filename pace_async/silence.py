@@ -1,7 +1,7 @@
-"""A process that has stopped answering, told apart from one that is slow and from a pause of our own.
+"""Tell a process that has stopped answering from a slow one and from a pause of this process.
 
-Invariant: silence is counted in looks that follow one another, each with a deadline of its own, and never by how late
-it is: after this process itself was stopped or its machine slept, one look may fail, and the next is answered.
+Invariant: silence is counted in consecutive looks, each with its own deadline, and never by elapsed time alone. After
+this process was stopped or its machine slept, one look may fail, and the next is answered.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,8 +13,8 @@ LOOKS = 4
 
 
 async def wait_silent(look: Callable[[], Awaitable[bool]], hung_s: float) -> None:
-    """Return when LOOKS looks in a row were not answered well, each begun `hung_s` / LOOKS after the one before, which
-    is how long an answer may take."""
+    """Return when LOOKS consecutive looks failed. Each begins `hung_s` / LOOKS after the one before, and that is also
+    how long an answer may take."""
     misses = 0
     while misses < LOOKS:
         period = anyio.current_time() + hung_s / LOOKS

@@ -134,7 +134,7 @@ class Task:
 
     @property
     def reference(self) -> str:
-        """What a command finds it by: its name where that leads to its folder, the folder elsewhere."""
+        """What finds it in a command: its name where that leads to its folder, else the folder."""
         named = task_folders().get(self.name)
         return self.name if named is not None and named.resolve() == self.folder.resolve() else str(self.folder)
 
@@ -146,8 +146,8 @@ class Task:
 def limited(
     task: Task, *, timeout_s: float | None = None, lower: float | None = None, upper: float | None = None
 ) -> Task:
-    """The task with other limits than its own; None leaves one as it is. Its digest stays: programs score the same.
-    Raises UsageError for bounds in the wrong order."""
+    """The task with other limits; None keeps a limit. The digest stays, because scores do not change. Raises UsageError
+    for bounds in the wrong order."""
     own = task.spec.bounds
     low, high = own.lower if lower is None else lower, own.upper if upper is None else upper
     if not low < high:
@@ -162,7 +162,7 @@ def limited(
 
 
 def refuse_if_changed(task: Task) -> None:
-    """Raises UsageError if a file of the task's folder is no longer what it was when the task was loaded."""
+    """Raises UsageError if a file of the task's folder has changed since the task was loaded."""
     if _digest(task.folder, task.spec) != task.digest:
         raise UsageError(
             f"A file of task {task.name!r} has changed while it was evaluated, in {task.folder}: scores would not "
@@ -171,8 +171,8 @@ def refuse_if_changed(task: Task) -> None:
 
 
 def settings_of(spec: TaskSpec, chosen: Mapping[str, Setting]) -> dict[str, Setting]:
-    """The task's settings with those chosen for a run. Raises UsageError for one that the task does not have, or whose
-    value is of another kind than the task's own."""
+    """The task's settings with those chosen for a run. Raises UsageError for a setting that the task does not have, or
+    a value of another type."""
     for name, value in chosen.items():
         if name not in spec.settings:
             near = get_close_matches(name, spec.settings, n=1)
@@ -234,7 +234,7 @@ def load_task(name: str) -> Task:
 
 
 def best_known(name: str) -> float | None:
-    """The best score known of a task, as its folder has it now; None where none is, or the task is gone."""
+    """The best known score, read from the task's folder now. None where there is none, or the task is gone."""
     try:
         return _load_spec(find_task(name) / "task.yaml").target
     except UsageError:
@@ -247,8 +247,8 @@ CHEATS = "cheats"
 
 def _digest(folder: Path, spec: TaskSpec) -> str:
     """32 hex digits over the names and contents of every file of a task's folder, because an evaluator may read any of
-    them. Links are followed. Left out is what comes and goes by itself (names that begin with a dot, compiled Python,
-    the folders of runs) and programs that must not score. Raises UsageError for a file that cannot be read."""
+    them. Links are followed. Left out are names that begin with a dot, compiled Python, the folders of runs, and
+    programs that must not score. Raises UsageError for a file that cannot be read."""
     named = {spec.program, spec.evaluator, *([spec.catalogue] if spec.catalogue else [])}
     files = (path.relative_to(folder) for path in _files(folder, frozenset()))
     there = {path.as_posix() for path in files if path.parts[0] != CHEATS}
@@ -264,7 +264,7 @@ def _digest(folder: Path, spec: TaskSpec) -> str:
 
 
 def _files(folder: Path, above: frozenset[Path]) -> Iterator[Path]:
-    """What may be read of a folder; `above` are the real folders on the way to it, against loops."""
+    """The files of a folder that may be read. `above` are the resolved folders on the way to it, which stop loops."""
     here = folder.resolve()
     if here in above or (folder / "population.db").exists():
         return

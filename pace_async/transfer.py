@@ -1,7 +1,7 @@
 """What the two ends of a transfer over NCCL agree on: the learner sends, one worker of an engine receives.
 
-Each transfer has a group of its own, so none is ever left over from a side that died. A side whose peer has gone waits
-in NCCL for ever; so each breaks its group off after a while, which ends the wait. Imports no torch.
+Each transfer has its own group, so no group is left over from a side that died. A side whose peer is gone would wait in
+NCCL for ever, so each side breaks its group off after a deadline. Imports no torch.
 """
 
 import contextlib
@@ -22,8 +22,8 @@ CHUNK = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One version on its way: tensors by name, type in torch's spelling and shape, in the order in which they travel.
-    The ends meet at `port`; each breaks off after `seconds`."""
+    """One version in transfer: name, type (torch's spelling) and shape of each tensor, in the order of sending. The
+    ends meet at `port`. Each breaks off after `seconds`."""
 
     port: int
     seconds: float
@@ -34,8 +34,8 @@ class Transfer:
 
 @contextlib.contextmanager
 def broken_off_after(seconds: float, break_off: Callable[[], None]) -> Generator[None]:
-    """Call `break_off`, in another thread, unless the body is done by then. Raises TimeoutError if it was called: what
-    the body got is nothing, even where it ended without an error."""
+    """Call `break_off` in another thread unless the body ends in time. Raises TimeoutError if it was called: whatever
+    the body received is then void, even if it raised nothing."""
     late = threading.Event()
 
     def give_up() -> None:

@@ -1,9 +1,8 @@
 """Weights on disk: written whole or not at all, and digested without loading them.
 
 A complete checkpoint directory holds the file COMPLETE, written last. A digest is sha256 over a tensor's dtype, shape
-and raw bytes as safetensors stores them, so the side that wrote a tensor and the side that loaded it can be compared.
-Whoever writes a version digests it then (DIGESTS): a push need not read it again on its way, and whoever loads it later
-can tell whether a disk has changed it since (`damage`).
+and raw bytes as safetensors stores them, so writer and reader can compare tensors. The writer of a version digests it
+at once (DIGESTS). A push need not read it again, and a later reader can tell whether the disk changed it (`damage`).
 """
 
 import hashlib
@@ -49,9 +48,9 @@ def is_complete(folder: Path) -> bool:
 
 
 def write_atomically(folder: Path, write: Callable[[Path], None], mark: str = "") -> None:
-    """Let `write` fill a temporary directory, fsync it, mark it complete (with the text `mark`) and rename it to
-    `folder`, whose parent must be there. A half-written directory never has the final name and does not stay; one that
-    stands already is left as it is. Raises OSError, and what `write` raises."""
+    """`write` fills a temporary directory, which is synced, marked complete (with the text `mark`) and renamed to
+    `folder`. The parent must exist. A half-written directory never gets the final name and is removed. A directory that
+    exists already stays as it is. Raises OSError, and what `write` raises."""
     if is_complete(folder):
         return
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
@@ -78,8 +77,8 @@ def tensor_digest(dtype: str, shape: tuple[int, ...], data: bytes | memoryview) 
 
 
 def checkpoint_digests(folder: Path, look: Callable[[str, str, bytes], None] | None = None) -> dict[str, str]:
-    """Tensor name to digest, over every safetensors file of a checkpoint, in one reading; `look` is shown the name,
-    type and bytes of each on the way, in any order. Raises ValueError for a damaged file."""
+    """Tensor name to digest, over every safetensors file of a checkpoint, in one pass. `look` gets the name, type and
+    bytes of each tensor, in any order. Raises ValueError for a damaged file."""
 
     def digest(tensor: Stored) -> str:
         data = _read(tensor)
@@ -93,22 +92,22 @@ def checkpoint_digests(folder: Path, look: Callable[[str, str, bytes], None] | N
 
 
 def record_digests(folder: Path) -> None:
-    """Write down the digests of all that a checkpoint holds beside it. For whoever wrote it, and has seen that its
-    numbers are finite. Raises ValueError for a damaged file, OSError."""
+    """Write the digests of a checkpoint beside it. Only its writer calls this, after it has checked that all numbers
+    are finite. Raises ValueError for a damaged file, OSError."""
     record = {"files": _stamps(folder), "digests": checkpoint_digests(folder), "others": _others(folder)}
     (folder / DIGESTS).write_text(json.dumps(record), "utf-8")
 
 
 def recorded_digests(folder: Path) -> dict[str, str] | None:
-    """The tensors' digests that `record_digests` wrote; None where it wrote nothing, or a file has been changed or
-    copied since: what is there now may be something else (`damage`)."""
+    """The digests that `record_digests` wrote. None where there are none, or a file was changed or copied since: its
+    content may differ (`damage`)."""
     record = _record(folder)
     return record["digests"] if record is not None and record["files"] == _stamps(folder) else None
 
 
 def damage(folder: Path, digests: Mapping[str, str] | None = None) -> str | None:
-    """How a checkpoint differs from what was written, in words; None where it does not, or where nobody wrote that
-    down. Reads all of it, but for the tensors where their present `digests` are known."""
+    """How a checkpoint differs from what was written, in words. None where it does not differ, or no digests were
+    recorded. Reads every file, except the tensors if their present `digests` are given."""
     if not (folder / DIGESTS).exists():
         return None
     record = _record(folder)
@@ -129,12 +128,12 @@ def tensors(file: Path) -> Iterator[TensorBytes]:
 
 
 def contents(folder: Path) -> list[Stored]:
-    """What a checkpoint holds, in an order that is the same for whoever asks. Raises ValueError for a damaged file."""
+    """The tensors of a checkpoint, always in the same order. Raises ValueError for a damaged file."""
     return [tensor for file in sorted(folder.glob("*.safetensors")) for tensor in stored(file)]
 
 
 def stored(file: Path) -> list[Stored]:
-    """What the header of a safetensors file says that it holds. Raises ValueError if it is none."""
+    """The tensors that the header of a safetensors file lists. Raises ValueError if the header is damaged."""
     with file.open("rb") as stream:
         head = stream.read(8)
         length = struct.unpack("<Q", head)[0] if len(head) == 8 else 0
@@ -170,7 +169,7 @@ def _record(folder: Path) -> dict[str, Any] | None:
 
 
 def _others(folder: Path) -> dict[str, str]:
-    """Name to digest of the files beside the tensors, which say how these are to be read."""
+    """Name to digest of the other files, which define how the tensors are read."""
     files = [file for file in sorted(folder.iterdir()) if file.is_file() and file.suffix != ".safetensors"]
     return {
         file.name: hashlib.sha256(file.read_bytes()).hexdigest()[:32]
@@ -184,7 +183,7 @@ def _different(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]
 
 
 def _stamps(folder: Path) -> dict[str, list[int]]:
-    """Size and time of each safetensors file: whether it is the one that was digested."""
+    """Size and modification time of each safetensors file, which show whether it is the digested one."""
     stats = {file.name: file.stat() for file in sorted(folder.glob("*.safetensors"))}
     return {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}
 

@@ -1,4 +1,4 @@
-"""YAML as a person writes it: strict where a slip would pass unseen, and every mistake one sentence."""
+"""YAML as a person writes it: strict where a slip would go unnoticed, with one sentence for each mistake."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -9,7 +9,7 @@ from pace_async.errors import UsageError
 
 
 class _NoDuplicates(yaml.SafeLoader):
-    """Refuses a key that stands twice in one mapping."""
+    """Refuses a repeated key in a mapping."""
 
 
 def _mapping(loader: _NoDuplicates, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -28,7 +28,7 @@ _NoDuplicates.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _m
 
 
 def read_mapping(file: Path) -> dict[str, Any]:
-    """The mapping that a file holds; an empty file is an empty one. Raises UsageError, in one sentence."""
+    """The mapping in a file; an empty file gives an empty one. Raises UsageError, in one sentence."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:

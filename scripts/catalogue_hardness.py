@@ -7,6 +7,9 @@ Runs the task's own programs without a sandbox (they are ours: only catalogue ed
 processes, and keeps every score in --memo, so it can be interrupted and run again. Where scores contain time, that is
 processor time of the calls; a program keeps the score of its first evaluation, as in a run, but what stands in the
 tables of edits is the median of three. Such tasks are slower, so fewer pairs and seeds are tried unless asked for.
+
+It stays at this path because the README of each bundled task names it. A task's README is part of the task's digest,
+and a run resumes only on a task with the same digest.
 """
 
 import argparse
@@ -18,13 +21,12 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from catalogue_scores import edited, scorer_of
-
-from pace_async.implement.catalogue import Catalogue, Edit, load_catalogue
+from pace_async.implement.catalogue import Catalogue, MechanismEdit, load_catalogue
 from pace_async.programs import program_hash
 from pace_async.search.parents import choose_parent
 from pace_async.search.state import Member
 from pace_async.task import Task, load_task
+from scripts.benchmarks.catalogue_scores import edited, scorer_of
 
 STEPS = (0.6, 0.75, 0.9)  # of the way between the task's bounds: the scores to be reached
 CANDIDATES = 160
@@ -98,20 +100,22 @@ def _search(task: Task, memo: Path, islands: int, seed: int) -> float:
         mine = members[number % islands]
         parent = choose_parent(mine, task.spec.direction, draw, size=2, pool=4)
         mechanism = draw.choice(catalogue.mechanisms)
-        program = edited(parent.program, [Edit(mechanism.name, draw.choice(mechanism.options))])
+        program = edited(parent.program, [MechanismEdit(mechanism.name, draw.choice(mechanism.options))])
         value = score(program) if program_hash(program) != program_hash(parent.program) else None
         if value is not None and all(program != known.program for known in mine):
             mine.append(Member(number + 1, program, value))
     return max(member.score for island in members for member in island)
 
 
-def _all_edits(catalogue: Catalogue) -> Iterable[Edit]:
+def _all_edits(catalogue: Catalogue) -> Iterable[MechanismEdit]:
     for mechanism in catalogue.mechanisms:
         for option in mechanism.options:
-            yield Edit(mechanism.name, option)
+            yield MechanismEdit(mechanism.name, option)
 
 
-def _scores(task: Task, edits: Sequence[Sequence[Edit]], memo: Path, pool: ProcessPoolExecutor) -> list[float | None]:
+def _scores(
+    task: Task, edits: Sequence[Sequence[MechanismEdit]], memo: Path, pool: ProcessPoolExecutor
+) -> list[float | None]:
     programs = [edited(task.program, some) for some in edits]
     return list(pool.map(partial(_score_one, task, memo), programs, chunksize=16))
 

@@ -9,6 +9,7 @@ import ipaddress
 import os
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +17,10 @@ from hypothesis import settings
 
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
 from tests.faults.listing import FaultListing
-from tests.population_facts import BOTH, populations_of
-from tests.postgres import PostgresServer, binaries, running
+from tests.support.population_facts import BOTH, populations_of
+from tests.support.postgres import PostgresServer, binaries, running
+
+TESTS = Path(__file__).parent
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # as our child processes have it; read when the library is imported
 
@@ -94,7 +97,30 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(FaultListing(bool(config.getoption("--faults"))))
 
 
+SLOW_ROOMS = ("faults", "evaluate", "runtime", "advise", "learn", "cli", "tasks")
+"""Their files take longest. Workers take files in this order, so that one which ends early still finds short ones."""
+
+
+def _slow_first(items: list[pytest.Item]) -> None:
+    """Put files with long tests before others, that with the longest time limit first, then the other files of slow
+    rooms. Within a file long tests come first, so that a worker is given no second file meanwhile."""
+    limits: dict[Path, float] = {}
+    for item in items:
+        if item.get_closest_marker("long"):
+            mark = item.get_closest_marker("timeout")
+            limits[item.path] = max(limits.get(item.path, 0.0), float(mark.args[0]) if mark else 1.0)
+
+    def order(item: pytest.Item) -> tuple[float, int, str, bool]:
+        room = item.path.relative_to(TESTS).parts[0]
+        place = SLOW_ROOMS.index(room) if room in SLOW_ROOMS else len(SLOW_ROOMS)
+        return -limits.get(item.path, 0.0), place, str(item.path), item.get_closest_marker("long") is None
+
+    items.sort(key=order)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    _slow_first(items)
     found = find_vllm()
     if isinstance(found, Missing) and not os.environ.get("PACE_NEEDS_VLLM"):
         for item in items:

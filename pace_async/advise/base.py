@@ -1,4 +1,4 @@
-"""The seam to whatever serves the advisor's tokens."""
+"""The seam to the inference engine that serves the advisor."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -9,8 +9,8 @@ from pace_async.events import TokenSpan
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Sampled tokens (the end token included, where one was sampled), their log-probabilities in nats, and the
-    weight versions that sampled them; `spans` cover [0, len(token_ids))."""
+    """Sampled tokens (with the end token, if one was sampled), their log-probabilities in nats, and the weight versions
+    that sampled them. `spans` cover [0, len(token_ids))."""
 
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
@@ -19,8 +19,8 @@ class Completion:
 
 
 class PromptTooLong(InfrastructureFault):
-    """A prompt of `tokens` tokens, and a context of `context` that leaves no room for the answer, or a limit of so many
-    tokens: the same prompt will never be answered."""
+    """A prompt of `tokens` tokens leaves no room for the answer in a context of `context` tokens, or exceeds a limit of
+    `context` tokens. A retry of the same prompt always fails."""
 
     def __init__(self, tokens: int, context: int) -> None:
         super().__init__("prompt_too_long", f"{tokens} tokens in a context of {context}")
@@ -29,25 +29,25 @@ class PromptTooLong(InfrastructureFault):
 
 
 class Voided(InfrastructureFault):
-    """Sampled by weights that were found not to be what their label says: nothing may come of it."""
+    """The answer was sampled by weights that do not match their label. It must not be used."""
 
     def __init__(self, detail: str) -> None:
         super().__init__("voided", detail)
 
 
 class Engine(Protocol):
-    """Serves tokens. Every method raises InfrastructureFault when the service fails or answers nonsense."""
+    """Serves tokens. Every method raises InfrastructureFault if the service fails or its answer is invalid."""
 
     async def encode(self, text: str) -> tuple[int, ...]:
-        """Token ids of a prompt, with whatever begins a sequence for this model."""
+        """Token ids of a prompt, with the tokens that begin a sequence for this model."""
         ...
 
     async def decode(self, token_ids: tuple[int, ...]) -> str:
-        """Text of sampled tokens, special tokens left out."""
+        """Text of sampled tokens, without special tokens."""
         ...
 
     async def generate(
         self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int
     ) -> Completion:
-        """Sample one answer. Raises PromptTooLong where the context ends before `max_tokens` and before the answer."""
+        """Sample one answer. Raises PromptTooLong if the context ends before `max_tokens` and before the answer."""
         ...

@@ -1,19 +1,19 @@
-"""An engine over HTTP: vLLM's protocol as `engines.wire` has it, whoever serves it.
+"""HTTP engine: a client for every server of the protocol in `engines.wire`, a subset of vLLM's.
 
-Invariant: what `generate` returns is whole: one log-probability ≤ 0 for each token, and version spans that cover all
-tokens. A server that gives no spans is asked what it serves before and after, and the answer counts as the older. What
-a label means, and whether it can be believed, `Labels` says. Every call has one deadline, and whatever fails is an
-InfrastructureFault, of kind
+Invariant: an answer of `generate` is complete: one log-probability ≤ 0 for each token, and version spans that cover all
+tokens. If a server gives no spans, the client reads the served label before and after the request, and the answer
+counts as the oldest version served in between. `Labels` maps labels to versions and decides whether to believe them.
+Every call has one deadline. Every failure is an InfrastructureFault of one of these kinds:
 
-    engine_unreachable    no connection, or it broke              engine_timeout    no answer before the deadline
-    engine_refused        the engine said the request is wrong    engine_error      the engine said it failed
-    bad_answer            not of the shape that was asked for     bad_logprobs      not finite, above 0, or not as many
+    engine_unreachable    no connection, or it broke            engine_timeout    no answer before the deadline
+    engine_refused        the engine rejected the request       engine_error      the engine reported its own failure
+    bad_answer            the answer has the wrong shape        bad_logprobs      not finite, above 0, or a wrong count
     bad_spans             spans that do not cover the tokens, or a label that means no version
-    voided                sampled by weights that are not what their label says: `base.Voided`
-    prompt_too_long       the engine's context has no room for the answer: `base.PromptTooLong`, found before asking
-                          where the prompt alone fills it, and afterwards where an answer was cut by it
+    voided                sampled by weights that do not match their label: `base.Voided`
+    prompt_too_long       the engine's context has no room for the answer: `base.PromptTooLong`. Raised before the
+                          request if the prompt fills the context, after it if the context cut the answer
 
-Not a retrier: the search thread decides that.
+Not here: retries. The search thread decides about them.
 """
 
 import json
@@ -41,7 +41,7 @@ _ROUNDING = 1e-6
 
 
 def special_token_ids(model: Path) -> frozenset[int]:
-    """Ids of the tokens that a model's tokenizer.json marks as special; none where there is no such file."""
+    """Ids of the tokens that a model's tokenizer.json marks as special. Empty if there is no such file."""
     file = model / "tokenizer.json"
     if not file.is_file():
         return frozenset()
@@ -50,32 +50,32 @@ def special_token_ids(model: Path) -> frozenset[int]:
 
 
 class Labels(Protocol):
-    """What the labels of weights mean. Each method may wait until it is known whether to believe the label, and raises
-    InfrastructureFault("bad_spans") for one that means no version, Voided for one that is not to be believed."""
+    """Maps weight labels to versions. Each method may wait until it is known whether to believe the label. Raises
+    InfrastructureFault("bad_spans") for a label that means no version, Voided for one that must not be believed."""
 
     async def version(self, label: str) -> int:
-        """The version that is labelled so."""
+        """The version that carries the label."""
         ...
 
     async def oldest(self, before: str, after: str) -> int:
-        """The oldest version served from when the label was `before` to when it was `after`."""
+        """The oldest version served between the two readings of the label, `before` and `after`."""
         ...
 
 
-class Adapters(Protocol):
-    """Which adapter a request names, for an engine that serves each version as one. Version 0 is `BASE`."""
+class AdapterNames(Protocol):
+    """Names the adapter for a request, for an engine that serves each version as an adapter. Version 0 is `BASE`."""
 
     def using(self) -> AbstractContextManager[str]:
-        """The adapter's name, which is the label of its weights; it stays loaded meanwhile."""
+        """The adapter's name, which is also its weight label. The adapter stays loaded inside the context."""
         ...
 
 
 class Numbers:
-    """`Labels` that are the versions' numbers, all believed."""
+    """`Labels` that are version numbers. All are believed."""
 
     async def version(self, label: str) -> int:
         if not label.isdecimal():
-            raise InfrastructureFault("bad_spans", f"weight version {label!r} is no number")
+            raise InfrastructureFault("bad_spans", f"weight version {label!r} is not a number")
         return int(label)
 
     async def oldest(self, before: str, after: str) -> int:
@@ -83,8 +83,8 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
-    """An answer as the server gave it, checked but for what its labels mean. `spans` None: it gave none."""
+class ServedAnswer:
+    """A server's answer. All is checked except the meaning of its labels. `spans` is None if the server gave none."""
 
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
@@ -93,9 +93,9 @@ class Sampled:
 
 
 class HttpEngine:
-    """An `Engine`. `timeout_s` is the deadline of one call; `special_ids` are left out of decoded text (vLLM's
-    /detokenize keeps them); `transport` is httpx's, for an engine that is not behind a socket. An async context
-    manager, or call `aclose`."""
+    """An `Engine`. `timeout_s` is the deadline of one call. Decoded text omits `special_ids` (vLLM's /detokenize keeps
+    them). `transport` is httpx's, for an engine that is not behind a socket. Use it as an async context manager, or
+    call `aclose`."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class HttpEngine:
         special_ids: Collection[int] = (),
         timeout_s: float = 120.0,
         labels: Labels | None = None,
-        adapters: Adapters | None = None,
+        adapters: AdapterNames | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._special = frozenset(special_ids)
@@ -125,10 +125,10 @@ class HttpEngine:
         )
 
     async def encode(self, text: str) -> tuple[int, ...]:
-        """The text as data: a special token that it spells is encoded as the letters that it is made of."""
+        """Encode the text as data: the spelling of a special token inside it becomes ordinary tokens."""
         tokens = await self.tokens(text, special=True)
         pieces = [text]
-        for token in sorted(self._special.intersection(tokens)):  # the first may be one that opens every prompt
+        for token in sorted(self._special.intersection(tokens)):  # may include the token that begins every prompt
             word = await self._word(token)
             pieces = [piece for part in pieces for piece in _cut(part, word)]
         if pieces == [text]:
@@ -137,15 +137,15 @@ class HttpEngine:
         return tuple(token for piece in encoded for token in piece)
 
     async def tokens(self, text: str, *, special: bool = False) -> tuple[int, ...]:
-        """Token ids of a text; `special`: with what begins a sequence for this model."""
-        asked = wire.TokenizeRequest(prompt=text, add_special_tokens=special)
-        answer = await self._ask("POST", "/tokenize", wire.TokenizeAnswer, asked)
+        """Token ids of a text. `special` adds the tokens that begin a sequence for this model."""
+        request = wire.TokenizeRequest(prompt=text, add_special_tokens=special)
+        answer = await self._ask("POST", "/tokenize", wire.TokenizeAnswer, request)
         self._context = answer.max_model_len
         return tuple(answer.tokens)
 
     async def decode(self, token_ids: tuple[int, ...]) -> str:
-        asked = wire.DetokenizeRequest(tokens=[token for token in token_ids if token not in self._special])
-        return (await self._ask("POST", "/detokenize", wire.DetokenizeAnswer, asked)).prompt
+        request = wire.DetokenizeRequest(tokens=[token for token in token_ids if token not in self._special])
+        return (await self._ask("POST", "/detokenize", wire.DetokenizeAnswer, request)).prompt
 
     async def generate(
         self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int
@@ -177,14 +177,15 @@ class HttpEngine:
         seed: int,
         adapter: str | None = None,
         past_end: bool = False,
-    ) -> Sampled:
-        """An answer whose labels nobody has looked at; `past_end`: it goes on to `max_tokens`. With an adapter that is
-        the label of every token: a request finishes on the adapter that it began with."""
+    ) -> ServedAnswer:
+        """Sample an answer without checking its labels. `past_end` ignores the end token and samples `max_tokens`
+        tokens. With an adapter, its name is the label of every token, because a request ends on the adapter that it
+        began with."""
         self._refuse_unless_room(prompt_ids)
         parameters = wire.SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed, ignore_eos=past_end)
         model = None if adapter == BASE else adapter
-        asked = wire.GenerateRequest(token_ids=list(prompt_ids), sampling_params=parameters, model=model)
-        answer = await self._ask("POST", "/inference/v1/generate", wire.GenerateAnswer, asked)
+        request = wire.GenerateRequest(token_ids=list(prompt_ids), sampling_params=parameters, model=model)
+        answer = await self._ask("POST", "/inference/v1/generate", wire.GenerateAnswer, request)
         sampled = _sampled(answer, max_tokens)
         if adapter is None:
             return sampled
@@ -195,11 +196,11 @@ class HttpEngine:
             raise PromptTooLong(len(prompt_ids), self._context)
 
     async def label(self, timeout_s: float | None = None) -> str:
-        """What the server calls the weights that it serves."""
+        """The server's label of the weights that it serves."""
         return (await self._ask("GET", "/weight_info", wire.WeightInfo, timeout_s=timeout_s)).weight_version
 
     async def served_version(self) -> int | None:
-        """The version that is served; None where the engine's weights are unknown or have no number."""
+        """The served version. None if the weights are unknown or have no number."""
         label = await self.label()
         return int(label) if label.isdecimal() else None
 
@@ -215,10 +216,10 @@ class HttpEngine:
         await self.aclose()
 
     async def _word(self, token: int) -> str:
-        """How a special token is spelt."""
+        """Spelling of a special token."""
         if token not in self._words:
-            asked = wire.DetokenizeRequest(tokens=[token])
-            self._words[token] = (await self._ask("POST", "/detokenize", wire.DetokenizeAnswer, asked)).prompt
+            request = wire.DetokenizeRequest(tokens=[token])
+            self._words[token] = (await self._ask("POST", "/detokenize", wire.DetokenizeAnswer, request)).prompt
         return self._words[token]
 
     async def _ask(
@@ -251,7 +252,7 @@ class HttpEngine:
 
 
 def _cut(text: str, word: str) -> list[str]:
-    """The text in pieces none of which holds the whole word: each occurrence is cut behind its first character."""
+    """Split the text so that no piece holds the whole word: each occurrence is cut after its first character."""
     first, *others = text.split(word) if len(word) > 1 else [text]
     pieces = [first]
     for other in others:
@@ -260,13 +261,13 @@ def _cut(text: str, word: str) -> list[str]:
     return pieces
 
 
-def _sampled(answer: wire.GenerateAnswer, max_tokens: int) -> Sampled:
+def _sampled(answer: wire.GenerateAnswer, max_tokens: int) -> ServedAnswer:
     if len(answer.choices) != 1:
         raise InfrastructureFault("bad_answer", f"{len(answer.choices)} answers to one request")
     choice = answer.choices[0]
     tokens = tuple(choice.token_ids)
     if not 0 < len(tokens) <= max_tokens:
-        raise InfrastructureFault("bad_answer", f"{len(tokens)} tokens where 1 to {max_tokens} were asked for")
+        raise InfrastructureFault("bad_answer", f"{len(tokens)} tokens, where 1 to {max_tokens} were requested")
     if choice.finish_reason == "stop":
         finish = "stop"
     elif choice.finish_reason == "length":
@@ -276,10 +277,10 @@ def _sampled(answer: wire.GenerateAnswer, max_tokens: int) -> Sampled:
     spans = choice.weight_versions
     if spans is not None:
         _refuse_unless_whole(spans, len(tokens))
-    return Sampled(tokens, _logprobs(choice, tokens), None if spans is None else tuple(spans), finish)
+    return ServedAnswer(tokens, _logprobs(choice, tokens), None if spans is None else tuple(spans), finish)
 
 
-def _logprobs(choice: wire.Choice, tokens: tuple[int, ...]) -> tuple[float, ...]:
+def _logprobs(choice: wire.CompletionChoice, tokens: tuple[int, ...]) -> tuple[float, ...]:
     entries = choice.logprobs.content
     if tuple(entry.token_id for entry in entries) != tokens:
         raise InfrastructureFault("bad_logprobs", f"{len(entries)} log-probabilities for {len(tokens)} tokens")

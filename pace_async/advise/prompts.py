@@ -1,11 +1,11 @@
-"""The three questions put to the advisor, as text.
+"""The three prompts of a rollout: propose, assess, select.
 
-Same order in all three: what the task is, the parent's evolve block, the lines in which the best program differs, the
-idea pool, and the question last, so that prompts of one rollout share their beginning. Code is set off by four spaces,
-an idea is one line behind its place in the pool, counted from 1: a small number, used in these texts alone. Whatever a
-model or a program wrote is data here: it is put on one line (an idea) or indented (code), so it cannot pose as a
-heading. What is left out to save room is said to be. The wording is our own; the parts follow the paper's appendix
-"Prompt templates". Pure: same values, same text. Not the place where answers are read: that is `parsing`.
+All three have the same order: the task, the parent's evolve block, the lines in which the best program differs, the
+idea pool, and last the question. So the prompts of one rollout share a prefix. Code is indented by four spaces. An idea
+is one line that starts with its place in the pool, counted from 1. Only these texts use that number. Text from a model
+or a program is data: an idea stays on one line and code is indented, so neither can imitate a heading. A prompt names
+what it omits to save space. The wording is our own; the parts follow the paper's appendix "Prompt templates". Pure:
+equal values give equal text. `advisor` reads the answers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,8 +14,8 @@ from functools import lru_cache
 from textwrap import dedent
 
 from pace_async.changes import changes
+from pace_async.search.ideas import summarised
 from pace_async.search.state import Idea, SearchContext
-from pace_async.search.summaries import summarised
 from pace_async.task import Task, split_block
 
 IDEAS_PER_PROPOSAL = 3
@@ -23,24 +23,28 @@ IDEAS_PER_PROPOSAL = 3
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much a prompt says. Under an idea stand its latest `trials_shown` experiments, from `summary_from` on behind
-    a summary of all. To save room: without any results, without the lines in which the best program differs, without
-    the first `ideas_left_out` ideas of the pool, those used longest ago."""
+    """How much a prompt contains. An idea shows its latest `trials_shown` experiments, after a summary of all if there
+    are `summary_from` or more. To save space: `results` False omits all results, `best` False omits the lines in which
+    the best program differs, `ideas_left_out` omits that many ideas from the start of the pool (least recently used),
+    and a text longer than `longest` characters loses its middle."""
 
     trials_shown: int = 2
     summary_from: int = 20
     results: bool = True
     best: bool = True
     ideas_left_out: int = 0
+    longest: int | None = None
 
 
 WHOLE = Detail()
 REMEMBERED = 128
-"""Programs, and pairs of them, whose lines are at hand."""
+"""Cache size: programs, and pairs of programs, whose lines are kept."""
 LONGEST_SHOWN = 100_000
-"""Characters of a block: what the event loop reads of it in some milliseconds."""
+"""Characters shown of a block. The event loop processes that many in a few milliseconds."""
+LEAST_SHOWN = 80
+"""Characters: texts are never cut below about this length."""
 MOST_STEPS = 300_000
-"""Of a comparison in the event loop; two blocks of a hundred lines, each line once, take 10,000."""
+"""Step limit of a comparison in the event loop. Two blocks of a hundred distinct lines take 10,000."""
 
 _PROPOSE = """\
 Propose three new ideas that may improve the score. Answer, for N = 1, 2, 3:
@@ -68,34 +72,35 @@ def propose_prompt(task: Task, context: SearchContext, detail: Detail = WHOLE) -
 
 
 def assess_prompt(task: Task, context: SearchContext, proposals: Sequence[str], detail: Detail = WHOLE) -> str:
-    """Asks, for each proposal, whether the pool holds it already."""
-    lines = [f"Proposal {number}: {one_line(text)}\n" for number, text in enumerate(proposals, start=1)]
+    """Asks for each proposal whether the pool already holds it."""
+    told = [_cut(one_line(text), detail.longest) for text in proposals]
+    lines = [f"Proposal {number}: {text}\n" for number, text in enumerate(told, start=1)]
     return _beginning(task, context, detail) + "\nProposals:\n" + "".join(lines) + "\n" + _ASSESS
 
 
 def select_prompt(task: Task, context: SearchContext, detail: Detail = WHOLE) -> str:
-    """Asks for one idea of the pool and an experiment; the pool already holds what was just proposed."""
+    """Asks for one idea of the pool and an experiment. The pool already holds the new proposals."""
     return _beginning(task, context, detail) + "\n" + _SELECT
 
 
 def one_line(text: str) -> str:
-    """The text with every run of white space made one space."""
+    """The text with each run of white space replaced by one space."""
     return " ".join(text.split())
 
 
 def _beginning(task: Task, context: SearchContext, detail: Detail) -> str:
-    background = _told(task.spec.background, task.spec.coding_requirements)
+    background = _cut(_told(task.spec.background, task.spec.coding_requirements), detail.longest)
     goal = "Higher is better." if task.spec.direction == "maximize" else "Lower is better."
     return (
         f"{background} {goal}\n"
-        f"\nParent, score {score_text(context.parent.score)}:\n{_shown(context.parent.program)}"
+        f"\nParent, score {score_text(context.parent.score)}:\n{_shown(context.parent.program, detail.longest)}"
         f"\n{_best(context, detail)}"
         f"\nIdeas:\n{_pool(context.ideas, task.spec.direction, detail)}"
     )
 
 
 def _best(context: SearchContext, detail: Detail) -> str:
-    """Only the lines in which the best block differs; lines that it lacks are named as such."""
+    """Only the lines in which the best block differs. Lines that it lacks are listed separately."""
     added, lacking = _difference(context.parent.program, context.best.program)
     if not added and not lacking:
         return "The parent is the best.\n"
@@ -105,22 +110,31 @@ def _best(context: SearchContext, detail: Detail) -> str:
     return text + (f"and lacks:\n{_code(lacking)}" if lacking else "")
 
 
-def shorter(detail: Detail, ideas: int) -> Detail | None:
-    """The next shorter prompt about a pool of `ideas`, None after the shortest. First goes how the best differs, then
-    what was tried, then the ideas used longest ago, down to one."""
+def shorter(detail: Detail, ideas: int, longest: int) -> Detail | None:
+    """The next shorter detail for a pool of `ideas` ideas and a longest text of `longest` characters, or None after the
+    shortest. Omits in order: the best program's difference, results, the least recently used ideas down to one, then
+    repeatedly the middle third of the longest text."""
     if detail.best:
         return replace(detail, best=False)
     if detail.results:
         return replace(detail, results=False)
     if detail.ideas_left_out + 1 < ideas:
         return replace(detail, ideas_left_out=detail.ideas_left_out + 1)
-    return None
+    less = min(longest, detail.longest or longest) * 2 // 3
+    return replace(detail, longest=less) if less >= LEAST_SHOWN else None
+
+
+def longest_text(task: Task, context: SearchContext, proposals: Sequence[str]) -> int:
+    """Characters of the longest text in a prompt, without texts that can be omitted entirely."""
+    block = sum(len(line) + 1 for line in _block(context.parent.program))
+    told = _told(task.spec.background, task.spec.coding_requirements)
+    return max(block, len(told), *map(len, proposals), *(len(idea.description) for idea in context.ideas))
 
 
 @lru_cache(maxsize=REMEMBERED)
 def _difference(parent_program: str, best_program: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The lines of the best program's block that the parent's has not, and the other way round. Remembered, because
-    three prompts of a rollout ask for it, and it is the event loop that compares."""
+    """Lines only in the best program's block, and lines only in the parent's. Cached, because three prompts of a
+    rollout need it and the comparison runs in the event loop."""
     parent, best = _block(parent_program), _block(best_program)
     added: list[str] = []
     lacking: list[str] = []
@@ -143,11 +157,13 @@ def _pool(ideas: Sequence[Idea], direction: str, detail: Detail) -> str:
 
 
 def _idea(place: int, idea: Idea, direction: str, detail: Detail) -> str:
-    return f"Idea {place}: {one_line(idea.description)} ({_experiments(idea, direction, detail)})\n"
+    return (
+        f"Idea {place}: {_cut(one_line(idea.description), detail.longest)} ({_experiments(idea, direction, detail)})\n"
+    )
 
 
 def _experiments(idea: Idea, direction: str, detail: Detail) -> str:
-    """The latest results, after a summary of all where there are many."""
+    """The latest results, after a summary of all if there are many."""
     if not idea.trials:
         return "untried"
     latest = idea.trials[-detail.trials_shown :] if detail.results and detail.trials_shown > 0 else ()
@@ -155,16 +171,16 @@ def _experiments(idea: Idea, direction: str, detail: Detail) -> str:
     if not detail.results or idea.earlier.tried + len(idea.trials) < detail.summary_from:
         return results or "tried"
     summary = summarised(idea, direction)
-    said = [f"tried {summary.tried}", "no score" if summary.best is None else f"best {score_text(summary.best)}"]
+    parts = [f"tried {summary.tried}", "no score" if summary.best is None else f"best {score_text(summary.best)}"]
     if summary.failed:
-        said.append(f"failed {summary.failed}: " + " and ".join(f"{name} {n}" for name, n in summary.failures[:2]))
-    return "; ".join([", ".join(said), *([f"latest {results}"] if results else [])])
+        parts.append(f"failed {summary.failed}: " + " and ".join(f"{name} {n}" for name, n in summary.failures[:2]))
+    return "; ".join([", ".join(parts), *([f"latest {results}"] if results else [])])
 
 
 @lru_cache(maxsize=REMEMBERED)
 def _block(program: str) -> tuple[str, ...]:
-    """Lines of a program's evolve block, without common indentation; of the whole program if it has no block. Of a very
-    long one the beginning, and how much is left out."""
+    """Lines of a program's evolve block without common indentation, or of the whole program if it has no block. Of a
+    very long block, the beginning and a note of how much is omitted."""
     try:
         block = split_block(program)[1]
     except ValueError:
@@ -175,9 +191,16 @@ def _block(program: str) -> tuple[str, ...]:
     return tuple(line.rstrip() for line in dedent(block).strip("\n").splitlines() if line.strip())
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _shown(program: str) -> str:
-    return _code(_block(program))
+def _shown(program: str, longest: int | None) -> str:
+    return _code(_cut("\n".join(_block(program)), longest, "\n").split("\n"))
+
+
+def _cut(text: str, longest: int | None, apart: str = " ") -> str:
+    """The text, without its middle if it has more than `longest` characters."""
+    if longest is None or len(text) <= longest:
+        return text
+    end = longest // 2
+    return f"{text[:end]}{apart}[{len(text) - 2 * end} characters of the middle are left out]{apart}{text[-end:]}"
 
 
 @lru_cache(maxsize=REMEMBERED)

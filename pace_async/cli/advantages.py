@@ -1,10 +1,11 @@
-"""pace advantages: what the learner would make of these rewards."""
+"""pace advantages: the advantages that the learner computes from given rewards."""
 
 import typer
 
 from pace_async.cli.output import JSON_OPTION, print_json
+from pace_async.registry.objectives import OBJECTIVES
 
-_K = 4  # of the best-of-k branch, as a run has it
+_K = 4  # of the best-of-k branch, as in a run
 
 
 def register(app: typer.Typer) -> None:
@@ -14,7 +15,9 @@ def register(app: typer.Typer) -> None:
 
 def show(
     rewards: list[float] = typer.Argument(..., help="Rewards of one group.", metavar="R1 R2 ..."),
-    objective: str = typer.Option("pace", "--objective", help="pace, grpo, entropic or maxk."),
+    objective: str = typer.Option(
+        "pace", "--objective", help=f"{', '.join(name for name, one in OBJECTIVES.items() if one.trains)}."
+    ),
     k: int | None = typer.Option(None, "--k", help="k of the best-of-k branch [default: 4, or the number of rewards]."),
     alpha: float = typer.Option(0.0, "--alpha", help="Weight of the best-of-k branch, 0 to 1."),
     restandardise: bool = typer.Option(
@@ -48,7 +51,7 @@ def show(
 
 
 def _why(branch: str, rewards: list[float]) -> str:
-    """Why a branch collapsed: rewards too far apart for a finite spread, or too close together."""
+    """Why a branch collapsed: the rewards are too far apart for a finite spread, or too close together."""
     import numpy as np
 
     with np.errstate(over="ignore", invalid="ignore"):

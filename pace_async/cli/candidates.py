@@ -1,19 +1,19 @@
-"""Which run and which candidate a person means by the words typed."""
+"""Resolves the typed arguments to a run and a candidate."""
 
 from typing import TYPE_CHECKING, Any
 
 from pace_async.errors import UsageError
-from pace_async.runtime.places import is_run
+from pace_async.runtime.run_paths import is_run
 
 if TYPE_CHECKING:
-    from pace_async.population.reader import Reader
+    from pace_async.population.reading.reader import Reader
 
 WHICH = "a candidate number, seed or best"
 
 
 def without_run(run: str | None, *others: str | None) -> tuple[str | None, ...]:
-    """The words as typed, where the first may be left out: it names a run, unless it can only name a candidate. Then
-    the run is None, the latest, and each word is the next one's."""
+    """The typed arguments with an optional run in front. If the first can only be a candidate, the run is None (the
+    latest) and every argument moves on by one place."""
     if run is None or not (run.isdecimal() or run in ("seed", "best", "parent")) or is_run(run):
         return (run, *others)
     if others[-1] is not None:
@@ -22,7 +22,7 @@ def without_run(run: str | None, *others: str | None) -> tuple[str | None, ...]:
 
 
 def find_candidate(reader: "Reader", which: str) -> dict[str, Any]:
-    """Everything that is known of a candidate. Raises UsageError, in one sentence, for what is none."""
+    """All data of one candidate. Raises UsageError, in one sentence, if there is no such candidate."""
     if which == "best":
         return reader.show(reader.best()["candidate"])
     if which == "seed":
@@ -31,6 +31,6 @@ def find_candidate(reader: "Reader", which: str) -> dict[str, Any]:
         raise UsageError(f"{which!r} is no candidate: give {WHICH}.")
     try:
         number = int(which)
-    except ValueError:  # Python reads no number of so many digits
+    except ValueError:  # int() refuses numbers of so many digits
         raise UsageError(f"The run has no candidate with a number of {len(which)} digits.") from None
     return reader.show(number)

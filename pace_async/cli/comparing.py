@@ -1,4 +1,4 @@
-"""pace diff: how two candidates' programs differ."""
+"""pace diff: the difference of two candidates' programs."""
 
 from typing import Any
 

@@ -20,13 +20,13 @@ def show(
     files: list[Path] | None = typer.Option(
         None,
         "--config",
-        help="YAML file of settings; several are laid over one another, the last on top.",
+        help="YAML file of settings. Later files override earlier ones.",
         metavar="FILE",
     ),
     sets: list[str] | None = typer.Option(None, "--set", help="A setting, such as learner.k=2.", metavar="KEY=VALUE"),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Print every setting as a run would have it: flag, environment, file, default, in this order.
+    """Print every setting as a run resolves it: flag, environment, file, default, in this order.
 
     Example: pace config show --set learner.k=2
     """
@@ -44,7 +44,7 @@ def validate(
     file: Path = typer.Argument(..., help="YAML file of settings.", metavar="FILE"),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Look a file of settings over: one sentence for each mistake, and exit code 2 if there is one.
+    """Check a file of settings: one sentence for each mistake, and exit code 2 if there is one.
 
     Example: pace config validate run.yaml
     """

@@ -6,7 +6,7 @@ import typer
 
 from pace_async.cli.opening import open_run
 from pace_async.cli.output import JSON_OPTION, print_json, print_table, shown
-from pace_async.runtime.places import find_places
+from pace_async.runtime.run_paths import find_run_paths
 
 app = typer.Typer(help="The population database of a run.", no_args_is_help=True)
 
@@ -29,7 +29,7 @@ def sql(
     ),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Ask the population in SQL. Only what reads this one database is allowed, and only for so long. Views:
+    """Query the population in SQL. Only statements that read this database are allowed, within a time limit. Views:
     leaderboard, lineage, staleness, spend, progress.
 
     Example: pace db sql circle_packing-1 "select * from leaderboard limit 5"
@@ -47,39 +47,52 @@ def sql(
 def shell(
     run: str = _RUN,
     write: bool = typer.Option(False, "--write", help="Allow changes; refused while the run is going on."),
-    built_in: bool = typer.Option(False, "--built-in", help="Use pace's own small prompt even where sqlite3 is there."),
+    built_in: bool = typer.Option(False, "--built-in", help="Use pace's small prompt even if sqlite3 is installed."),
 ) -> None:
     """Open the population at a prompt: sqlite3 where it is installed, else a small one; psql for PostgreSQL. Read-only
     unless --write.
 
     Example: pace db shell circle_packing-1
     """
-    import shutil
     import subprocess
     from contextlib import ExitStack
 
-    places = find_places(run)
+    paths = find_run_paths(run)
     from pace_async.population.connect import locate, refuse_unless_sound
     from pace_async.population.lock import RunLock
 
-    database = locate(places.population[0])
+    database = locate(paths.population[0])
     refuse_unless_sound(database)
     if not isinstance(database, Path):
         _psql(str(database), write=write)
         return
-    sqlite = None if built_in else shutil.which("sqlite3")
+    sqlite = None if built_in else _sqlite3()
     with ExitStack() as stack:
         if write:
-            stack.enter_context(RunLock(places.folder))
+            stack.enter_context(RunLock(paths.folder))
         if sqlite is None:
             from pace_async.cli.shell import built_in as prompt
 
             prompt(database, write=write)
             return
-        mode = ["-cmd", "PRAGMA foreign_keys=ON"] if write else ["-readonly"]
+        mode = ["-cmd", "PRAGMA foreign_keys=ON"] if write else ["-readonly", "-safe"]  # no ATTACH, no other file
         done = subprocess.run([sqlite, *mode, str(database)], check=False)
     if done.returncode:
         raise typer.Exit(1)
+
+
+def _sqlite3() -> str | None:
+    """The path of a sqlite3 that has `-safe`, 3.37 or newer."""
+    import re
+    import shutil
+    import subprocess
+
+    found = shutil.which("sqlite3")
+    if found is None:
+        return None
+    said = subprocess.run([found, "--version"], check=False, capture_output=True, text=True).stdout
+    version = re.match(r"(\d+)\.(\d+)", said)
+    return found if version and (int(version[1]), int(version[2])) >= (3, 37) else None
 
 
 def _psql(url: str, *, write: bool) -> None:
@@ -99,7 +112,7 @@ def _psql(url: str, *, write: bool) -> None:
 
 @app.command("check")
 def check(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
-    """Whether the population is sound: the file, references, the conservation line, staleness, versions, candidates.
+    """Check a population: the file, references, the conservation line, staleness, versions, candidates.
 
     Example: pace db check circle_packing-1
     """
@@ -122,17 +135,17 @@ def check(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
 def backup(
     run: str = _RUN,
     file: Path = typer.Argument(..., help="The copy to make.", metavar="FILE"),
-    force: bool = typer.Option(False, "--force", help="Write over a file that is there already."),
+    force: bool = typer.Option(False, "--force", help="Overwrite an existing file."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Copy the population to one file, also while the run goes on, and check the copy.
 
     Example: pace db backup circle_packing-1 copy.db
     """
-    places = find_places(run)
+    paths = find_run_paths(run)
     from pace_async.population.backup import back_up
 
-    size = back_up(places.population[0], file, force=force)
+    size = back_up(paths.population[0], file, force=force)
     if as_json:
         print_json({"path": str(file), "bytes": size})
     else:
@@ -145,13 +158,13 @@ def upgrade_schema(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
 
     Example: pace db upgrade circle_packing-1
     """
-    places = find_places(run)
+    paths = find_run_paths(run)
     from pace_async.population.connect import locate
     from pace_async.population.lock import RunLock
     from pace_async.population.schema import schema_state, upgrade
 
-    with RunLock(places.folder):
-        database = locate(places.population[0])
+    with RunLock(paths.folder):
+        database = locate(paths.population[0])
         before = schema_state(database)
         upgrade(database)
     if as_json:

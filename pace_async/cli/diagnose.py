@@ -29,7 +29,7 @@ def doctor(
     import anyio
 
     from pace_async.configure import resolve
-    from pace_async.runtime.checks import examine
+    from pace_async.runtime.start.machine_checks import examine
 
     config = resolve(None, overrides_of(sets, {"implementer.model": implementer}))
 

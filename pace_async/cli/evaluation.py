@@ -30,7 +30,7 @@ def evaluate(
 ) -> None:
     """Score one program in the sandbox, through the task's cascade where it has one.
 
-    The exit code is 0 whatever came of the program: `outcome` of --json tells that.
+    The exit code is 0 for every outcome of the program. `outcome` in --json gives it.
 
     Example: pace eval circle_packing my_program.py --json
 
@@ -42,8 +42,8 @@ def evaluate(
 
     from pace_async.cli.options import settings_of_evaluator
     from pace_async.configure import resolve
-    from pace_async.evaluate.process import evaluate_file
-    from pace_async.evaluate.scorer_log import printed, scorer_log
+    from pace_async.evaluate.assemble import evaluate_file
+    from pace_async.evaluate.scorer.scorer_log import printed, scorer_log
     from pace_async.task import load_task
 
     loaded = load_task(task)
@@ -86,8 +86,8 @@ def evaluate(
 
 
 def _program_at(file: Path, spec: "TaskSpec") -> str:
-    """The text of a program; where its task has several files and it names none, with those that lie beside it. Raises
-    UsageError."""
+    """The text of a program. If the task has several files and the text names none, the files beside it are added.
+    Raises UsageError."""
     from pace_async.errors import UsageError
     from pace_async.program_files import joined, parted
 
@@ -106,6 +106,6 @@ def _program_at(file: Path, spec: "TaskSpec") -> str:
 
 
 def in_words(stage: Mapping[str, Any]) -> str:
-    """How a cheap stage came out, from the fields of a CascadeScore."""
+    """The result of a cheap stage, from the fields of a CascadeScore."""
     came = stage["outcome"] if stage["score"] is None else f"{stage['score']:.10g}"
     return f"{came} of {stage['threshold']:g}: {'passed' if stage['passed'] else 'stopped'}"

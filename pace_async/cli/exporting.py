@@ -30,12 +30,12 @@ def export(
         help="File to write, or the folder of programs [default: standard output].",
         metavar="FILE",
     ),
-    force: bool = typer.Option(False, "--force", help="Write over what is there already."),
+    force: bool = typer.Option(False, "--force", help="Overwrite existing files."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Write a run's rows as CSV or JSON lines, or its programs as files.
 
-    With --json and no file, the rows are one JSON list; with a file, what was written there is told as JSON.
+    With --json and no file, the rows are one JSON list. With --json and a file, a summary is printed as JSON.
 
     Example: pace export circle_packing-1 --what updates
 

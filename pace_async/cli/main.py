@@ -23,7 +23,7 @@ from pace_async.cli import (
 )
 from pace_async.cli.output import indented
 from pace_async.cli.process_one import leave_process_one
-from pace_async.durable import DISK_FAULTS, disk_fault
+from pace_async.durable import DISK_FAULTS, DISK_REMEDIES, disk_fault
 from pace_async.errors import GaveUp, Interrupted, PaceError
 
 app = typer.Typer(
@@ -58,7 +58,7 @@ app.add_typer(configuration.app, name="config")
 
 
 def main() -> None:
-    """Run the command line; a person's mistake is one sentence and an exit code, never a traceback."""
+    """Run the command line. A user's mistake gives one sentence and an exit code, never a traceback."""
     leave_process_one()
     try:
         sys.exit(app(standalone_mode=False))
@@ -78,18 +78,19 @@ def main() -> None:
         fault = disk_fault(error)
         if fault.kind == "cannot_write":
             raise
-        sys.stderr.write(f"pace: {DISK_FAULTS[fault.kind]} ({fault.detail}): nothing more was written.\n")
+        said = f"{DISK_FAULTS[fault.kind]} ({fault.detail}): nothing more was written; {DISK_REMEDIES[fault.kind]}"
+        sys.stderr.write(f"pace: {said}.\n")
         sys.exit(GaveUp.exit_code)
 
 
 def _end_quietly() -> NoReturn:
-    """Whoever read what is printed has gone."""
+    """End after the reader closed the pipe, without an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(0)
 
 
 def _refused(error: typer.TyperException) -> str:
-    """What is wrong with the words typed, in one sentence; the help itself where a command needs another after it."""
+    """One sentence about the wrong arguments; the help text if a subcommand is missing."""
     said, context = error.format_message(), getattr(error, "ctx", None)
     if context is not None and said == context.get_help():
         return said

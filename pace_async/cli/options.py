@@ -1,6 +1,12 @@
-"""Flags to settings."""
+"""Turns flags into settings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from pace_async.registry.base import Registry
 
 
 def overrides_of(sets: list[str] | None, flags: Mapping[str, object] | None = None) -> dict[str, object]:
@@ -19,7 +25,7 @@ def overrides_of(sets: list[str] | None, flags: Mapping[str, object] | None = No
 
 
 def one_of(flags: Mapping[str, bool], values: Sequence[object]) -> object:
-    """The value of the one flag that was given, None if none was. Raises UsageError for more: which was meant?"""
+    """The value of the one given flag, None if there is none. Raises UsageError for several."""
     from pace_async.errors import UsageError
 
     given = [name for name, was_given in flags.items() if was_given]
@@ -28,7 +34,18 @@ def one_of(flags: Mapping[str, bool], values: Sequence[object]) -> object:
     return next((value for was_given, value in zip(flags.values(), values, strict=True) if was_given), None)
 
 
+def known_in(registry: "Registry[Any]") -> Callable[[str | None], str | None]:
+    """A callback that refuses a name outside the registry, like a flag with fixed choices."""
+
+    def known(name: str | None) -> str | None:
+        if name is not None and name not in registry:
+            raise typer.BadParameter(registry.unknown(name))
+        return name
+
+    return known
+
+
 def settings_of_evaluator(sets: list[str] | None) -> dict[str, object]:
-    """`--set NAME=VALUE` as settings of a task's evaluator; the whole key that a run takes is understood too."""
+    """`--set NAME=VALUE` as settings of a task's evaluator; the full key of a run's setting works too."""
     prefix = "evaluation.settings."
     return {f"{prefix}{name.removeprefix(prefix)}": value for name, value in overrides_of(sets).items()}

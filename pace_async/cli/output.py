@@ -26,13 +26,13 @@ def print_json(value: object) -> None:
 
 
 def json_text(value: object) -> str:
-    """JSON in which every character that a terminal would not simply show is written as an escape."""
+    """JSON with every character that a terminal may not show written as an escape."""
     text = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
     return _ODD.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
 
 
 def colours(stream: TextIO | None = None) -> bool:
-    """Whether what is printed may be coloured: a terminal that shows colours, and a person who wants them."""
+    """Whether the output may have colours: the terminal shows them and the user has not switched them off."""
     to = stream or sys.stdout
     return to.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
@@ -72,11 +72,11 @@ def shown(value: object) -> str:
 
 
 def indented(text: str, by: int = 4) -> str:
-    """Lines of somebody's text behind `by` spaces, made harmless for a terminal."""
+    """Lines of foreign text after `by` spaces, with control characters escaped."""
     return "\n".join(f"{'':{by}}{shown_line(line)}" for line in text.splitlines())
 
 
 def shown_line(line: str) -> str:
-    """A line of somebody's text, its spacing kept, made harmless for a terminal."""
+    """One line of foreign text with its spacing, control characters escaped."""
     kept = len(line) - len(line.lstrip(" "))
     return " " * kept + (shown(line) if line.strip() else "")

@@ -1,29 +1,30 @@
-"""What `pace run --dry-run` prints: the plan as comments over the resolved configuration, which `--config` reads back.
+"""The output of `pace run --dry-run`: the plan as comments above the resolved configuration, which `--config` can read.
 
-Invariant: nothing is written, started or called; what a run would refuse before it starts is refused here too, except a
-seed program that fails, because it would have to be run.
+Invariant: nothing is written, started or called. A dry run refuses what a run refuses before its start, except a
+failing seed program, which is not run.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from pace_async.config import Config, Stop
+from pace_async.config import Config, StopConfig
 from pace_async.configure import dump
+from pace_async.registry.objectives import trains
 
 
 def plan(config: Config, run_dir: Path | None) -> dict[str, str]:
-    """What would run, a line for each part. Raises UsageError."""
+    """The plan, one line for each part. Raises UsageError."""
     from pace_async.task import load_task
 
     asked = load_task(config.task)
-    from pace_async.runtime.launch import prepare
+    from pace_async.runtime.start.launch import prepare
 
-    task, places = prepare(config, asked, run_dir)
+    task, paths = prepare(config, asked, run_dir)
     staleness = "behind a barrier (sync)" if config.bound == 0 else f"at most {config.bound} updates behind"
-    learns = config.learner.objective != "none"
+    learns = trains(config.learner.objective)
     return {
         "task": f"{task.name}, from {task.folder}",
-        "writes": f"{places.folder}/ (population, configuration, weights, groups, logs)",
+        "writes": f"{paths.folder}/ (population, configuration, weights, groups, logs)",
         "search": f"{config.search.threads} threads, {config.evaluation.slots} evaluations at once, "
         f"each at most {task.spec.timeout_s:g} s and {task.spec.memory_mb} MiB",
         "advisor": f"{config.advisor.model}, served by {config.advisor.engine}",
@@ -32,9 +33,9 @@ def plan(config: Config, run_dir: Path | None) -> dict[str, str]:
         if learns
         else "none",
         "stops": _stops(config.stop),
-        "sandbox": "none: candidates would run as you do"
+        "sandbox": "none: candidates run with your user's rights"
         if config.evaluation.unsafe_no_sandbox
-        else "the strongest that proves itself at the start; see `pace doctor`",
+        else "the strongest that passes its self-check at the start; see `pace doctor`",
         "first": "the seed program is scored; if that fails, nothing is written (exit code 5)",
     }
 
@@ -46,7 +47,7 @@ def plan_text(config: Config, lines: Mapping[str, str]) -> str:
     return f"# A dry run: nothing was written, started or called.\n{head}{dump(config)}"
 
 
-def _stops(stop: Stop) -> str:
+def _stops(stop: StopConfig) -> str:
     rules = (
         ("{} candidates", stop.candidates),
         ("{} groups", stop.updates),

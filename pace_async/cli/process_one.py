@@ -1,7 +1,7 @@
-"""As process 1 of a container: collect what has ended, hand signals on, and end as the command does.
+"""Process 1 of a container: reaps ended processes, forwards signals, and exits with the command's exit code.
 
-The kernel gives process 1 every orphan to collect, and no signal that it does not wait for. So the command runs as a
-child of it, as it would anywhere else.
+The kernel gives process 1 every orphan to reap, and drops signals that it does not handle. So the command runs as a
+child of process 1, as it would anywhere else.
 """
 
 import os
@@ -19,8 +19,8 @@ HANDED_ON = (
 
 
 def leave_process_one() -> None:
-    """Return in a process that is not process 1. Process 1, where this is it, does not return: it ends when that
-    process has, with its exit code, or 128 + the signal that ended it."""
+    """Return in a process that is not process 1. If this is process 1, fork: the child returns. Process 1 ends with the
+    child, with its exit code or 128 + the signal that ended it."""
     if os.getpid() != 1:
         return
     heard = {*HANDED_ON, signal.SIGCHLD}

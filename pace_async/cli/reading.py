@@ -31,13 +31,13 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     from pace_async.observe.ledger import ledger_of_rows
     from pace_async.population.lock import holder_of, is_driven
 
-    with open_run(run) as (places, reader):
-        driven = is_driven(places.folder)
+    with open_run(run) as (paths, reader):
+        driven = is_driven(paths.folder)
         status, header = reader.status(), reader.header()
-        found = {**status, **ledger_of_rows(reader.query, header), "driven": driven}
+        found = {**status, **ledger_of_rows(reader.timings(), header), "driven": driven}
         known = _known(status["best_score"], header)
         found |= known
-    found["waiting"] = _waiting(holder_of(places.folder), status["waiting"]) if driven else None
+    found["waiting"] = _waiting(holder_of(paths.folder), status["waiting"]) if driven else None
     if status["failing"] or found["waiting"]:
         found["advice"] = None  # what would help a run that works helps none that fails or waits
     if as_json:
@@ -46,8 +46,8 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     leases = " ".join(f"{name} {found[name]}" for name in _CONSERVED[1:])
     print_fields(
         {
-            "run": places.folder,
-            "state": _standing(found, places.folder),
+            "run": paths.folder,
+            "state": _standing(found, paths.folder),
             **_waits(found["waiting"]),
             "candidates": found["candidates"],
             "best score": found["best_score"],
@@ -135,15 +135,15 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     from pace_async.durable import write_whole
     from pace_async.errors import InfrastructureFault, UsageError
 
-    with open_run(run) as (places, reader):
+    with open_run(run) as (paths, reader):
         found, header = reader.best(), reader.header()
         known = _known(found["score"], header)
     try:
-        write_whole(places.best, found["program"])
+        write_whole(paths.best, found["program"])
     except InfrastructureFault as fault:
-        raise UsageError(f"Cannot write {places.best} ({fault}).") from None
+        raise UsageError(f"Cannot write {paths.best} ({fault}).") from None
     if as_json:
-        print_json({**found, **known, "path": str(places.best)})
+        print_json({**found, **known, "path": str(paths.best)})
         return
     print_fields(
         {
@@ -153,4 +153,4 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             **origin(found),
         }
     )
-    typer.echo(f"\nThe program is in {places.best}")
+    typer.echo(f"\nThe program is in {paths.best}")

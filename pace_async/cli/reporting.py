@@ -19,22 +19,22 @@ def report(
         None, "-o", "--output", help="File to write [default: report.html in the run's folder].", metavar="FILE"
     ),
     show: bool = typer.Option(False, "--open", help="Open it in the browser."),
-    force: bool = typer.Option(False, "--force", help="Write over a file that is no report."),
+    force: bool = typer.Option(False, "--force", help="Overwrite a file that is no report."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Write a run as one HTML file: curve, lineage, staleness, learner, spend, faults, the best program's diff.
 
-    It needs no network and runs no script; send it to anybody.
+    The file needs no network and runs no script.
 
     Example: pace report circle_packing-1 -o report.html
     """
-    with open_run(run) as (places, reader):
+    with open_run(run) as (paths, reader):
         from pace_async.report.facts import gather
-        from pace_async.report.write import write_page
+        from pace_async.report.page import write_page
         from pace_async.task import best_known
 
         facts = gather(reader, best_known(str(reader.header().config.get("task", ""))))
-    target = output or places.folder / "report.html"
+    target = output or paths.folder / "report.html"
     write_page(facts, target, force=force)
     if as_json:
         print_json({"path": str(target), "bytes": target.stat().st_size})

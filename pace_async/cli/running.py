@@ -1,16 +1,25 @@
 """pace run and pace resume."""
 
 from pathlib import Path
-from typing import Literal
 
 import typer
 
-from pace_async.cli.options import one_of, overrides_of
+from pace_async.cli.options import known_in, one_of, overrides_of
 from pace_async.cli.output import RUN_ARGUMENT, print_json
-from pace_async.runtime.places import find_places
+from pace_async.registry.displays import DISPLAYS
+from pace_async.registry.engines import ADVISOR_ENGINES
+from pace_async.registry.implementers import IMPLEMENTERS
+from pace_async.registry.objectives import OBJECTIVES
+from pace_async.registry.staleness_policies import STALENESS_POLICIES
+from pace_async.runtime.run_paths import find_run_paths
 
-Display = Literal["auto", "rich", "plain", "none"]
-_DISPLAY = typer.Option("auto", "--display", help="How progress is shown.")
+_DISPLAY = typer.Option(
+    "auto",
+    "--display",
+    help=f"How progress is shown. {DISPLAYS.described()}",
+    metavar=DISPLAYS.metavar(),
+    callback=known_in(DISPLAYS),
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -27,9 +36,8 @@ def run(
     policy: str | None = typer.Option(
         None,
         "--staleness-policy",
-        help="pace: hard bound, nothing thrown away. soft: ships in order of completion, so bounds the mean age only. "
-        "drop: discards what is too old: wastes finished evaluations and starves slow ones.",
-        metavar="pace|soft|drop",
+        help=STALENESS_POLICIES.described(),
+        metavar=STALENESS_POLICIES.metavar(),
     ),
     threads: int | None = typer.Option(None, "--threads", help="Search threads, each an island."),
     candidates: int | None = typer.Option(
@@ -39,18 +47,18 @@ def run(
     minutes: float | None = typer.Option(None, "--minutes", help="Stop after so many minutes."),
     budget: float | None = typer.Option(None, "--budget", help="Stop at so many USD.", metavar="USD"),
     target: float | None = typer.Option(None, "--target", help="Stop at a score at least this good."),
-    objective: str | None = typer.Option(None, "--objective", help="pace, grpo, entropic, maxk or none."),
-    advisor: str | None = typer.Option(None, "--advisor", help="Model directory, or tiny.", metavar="MODEL_OR_DIR"),
-    engine: str | None = typer.Option(
-        None, "--engine", help="What serves the advisor: embedded, vllm, or URLs of servers."
+    objective: str | None = typer.Option(
+        None, "--objective", help=OBJECTIVES.described(), metavar=OBJECTIVES.metavar()
     ),
+    advisor: str | None = typer.Option(None, "--advisor", help="Model directory, or tiny.", metavar="MODEL_OR_DIR"),
+    engine: str | None = typer.Option(None, "--engine", help=f"What serves the advisor. {ADVISOR_ENGINES.described()}"),
     implementer: str | None = typer.Option(
-        None, "--implementer", help="What writes the code: catalog, a litellm model, or several, a=3,b=1."
+        None, "--implementer", help=f"What writes the code. {IMPLEMENTERS.described()} Or several: a=3,b=1."
     ),
     config: list[Path] | None = typer.Option(
         None,
         "--config",
-        help="YAML file of settings; several are laid over one another, the last on top.",
+        help="YAML file of settings. Later files override earlier ones.",
         metavar="FILE",
     ),
     sets: list[str] | None = typer.Option(None, "--set", help="Any setting, such as learner.k=2.", metavar="KEY=VALUE"),
@@ -66,8 +74,8 @@ def run(
         False, "--unsafe-no-sandbox", help="Run candidates without isolation: only code you trust."
     ),
     sandbox: bool = typer.Option(False, "--sandbox", help="Run candidates in the sandbox [default]."),
-    display: Display = _DISPLAY,
-    dry_run: bool = typer.Option(False, "--dry-run", help="Print what would run; write and call nothing."),
+    display: str = _DISPLAY,
+    dry_run: bool = typer.Option(False, "--dry-run", help="Print the plan. Nothing is written or called."),
     as_json: bool = typer.Option(False, "--json", help="With --dry-run: print JSON for programs."),
 ) -> None:
     """Search, and learn while searching.
@@ -112,27 +120,27 @@ def run(
         return
     if as_json:
         raise UsageError("--json goes with --dry-run: `pace status RUN --json` reads a run, also while it goes on.")
-    from pace_async.runtime.looking import look
+    from pace_async.runtime.start.refusals import look
 
     looked = look(resolved, run_dir)
-    from pace_async.runtime.launch import start
+    from pace_async.runtime.start.launch import start
 
     raise typer.Exit(start(resolved, looked, run_dir, display))
 
 
 def resume(
     run: str | None = RUN_ARGUMENT,
-    candidates: int | None = typer.Option(None, "--candidates", help="New limit of candidates, those before counted."),
+    candidates: int | None = typer.Option(None, "--candidates", help="New limit of candidates, earlier ones included."),
     updates: int | None = typer.Option(None, "--updates", help="New limit of groups."),
     minutes: float | None = typer.Option(None, "--minutes", help="Minutes from now."),
     budget: float | None = typer.Option(
-        None, "--budget", help="New limit in USD, what was spent counted.", metavar="USD"
+        None, "--budget", help="New limit in USD, earlier spending included.", metavar="USD"
     ),
     target: float | None = typer.Option(None, "--target", help="New target score."),
     implementer: str | None = typer.Option(None, "--implementer", help="What writes the code from now on."),
     sets: list[str] | None = typer.Option(None, "--set", help="A setting that may change.", metavar="KEY=VALUE"),
     max_staleness: int | None = typer.Option(None, "--max-staleness", help="May be raised, never lowered."),
-    display: Display = _DISPLAY,
+    display: str = _DISPLAY,
 ) -> None:
     """Go on exactly where the committed rows say.
 
@@ -149,8 +157,8 @@ def resume(
 
     Example: pace resume circle_packing-1
     """
-    find_places(run)
-    from pace_async.runtime.launch import go_on
+    find_run_paths(run)
+    from pace_async.runtime.start.launch import go_on
 
     changes: dict[str, object] = {
         "stop.candidates": candidates,

@@ -1,7 +1,7 @@
 """A small SQL prompt for machines without sqlite3's own: statements end with a semicolon.
 
-Read-only unless it was opened for writing; the database holds that (`typed`), not this prompt. Not an editor:
-sqlite3 is better.
+Read-only unless opened for writing. The database enforces this (`typed`), not the prompt. Not an editor: sqlite3 is
+better.
 """
 
 import re
@@ -15,7 +15,7 @@ from urllib.parse import quote
 import typer
 
 from pace_async.cli.output import print_table
-from pace_async.population.typed import not_allowed, only_reading
+from pace_async.population.reading.typed import not_allowed, only_reading
 
 HELP = """\
 SELECT ... ;      ask; a statement ends with a semicolon

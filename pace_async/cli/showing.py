@@ -1,4 +1,4 @@
-"""pace show: one candidate, with all that was said on the way to it, or the islands of a run."""
+"""pace show: one candidate with the models' answers that led to it, or the islands of a run."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,22 +9,21 @@ from pace_async.cli.opening import open_run
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, indented, print_fields, print_json, print_table, shown
 
 if TYPE_CHECKING:
-    from pace_async.population.reader import Reader
+    from pace_async.population.reading.reader import Reader
 
 
 def show(
     run: str | None = RUN_ARGUMENT,
     candidate: str | None = typer.Argument(None, help=f"Which: {WHICH}.", metavar="CANDIDATE"),
-    islands: bool = typer.Option(False, "--islands", help="Show how the islands stand, and no candidate."),
-    prompts: bool = typer.Option(False, "--prompts", help="Show what the advisor and the implementer were asked."),
+    islands: bool = typer.Option(False, "--islands", help="Show the islands instead of a candidate."),
+    prompts: bool = typer.Option(False, "--prompts", help="Show the prompts of the advisor and the implementer."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """One candidate: idea, experiment, score, the advisor's answers, the implementer's tries where there were several,
     and its evolve block; or the islands.
 
-    With --islands: of each island its progress towards the goal, its momentum, what it did last, how many rollouts
-    since, and why. docs/search.md says what these are. With --prompts: every question that was put for the candidate,
-    as the models saw it.
+    With --islands: each island's progress towards the goal, its momentum, its last action with the reason, and the
+    rollouts since. docs/search.md explains these. With --prompts: every prompt for the candidate as the models saw it.
 
     Example: pace show circle_packing-1 17
 
@@ -39,7 +38,7 @@ def show(
         raise UsageError(f"Say which candidate to show, or --islands: {WHICH}.")
     with open_run(run) as (_, reader):
         if candidate is None:
-            from pace_async.population.islands_now import islands_now
+            from pace_async.population.reading.islands_now import islands_now
 
             _show_islands(islands_now(reader.record()), as_json)
         elif prompts:
@@ -90,6 +89,7 @@ def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
             "outcome": f"{found['outcome']}: {found['detail']}" if found["detail"] else found["outcome"],
             "score": found["score"],
             "reward": found["reward"],
+            **_queued(found["queue_seconds"]),
             **{f"stage {stage['stage']}": in_words(stage) for stage in found["cascade"]},
             "fresh scores": _fresh(found["fresh_scores"]),
             **_chosen(found["chosen"]),
@@ -113,8 +113,13 @@ def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
         typer.echo(indented(block))
 
 
+def _queued(seconds: float | None) -> dict[str, object]:
+    """The candidate's wait for evaluation slots; empty if it did not wait or the wait was not measured."""
+    return {"queued": f"{seconds:.1f} s for an evaluation slot"} if seconds and seconds >= 0.05 else {}
+
+
 def _chosen(chosen: dict[str, Any] | None) -> dict[str, object]:
-    """Which model a bandit chose for the candidate, and why."""
+    """The model that a bandit chose for the candidate, and why."""
     if chosen is None:
         return {}
     why = f"a sampled rate of gains of {chosen['rate']:.2f} at {chosen['usd']:.4f} USD"
@@ -122,7 +127,7 @@ def _chosen(chosen: dict[str, Any] | None) -> dict[str, object]:
 
 
 def _tried(tried: dict[str, Any], found: dict[str, Any]) -> str:
-    """What came of a model's answer."""
+    """The result of a model's answer."""
     if tried["outcome"] != "ok":
         return shown(f"{tried['outcome'].replace('_', ' ')}: {tried['detail']}")
     if tried["evaluation"] is not None:
@@ -131,7 +136,7 @@ def _tried(tried: dict[str, Any], found: dict[str, Any]) -> str:
 
 
 def _fresh(tries: list[dict[str, Any]]) -> str | None:
-    """How a claim to be a new best came out on fresh instances; None where there was none."""
+    """The result of a claimed new best on fresh instances; None without a claim."""
     if not tries:
         return None
     scores = ", ".join(one["outcome"] if one["score"] is None else f"{one['score']:.10g}" for one in tries)
@@ -141,7 +146,7 @@ def _fresh(tries: list[dict[str, Any]]) -> str | None:
 def _show_prompts(reader: "Reader", candidate: int, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from pace_async.runtime.asked import asked_for
+    from pace_async.cli.prompt_history import asked_for
 
     found = asked_for(reader, candidate)
     if as_json:
@@ -159,7 +164,7 @@ def _show_prompts(reader: "Reader", candidate: int, as_json: bool) -> None:
 
 
 def origin(found: dict[str, Any]) -> dict[str, object]:
-    """Where a candidate came from."""
+    """The origin of a candidate."""
     return {
         "idea": found["idea"],
         "experiment": found["experiment"],

@@ -1,21 +1,21 @@
-"""pace simulate: what a run of a given shape would reach, before anything is spent on it."""
+"""pace simulate: predicts the speed of a run of a given shape."""
 
 import math
 import signal
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from pace_async.cli.opening import open_run
+from pace_async.cli.options import known_in
 from pace_async.cli.output import JSON_OPTION, print_fields, print_json
-from pace_async.runtime.places import find_places
+from pace_async.registry.staleness_policies import STALENESS_POLICIES
+from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:
     from pace_async.events import RunHeader
     from pace_async.simulate.durations import Durations
-
-Policy = Literal["pace", "soft", "drop"]
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 def simulate(
     like: str | None = typer.Option(
-        None, "--like", metavar="RUN", help="Take the durations, and what is not given here, from a run that was made."
+        None, "--like", metavar="RUN", help="Take the durations, and settings not given here, from an existing run."
     ),
     threads: int | None = typer.Option(None, "--threads", min=1, help="Search threads [default: 8]."),
     group_size: int | None = typer.Option(None, "--group-size", min=2, help="Rollouts in a group [default: 8]."),
@@ -41,8 +41,12 @@ def simulate(
     learn: float | None = typer.Option(None, "--learn", help="Seconds of a step [default: 3 % of the mean]."),
     pause: float | None = typer.Option(None, "--pause", help="Seconds of a push [default: 0.3 % of the mean]."),
     candidates: int = typer.Option(2000, "--candidates", min=1, help="Candidates simulated."),
-    policy: Policy | None = typer.Option(
-        None, "--policy", help="How data is kept fresh; see `pace run --help` [default: pace]."
+    policy: str | None = typer.Option(
+        None,
+        "--policy",
+        help="How data is kept fresh; see `pace run --help` [default: pace].",
+        metavar=STALENESS_POLICIES.metavar(),
+        callback=known_in(STALENESS_POLICIES),
     ),
     seed: int = typer.Option(0, "--seed", min=0, help="Every draw derives from it."),
     slots: int | None = typer.Option(
@@ -55,12 +59,13 @@ def simulate(
     Example: pace simulate --threads 12 --group-size 8 --max-staleness 2 --eval-mean 600 --eval-cv 0.6
     """
     if like is not None:
-        find_places(like)
+        find_run_paths(like)
     from dataclasses import replace
 
     from pace_async.config import Config
     from pace_async.errors import UsageError
-    from pace_async.observe import words
+    from pace_async.observe import formatting
+    from pace_async.registry.objectives import trains
     from pace_async.simulate.predict import Scenario, predict
 
     _refuse_unless_seconds(
@@ -89,7 +94,7 @@ def simulate(
         pause=durations.pause if pause is None else pause,
     )
     bound = max_staleness if max_staleness is not None else header.max_staleness if header else 2
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that its folder in memory is removed
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # remove its folder in memory
     made = Config.model_validate(dict(header.config)) if header else None
     chosen = policy or (made.staleness.policy if made else "pace")
     found = predict(
@@ -102,13 +107,13 @@ def simulate(
             policy=chosen,
             slots=slots or (made.evaluation.slots if made else None),
             seed=seed,
-            learns=made is None or made.learner.objective != "none",
+            learns=made is None or trains(made.learner.objective),
         )
     )
     if as_json:
         print_json(found)
         return
-    print_fields(_in_words(found, words.bound(chosen, bound)))
+    print_fields(_in_words(found, formatting.bound(chosen, bound)))
 
 
 def _refuse_unless_seconds(given: Mapping[str, float | None]) -> None:
@@ -137,7 +142,7 @@ def _recorded(run: str, seed: int) -> "tuple[RunHeader, Durations]":
     with open_run(run) as (_, reader):
         from pace_async.simulate.recorded import recorded_durations
 
-        return reader.header(), recorded_durations(reader.query, seed)
+        return reader.header(), recorded_durations(reader.recorded_seconds(), seed)
 
 
 def _in_words(found: dict[str, Any], bound: str) -> dict[str, object]:
@@ -158,5 +163,5 @@ def _in_words(found: dict[str, Any], bound: str) -> dict[str, object]:
 
 
 def _rate(value: float) -> str:
-    """Where a candidate takes hours, with digits enough to tell rates apart."""
+    """A rate with more digits for slow runs, where a candidate takes hours."""
     return f"{value:,.1f}" if value >= 10 else f"{value:.3g}"

@@ -47,11 +47,11 @@ def init(
     folder: Path | None = typer.Option(None, "--folder", help="Folder to make [default: ./NAME].", metavar="DIR"),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Make a small working task to be edited: evaluator, seed program, description, catalogue.
+    """Make a small working task to edit: evaluator, seed program, description, catalogue.
 
     Example: pace task init my_new_task
     """
-    from pace_async.runtime.new_task import make_task
+    from pace_async.runtime.start.new_task import make_task
 
     target = folder or Path(name)
     make_task(name, target)
@@ -71,8 +71,8 @@ def check(
     sets: list[str] | None = typer.Option(None, "--set", help="A setting of the task, as NAME=VALUE.", metavar="N=V"),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Whether a task is sound, before anything is spent on it: files, seed program, bounds, evaluator, catalogue. Where
-    the evaluator itself fails, its traceback and what it printed.
+    """Check a task before a run: files, seed program, bounds, evaluator, catalogue. If the evaluator itself fails, show
+    its traceback and output.
 
     Exit code 2 if a check fails.
 
@@ -82,7 +82,7 @@ def check(
 
     from pace_async.cli.options import settings_of_evaluator
     from pace_async.configure import resolve
-    from pace_async.runtime.soundness import Check, examine
+    from pace_async.runtime.start.task_check import Check, examine
 
     chosen = settings_of_evaluator(sets)
     settings = resolve(None, {"evaluation.seed": seed, **chosen}, environment={}).evaluation

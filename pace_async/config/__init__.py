@@ -1,49 +1,52 @@
-"""Every setting of a run, one model per room, each with a sentence. Where their values come from: `configure`."""
+"""Every setting of a run: one model per room, one sentence per setting. `configure` reads their values."""
 
 from typing import Self
 
 from pydantic import Field, model_validator
 
-from pace_async.config.advisor import Advisor
-from pace_async.config.evaluation import Evaluation, Reward
-from pace_async.config.implementer import ImplementerConfig, Repair
-from pace_async.config.learner import LearnerConfig, Staleness
-from pace_async.config.limits import Faults, Stop
-from pace_async.config.population import Population
-from pace_async.config.room import Room
-from pace_async.config.search import Search
+from pace_async.config.advisor import AdvisorConfig
+from pace_async.config.evaluation import EvaluationConfig, RewardConfig
+from pace_async.config.implementer import ImplementerConfig, RepairConfig
+from pace_async.config.learner import LearnerConfig, StalenessConfig
+from pace_async.config.limits import FaultsConfig, StopConfig
+from pace_async.config.population import PopulationConfig
+from pace_async.config.search import SearchConfig
+from pace_async.config.section import Section
+from pace_async.registry.engines import engine_of
+from pace_async.registry.staleness_policies import STALENESS_POLICIES
+from pace_async.registry.transports import TRANSPORTS
 
 __all__ = [
-    "Advisor",
+    "AdvisorConfig",
     "Config",
-    "Evaluation",
-    "Faults",
+    "EvaluationConfig",
+    "FaultsConfig",
     "ImplementerConfig",
     "LearnerConfig",
-    "Population",
-    "Repair",
-    "Reward",
-    "Search",
-    "Staleness",
-    "Stop",
+    "PopulationConfig",
+    "RepairConfig",
+    "RewardConfig",
+    "SearchConfig",
+    "StalenessConfig",
+    "StopConfig",
 ]
 
 
-class Config(Room):
-    """A run, wholly."""
+class Config(Section):
+    """All settings of a run."""
 
     task: str = Field(default="circle_packing", description="Task name or folder.")
     seed: int = Field(default=0, ge=0, description="Every random draw of the run derives from it.")
-    stop: Stop = Stop()
-    population: Population = Population()
-    search: Search = Search()
-    staleness: Staleness = Staleness()
-    advisor: Advisor = Advisor()
+    stop: StopConfig = StopConfig()
+    population: PopulationConfig = PopulationConfig()
+    search: SearchConfig = SearchConfig()
+    staleness: StalenessConfig = StalenessConfig()
+    advisor: AdvisorConfig = AdvisorConfig()
     implementer: ImplementerConfig = ImplementerConfig()
-    evaluation: Evaluation = Evaluation()
+    evaluation: EvaluationConfig = EvaluationConfig()
     learner: LearnerConfig = LearnerConfig()
-    reward: Reward = Reward()
-    faults: Faults = Faults()
+    reward: RewardConfig = RewardConfig()
+    faults: FaultsConfig = FaultsConfig()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -56,19 +59,21 @@ class Config(Room):
                 f"sync needs as many threads as a group has rollouts: search.threads is {self.search.threads}, "
                 f"learner.group_size is {self.learner.group_size}"
             )
-        if self.staleness.mode == "sync" and self.staleness.policy != "pace":
+        if self.staleness.mode == "sync" and not STALENESS_POLICIES[self.staleness.policy].allows_sync:
             raise ValueError(
                 f"under sync nothing can become too old, so staleness.policy is pace and not {self.staleness.policy}"
             )
-        if self.learner.lora_rank is not None and self.advisor.engine != "vllm":
+        engine, transport = engine_of(self.advisor.engine), TRANSPORTS[self.advisor.transport]
+        if self.learner.lora_rank is not None and not engine.serves_adapters:
             raise ValueError(
                 f"learner.lora_rank needs advisor.engine vllm, which serves adapters; it is {self.advisor.engine}"
             )
-        if self.advisor.transport == "nccl":
-            if self.advisor.engine == "embedded":
-                raise ValueError("advisor.transport nccl needs vLLM, and advisor.engine is embedded")
-            if self.learner.lora_rank is not None:
-                raise ValueError("advisor.transport nccl is for whole weights, and learner.lora_rank makes adapters")
+        if transport.gpu_to_gpu and not engine.receives_gpu_to_gpu:
+            raise ValueError(f"advisor.transport {transport.name} needs vLLM, and advisor.engine is {engine.name}")
+        if self.learner.lora_rank is not None and not transport.carries_adapters:
+            raise ValueError(
+                f"advisor.transport {transport.name} is for whole weights, and learner.lora_rank makes adapters"
+            )
         return self
 
     @property

@@ -1,23 +1,22 @@
 """The model that decides what to try, and what serves it."""
 
-from typing import Literal
+from typing import Annotated
 
 from pydantic import Field
 
-from pace_async.config.room import Room
+from pace_async.config.choice import OneOf
+from pace_async.config.section import Section
+from pace_async.registry.engines import ADVISOR_ENGINES
+from pace_async.registry.transports import TRANSPORTS
 
 
-class Advisor(Room):
+class AdvisorConfig(Section):
     """The model that decides what to try."""
 
     model: str = Field(default="tiny", description="A model directory, or tiny: the one in the package.")
-    engine: str = Field(
-        default="embedded", description="What serves it: embedded, vllm, or URLs of servers that run already, by comma."
-    )
-    transport: Literal["file", "nccl"] = Field(
-        default="file",
-        description="How a new version gets to vLLM. file: it reads what the learner wrote. nccl: the learner sends it "
-        "from GPU to GPU while the server generates; needs vLLM on a GPU of its own, on this machine.",
+    engine: str = Field(default="embedded", description=f"What serves it. {ADVISOR_ENGINES.described()}")
+    transport: Annotated[str, OneOf(TRANSPORTS)] = Field(
+        default="file", description=f"How a new version gets to vLLM. {TRANSPORTS.described()}"
     )
     temperature: float = Field(default=1.0, gt=0, description="Sampling temperature; the learner assumes the same.")
     max_tokens: int = Field(default=256, ge=8, description="Longest answer, in tokens.")

@@ -1,13 +1,13 @@
-"""How candidates are scored, and what a score is worth."""
+"""How candidates are scored, and the reward of a score."""
 
 from pathlib import Path
 
 from pydantic import Field
 
-from pace_async.config.room import Room
+from pace_async.config.section import Section
 
 
-class Evaluation(Room):
+class EvaluationConfig(Section):
     """How candidates are scored."""
 
     slots: int = Field(default=2, ge=1, description="Evaluations that may run at once.")
@@ -52,7 +52,7 @@ class Evaluation(Room):
     )
 
 
-class Reward(Room):
+class RewardConfig(Section):
     """Reward from score: scale * progress, or -1 for a candidate's failure."""
 
     scale: float = Field(default=5.0, gt=0, description="Reward of full progress.")

@@ -6,10 +6,11 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from pace_async.config.room import Room
+from pace_async.config.section import Section
+from pace_async.registry.implementers import IMPLEMENTERS
 
 
-class Repair(Room):
+class RepairConfig(Section):
     """How often a model is shown what is wrong with its program and asked again."""
 
     compile_tries: int = Field(
@@ -25,12 +26,12 @@ class Repair(Room):
     )
 
 
-class ImplementerConfig(Room):
+class ImplementerConfig(Section):
     """What turns an experiment into code."""
 
     model: str = Field(
         default="catalog",
-        description="catalog (the task's catalogue of mechanisms), any litellm model, or several: a,b or a=3,b=1.",
+        description=f"What writes the code. {IMPLEMENTERS.described()} Or several: a,b or a=3,b=1.",
     )
     choice: Literal["weights", "bandit"] = Field(
         default="weights",
@@ -49,7 +50,7 @@ class ImplementerConfig(Room):
     deadline_s: float = Field(
         default=300.0, gt=0, description="Deadline of one answer over all calls that it takes, in seconds."
     )
-    repair: Repair = Repair()
+    repair: RepairConfig = RepairConfig()
     price_per_million_in: float | None = Field(
         default=None, ge=0, description="USD per million prompt tokens of a model whose price is not known."
     )

@@ -1,13 +1,17 @@
 """How the advisor is trained, and how old its data may be."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pace_async.config.room import Room
+from pace_async.config.choice import OneOf
+from pace_async.config.section import Section
+from pace_async.registry.corrections import CORRECTIONS, MASKS
+from pace_async.registry.objectives import ALPHA_SCHEDULES, OBJECTIVES
+from pace_async.registry.staleness_policies import STALENESS_POLICIES
 
 
-class Staleness(Room):
+class StalenessConfig(Section):
     """How old training data may be."""
 
     mode: Literal["async", "sync"] = Field(
@@ -18,18 +22,16 @@ class Staleness(Room):
         ge=0,
         description="Updates between the oldest token of a rollout and the step that trains it, at most.",
     )
-    policy: Literal["pace", "soft", "drop"] = Field(
-        default="pace",
-        description="pace: hard bound, nothing thrown away. soft: trains in order of completion, so bounds the mean "
-        "only. drop: discards what is too old, so wastes finished evaluations and starves slow ones.",
+    policy: Annotated[str, OneOf(STALENESS_POLICIES)] = Field(
+        default="pace", description=STALENESS_POLICIES.described()
     )
 
 
-class LearnerConfig(Room):
+class LearnerConfig(Section):
     """How the advisor is trained."""
 
-    objective: Literal["pace", "grpo", "entropic", "maxk", "none"] = Field(
-        default="pace", description="Which advantage."
+    objective: Annotated[str, OneOf(OBJECTIVES)] = Field(
+        default="pace", description=f"Which advantage. {OBJECTIVES.described()}"
     )
     group_size: int = Field(default=8, ge=2, description="Rollouts in a group (the paper's n).")
     k: int = Field(default=4, ge=1, description="k of the best-of-k branch.")
@@ -38,10 +40,9 @@ class LearnerConfig(Room):
         ge=1,
         description="Groups over which alpha goes from 0 to 1; by default what the stop rules allow.",
     )
-    alpha_schedule: Literal["linear", "code", "compression"] = Field(
+    alpha_schedule: Annotated[str, OneOf(ALPHA_SCHEDULES)] = Field(
         default="linear",
-        description="How alpha grows: linear over the horizon (the paper); code, to 0.8 over the horizon, the mixture "
-        "standardised again (the authors' code); compression, with the measured compression of rewards.",
+        description=f"How alpha grows. {ALPHA_SCHEDULES.described()}",
     )
     alpha_start: float = Field(default=0.0, ge=0, le=0.8, description="Where the schedule code begins: 0 or 0.5 there.")
     learning_rate: float = Field(default=1e-6, gt=0, description="AdamW learning rate; 1e-6 suits billions of weights.")
@@ -95,10 +96,10 @@ class LearnerConfig(Room):
         ge=0,
         description="Times KL(policy ‖ version 0) per token in the loss; by default 0.1 for entropic and 0 for others.",
     )
-    correction: Literal["behaviour", "decoupled"] = Field(
+    correction: Annotated[str, OneOf(CORRECTIONS)] = Field(
         default="decoupled",
-        description="What the sampling policy's ratio does: behaviour, it is clipped; decoupled, it is a truncated "
-        "weight. On a bandit whose answer is known decoupled learns as fast from tokens 2 to 8 updates old as from "
+        description=f"How data of older versions counts. {CORRECTIONS.described()} "
+        "On a bandit whose answer is known decoupled learns as fast from tokens 2 to 8 updates old as from "
         "fresh ones, behaviour does not (docs/results.md).",
     )
     cap: float | None = Field(
@@ -116,9 +117,9 @@ class LearnerConfig(Room):
         le=1,
         description="Factor on a token's weight for each update of its age; below 1 it was slower wherever measured.",
     )
-    mask: Literal["none", "token", "sequence", "geometric"] = Field(
+    mask: Annotated[str, OneOf(MASKS)] = Field(
         default="none",
-        description="Leave out tokens whose ratio, or their call's product or geometric mean of ratios, is far off. "
+        description=f"What is left out. {MASKS.described()} "
         "On the bandit a mask of tokens or calls lost answers that no mask lost.",
     )
     mask_low: float = Field(default=0.5, gt=0, le=1, description="The mask's lower bound on the ratio.")

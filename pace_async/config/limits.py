@@ -1,13 +1,13 @@
-"""When a run ends, and how long the outside world may fail."""
+"""When a run ends, and how long outside services may fail."""
 
 from typing import Any, cast
 
 from pydantic import Field, model_validator
 
-from pace_async.config.room import Room
+from pace_async.config.section import Section
 
 
-class Stop(Room):
+class StopConfig(Section):
     """When a run ends: whichever comes first."""
 
     candidates: int | None = Field(
@@ -30,8 +30,8 @@ class Stop(Room):
         return {**limits, "candidates": None} if other else limits
 
 
-class Faults(Room):
-    """How long the outside world may fail."""
+class FaultsConfig(Section):
+    """How long outside services may fail."""
 
     retries: int = Field(
         default=3,

@@ -1,14 +1,14 @@
-"""Where everything that happens is written."""
+"""Where a run is recorded."""
 
 import re
 
 from pydantic import Field, field_validator
 
-from pace_async.config.room import Room
+from pace_async.config.section import Section
 
 
-class Population(Room):
-    """Where everything that happens is written."""
+class PopulationConfig(Section):
+    """Where a run is recorded."""
 
     url: str | None = Field(
         default=None,

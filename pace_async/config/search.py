@@ -1,13 +1,15 @@
 """How candidates are proposed and kept."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pace_async.config.room import Room
+from pace_async.config.choice import OneOf
+from pace_async.config.section import Section
+from pace_async.registry.parent_rules import PARENT_RULES
 
 
-class Search(Room):
+class SearchConfig(Section):
     """How candidates are proposed and kept."""
 
     threads: int = Field(default=8, ge=1, description="Search threads; each is one island.")
@@ -17,12 +19,15 @@ class Search(Room):
         default=20, ge=1, description="Experiments from which on an idea is shown by a summary and the latest of them."
     )
     members_kept: int = Field(default=100, ge=1, description="Programs an island keeps as possible parents.")
-    parents: Literal["tournament", "puct", "map_elites", "top_k"] = Field(
+    memory_mb: int | None = Field(
+        default=2048,
+        ge=1,
+        description="Memory for the programs and the histories of all islands, in MiB. Each island has an equal share: "
+        "half for its programs, of which the best that fit are kept, half for its history. null: no limit.",
+    )
+    parents: Annotated[str, OneOf(PARENT_RULES)] = Field(
         default="tournament",
-        description="How an island chooses the program to change. tournament: the best of a few drawn among its best "
-        "(PACEvolve). puct: the most promising of all it keeps, reached score against how often it was tried "
-        "(TTT-Discover). map_elites: the best of one cell of a grid over what programs are like. top_k: one of its "
-        "best, all alike.",
+        description=f"How an island chooses the program to change. {PARENT_RULES.described()}",
     )
     tournament_size: int = Field(default=2, ge=1, description="Programs drawn for a tournament of parents.")
     tournament_pool: int = Field(default=4, ge=1, description="The tournament draws among this many of the best.")

@@ -1,28 +1,112 @@
-"""The seam between a program and its score. Only values cross it."""
+"""The seam between a program and its score. Only values cross it: no path, no handle, no open file.
 
-from collections.abc import Mapping
+An evaluation has an identity, so that it can run on another machine, outlive the task that submitted it, and never be
+paid for twice. `evaluate` is what most callers need.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pace_async.events import CascadeScore, Outcome
-from pace_async.task import FULL
+import anyio
 
+from pace_async.errors import InfrastructureFault
+from pace_async.events import CascadeScore, EvaluationAttempted, Outcome
+from pace_async.task import FULL, TaskSpec
+
+HIDDEN = 0
+"""The instances that score every candidate. Numbers from 1 on are the fresh seeds of a run."""
 SECRET_SEEDS = 1 << 128
 """Seeds from here on are secret: no file, message or program may be told one. What a user sets is far below."""
 
 
 def without_secret(text: str, seed: int) -> str:
-    """A text of the task's evaluator, in which a secret seed may stand, without it."""
+    """A text of the task's evaluator without the secret seed that may stand in it."""
     return text.replace(str(seed), "a fresh seed") if seed >= SECRET_SEEDS else text
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What one evaluation may use: seconds of wall clock, MiB of memory, bytes on each of its output streams, and
+    seconds of processor time, by default two more than of wall clock."""
+
+    seconds: float
+    memory_mb: int
+    output_bytes: int
+    processor_s: int | None = None
+
+    @property
+    def processor_limit_s(self) -> int:
+        """Seconds of processor time."""
+        return int(self.seconds) + 2 if self.processor_s is None else self.processor_s
+
+    @classmethod
+    def of(cls, spec: TaskSpec, stage: str = FULL) -> "Limits":
+        """Those of a task's evaluation, or of one stage of its cascade."""
+        given = {one.name: one.timeout_s for one in spec.cascade}.get(stage)
+        return cls(spec.timeout_s if given is None else given, spec.memory_mb, int(spec.output_mb * (1 << 20)))
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one evaluation takes of a machine while it runs, besides the memory in its limits."""
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationId:
+    """Names one evaluation of one run. `lease` is 0 for the task's own program; `fresh` is HIDDEN, or the number of a
+    fresh seed; `attempt` counts from 1 within (run, lease, stage, fresh)."""
+
+    run: str
+    lease: int
+    stage: str = FULL
+    attempt: int = 1
+    fresh: int = HIDDEN
+
+    @property
+    def series(self) -> tuple[int, str, int]:
+        """(lease, stage, fresh): what the attempts are counted within."""
+        return self.lease, self.stage, self.fresh
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """One program to be scored. `seed` and the stage choose the instances; a seed from SECRET_SEEDS on is secret, so it
+    is in no representation of the request."""
+
+    id: EvaluationId
+    program: str = field(repr=False)
+    seed: int = field(repr=False)
+    limits: Limits
+    needs: Needs = Needs()
+
+    @classmethod
+    def of(cls, spec: TaskSpec, identity: EvaluationId, program: str, seed: int) -> "EvaluationRequest":
+        """With the limits that a task gives the stage."""
+        return cls(identity, program, seed, Limits.of(spec, identity.stage))
+
+    @property
+    def lease(self) -> int:
+        """The rollout that the program belongs to."""
+        return self.id.lease
+
+    @property
+    def stage(self) -> str:
+        """A stage of the task's cascade, or FULL."""
+        return self.id.stage
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
-    """`score` is None unless outcome is ok; `metrics` are finite; `seconds` is wall clock, taken outside the
-    candidate; `detail` is one short printable line for a person and for the advisor; `memoised` says that an equal
-    program was scored before and nothing was run; `cascade` are the cheap stages that came before, the last of them not
-    passed where the outcome is below_threshold; `evaluator_error` is where the task's evaluator made a mistake of its
-    own, if it did: for a person, never for a model."""
+    """`score` is None unless `outcome` is ok. `metrics` are finite. `seconds` is wall clock, measured outside the
+    candidate; `queue_seconds` is the wait for a slot, which `seconds` does not count. `detail` is one short printable
+    line for a person and for the advisor. `memoised`: an equal program was scored before, and nothing was run.
+    `cascade` are the cheap stages that came before; where the outcome is below_threshold, the last of them was not
+    passed. `evaluator_error` says where the task's evaluator made a mistake of its own, for a person and never for a
+    model. `attempts` are those that led to this result and are not recorded yet, in their order."""
 
     outcome: Outcome
     score: float | None
@@ -32,12 +116,69 @@ class Evaluation:
     memoised: bool = False
     cascade: tuple[CascadeScore, ...] = ()
     evaluator_error: str = ""
+    queue_seconds: float = 0.0
+    attempts: tuple[EvaluationAttempted, ...] = ()
+
+
+CANCELLED = Evaluation("infrastructure_error", None, 0.0, "cancelled")
+"""What those who wait for an evaluation get when somebody else cancels it."""
+
+
+class UnknownEvaluation(KeyError):
+    """No evaluation is known by an identity. A restarted runtime that asks for one counts its attempt as lost."""
+
+    def __init__(self, identity: EvaluationId) -> None:
+        super().__init__(identity)
+        self.identity = identity
+
+    def __str__(self) -> str:
+        one = self.identity
+        fresh = f", fresh seed {one.fresh}" if one.fresh != HIDDEN else ""
+        return (
+            f"No evaluation is known by run {one.run}, lease {one.lease}, stage {one.stage}, attempt {one.attempt}"
+            f"{fresh}: it was not submitted, was cancelled, or ended long ago."
+        )
+
+
+class EvaluationLost(InfrastructureFault):
+    """The machine failed an evaluation. `attempts` are not recorded yet: commit them with the fault, so that a process
+    that is killed after each commit still gets beyond it."""
+
+    def __init__(self, detail: str, attempts: Sequence[EvaluationAttempted]) -> None:
+        super().__init__("evaluation", detail)
+        self.attempts = tuple(attempts)
 
 
 class Evaluator(Protocol):
-    """Scores one program in a sandbox. Never raises for what a candidate does: that is in the outcome."""
+    """Scores programs, each in a sandbox. Never raises for what a candidate does: that is in the outcome, and
+    infrastructure_error means that the candidate is not to blame."""
 
-    async def evaluate(self, program: str, seed: int, stage: str = FULL) -> Evaluation:
-        """`seed`, which is secret from SECRET_SEEDS on, and `stage`, one of the task's cascade or the full evaluation,
-        choose the instances. Outcome infrastructure_error means: not the candidate's fault."""
+    async def submit(self, request: EvaluationRequest) -> None:
+        """Begin an evaluation. Does not wait for a slot. An identity that is known already is not submitted again, also
+        if its evaluation has ended. Raises PaceBug if the identity names another program."""
         ...
+
+    async def result(self, identity: EvaluationId) -> Evaluation:
+        """Wait for an evaluation that any task has submitted. Any number of tasks may wait, and may ask again later. A
+        task that stops waiting ends nothing. Raises UnknownEvaluation, and UsageError if the task's evaluator cannot be
+        used."""
+        ...
+
+    async def cancel(self, identity: EvaluationId) -> None:
+        """End an evaluation, and return when nothing of it runs. Then, or if it had ended, forget it."""
+        ...
+
+    def pending(self) -> Sequence[EvaluationId]:
+        """The evaluations that were submitted and have not ended."""
+        ...
+
+
+async def evaluate(evaluator: Evaluator, request: EvaluationRequest) -> Evaluation:
+    """Submit, wait, and cancel the evaluation if the waiting task is cancelled."""
+    await evaluator.submit(request)
+    try:
+        return await evaluator.result(request.id)
+    except anyio.get_cancelled_exc_class():
+        with anyio.CancelScope(shield=True):
+            await evaluator.cancel(request.id)
+        raise

@@ -1,33 +1,41 @@
-"""Cheap stages first: a program pays for the full evaluation only where every cheap stage has let it through.
+"""Cheap stages first: the full evaluation runs only for a program that passes every cheap stage.
 
-Invariant: a score of a cheap stage is never the program's score. A program that a stage stops has none, and the outcome
-"below_threshold"; one that fails there has the outcome of its failure. The scores of the stages stand beside it. Not
-where a stage is run: that is the evaluator's part; nor where it is remembered: a stage that was passed is told to
-`passed` before the next begins, and what comes back as `done` is not run again.
+Invariant: a score of a cheap stage is never the program's score. A program that a stage stops has no score, and the
+outcome "below_threshold". A program that fails in a stage has the outcome of its failure. The scores of the stages
+stand beside it. Each stage is an evaluation of its own. `passed` is called after each stage that is passed, before the
+next begins. The stages in `done` are not run again.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from pace_async.evaluate.base import Evaluation, Evaluator
-from pace_async.events import CascadeScore
-from pace_async.task import CascadeStage, TaskSpec, better
+from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Evaluator, Limits, evaluate
+from pace_async.events import CascadeScore, EvaluationAttempted
+from pace_async.task import FULL, CascadeStage, TaskSpec, better
+
+Passed = Callable[[CascadeScore, tuple[EvaluationAttempted, ...]], Awaitable[None]]
+
+
+def first_attempt(identity: EvaluationId) -> int:
+    """The number of an attempt where none was made before."""
+    return 1
 
 
 async def cascaded(
     evaluator: Evaluator,
     spec: TaskSpec,
-    program: str,
-    seed: int,
+    request: EvaluationRequest,
     *,
     done: Sequence[CascadeScore] = (),
-    passed: Callable[[CascadeScore], Awaitable[None]] | None = None,
+    passed: Passed | None = None,
+    number: Callable[[EvaluationId], int] = first_attempt,
 ) -> Evaluation:
-    """The evaluation of a program of this task; `seconds` are those of all its stages, and `memoised` says that none of
-    them was run. `done` are the first stages, passed already."""
-    scores = list(done)
+    """The evaluation of a program of this task. `request` is for the full evaluation; `number` gives the attempt for
+    each stage. `seconds` are those of all stages, and `memoised` means that none of them was run. `done` are the first
+    stages, passed already. The attempts of a stage go to `passed` with its score, or are part of the result."""
+    scores, before = list(done), Evaluation("ok", None, 0.0)
     for stage in spec.cascade[len(done) :]:
-        found = await evaluator.evaluate(program, seed, stage.name)
+        found = _after(before, await evaluate(evaluator, _of_stage(request, spec, stage.name, number)))
         if found.outcome == "infrastructure_error":
             return found
         score = _score(stage, found, spec.direction)
@@ -35,8 +43,25 @@ async def cascaded(
         if not score.passed:
             return _summed(_stopped(stage, found), scores[:-1], scores)
         if passed is not None:
-            await passed(score)
-    return _summed(await evaluator.evaluate(program, seed), scores, scores)
+            await passed(score, found.attempts)
+            found = replace(found, attempts=())
+        before = found
+    full = await evaluate(evaluator, _of_stage(request, spec, FULL, number))
+    return _summed(_after(before, full), scores, scores)
+
+
+def _of_stage(
+    request: EvaluationRequest, spec: TaskSpec, stage: str, number: Callable[[EvaluationId], int]
+) -> EvaluationRequest:
+    identity = replace(request.id, stage=stage)
+    limits = request.limits if stage == FULL else Limits.of(spec, stage)
+    return replace(request, id=replace(identity, attempt=number(identity)), limits=limits)
+
+
+def _after(before: Evaluation, found: Evaluation) -> Evaluation:
+    """With the attempts of the stages before it that are not told yet, and the time that those waited."""
+    waited = before.queue_seconds + found.queue_seconds
+    return replace(found, attempts=(*before.attempts, *found.attempts), queue_seconds=waited)
 
 
 def _score(stage: CascadeStage, found: Evaluation, direction: str) -> CascadeScore:
@@ -55,11 +80,11 @@ def _stopped(stage: CascadeStage, found: Evaluation) -> Evaluation:
     if found.score is None:
         return found
     detail = f"stage {stage.name}: {found.score:.6g}, and {stage.threshold:g} is asked for"
-    return Evaluation("below_threshold", None, found.seconds, detail, memoised=found.memoised)
+    return replace(found, outcome="below_threshold", score=None, detail=detail, metrics={}, evaluator_error="")
 
 
 def _summed(last: Evaluation, before: Sequence[CascadeScore], scores: Sequence[CascadeScore]) -> Evaluation:
-    """`last` with what the stages before it took, and all scores. A machine's fault stays as it is."""
+    """`last` with the time of the stages before it, and all scores. A fault of the infrastructure stays as it is."""
     if last.outcome == "infrastructure_error" or not scores:
         return last
     return replace(

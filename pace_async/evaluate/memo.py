@@ -1,8 +1,8 @@
 """Scores that need not be paid for twice: only for tasks that declare themselves deterministic.
 
-Invariant: an entry says what running the program again would say. So a timeout, or memory that ran out, is never kept:
-both hang on how busy the machine was, and a second try may go well. Nor is a failure of the infrastructure. A file that
-cannot be used never ends a run: it is gone on without, and told once.
+Invariant: an entry equals what another run of the program would give. So `timeout` and `out_of_memory` are never kept:
+both depend on how busy the machine was. A failure of the infrastructure is not kept either. A file that cannot be used
+never ends a run: the run continues without it, and this is reported once.
 """
 
 import json
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """`setting` names what else a score hangs on: interpreter, packages, sandbox tier."""
+    """`setting` is the environment part: the task's settings, interpreter, packages, sandbox tier."""
 
     task_digest: str
     seed: int
@@ -39,8 +39,8 @@ class Key:
 
 
 class ScoreMemo:
-    """In memory the IN_MEMORY entries asked for last; where a path is given, all in a SQLite file that runs share.
-    `say` is told, once, that the file is gone on without, and why."""
+    """Keeps the IN_MEMORY most recently used entries in memory and, where a path is given, all entries in a SQLite file
+    that runs share. `say` is called at most once, with the reason why the file is no longer used."""
 
     def __init__(self, path: Path | None, say: Callable[[str], Awaitable[None]] | None = None) -> None:
         self._path, self._say = path, say
@@ -49,7 +49,7 @@ class ScoreMemo:
         self._lock = anyio.Lock()
 
     async def open(self) -> None:
-        """Raises UsageError if the file is something else than a database."""
+        """Raises UsageError if the file is no database."""
         if self._path is None:
             return
         try:
@@ -66,7 +66,7 @@ class ScoreMemo:
                 await anyio.to_thread.run_sync(connection.close)
 
     async def get(self, key: Key) -> Evaluation | None:
-        """What is known, marked as memoised and with seconds 0: nothing was run."""
+        """The known result, marked as memoised, with seconds 0 because nothing was run."""
         if key not in self._known:
             found = await self._ask(_select, key)
             if found is not None:
@@ -77,8 +77,8 @@ class ScoreMemo:
         return None if known is None else replace(known, memoised=True, seconds=0.0)
 
     async def put(self, key: Key, evaluation: Evaluation) -> None:
-        """Keep it if it would come out the same again; the first entry of a key stays. A mistake of the task's
-        evaluator is not kept, so that it is told each time."""
+        """Keep a result that another run would repeat. The first entry of a key stays. A mistake of the task's
+        evaluator is not kept, so that it is reported each time."""
         if evaluation.outcome not in KEPT or evaluation.evaluator_error or key in self._known:
             return
         self._keep(key, evaluation)
@@ -101,7 +101,7 @@ class ScoreMemo:
             await self._say(f"the score memo {self._path} is gone on without, from here on ({error})")
 
     def _keep(self, key: Key, evaluation: Evaluation) -> None:
-        self._known[key] = evaluation
+        self._known[key] = replace(evaluation, attempts=(), queue_seconds=0.0)
         if len(self._known) > IN_MEMORY:
             self._known.popitem(last=False)
 

@@ -1,8 +1,8 @@
-"""Many together, or one alone: how an evaluation gets the machine to itself.
+"""A fair lock with two modes, together (shared) and alone (exclusive): an evaluation can get the machine to itself.
 
-Invariant: whoever is alone is the only one inside, and all are admitted in the order in which they came. So one who
-wants to be alone is not kept waiting by those who come later, and keeps none of those waiting who came before. No
-deadlock: whoever is inside must not ask again before it has left.
+Invariant: an exclusive holder is the only holder, and requests are granted in order of arrival. So later requests never
+delay an exclusive one, and it delays no earlier one. A holder must not ask again before it has left: that would
+deadlock.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ class _Waiting:
 
 
 class Turns:
-    """Of one evaluator: everything that it runs or scores is inside, in one of the two ways."""
+    """The lock of one evaluator. Everything that it runs or scores holds it in one of the two modes."""
 
     def __init__(self) -> None:
         self._inside = 0
@@ -29,7 +29,7 @@ class Turns:
 
     @asynccontextmanager
     async def together(self) -> AsyncGenerator[None]:
-        """With any number of others, but for one who is alone."""
+        """Shared: with any number of other shared holders."""
         await self._enter(_Waiting(alone=False))
         try:
             yield
@@ -38,7 +38,7 @@ class Turns:
 
     @asynccontextmanager
     async def alone(self) -> AsyncGenerator[None]:
-        """With nobody else."""
+        """Exclusive: with no other holder."""
         await self._enter(_Waiting(alone=True))
         try:
             yield

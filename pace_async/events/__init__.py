@@ -1,10 +1,10 @@
 """The facts of a run, as values.
 
-Each fact is written to the population in one transaction (`Population.commit`) and, after that, shown
-(`observe`). Nothing is shown that was not committed; nothing else is ever committed. Ids are small integers
-counted from 1 within a run; a lease, its rollout and its candidate share one id, and the task's own initial
-program is candidate 0. Version 0 is the advisor as it was given; update u trains version u into u + 1 unless it
-is skipped. Times are seconds since the epoch (wall clock) or durations, as the name says.
+Each fact is written to the population in one transaction (`Population.commit`) and then shown (`observe`). Only
+committed facts are shown, and only facts are committed. Ids are small integers counted from 1 within a run; a lease,
+its rollout and its candidate share one id, and the task's own initial program is candidate 0. Version 0 is the advisor
+as it was given; update u trains version u into u + 1 unless it is skipped. Times are seconds since the epoch (wall
+clock); durations are in seconds.
 """
 
 from pace_async.events.advice import Advised, AdvisorCall, IdeaNote, IdeaTaken, IslandActed, LeaseOpened, TokenSpan
@@ -13,6 +13,7 @@ from pace_async.events.candidates import (
     CascadeStageEnded,
     Claimed,
     Evaluated,
+    EvaluationAttempted,
     FreshScore,
     ImplementerCalled,
     ImplementerChecked,
@@ -22,9 +23,16 @@ from pace_async.events.candidates import (
     TryEvaluated,
 )
 from pace_async.events.learning import GroupEnded, GroupShipped, LeaseAborted, LeaseReleased, VersionPublished
+from pace_async.events.literals import Action, Closing, Kind, Outcome, Purpose
 from pace_async.events.running import FaultSeen, LoopMeasured, RunHeader, RunStateChanged, SettingChanged
-from pace_async.events.sights import CallUnaffordable, LearnerStageChanged, Sight, StageChanged, Stalled, Starting
-from pace_async.events.words import Action, Closing, Kind, Outcome, Purpose
+from pace_async.events.transient import (
+    CallUnaffordable,
+    LearnerStageChanged,
+    StageChanged,
+    Stalled,
+    Starting,
+    TransientEvent,
+)
 
 __all__ = [
     "Action",
@@ -36,6 +44,7 @@ __all__ = [
     "Claimed",
     "Closing",
     "Evaluated",
+    "EvaluationAttempted",
     "Fact",
     "FaultSeen",
     "FreshScore",
@@ -60,11 +69,11 @@ __all__ = [
     "RunHeader",
     "RunStateChanged",
     "SettingChanged",
-    "Sight",
     "StageChanged",
     "Stalled",
     "Starting",
     "TokenSpan",
+    "TransientEvent",
     "TryEvaluated",
     "VersionPublished",
 ]
@@ -79,6 +88,7 @@ Fact = (
     | ImplementerChecked
     | TryEvaluated
     | CascadeStageEnded
+    | EvaluationAttempted
     | Claimed
     | Evaluated
     | GroupShipped

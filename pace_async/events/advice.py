@@ -1,8 +1,8 @@
-"""What comes before there is a program: a lease opens, an island may act, the advisor decides."""
+"""Facts before a program exists: a lease opens, an island may act, the advisor decides."""
 
 from dataclasses import dataclass
 
-from pace_async.events.words import Action, Purpose
+from pace_async.events.literals import Action, Purpose
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class AdvisorCall:
 
 @dataclass(frozen=True, slots=True)
 class IdeaNote:
-    """An idea of an island's pool after assessment. `known` is true if it was merged into the idea `number`
-    that stood already: the advisor called it known, or it was proposed in the same words."""
+    """An idea of an island's pool after assessment. `known` is true if it was merged into the existing idea `number`:
+    the advisor called it known, or the wording was equal."""
 
     number: int
     description: str
@@ -44,8 +44,8 @@ class IdeaNote:
 
 @dataclass(frozen=True, slots=True)
 class LeaseOpened:
-    """Permission to make one rollout: it may be trained by update `deadline` at the latest. `migrant` is the candidate
-    of another island that is to be its parent; None: the island chooses among its own."""
+    """Permission to make one rollout. It may be trained by update `deadline` at the latest. `migrant` is the candidate
+    of another island that will be its parent; None: the island chooses among its own."""
 
     lease: int
     island: int
@@ -57,7 +57,7 @@ class LeaseOpened:
 
 @dataclass(frozen=True, slots=True)
 class IdeaTaken:
-    """An idea that came from another island: `number` is its number here, `origin` the one it has there."""
+    """An idea from another island: `number` is its number here, `origin` its number there."""
 
     number: int
     description: str
@@ -68,11 +68,11 @@ class IdeaTaken:
 class IslandActed:
     """An island that had stopped improving acted as `lease` opened.
 
-    backtrack: its best program and its ideas are again those of `snapshot` of its history (0 is the oldest), the later
-    ideas set aside for `stay` rollouts; `candidate` is that program. crossover: it took in `ideas` of the island
-    `partner` as of the end of that one's lease `as_of`, and starts `lease` from the partner's best program,
-    `candidate`. Why: `momentum` after `rollouts` since the last action, `progress` in [0, 1] beside that of the best
-    other island, `rival` (None where no other had come anywhere), and the `probability` of what was drawn."""
+    backtrack: the island returns to the best program and the ideas of `snapshot` in its history (0 is the oldest).
+    Later ideas are set aside for `stay` rollouts. `candidate` is that program. crossover: the island takes in `ideas`
+    of island `partner`, as of the end of the partner's lease `as_of`, and starts `lease` from the partner's best
+    program, `candidate`. The reasons: `momentum` after `rollouts` since the last action, `progress` in [0, 1], the best
+    other island's progress `rival` (None if no other has any), and the `probability` of the drawn action."""
 
     lease: int
     island: int
@@ -93,9 +93,9 @@ class IslandActed:
 
 @dataclass(frozen=True, slots=True)
 class Advised:
-    """The advisor has decided: the parent it saw, its calls, the ideas, the experiment chosen.
+    """The advisor's decision: the parent it saw, its calls, the ideas, the chosen experiment.
 
-    `experiment` is None where the answer could not be parsed; then `outcome` of the Evaluated that follows is
+    `experiment` is None if the answer could not be parsed. Then the `outcome` of the following Evaluated is
     "unparsed"."""
 
     lease: int

@@ -1,16 +1,15 @@
-"""An experiment becomes a program, and the program gets a score."""
+"""Facts from an experiment to a program and its score."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from pace_async.events.words import Kind, Outcome
+from pace_async.events.literals import Kind, Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class ImplementerChosen:
-    """The model that is to implement the experiment of `lease`, which is of `kind` (see `search.kinds`): its index was
-    the highest, for the `rate` of gains that was sampled and the cost of a rollout, in USD, that is expected of it (see
-    `search.bandit`)."""
+    """The model chosen to implement the experiment of `lease`, whose kind is `kind`. Its index was the highest, from
+    the sampled `rate` of gains and the model's expected cost of a rollout in USD (see `search.bandit`)."""
 
     lease: int
     kind: Kind
@@ -22,8 +21,8 @@ class ImplementerChosen:
 
 @dataclass(frozen=True, slots=True)
 class ImplementerReserved:
-    """A call is about to be made and may cost up to `cost_usd`. Closed by the ImplementerCalled that names it; one that
-    stays open was cut off by a crash. `number` counts from 1 within the run."""
+    """A call that is about to start may cost up to `cost_usd`. The ImplementerCalled that names the reservation closes
+    it. One that stays open was cut off by a crash. `number` counts from 1 within the run."""
 
     number: int
     lease: int
@@ -34,10 +33,10 @@ class ImplementerReserved:
 
 @dataclass(frozen=True, slots=True)
 class ImplementerTry:
-    """One answer of a model to one experiment; `number` counts from 1 within the lease. `outcome` is "ok" where a
-    program came of it, else the kind of the candidate's fault, with its `detail`. `program` is there where the answer
-    made a program's text, even one that does not compile, else `answer` where the model wrote any. `evaluation` is
-    what came of the program where the model is shown that and asked again, else None."""
+    """One answer of a model to one experiment; `number` counts from 1 within the lease. `outcome` is "ok" if the answer
+    gave a program, else the kind of the candidate's fault, with its `detail`. `program` is set if the answer gave a
+    program's text, even one that does not compile. Otherwise `answer` holds the model's text, if any. `evaluation` is
+    the program's outcome if it is shown to the model for another try, else None."""
 
     number: int
     model: str
@@ -51,10 +50,9 @@ class ImplementerTry:
 
 @dataclass(frozen=True, slots=True)
 class ImplementerCalled:
-    """One call of an implementer, paid for whether or not a program came of it. `cost_usd` ≥ 0. `outcome` is "ok", the
-    kind of the candidate's fault, or how the service failed; where it cannot be known whether the provider charged for
-    it (a hang, a cut stream, a crash), `cost_usd` is the whole reservation. `tried` is the answer, where there is one
-    that may be kept."""
+    """One call of an implementer, charged with or without a program. `cost_usd` ≥ 0. `outcome` is "ok", the kind of the
+    candidate's fault, or the service's failure. If it is unknown whether the provider charged (a hang, a cut stream, a
+    crash), `cost_usd` is the whole reservation. `tried` is the answer if there is one to keep."""
 
     lease: int
     model: str
@@ -70,8 +68,8 @@ class ImplementerCalled:
 
 @dataclass(frozen=True, slots=True)
 class TryEvaluated:
-    """The program of try `number` of a lease failed in a way that is shown to the implementer, which is asked again.
-    The program of the last try has its Evaluated."""
+    """The program of try `number` failed, and the implementer is shown the failure and asked again. The last try's
+    program has its Evaluated instead."""
 
     lease: int
     number: int
@@ -83,7 +81,7 @@ class TryEvaluated:
 
 @dataclass(frozen=True, slots=True)
 class ImplementerChecked:
-    """One tiny call that proved, when the process began, that a model answers to the key given."""
+    """One tiny call at the process's start, which proved that a model answers with the given key."""
 
     model: str
     prompt_tokens: int
@@ -95,10 +93,10 @@ class ImplementerChecked:
 
 @dataclass(frozen=True, slots=True)
 class FreshScore:
-    """A program whose score claimed to be a new best, tried on the instances of a fresh seed. The seeds are secret:
-    `seed` says which of the run's it was, from 1, or −1, −2 … where the run began before they were. `score` is None
-    unless `outcome` is ok; `own_score` is that of the task's own program on the same instances, None where it has none
-    there. `held`: whether this try bears the claim out."""
+    """One try of a claimed new best on the instances of a fresh seed. The seeds are secret: `seed` is the number of the
+    run's seed, from 1, or −1, −2 … in runs that began before seeds were secret. `score` is None unless `outcome` is ok.
+    `own_score` is the score of the task's own program on the same instances, None if it has none. `held`: whether this
+    try confirms the claim."""
 
     seed: int
     claimed: float
@@ -110,9 +108,35 @@ class FreshScore:
 
 
 @dataclass(frozen=True, slots=True)
+class EvaluationAttempted:
+    """One attempt to evaluate the program of `lease` (0: the task's own program) in `stage` of the cascade, or in the
+    full evaluation. `fresh` is 0 for the hidden instances, else the number of the fresh seed; `attempt` counts from 1
+    within (lease, stage, fresh). `seconds` is the time in the sandbox, `queue_seconds` the wait for a slot before it;
+    both are 0 if nothing ran. `accepted`: its outcome became the result. An attempt that is not accepted is followed by
+    a retry after an infrastructure failure, or by a second run alone."""
+
+    lease: int
+    stage: str
+    fresh: int
+    attempt: int
+    outcome: Outcome
+    seconds: float
+    queue_seconds: float
+    started_at: float
+    ended_at: float
+    detail: str
+    accepted: bool
+
+    @property
+    def at(self) -> float:
+        """End of the attempt."""
+        return self.ended_at
+
+
+@dataclass(frozen=True, slots=True)
 class CascadeScore:
-    """How a program did in a cheap stage of its task's cascade. `score` is None unless `outcome` is ok, and is not the
-    program's own; `passed`: it reaches the threshold, in the task's direction, so that the program goes on."""
+    """A program's result in a cheap stage of its task's cascade. `score` is None unless `outcome` is ok, and is not the
+    program's final score. `passed`: it reaches the threshold, in the task's direction, and the program goes on."""
 
     stage: str
     outcome: Outcome
@@ -125,9 +149,9 @@ class CascadeScore:
 
 @dataclass(frozen=True, slots=True)
 class CascadeStageEnded:
-    """A cheap stage of a rollout's evaluation has ended; `number` counts the stages of the cascade from 1. `program`
-    and `mechanism` are what goes on to the next, None where the rollout ends with this stage: then they stand in the
-    Evaluated that is committed with it."""
+    """The end of a cheap stage of a rollout's evaluation. `number` counts the stages of the cascade from 1. `program`
+    and `mechanism` go on to the next stage. They are None if the rollout ends here: the Evaluated committed with this
+    fact then holds them."""
 
     lease: int
     number: int
@@ -139,9 +163,10 @@ class CascadeStageEnded:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A program's score on the hidden instances would be a new best, and it is about to be tried on the next fresh
-    seed; the `tries` so far have not borne it out. The newest of a lease stands until its Evaluated, so that a resume
-    goes on with the next try."""
+    """A program's score on the hidden instances would be a new best, and the next fresh seed will test it. None of the
+    `tries` so far has confirmed it. A lease's newest claim is kept until its Evaluated, so that a resume continues with
+    the next try. `queue_seconds`, the wait for evaluation slots, has no column: it follows from the lease's attempts.
+    """
 
     lease: int
     island: int
@@ -153,13 +178,16 @@ class Claimed:
     memoised: bool
     at: float
     tries: tuple[FreshScore, ...] = ()
+    queue_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """A rollout is complete. `program` is None where none could be made. `score` is None unless outcome is ok.
-    `mechanism` is the implementer's name for the kind of edit, where it has one. `fresh` are the tries on fresh
-    instances where the score claimed to be a new best; if none of them held, the outcome is "suspicious"."""
+    """A rollout is complete. `program` is None if none could be made. `score` is None unless outcome is ok. `mechanism`
+    is the implementer's name for the kind of edit, if it has one. `fresh` are the tries on fresh instances after a
+    claim to a new best. If none of them held, the outcome is "suspicious". `queue_seconds` is the wait for evaluation
+    slots, which `seconds` does not include; None if it was not measured. `gained`, whether it scores better than its
+    parent, has no column: it follows from the score of the parent."""
 
     lease: int
     island: int
@@ -176,3 +204,5 @@ class Evaluated:
     mechanism: str | None
     at: float
     fresh: tuple[FreshScore, ...] = ()
+    queue_seconds: float | None = None
+    gained: bool = field(default=False, compare=False)

@@ -1,18 +1,17 @@
-"""Finished rollouts leave as a group, leases close, versions are served."""
+"""Facts of learning: groups are shipped, leases close, versions are published."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pace_async.events.words import Closing
+from pace_async.events.literals import Closing
 
 
 @dataclass(frozen=True, slots=True)
 class GroupShipped:
-    """B complete leases leave the buffer to train the learner's version `update` (ids sorted). `number` counts
-    groups from 1, skipped ones too. `staleness`, `rewards`, `advantages` match `leases`; advantages are None where a
-    branch collapsed, and the group is then skipped before the learner sees it. `restores`: where the advisor has
-    collapsed, the version that the next one is made of instead, and advantages are None; `rate` multiplies the learning
-    rate."""
+    """B complete leases leave the buffer to train the learner's version `update` (ids sorted). `number` counts groups
+    from 1, skipped ones too. `staleness`, `rewards`, `advantages` match `leases`. Advantages are None if a branch
+    collapsed. The group is then skipped before the learner gets it. `restores`: the earlier version from which the next
+    is made after the advisor collapsed. Advantages are then None too. `rate` multiplies the learning rate."""
 
     number: int
     update: int
@@ -29,9 +28,9 @@ class GroupShipped:
 
 @dataclass(frozen=True, slots=True)
 class GroupEnded:
-    """The group's fate. trained: version becomes update + 1. skipped (collapsed or discarded): version stays, or where
-    the advisor went back to version `restored`, becomes update + 1 too. The group's leases close with it. `version` is
-    the learner's after it; `weights` the directory that holds it."""
+    """The group's fate. trained: version becomes update + 1. skipped (collapsed or discarded): version stays, unless
+    the advisor went back to version `restored`: then it becomes update + 1 too. The group's leases close with it.
+    `version` is the learner's version afterwards, `weights` its directory."""
 
     number: int
     update: int
@@ -48,7 +47,7 @@ class GroupEnded:
 
 @dataclass(frozen=True, slots=True)
 class LeaseAborted:
-    """A lease whose rollout died of the infrastructure: closed, not trained."""
+    """A lease closed without training, because an infrastructure fault ended its rollout."""
 
     lease: int
     island: int
@@ -59,7 +58,7 @@ class LeaseAborted:
 
 @dataclass(frozen=True, slots=True)
 class LeaseReleased:
-    """A complete lease that no learner will train (`--objective none`, or expired under `drop`)."""
+    """A complete lease closed without training (`--objective none`, or expired under `drop`)."""
 
     lease: int
     closing: Closing
@@ -68,8 +67,8 @@ class LeaseReleased:
 
 @dataclass(frozen=True, slots=True)
 class VersionPublished:
-    """Every replica that may receive a request serves `version`. `receipt` maps tensor name to digest; `k3` is the
-    logprob probe's, against the learner's own weights, None where none was made."""
+    """Every replica that may receive a request serves `version`. `receipt` maps tensor name to digest. `k3` is the
+    logprob probe's divergence from the learner's own weights, None without a probe."""
 
     version: int
     seconds: float

@@ -1,4 +1,4 @@
-"""The run itself: what it is, how it stands, what failed around it."""
+"""Facts of the run as a whole: its header, its states, its settings, faults outside."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import cast
 
 @dataclass(frozen=True, slots=True)
 class RunHeader:
-    """What the run is, fixed in its row when it starts."""
+    """The run's identity and settings, fixed in its row at the start."""
 
     name: str
     task: str
@@ -29,7 +29,7 @@ class RunHeader:
 
     @property
     def policy(self) -> str:
-        """How the run keeps its data fresh: pace, soft or drop. No resume can change it."""
+        """The staleness policy: pace, soft or drop. No resume can change it."""
         staleness = self.config.get("staleness")
         named = cast("Mapping[str, object]", staleness).get("policy") if isinstance(staleness, Mapping) else None
         return str(named or "pace")
@@ -46,8 +46,8 @@ class RunStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class LoopMeasured:
-    """The longest turns of the event loop since this process began to drive the run, in milliseconds: by the wall
-    clock, and by the processor time of the loop's thread."""
+    """The longest turns of the event loop since this process began to drive the run, in milliseconds of wall clock and
+    of the loop thread's processor time."""
 
     longest_stall_ms: float
     longest_turn_cpu_ms: float
@@ -66,7 +66,7 @@ class SettingChanged:
 
 @dataclass(frozen=True, slots=True)
 class FaultSeen:
-    """Something outside failed; `where` names the stage. Never a secret in `detail`."""
+    """A service or the machine failed. `where` names the stage. `detail` holds no secrets."""
 
     where: str
     kind: str

@@ -1,5 +1,8 @@
-"""An answer made into a program without holding up the event loop: read, applied and compiled in one of the processes
-of `apart`, because every step can be made slow by who wrote the answer."""
+"""Makes a program from an answer without blocking the event loop.
+
+A separate process (`apart`) parses, applies and compiles the answer, because its author can make each of these steps
+slow.
+"""
 
 from typing import Any
 
@@ -10,7 +13,7 @@ from pace_async.programs import examined, remember
 
 
 def answered(answer: str, parent: str) -> dict[str, Any]:
-    """For another process: what `program_of` makes of it, or the fault."""
+    """Runs in another process: the result of `program_of`, or its fault."""
     try:
         program = program_of(answer, parent)
     except NotCompiling as fault:
@@ -21,16 +24,16 @@ def answered(answer: str, parent: str) -> dict[str, Any]:
 
 
 async def made_of(answer: str, parent: str) -> str:
-    """The program that an answer makes of its parent. Raises CandidateFault, and InfrastructureFault where no process
-    can be had."""
+    """The program that an answer makes of its parent. Raises CandidateFault, and InfrastructureFault if no process is
+    available."""
     refuse_too_long(answer)
     try:
-        said = await apart(answered, answer, parent)
+        result = await apart(answered, answer, parent)
     except TooMuchWork as work:
         raise CandidateFault(work.kind, f"making a program of it {work.detail}") from None
-    if "examined" in said:
-        remember(str(said["program"]), said["examined"])
-        return str(said["program"])
-    if "program" in said:
-        raise NotCompiling(str(said["detail"]), str(said["program"]))
-    raise CandidateFault(str(said["kind"]), str(said["detail"]))
+    if "examined" in result:
+        remember(str(result["program"]), result["examined"])
+        return str(result["program"])
+    if "program" in result:
+        raise NotCompiling(str(result["detail"]), str(result["program"]))
+    raise CandidateFault(str(result["kind"]), str(result["detail"]))

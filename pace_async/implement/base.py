@@ -1,5 +1,6 @@
-"""The seam between deciding and coding, and the one between coding and the money it costs."""
+"""Two seams: Implementer, which turns an experiment into code, and CallLedger, which records what the calls cost."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,8 +12,8 @@ from pace_async.task import Task
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What the advisor chose: the idea it tests, and what exactly to do to the parent. `tries` are the answers to it
-    that have failed so far, oldest first; `model` is the one chosen for it, None where it is to be drawn."""
+    """The advisor's choice: the idea that it tests, and the exact change to the parent. `tries` are the failed answers
+    so far, oldest first. `model` is the chosen model, or None if it is still to be drawn."""
 
     lease: int
     idea: str
@@ -23,8 +24,8 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class Implemented:
-    """A whole program. `mechanism` names the kind of edit where the implementer has a name for it. `tried` is the
-    answer that it came from, where one that sees its error could give a better one."""
+    """A whole program. `mechanism` names the kind of edit, if the implementer has a name for it. `tried` is the answer
+    it came from, if its model can try again after seeing an error."""
 
     program: str
     mechanism: str | None = None
@@ -32,7 +33,7 @@ class Implemented:
 
 
 class Unusable(CandidateFault):
-    """A model's answer is no program that compiles. `tried` is the answer, which is in the ledger."""
+    """A model's answer gives no program that compiles. `tried` is the answer, which is in the ledger."""
 
     def __init__(self, tried: ImplementerTry) -> None:
         super().__init__(tried.outcome, tried.detail)
@@ -40,25 +41,29 @@ class Unusable(CandidateFault):
 
 
 class Implementer(Protocol):
-    """Turns one chosen experiment into one program. What its calls cost is in the ledger when it returns or raises."""
+    """Turns one experiment into one program. When it returns or raises, the ledger has the cost of its calls."""
 
     async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
-        """Raises CandidateFault (Unusable for a model's answer) if no program can be made of it, InfrastructureFault if
-        the service failed,
-        BudgetReached if a call would not fit, GaveUp if no service answered beyond the patience set."""
+        """Raises CandidateFault (Unusable for a model's answer) if no program can be made, InfrastructureFault if the
+        service failed, BudgetReached if a call does not fit the budget, GaveUp if no service answered within the
+        patience."""
         ...
 
 
-class Ledger(Protocol):
-    """Where every call is written down, before it is made and after. Invariant: spent + reserved ≤ budget."""
+BuiltInFactory = Callable[[Task], Implementer]
+"""Makes a built-in implementer for one task. Raises UsageError if the task lacks what it needs."""
+
+
+class CallLedger(Protocol):
+    """Records every call before and after it is made. Invariant: spent + reserved ≤ budget."""
 
     async def reserve(self, lease: int, model: str, usd: float) -> int:
-        """Commit that a call may cost up to `usd`; the number of the reservation. Waits while calls in flight could
-        make room. Raises BudgetReached where it cannot fit, and nothing was written."""
+        """Commit that a call may cost up to `usd`. Returns the number of the reservation. Waits while calls in flight
+        may free budget. Raises BudgetReached if the call cannot fit. Nothing is written then."""
         ...
 
     async def settle(self, call: ImplementerCalled) -> None:
-        """Commit what a call cost, and close its reservation where it has one."""
+        """Commit the cost of a call, and close its reservation if it has one."""
         ...
 
     async def fault(self, kind: str, detail: str, lease: int | None) -> None:

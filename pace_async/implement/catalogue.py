@@ -1,7 +1,9 @@
-"""A task's catalogue: named mechanisms and their options, and the edit that a sentence names.
+"""A task's catalogue of named mechanisms and options, and the implementer that uses it to edit the parent.
 
-A sentence names an edit if exactly one mechanism stands in it as a whole word and, after the word `to`, one of that
-mechanism's options, in quotes or not. Pure but for `load`. Not a judge of ideas: it reads what is written, no more.
+The catalogue implementer replaces a model: it completes the loop, is reproducible and costs nothing. It reads only the
+experiment's description. A description names an edit if it holds exactly one mechanism as a whole word and, after the
+word `to`, exactly one of that mechanism's options, quoted or not. Any other description is a fault of the candidate.
+It does not judge ideas.
 """
 
 import re
@@ -13,13 +15,17 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from pace_async.compiling import program_hash
 from pace_async.errors import CandidateFault, UsageError
+from pace_async.implement.base import Experiment, Implemented
+from pace_async.search.state import Member
+from pace_async.task import Task, split_block
 
 Option = str | int | float
 
 
 class Mechanism(BaseModel):
-    """One assignment of the evolve block and the values it may take."""
+    """One assignment in the evolve block and its possible values."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="The name assigned in the evolve block.")
@@ -49,7 +55,7 @@ class Catalogue(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class MechanismEdit:
     """Set `mechanism` to `option`."""
 
     mechanism: str
@@ -57,7 +63,7 @@ class Edit:
 
 
 def load_catalogue(path: Path) -> Catalogue:
-    """Raises UsageError, in one sentence that names the file and the place."""
+    """Load a catalogue. Raises UsageError, in one sentence that names the file and the place."""
     try:
         raw: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
         return Catalogue.model_validate(raw)
@@ -69,27 +75,47 @@ def load_catalogue(path: Path) -> Catalogue:
         raise UsageError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}.") from None
 
 
-def find_edit(catalogue: Catalogue, text: str) -> Edit:
+def find_edit(catalogue: Catalogue, text: str) -> MechanismEdit:
     """The edit that `text` names. Raises CandidateFault("not_implemented") unless there is exactly one."""
     words = re.findall(r"[\w.+-]*\w", text)
     named = [mechanism for mechanism in catalogue.mechanisms if mechanism.name in words]
     if len(named) != 1:
-        found = ", ".join(mechanism.name for mechanism in named) or "none"
-        raise CandidateFault("not_implemented", f"the experiment must name one mechanism, and names {found}")
+        names = ", ".join(mechanism.name for mechanism in named) or "none"
+        raise CandidateFault("not_implemented", f"the experiment must name one mechanism, and names {names}")
     options = {str(option): option for option in named[0].options}
     after = [following for word, following in pairwise(words) if word == "to"]
     chosen = [options[word] for word in after if word in options]
     if len(chosen) != 1:
         known = ", ".join(options)
         raise CandidateFault("not_implemented", f"{named[0].name} must be set to one of {known}")
-    return Edit(named[0].name, chosen[0])
+    return MechanismEdit(named[0].name, chosen[0])
 
 
-def apply_edit(block: str, edit: Edit) -> str:
-    """The evolve block with that one assignment's value replaced, its comment kept. Raises
+def apply_edit(block: str, edit: MechanismEdit) -> str:
+    """The evolve block with the value of one assignment replaced and its comment kept. Raises
     CandidateFault("not_implemented") unless the block assigns the name exactly once."""
     line = re.compile(rf"^([ \t]*{re.escape(edit.mechanism)}[ \t]*=[ \t]*)([^#\n]*?)([ \t]*(?:#.*)?)$", re.MULTILINE)
     if len(line.findall(block)) != 1:
         raise CandidateFault("not_implemented", f"the parent does not assign {edit.mechanism} exactly once")
     value = f'"{edit.option}"' if isinstance(edit.option, str) else repr(edit.option)
     return line.sub(lambda match: f"{match[1]}{value}{match[3]}", block)
+
+
+class CatalogImplementer:
+    """Implements `implement.base.Implementer`. Raises UsageError for a task without a valid catalogue."""
+
+    def __init__(self, task: Task) -> None:
+        if task.catalogue_path is None:
+            raise UsageError(
+                f"Task {task.name!r} has no catalogue, which the catalog implementer needs: name a model by "
+                "--implementer, or a catalogue in task.yaml."
+            )
+        self._catalogue = load_catalogue(task.catalogue_path)
+
+    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
+        edit = find_edit(self._catalogue, experiment.description)
+        before, block, after = split_block(parent.program)
+        program = before + apply_edit(block, edit) + after
+        if await program_hash(program) == await program_hash(parent.program):
+            raise CandidateFault("unchanged", f"{edit.mechanism} is {edit.option} already")
+        return Implemented(program, mechanism=edit.mechanism)

@@ -1,8 +1,8 @@
 """One model behind litellm: one question, one answer, no retries.
 
-litellm takes seconds and a lot of memory to import, so that happens on first use and in a thread. It reads the key from
-the environment; nothing here ever holds one. Its price list is the one in the package (it would fetch one from the
-network), it reads no .env file, and its own retries are off: whoever asks owns those.
+litellm takes seconds and much memory to import, so it is imported on first use and in a thread. It reads the key from
+the environment, and this module never holds one. It uses the price list in its package instead of fetching one, and it
+reads no .env file. Its own retries are off, because the caller retries.
 """
 
 import os
@@ -24,9 +24,9 @@ CLOSE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a model wrote. `finish` is litellm's word: stop, length, content_filter, …. `cost_usd` is None where neither
-    tokens nor price say what it cost."""
+class ChatAnswer:
+    """A model's answer. `finish` is litellm's value: stop, length, content_filter, …. `cost_usd` is None if it is
+    unknown, because the provider reported no tokens."""
 
     text: str
     finish: str
@@ -38,7 +38,7 @@ class Answer:
 
 
 class Chat(Protocol):
-    """A model that answers. `price` is None where nobody knows it."""
+    """A model that answers. `price` is None if it is unknown."""
 
     @property
     def model(self) -> str: ...
@@ -46,8 +46,8 @@ class Chat(Protocol):
     @property
     def price(self) -> Price | None: ...
 
-    async def ask(self, messages: Sequence[Mapping[str, str]], *, max_tokens: int, timeout_s: float) -> Answer:
-        """Raises CallFailed, or CandidateFault where the provider refuses this very prompt."""
+    async def ask(self, messages: Sequence[Mapping[str, str]], *, max_tokens: int, timeout_s: float) -> ChatAnswer:
+        """Raises CallFailed, or CandidateFault if the provider refuses this prompt."""
         ...
 
 
@@ -71,7 +71,7 @@ class LitellmChat:
     def price(self) -> Price | None:
         return self._price
 
-    async def ask(self, messages: Sequence[Mapping[str, str]], *, max_tokens: int, timeout_s: float) -> Answer:
+    async def ask(self, messages: Sequence[Mapping[str, str]], *, max_tokens: int, timeout_s: float) -> ChatAnswer:
         began = time.perf_counter()
         not_logged = _not_logged()
         before = not_logged.set(not self._has_listeners)
@@ -99,11 +99,11 @@ class LitellmChat:
         return self._read(response, time.perf_counter() - began)
 
     def missing_keys(self) -> list[str]:
-        """Environment variables that the provider needs and that are not set, or empty: litellm takes those for set."""
+        """Environment variables that the provider needs, unset or empty. litellm itself counts empty ones as set."""
         with _without_empty(os.environ):
             return list(self._litellm.validate_environment(model=self._model)["missing_keys"])
 
-    def _read(self, response: Any, seconds: float) -> Answer:
+    def _read(self, response: Any, seconds: float) -> ChatAnswer:
         if not response.choices:
             raise CallFailed("no_choice", "the provider's answer holds no choice", charged=None)
         choice, usage = response.choices[0], getattr(response, "usage", None)
@@ -111,7 +111,7 @@ class LitellmChat:
         extra: dict[str, Any] = getattr(message, "provider_specific_fields", None) or {}
         prompt_tokens = int(getattr(usage, "prompt_tokens", 0) or 0)
         completion_tokens = int(getattr(usage, "completion_tokens", 0) or 0)
-        return Answer(
+        return ChatAnswer(
             text=message.content or "",
             finish=choice.finish_reason or "stop",
             refused=bool(extra.get("refusal")) or choice.finish_reason == "content_filter",
@@ -122,7 +122,7 @@ class LitellmChat:
         )
 
     def _cost(self, response: Any, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """litellm's own figure where it has one, which knows of caches and tiers."""
+        """Cost in USD: litellm's own figure if it has one, because it includes caches and tiers."""
         if not prompt_tokens:
             return None
         listed = response._hidden_params.get("response_cost")
@@ -143,7 +143,7 @@ class LitellmChat:
 
 @asynccontextmanager
 async def open_chats(models: Sequence[str], config: ImplementerConfig) -> AsyncGenerator[list[LitellmChat]]:
-    """The models, ready to be asked; litellm's clients and tasks are gone afterwards. Imports nothing for no model."""
+    """Opens the models. litellm's clients and tasks end with the context. Without models it imports nothing."""
     if not models:
         yield []
         return
@@ -159,7 +159,7 @@ async def open_chats(models: Sequence[str], config: ImplementerConfig) -> AsyncG
 
 @contextmanager
 def _without_empty(environment: MutableMapping[str, str]) -> Generator[None]:
-    """Meanwhile the variables that hold nothing are not there."""
+    """Remove empty variables inside the context."""
     empty = {name: value for name, value in environment.items() if not value.strip()}
     for name in empty:
         del environment[name]
@@ -170,16 +170,15 @@ def _without_empty(environment: MutableMapping[str, str]) -> Generator[None]:
 
 
 def _not_logged() -> ContextVar[bool]:
-    """litellm's own switch for calls that it makes on behalf of others: for those it does not put together, in a task
-    of its own and with the cost computed again, what callbacks would be told. Where there are none, that is a seventh
-    of what a call costs."""
+    """litellm's own switch for internal calls. For those it does not prepare, in a separate task and with the cost
+    computed again, the record for callbacks. Without callbacks this saves a seventh of a call's overhead."""
     from litellm._internal_context import is_internal_call
 
     return is_internal_call
 
 
 def _import() -> tuple[Any, tuple[Callable[[], Awaitable[None]], ...]]:
-    """litellm, and what must be awaited when it is no longer needed."""
+    """litellm, and the functions to await when it is no longer needed."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     import litellm
@@ -187,7 +186,7 @@ def _import() -> tuple[Any, tuple[Callable[[], Awaitable[None]], ...]]:
     from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients
 
     async def stop_logging() -> None:
-        # The worker may still belong to an event loop that is gone: starting it binds it to this one.
+        # The worker may still belong to an event loop that has ended. Starting it binds it to this one.
         GLOBAL_LOGGING_WORKER.start()
         await GLOBAL_LOGGING_WORKER.flush()
         await GLOBAL_LOGGING_WORKER.stop()

@@ -1,13 +1,13 @@
-"""What a model is told of an error of its program, in words that cannot carry the hidden instances out. Pure.
+"""Error messages for a model's next prompt that cannot leak hidden instances. Pure.
 
-A program sees the hidden instances, and what it raises is its own text: a message can hold an instance, and so can the
-name of an exception. So nothing of it is passed on as it stands. The line of the error is shown as the program has it;
-of the exception only a name that Python has; of its message only which of Python's own sentences it is, with the names
-in it that stand in the program too, and no number or other value. What the task's evaluator says of an output may quote
-the output, so it is not passed on at all. What is left to a program that wants to tell is the choice of a line, an
-exception, a sentence and a few of its own names: some tens of bits for each evaluation.
+A program sees the hidden instances and controls its own error text. A message can contain an instance, and so can the
+name of an exception, so no error text is passed on unchanged. A complaint shows the failing line of the program. It
+names an exception only if Python defines it, and gives a message only as one of Python's own sentences. Names in that
+sentence are kept if the program contains them. Numbers and other values are removed. The evaluator's message about an
+output may quote the output, so it is never passed on. A hostile program can still choose a line, an exception, a
+sentence and a few of its own names: some tens of bits per evaluation.
 
-Invariant: every character of a complaint is ours, Python's, or the program's own text.
+Invariant: every character of a complaint comes from this module, from Python, or from the program's own text.
 """
 
 import builtins
@@ -18,7 +18,7 @@ from pace_async.events import Outcome
 
 LONGEST_LINE = 160
 LONGEST_READ = 4096
-"""Characters of a line of a program among which its beginning is looked for."""
+"""Characters read of a program's line. Leading white space counts."""
 _ERROR = re.compile(r"([A-Za-z_]\w*)(?:: (.*?))?(?: \(line (\d{1,6})\))?", re.DOTALL)
 _NO_FUNCTION = re.compile(r"the program defines no function \w+")
 _TYPES = frozenset(name for name, value in vars(builtins).items() if isinstance(value, type)) | {
@@ -32,14 +32,14 @@ _REACHING = frozenset(
     if isinstance(value, type) and issubclass(value, OSError | SystemExit | KeyboardInterrupt)
 )
 _UNNAMED = ("<locals>", "<lambda>")
-_ASKED = {
+_PATTERNS = {
     "#": r"([-+\d.e]+)",
     "@": r"'([\w.]{1,60})'",
     "~": r"'?([\w.]{1,60})'?",
     "^": r"([\w.<>]{1,60})\(\)",
     "*": r"(.*?)",
 }
-"""What stands for a number, a name in quotes, a type, a function and any other value in a sentence."""
+"""Patterns of the marks in a sentence: a number, a quoted name, a type, a function, any other value."""
 _SENTENCES = """\
 name @ is not defined
 cannot access local variable @ where it is not associated with a value
@@ -87,7 +87,7 @@ Singular matrix"""
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """`pieces` are words and marks by turns."""
+    """One of Python's error messages. `pieces` alternate between text and marks."""
 
     pieces: tuple[str, ...]
     pattern: re.Pattern[str]
@@ -95,43 +95,43 @@ class _Sentence:
     @classmethod
     def of(cls, line: str) -> "_Sentence":
         pieces = tuple(re.split(r"([#@~^*])", line))
-        return cls(pieces, re.compile("".join(_ASKED.get(piece) or re.escape(piece) for piece in pieces), re.DOTALL))
+        return cls(pieces, re.compile("".join(_PATTERNS.get(piece) or re.escape(piece) for piece in pieces), re.DOTALL))
 
-    def said(self, values: tuple[str, ...], program: str) -> str:
-        """The sentence with those of its names that stand in the program."""
+    def filled(self, values: tuple[str, ...], program: str) -> str:
+        """The sentence with those names filled in that the program contains."""
         rest = iter(values)
-        return "".join(_shown(piece, next(rest), program) if piece in _ASKED else piece for piece in self.pieces)
+        return "".join(_shown(piece, next(rest), program) if piece in _PATTERNS else piece for piece in self.pieces)
 
 
 def is_error_in_code(detail: str) -> bool:
-    """Whether a candidate_error is an exception raised at a line of the program, or the want of its function: not the
-    end of its process, nor an error of the system, which is what a program gets that reaches out of the sandbox."""
-    found = _ERROR.fullmatch(detail)
-    raised = found is not None and found[3] is not None and found[1] not in _REACHING
+    """Whether a candidate_error is an exception raised at a line of the program, or a missing function. False for the
+    end of its process, and for system errors, which a program gets when it tries to leave the sandbox."""
+    match = _ERROR.fullmatch(detail)
+    raised = match is not None and match[3] is not None and match[1] not in _REACHING
     return raised or bool(_NO_FUNCTION.fullmatch(detail))
 
 
 def complaint(outcome: Outcome, detail: str, program: str, entry: str) -> str:
-    """What is said of a program that was evaluated so. Only for what is repairable."""
+    """The complaint about an evaluated program. Only for repairable outcomes."""
     if outcome == "invalid_score":
         no_value = detail.startswith(f"{entry} returned no JSON value")
-        asked = "made of numbers, texts, lists and mappings only" if no_value else "what the requirements ask for"
-        return f"It ran, but what `{entry}` returned is not {asked}."
+        expected = "made of numbers, texts, lists and mappings only" if no_value else "what the requirements ask for"
+        return f"It ran, but what `{entry}` returned is not {expected}."
     if _NO_FUNCTION.fullmatch(detail):
         return f"It defines no function `{entry}`."
-    found = _ERROR.fullmatch(detail)
-    if found is None:
+    match = _ERROR.fullmatch(detail)
+    if match is None:
         return "It ended with an error."
-    name = found[1] if found[1] in _NAMES else "an exception"
-    message = _message(found[2] or "", program)
-    return f"It ended with {name}{': ' if message else ''}{message}{_place(int(found[3] or 0), program)}"
+    name = match[1] if match[1] in _NAMES else "an exception"
+    message = _message(match[2] or "", program)
+    return f"It ended with {name}{': ' if message else ''}{message}{_place(int(match[3] or 0), program)}"
 
 
 def _message(message: str, program: str) -> str:
-    """The sentence of Python that `message` is, without its values; "" where it is none."""
+    """The matching sentence of Python without its values, or "" if none matches."""
     for sentence in _all_sentences:
-        if found := sentence.pattern.fullmatch(message):
-            return sentence.said(found.groups(), program)
+        if match := sentence.pattern.fullmatch(message):
+            return sentence.filled(match.groups(), program)
     return ""
 
 
@@ -144,7 +144,7 @@ def _shown(mark: str, value: str, program: str) -> str:
 
 
 def _stands(name: str, program: str) -> bool:
-    """Whether it is a word of the program. Looks for it alone: a program may have a hundred thousand others."""
+    """Whether `name` is a word of the program. Searches for this word only: a program may have 100,000 words."""
     return re.fullmatch(r"\w+", name) is not None and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", program) is not None
 
 

@@ -1,8 +1,8 @@
-"""What a model answered, made into a program: SEARCH/REPLACE edits, or one whole evolve block.
+"""Makes a program from a model's answer: SEARCH/REPLACE edits, or one whole evolve block.
 
-Invariant: the text outside the evolve block is the parent's, byte for byte, and nothing is guessed. An answer that is
-not exactly in the format is the candidate's own fault, with a kind for each way in which it can be wrong; it is never
-mended, because a mended answer would credit the advisor with what it did not cause. Pure.
+Invariant: the text outside the evolve block equals the parent's, byte for byte, and nothing is guessed. An answer that
+is not exactly in the format is a CandidateFault. Each way to be wrong has its own kind. An answer is never repaired
+here, because that would credit the advisor with an effect that it did not cause. Pure.
 
     no_code_block, several_code_blocks, wrong_language, unclosed_code_block     of a whole block
     malformed_edit, empty_search, search_not_found, search_ambiguous,
@@ -20,7 +20,7 @@ from pace_async.evolve_block import BLOCK_END, BLOCK_START, split_block
 from pace_async.programs import LONGEST_PROGRAM, compiled, program_hash
 
 LONGEST_ANSWER = 256 * 1024
-"""Characters. A block is some kilobytes; what is longer is not an answer."""
+"""Characters. A block has a few kilobytes. A longer text is no answer."""
 
 SEARCH, DIVIDER, REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 PYTHON = ("", "python", "py", "python3")
@@ -37,7 +37,7 @@ class NotCompiling(CandidateFault):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace the lines `search`, which stand exactly once in the block, by the lines `replace`."""
+    """Replace the lines `search`, which occur exactly once in the block, with the lines `replace`."""
 
     search: tuple[str, ...]
     replace: tuple[str, ...]
@@ -51,7 +51,7 @@ class WholeBlock:
 
 
 def program_of(answer: str, parent: str) -> str:
-    """The program that `answer` makes of `parent`. Raises CandidateFault; ValueError if the parent has no block."""
+    """The program that `answer` makes of `parent`. Raises CandidateFault, or ValueError if the parent has no block."""
     before, block, after = split_block(parent)
     parsed = parse(answer)
     new = parsed.text if isinstance(parsed, WholeBlock) else apply_edits(block, parsed, parent)
@@ -69,13 +69,13 @@ def program_of(answer: str, parent: str) -> str:
 
 
 def refuse_too_long(answer: str) -> None:
-    """Raises CandidateFault."""
+    """Raises CandidateFault for an answer over LONGEST_ANSWER."""
     if len(answer) > LONGEST_ANSWER:
         raise CandidateFault("answer_too_long", f"{len(answer)} characters, of {LONGEST_ANSWER} allowed")
 
 
 def parse(answer: str) -> WholeBlock | tuple[Edit, ...]:
-    """Read an answer. Prose around code is allowed; edits may stand inside or outside fences. Raises CandidateFault."""
+    """Read an answer. Prose around code is allowed. Edits may be inside or outside fences. Raises CandidateFault."""
     refuse_too_long(answer)
     lines = answer.replace("\r\n", "\n").split("\n")
     edits, rest = _take_edits(lines)
@@ -87,12 +87,12 @@ def parse(answer: str) -> WholeBlock | tuple[Edit, ...]:
 
 
 def apply_edits(block: str, edits: tuple[Edit, ...], parent: str) -> str:
-    """`block` with every edit applied to its lines as they stand: edits do not see one another. `parent` is the whole
-    program, to tell an edit outside the block from one that matches nothing. Raises CandidateFault."""
+    """`block` with every edit applied to its original lines: edits do not see one another. `parent` is the whole
+    program, to distinguish an edit outside the block from one that matches nothing. Raises CandidateFault."""
     lines = block.split("\n")
     if lines[-1] == "":
         lines.pop()
-    found: list[tuple[int, Edit]] = []
+    located: list[tuple[int, Edit]] = []
     for number, edit in enumerate(edits, start=1):
         places = _places(lines, edit.search)
         if len(places) > 1:
@@ -101,12 +101,12 @@ def apply_edits(block: str, edits: tuple[Edit, ...], parent: str) -> str:
             raise CandidateFault("edit_leaves_block", f"edit {number} changes what stands outside the evolve block")
         if not places:
             raise CandidateFault("search_not_found", f"the SEARCH of edit {number} stands nowhere in the program")
-        found.append((places[0], edit))
-    found.sort(key=lambda pair: pair[0])
-    for (first, edit), (second, _) in pairwise(found):
+        located.append((places[0], edit))
+    located.sort(key=lambda pair: pair[0])
+    for (first, edit), (second, _) in pairwise(located):
         if first + len(edit.search) > second:
             raise CandidateFault("edits_overlap", "two edits change the same lines")
-    for place, edit in reversed(found):
+    for place, edit in reversed(located):
         lines[place : place + len(edit.search)] = edit.replace
     return "".join(f"{line}\n" for line in lines)
 
@@ -117,7 +117,7 @@ def _places(lines: list[str], search: tuple[str, ...]) -> list[int]:
 
 
 def _take_edits(lines: list[str]) -> tuple[tuple[Edit, ...], list[str]]:
-    """The edits, and the lines that belong to none."""
+    """The edits, and the lines that belong to no edit."""
     edits: list[Edit] = []
     rest: list[str] = []
     search: list[str] | None = None
@@ -159,8 +159,8 @@ def _whole_block(lines: list[str]) -> WholeBlock:
 
 
 def _fenced(lines: list[str]) -> list[tuple[str, str]]:
-    """(language, text) of each fenced block. A fence is closed by one at least as long, of the same sign, alone on its
-    line."""
+    """(language, text) of each fenced block. A closing fence has the same character, is at least as long, and stands
+    alone on its line."""
     blocks: list[tuple[str, str]] = []
     fence, language, body = "", "", list[str]()
     for line in lines:
@@ -179,7 +179,7 @@ def _fenced(lines: list[str]) -> list[tuple[str, str]]:
 
 
 def _refuse_markers(program: str, before: str, after: str) -> None:
-    """Whatever was put into the block must not move its borders."""
+    """The new content of the block must not move the block's borders."""
     try:
         kept = split_block(program)
     except ValueError:

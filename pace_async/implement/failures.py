@@ -1,10 +1,10 @@
-"""How a call of a provider can fail, told apart by what must be done about it.
+"""Failures of a provider's call, classified by the remedy.
 
-    permanent    a bad key, an unknown model, no permission: no retry will help, a person must act
+    permanent    a bad key, an unknown model, no permission: no retry helps, a person must act
     transient    429, 5xx, a timeout, a refused connection, a cut stream: try again
-    the candidate's   the provider refuses this very prompt (policy, too long): CandidateFault, not here
+    the candidate's   the provider refuses this prompt (policy, too long): CandidateFault, not CallFailed
 
-`charged` is False where the provider cannot have charged for the call, None where nobody can know.
+`charged` is False if the provider cannot have charged for the call, and None if that is unknown.
 """
 
 import email.utils
@@ -32,7 +32,7 @@ _PERMANENT = ("bad_key", "no_permission", "unknown_model", "bad_request", "no_cr
 
 
 class CallFailed(InfrastructureFault):
-    """One call that did not bring an answer."""
+    """One call brought no answer."""
 
     def __init__(
         self, kind: str, detail: str, *, charged: bool | None = False, retry_after: float | None = None
@@ -48,9 +48,9 @@ class CallFailed(InfrastructureFault):
 
 
 def failure_of(error: Exception) -> StageFault:
-    """What an exception of litellm means: CallFailed, or CandidateFault where the prompt itself was refused.
+    """Translates an exception of litellm into CallFailed, or into CandidateFault if the prompt itself was refused.
 
-    The kind is read off the whole chain of causes, because litellm has one name for a refused connection, a cut stream
+    The kind depends on the whole chain of causes, because litellm has one name for a refused connection, a cut stream
     and a 500."""
     name = type(error).__name__
     detail = redact(re.sub(r"^(litellm\.\w+: |\w+Error: )+", "", str(error).partition("Traceback (most")[0]))
@@ -89,13 +89,13 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _headers(error: Exception) -> Mapping[str, str] | None:
-    """The headers of the provider's answer, None where there was none."""
-    found = getattr(error, "litellm_response_headers", None)
-    return {str(key).lower(): str(value) for key, value in dict(found).items()} if found is not None else None
+    """The headers of the provider's answer. None if there was no answer."""
+    headers = getattr(error, "litellm_response_headers", None)
+    return {str(key).lower(): str(value) for key, value in dict(headers).items()} if headers is not None else None
 
 
 def _retry_after(headers: Mapping[str, str] | None) -> float | None:
-    """Seconds, from a number or a date; None where the header is missing or nonsense."""
+    """Seconds, from a number or a date. None if the header is missing or invalid."""
     text = (headers or {}).get("retry-after", "").strip()
     try:
         seconds = float(text)

@@ -1,8 +1,8 @@
-"""Whether the environment holds a key for each model, told by looking. Pure but for the environment it is given.
+"""Check that the environment holds a key for each model. Pure except for the environment it is given.
 
-Invariant: only what is certain is refused here, before litellm is loaded, which takes seconds: a provider of the table,
-asked at its own address, without any of its variables; or a key that is there and empty, which no client sends. What
-the table does not know, the first call finds out (`preflight`).
+Invariant: it refuses only cases that are certain, before litellm is loaded, which takes seconds. Two cases are certain:
+a provider of the table, at its own address, without any of its variables; and a key that is set but empty, which no
+client sends. The first call (`preflight`) finds the rest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,13 +19,13 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "xai": ("XAI_API_KEY",),
     "openrouter": ("OPENROUTER_API_KEY", "OR_API_KEY"),
 }
-"""Of litellm's providers, by the name before the slash: the variables of which one has to be there."""
+"""For some of litellm's providers, by the name before the slash: variables of which one must be set."""
 _UNNAMED = {"gpt-": "openai", "claude-": "anthropic"}
-"""How names without a provider begin."""
+"""Providers of model names without a slash, by prefix."""
 
 
 def refuse_without_keys(models: Sequence[str], api_base: str | None, environment: Mapping[str, str]) -> None:
-    """Raises UsageError, naming the variable to set."""
+    """Raises UsageError that names the variable to set."""
     for model in models:
         names = KEYS.get(_provider(model), ())
         given = [environment[name] for name in names if name in environment]

@@ -1,8 +1,8 @@
-"""One try of one implementer at one experiment, with every call in the ledger, whatever becomes of it.
+"""One try of one implementer at one experiment. The ledger records every call, whatever its outcome.
 
-Invariant: a reservation is committed before the call and closed after it, once: with the real cost where it is known,
-with the whole reservation where nobody can know what the provider charged (a hang, a cut stream, a cancelled call).
-Not the place of retries: a maker tries once.
+Invariant: a reservation is committed before the call and closed exactly once after it. It is closed with the real cost
+if that is known, and with the whole reservation if the charge cannot be known (a hang, a cut stream, a cancelled call).
+Not here: retries. A maker tries once.
 """
 
 import time
@@ -14,57 +14,56 @@ from pace_async.compiling import program_hash
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import ImplementerCalled, ImplementerTry
 from pace_async.implement.answers import made_of
-from pace_async.implement.base import Experiment, Implemented, Ledger, Unusable
-from pace_async.implement.catalog import CatalogImplementer
-from pace_async.implement.chat import Answer, Chat
+from pace_async.implement.base import CallLedger, Experiment, Implemented, Implementer, Unusable
+from pace_async.implement.chat import Chat, ChatAnswer
 from pace_async.implement.edits import NotCompiling
 from pace_async.implement.failures import CallFailed
 from pace_async.implement.prompts import messages_for
 from pace_async.implement.redact import holds_secret
 from pace_async.implement.repair import program_to_change
-from pace_async.implement.shares import CATALOG
 from pace_async.search.state import Member
 from pace_async.task import Task
 
 LONGEST_KEPT = 4000
-"""Characters of an answer that made no program: what is kept of it, and shown to its author."""
+"""Characters kept of an answer that made no program. They are shown to its author."""
 
 
 class Maker(Protocol):
-    """Tries once."""
+    """Makes one try."""
 
     async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
-        """Raises CandidateFault (Unusable for an answer of a model), CallFailed, BudgetReached, InfrastructureFault for
-        an answer that cannot be kept."""
+        """Raises CandidateFault (Unusable for a model's answer), CallFailed, BudgetReached, and InfrastructureFault for
+        an answer that must not be stored."""
         ...
 
 
-class CatalogMaker:
-    """The catalogue, which costs nothing and cannot fail but by the candidate's fault."""
+class BuiltInMaker:
+    """A built-in implementer under its name. It costs nothing and fails only by the candidate's fault."""
 
-    def __init__(self, catalog: CatalogImplementer, ledger: Ledger) -> None:
-        self._catalog = catalog
+    def __init__(self, name: str, implementer: Implementer, ledger: CallLedger) -> None:
+        self._name = name
+        self._implementer = implementer
         self._ledger = ledger
 
     async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
         began = time.perf_counter()
         outcome = "ok"
         try:
-            return await self._catalog.implement(task, parent, experiment)
+            return await self._implementer.implement(task, parent, experiment)
         except CandidateFault as fault:
             outcome = fault.kind
             raise
         finally:
             seconds = time.perf_counter() - began
             await self._ledger.settle(
-                ImplementerCalled(experiment.lease, CATALOG, outcome, 0, 0, 0.0, seconds, time.time())
+                ImplementerCalled(experiment.lease, self._name, outcome, 0, 0, 0.0, seconds, time.time())
             )
 
 
 class ModelMaker:
-    """One model behind a Chat."""
+    """One model, called through a Chat."""
 
-    def __init__(self, chat: Chat, ledger: Ledger, max_tokens: int) -> None:
+    def __init__(self, chat: Chat, ledger: CallLedger, max_tokens: int) -> None:
         self._chat = chat
         self._ledger = ledger
         self._max_tokens = max_tokens
@@ -122,10 +121,10 @@ class ModelMaker:
         return ImplementerTry(number, self._chat.model, outcome, detail, program, kept)
 
 
-async def program_in(answer: Answer, parent: Member, experiment: Experiment) -> str:
-    """The program that an answer makes of the one that it was shown: its parent, or what an earlier try made of that.
-    Raises CandidateFault, also where a repair gives the parent back; InfrastructureFault where the answer holds a
-    secret of this machine, which no idea can have put there: the service echoed it, and it is not kept."""
+async def program_in(answer: ChatAnswer, parent: Member, experiment: Experiment) -> str:
+    """The program that an answer makes of the shown program: the parent, or the program of an earlier try. Raises
+    CandidateFault, also if a repair gives the parent back. Raises InfrastructureFault if the answer contains a secret
+    of this machine: the service must have echoed it, and the answer is not stored."""
     if holds_secret(answer.text):
         raise InfrastructureFault("secret_in_answer", "the answer holds the value of a secret variable")
     if answer.refused:

@@ -1,15 +1,15 @@
-"""The implementer of a run: one model or several by weight, retried within one deadline, paused while all are down.
+"""The implementer of a run: one or several weighted models, retries up to a deadline, a pause while all are down.
 
-    a call fails          tried again after a wait (the provider's own Retry-After, where it names one), until the
-                          implementation's deadline; then, if the model has answered others meanwhile, this lease is
-                          given up: InfrastructureFault
-    a model is down       it answered nobody meanwhile, or a person must act: leases drawn to it go to another one, and
-                          it is asked again from time to time
-    all models are down   the run pauses: one call at a time goes out, after growing waits, and the rest wait for it;
-                          it asks the model whose turn to be asked again comes first, whichever was drawn, so that one
-                          that never comes back hides no other; beyond the patience set, GaveUp
+    a call fails          It is retried after a wait (the provider's Retry-After, if given) until the implementation's
+                          deadline. After that, if the model has answered other calls meanwhile, the lease fails with
+                          InfrastructureFault.
+    a model is down       It answered no call meanwhile, or a person must act. Its leases go to other models, and it is
+                          called again from time to time.
+    all models are down   The run pauses. One call at a time goes out, after growing waits, and all others wait for it.
+                          It goes to the model whose next try is due first, whichever model was drawn, so that a model
+                          that never recovers hides no other. After the patience, GaveUp.
 
-Invariant: what is the candidate's fault is never retried, and what is the service's is never the candidate's fault.
+Invariant: a candidate's fault is never retried, and a service's fault never counts as the candidate's.
 """
 
 import itertools
@@ -20,9 +20,9 @@ import anyio
 import stamina
 import stamina.instrumentation
 
-from pace_async.config import Faults, ImplementerConfig
+from pace_async.config import FaultsConfig, ImplementerConfig
 from pace_async.errors import CandidateFault, GaveUp, InfrastructureFault
-from pace_async.implement.base import Experiment, Implemented, Ledger
+from pace_async.implement.base import CallLedger, Experiment, Implemented
 from pace_async.implement.failures import CallFailed
 from pace_async.implement.makers import Maker
 from pace_async.implement.shares import Share, draw
@@ -34,7 +34,7 @@ LONGEST_WAIT_S = 30.0
 
 @dataclass(slots=True)
 class _Health:
-    """Of one model; times of anyio's clock. `failing_since` is None unless it has failed since it last answered."""
+    """Health of one model. Times are anyio's clock. `failing_since` is None unless it failed after its last answer."""
 
     answered_at: float = float("-inf")
     failing_since: float | None = None
@@ -51,17 +51,17 @@ class _Job:
     experiment: Experiment
 
 
-class Pool:
+class ImplementerPool:
     """Implements `implement.base.Implementer`."""
 
     def __init__(
         self,
         shares: tuple[Share, ...],
         makers: dict[str, Maker],
-        ledger: Ledger,
+        ledger: CallLedger,
         seed: int,
         config: ImplementerConfig,
-        faults: Faults,
+        faults: FaultsConfig,
     ) -> None:
         self._shares = shares
         self._makers = makers
@@ -87,7 +87,7 @@ class Pool:
                 return done
 
     def _choose(self, experiment: Experiment) -> str | None:
-        """The model chosen for an experiment, or drawn for its lease, among those that are up or due to be asked again;
+        """The experiment's chosen model, or the one drawn for its lease, among models that are up or due for a new try.
         None while all are down."""
         if all(health.down for health in self._health.values()):
             return None
@@ -99,8 +99,8 @@ class Pool:
         return None if share is None else share.model
 
     async def _patiently(self, model: str, job: _Job) -> Implemented | None:
-        """With retries; None where the model turned out to be down. No try is begun that could not have its full time:
-        one that is cut short may be charged for and brings nothing."""
+        """Call with retries. None if the model is down. A try starts only if it has its full time: one that is cut
+        short may be charged and brings nothing."""
         began, health = anyio.current_time(), self._health[model]
         deadline = began + min(self._config.deadline_s, self._faults.patience_s)
         tries = itertools.count()
@@ -125,7 +125,7 @@ class Pool:
         return None
 
     async def _ask_again(self, model: str, job: _Job) -> Implemented | None:
-        """One try of a model that was down; None where it still is."""
+        """One try of a model that was down. None if it still is."""
         try:
             async with self._probing:
                 return await self._once(model, job, self._config.timeout_s)
@@ -134,7 +134,7 @@ class Pool:
             return None
 
     async def _pause(self, job: _Job) -> Implemented | None:
-        """Wait for a turn, wait a little longer than last time, and ask once; None to look again."""
+        """Wait for the turn, wait longer than last time, and call once. None: choose a model again."""
         async with self._probing:
             if not all(each.down for each in self._health.values()):
                 return None
@@ -153,7 +153,7 @@ class Pool:
                 return None
 
     async def _once(self, model: str, job: _Job, timeout_s: float) -> Implemented:
-        """One call. Whatever comes back as an answer, a bad one too, shows that the model is up."""
+        """One call. Any answer, even a bad one, shows that the model is up."""
         health = self._health[model]
         try:
             timeout_s = max(0.001, min(timeout_s, self._config.timeout_s))
@@ -196,6 +196,6 @@ class Pool:
         health.ask_again_at = anyio.current_time() + wait
 
     def _patience_left(self) -> float:
-        """Seconds until the run gives up: patience is counted from when the last of the models began to fail."""
+        """Seconds until the run gives up. Patience counts from the time when the last model began to fail."""
         since = max(health.failing_since or 0.0 for health in self._health.values())
         return since + self._faults.patience_s - anyio.current_time()

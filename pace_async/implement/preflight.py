@@ -1,7 +1,7 @@
-"""One tiny call of each model before a run begins, so that a bad key costs nothing.
+"""One short call to each model before a run begins, so that a bad key costs nothing.
 
-Invariant: what only a person can mend (a key, a name, a permission, a price) is told in one sentence before anything is
-written. A model that is merely out of reach now does not stop a run that has another one.
+Invariant: a problem that only a person can solve (a key, a name, a permission, a price) is reported in one sentence
+before anything is written. A model that is only unreachable does not stop a run that has another model.
 """
 
 import time
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import stamina
 import stamina.instrumentation
 
-from pace_async.config import ImplementerConfig, Stop
+from pace_async.config import ImplementerConfig, StopConfig
 from pace_async.errors import CandidateFault, GaveUp, UsageError
 from pace_async.events import ImplementerChecked
-from pace_async.implement.chat import Answer, LitellmChat, open_chats
+from pace_async.implement.chat import ChatAnswer, LitellmChat, open_chats
 from pace_async.implement.failures import CallFailed
 from pace_async.implement.prices import Price
 
@@ -26,7 +26,7 @@ TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One model: what its check cost, or why it failed."""
+    """The check of one model: its cost, or the failure."""
 
     model: str
     fact: ImplementerChecked | None
@@ -36,7 +36,7 @@ class Checked:
 
     @property
     def reason(self) -> str:
-        """Why it failed, in words."""
+        """Why it failed, as text."""
         if self.failure is None:
             return ""
         kind, detail = self.failure.kind.replace("_", " "), self.failure.detail.rstrip(".")
@@ -44,14 +44,14 @@ class Checked:
 
 
 async def check_models(models: Sequence[str], config: ImplementerConfig) -> list[Checked]:
-    """Ask each model once, a few times where it fails for the moment."""
+    """Call each model once, with a few retries for transient failures."""
     async with open_chats(models, config) as chats:
         return [await _check(chat, config) for chat in chats]
 
 
-def refuse_unless_ready(found: Sequence[Checked], stop: Stop) -> None:
-    """Raise UsageError for what a person must mend, GaveUp where no model answers."""
-    for checked in found:
+def refuse_unless_ready(checks: Sequence[Checked], stop: StopConfig) -> None:
+    """Raises UsageError for a problem that a person must solve, GaveUp if no model answers."""
+    for checked in checks:
         if checked.failure is not None and checked.failure.permanent:
             raise UsageError(f"--implementer {checked.model}: {checked.reason}; {checked.remedy}.")
         if stop.budget is not None and checked.price is None:
@@ -60,8 +60,8 @@ def refuse_unless_ready(found: Sequence[Checked], stop: Stop) -> None:
                 "--set implementer.price_per_million_in=USD --set implementer.price_per_million_out=USD "
                 "(0 if it is free)."
             )
-    if found and all(checked.failure is not None for checked in found):
-        first = found[0]
+    if checks and all(checked.failure is not None for checked in checks):
+        first = checks[0]
         raise GaveUp(f"No implementer answers ({first.model}: {first.reason}): {first.remedy}.")
 
 
@@ -69,7 +69,7 @@ async def _check(chat: LitellmChat, config: ImplementerConfig) -> Checked:
     stamina.instrumentation.set_on_retry_hooks(())  # by default it writes each failure to the terminal
     worst = chat.price.worst_case(QUESTION, TOKENS) if chat.price is not None else 0.0
     began, lost = time.perf_counter(), 0.0
-    answer: Answer | None = None
+    answer: ChatAnswer | None = None
     try:
         async for attempt in stamina.retry_context(
             on=lambda error: isinstance(error, CallFailed) and not error.permanent,
@@ -82,7 +82,7 @@ async def _check(chat: LitellmChat, config: ImplementerConfig) -> Checked:
                 try:
                     answer = await chat.ask(QUESTION, max_tokens=TOKENS, timeout_s=min(TIMEOUT_S, config.timeout_s))
                 except CandidateFault:
-                    answer = None  # it answers, if only to refuse
+                    answer = None  # a refusal is an answer too
                 except CallFailed as failure:
                     lost += worst if failure.charged is None else 0.0
                     raise

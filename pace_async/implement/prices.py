@@ -1,19 +1,19 @@
-"""What a call costs, and what it may cost at most. Pure.
+"""The cost of a call, and its upper bound. Pure.
 
-The worst case counts every byte of the prompt as a token (no tokenizer makes more tokens than bytes) and the whole of
-the answer allowed, at the dearest rate that the provider lists; so a reservation is never too small.
+The bound counts every byte of the prompt as a token (no tokenizer makes more tokens than bytes) and the longest answer
+allowed, at the highest rate that the provider lists. A reservation is therefore never too small.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 TOKENS_PER_MESSAGE = 64
-"""What chat templates add around a message, generously."""
+"""Upper bound on the tokens that a chat template adds to a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per token: prompt and completion as usual, and the dearest rate of each."""
+    """USD per token: the usual rates of prompt and completion, and the highest rate of each."""
 
     prompt: float
     completion: float
@@ -26,11 +26,11 @@ class Price:
         return cls(prompt / 1e6, completion / 1e6, prompt / 1e6, completion / 1e6)
 
     def in_words(self) -> str:
-        """For a person."""
+        """The price as text."""
         return f"{self.prompt * 1e6:g} USD in, {self.completion * 1e6:g} USD out per million tokens"
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """USD."""
+        """Cost in USD."""
         return self.prompt * prompt_tokens + self.completion * completion_tokens
 
     def worst_case(self, messages: Sequence[Mapping[str, str]], max_tokens: int) -> float:
@@ -40,7 +40,7 @@ class Price:
 
 
 def listed_price(info: Mapping[str, object]) -> Price | None:
-    """From litellm's record of a model; None where it lists no price for tokens."""
+    """Price from litellm's record of a model. None if it lists no price for tokens."""
     prompt, completion = info.get("input_cost_per_token"), info.get("output_cost_per_token")
     if not isinstance(prompt, int | float) or not isinstance(completion, int | float):
         return None
@@ -53,5 +53,5 @@ def listed_price(info: Mapping[str, object]) -> Price | None:
 
 
 def _dearest(info: Mapping[str, object], *beginnings: str) -> float:
-    found = (value for name, value in info.items() if name.startswith(beginnings))
-    return max(float(value) for value in found if isinstance(value, int | float))
+    rates = (value for name, value in info.items() if name.startswith(beginnings))
+    return max(float(value) for value in rates if isinstance(value, int | float))

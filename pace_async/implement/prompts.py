@@ -1,9 +1,9 @@
-"""The question put to an implementer, as chat messages.
+"""The implementer's prompt, as chat messages. Pure.
 
-Order: who it is and the answer's format (the same for a whole run, so that a provider may cache it), the task, the
-parent program, what is to be tried. The program and the advisor's words are data: the program stands between fences
-longer than any in it, the advisor's words on one line each. A model that is asked again after a try that failed is
-shown the same, but for what that try made and what is wrong with it. The wording is our own. Pure.
+Order: role and answer format (equal for a whole run, so that a provider may cache it), the task, the parent program,
+the experiment. The program and the advisor's texts are data. The program is between fences longer than any inside it,
+and each of the advisor's texts is on one line. A repeated try gets the same messages, with the last try's program and
+its error. The wording is our own.
 """
 
 import re
@@ -44,8 +44,8 @@ explanations outside the code are allowed.
 
 
 def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages:
-    """System and user message. After a try that failed they ask to mend the program that it made, or, where it made
-    none, for an answer that can be used."""
+    """System and user message. After a failed try they ask the model to mend the program of that try, or, if it made
+    none, to give a usable answer."""
     spec = task.spec
     goal = "Higher is better." if spec.direction == "maximize" else "Lower is better."
     program = program_to_change(parent.program, experiment.tries)
@@ -53,7 +53,7 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
     what = "in which the experiment was begun" if begun else f"whose score is {parent.score:.10g}"
     ending = "" if program.endswith("\n") else "\n"
     fence = fence_for(program)
-    asked = _after(experiment.tries, program, spec.entry) if experiment.tries else "Carry out the experiment."
+    request = _after(experiment.tries, program, spec.entry) if experiment.tries else "Carry out the experiment."
     user = (
         f"Task: {spec.background.strip()}\n\n"
         f"Requirements: {spec.coding_requirements.strip()} The function `{spec.entry}` is called once for each "
@@ -61,13 +61,13 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
         f"The program, {what}:\n{fence}python\n{program}{ending}{fence}\n\n"
         f"Idea: {one_line(experiment.idea)}\n"
         f"Experiment: {one_line(experiment.description)}\n\n"
-        f"{asked}"
+        f"{request}"
     )
     return ({"role": "system", "content": _SYSTEM}, {"role": "user", "content": user})
 
 
 def _after(tries: Sequence[ImplementerTry], program: str, entry: str) -> str:
-    """What is wrong, and what is asked for now."""
+    """The error of the last try, and the new request."""
     last = tries[-1]
     if last.evaluation is not None:
         wrong = f"This program was tried out. {complaint(last.evaluation, last.evaluation_detail, program, entry)}"
@@ -84,10 +84,10 @@ def _after(tries: Sequence[ImplementerTry], program: str, entry: str) -> str:
 
 
 def fence_for(text: str) -> str:
-    """Back-quotes, at least three and more than any run of them in `text`."""
+    """Backticks: at least three, and more than any run of them in `text`."""
     return "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
 
 
 def one_line(text: str) -> str:
-    """The text with every run of white space made one space."""
+    """The text with each run of white space replaced by one space."""
     return " ".join(text.split())

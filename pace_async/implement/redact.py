@@ -1,9 +1,9 @@
-"""Takes secrets out of texts that others wrote, before they reach a row, a log or a screen.
+"""Removes secrets from texts of other programs before they reach a row, a log or a screen.
 
-A secret is the value of any environment variable whose name speaks of a key, a token, a secret, a password or a
-credential, and whatever looks like a bearer token or a provider's key. A short number under a name that speaks of keys
-or tokens only (MAX_THINKING_TOKENS) is a count: no provider gives out such a key, and it stands in many a program. The
-texts of exceptions are others' texts: a server may echo what it was sent.
+A secret is the value of any environment variable whose name mentions a key, token, secret, password or credential, and
+any text that looks like a bearer token or a provider's key. A short number under a name that mentions only keys or
+tokens (MAX_THINKING_TOKENS) is a count: no provider issues such a key, and it occurs in many programs. The texts of
+exceptions are redacted too, because a server may echo a request.
 """
 
 import os
@@ -17,10 +17,10 @@ _NAMES = re.compile(
     r"KEY(?!BOARD)|TOKEN(?!IZ|IS)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|AUTH(?!OR(?!I[ZS]))", re.IGNORECASE
 )
 _CHOSEN = re.compile(r"SECRET|PASS|CREDENTIAL", re.IGNORECASE)
-"""Names of what a person chooses, which may be a short number."""
+"""Names of secrets that a person chooses. These may be short numbers."""
 _COUNT = re.compile(r"[+-]?[\d_.,]{1,12}(?:e[+-]?\d+)?", re.IGNORECASE)
 _SHORTEST = 6
-"""A shorter value, such as `1`, is no secret, and hiding it would hide everything."""
+"""A shorter value, such as `1`, is no secret. Hiding it would hide most texts."""
 _LOOKS = re.compile(
     r"(?i:\b(?:bearer|basic)\s+)[\w.~+/=-]{6,}"
     r"|\b(?:sk|pk|rk|gsk|xai|hf|ghp|glpat|AIza)[-_*]?[\w*-]{8,}"
@@ -29,12 +29,12 @@ _LOOKS = re.compile(
 
 
 def secrets(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """The secret values of the environment, the longest first."""
+    """The secret values of the environment, longest first."""
     known = os.environ if environment is None else environment
     return _secret_values(tuple(known.items()))
 
 
-@lru_cache(maxsize=1)  # every answer of a model is looked through, and the environment hardly ever changes
+@lru_cache(maxsize=1)  # each answer of a model is searched, and the environment rarely changes
 def _secret_values(known: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     return tuple(sorted({value for name, value in known if _is_secret(name, value)}, key=len, reverse=True))
 
@@ -46,7 +46,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def holds_secret(text: str, environment: Mapping[str, str] | None = None) -> bool:
-    """Whether the value of a secret variable stands in `text`."""
+    """Whether `text` contains the value of a secret variable."""
     return any(value in text for value in secrets(environment))
 
 

@@ -1,16 +1,16 @@
-"""Whether a model that failed is shown its error and asked again. Pure.
+"""Decides whether a model that failed sees its error and tries again. Pure.
 
-    compile    an answer of which no program could be made, or one that does not compile: `compile_tries` in a row
-    evaluate   a program that ended with an error in its own code, or gave what is no output: `evaluate_tries` programs
+    compile    the answer makes no program, or one that does not compile: `compile_tries` in a row
+    evaluate   the program ends with an error in its own code, or its output is invalid: `evaluate_tries` programs
 
-Invariant: asked again is only who can mend what is wrong by reading code. So nothing that hangs on the machine (a
-timeout, memory that ran out, too much output), nothing that looked like cheating, no refusal; and no answer that left
-the program as it was, because then the experiment, not the code, asked for nothing.
+Invariant: a model tries again only if reading code can mend the error. Excluded are errors that depend on the machine
+(a timeout, exhausted memory, too much output), suspected cheating, refusals, and answers that leave the program
+unchanged, because then the experiment required no change.
 """
 
 from collections.abc import Sequence
 
-from pace_async.config import Repair
+from pace_async.config import RepairConfig
 from pace_async.events import ImplementerTry, Outcome
 from pace_async.implement.complaint import is_error_in_code
 
@@ -37,17 +37,17 @@ UNUSABLE = frozenset(
         "too_much_work",
     }
 )
-"""Kinds of faults of an answer that are shown to its author."""
+"""Kinds of answer faults that are shown to the answer's author."""
 
 
 def is_repairable(outcome: Outcome, detail: str) -> bool:
-    """Whether a program that was evaluated so can be mended by who reads its error."""
+    """Whether a reader of the error can mend a program with this outcome."""
     return outcome == "invalid_score" or (outcome == "candidate_error" and is_error_in_code(detail))
 
 
-def asks_again(tries: Sequence[ImplementerTry], limits: Repair) -> bool:
-    """Whether the model is asked once more, after the last of `tries` (at least one; oldest first) has failed: in its
-    evaluation, where it has one, else as an answer."""
+def asks_again(tries: Sequence[ImplementerTry], limits: RepairConfig) -> bool:
+    """Whether the model tries once more after the last of `tries` (at least one, oldest first) failed: in its
+    evaluation if it has one, else as an answer."""
     last = tries[-1]
     if last.evaluation is not None:
         evaluated = sum(one.evaluation is not None for one in tries)
@@ -61,6 +61,6 @@ def asks_again(tries: Sequence[ImplementerTry], limits: Repair) -> bool:
 
 
 def program_to_change(parent: str, tries: Sequence[ImplementerTry]) -> str:
-    """What the next answer changes: the newest program that a try made, be it one that does not compile, else the
-    parent's."""
+    """The program that the next answer changes: the newest program of a try, even if it does not compile, else the
+    parent."""
     return next((one.program for one in reversed(tries) if one.program is not None), parent)

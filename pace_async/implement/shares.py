@@ -1,7 +1,7 @@
-"""Which implementer makes which candidate: a weighted draw that anyone can repeat. Pure.
+"""Draws the implementer of each candidate by weight, reproducibly. Pure.
 
-`a` is one model, `a,b` two with equal weight, `a=3,b=1` two by weight. The draw depends on the run's seed and the lease
-alone, so a run that is resumed gives each lease to the same model, as long as the models are the same.
+`a` is one model, `a,b` two with equal weight, `a=3,b=1` two by weight. The draw depends only on the run's seed and the
+lease. So a resumed run gives each lease to the same model, if the models are the same.
 """
 
 import math
@@ -9,9 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from pace_async.errors import UsageError
+from pace_async.registry.implementers import implementer_of
 from pace_async.search.draws import generator
-
-CATALOG = "catalog"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class Share:
 
 
 def parse_shares(text: str) -> tuple[Share, ...]:
-    """Raises UsageError in one sentence."""
+    """Parse the setting. Raises UsageError in one sentence."""
     shares: list[Share] = []
     for part in text.split(","):
         model, equals, weight = part.strip().partition("=")
@@ -38,8 +37,8 @@ def parse_shares(text: str) -> tuple[Share, ...]:
 
 
 def models_of(text: str) -> list[str]:
-    """The models of a setting that are asked over the network. Raises UsageError."""
-    return [share.model for share in parse_shares(text) if share.model != CATALOG]
+    """The models of a setting that are called over the network. Raises UsageError."""
+    return [share.model for share in parse_shares(text) if implementer_of(share.model).asks_a_model]
 
 
 def _weight(text: str, part: str) -> float:
@@ -53,7 +52,7 @@ def _weight(text: str, part: str) -> float:
 
 
 def draw(shares: tuple[Share, ...], seed: int, lease: int, down: Collection[str] = ()) -> Share | None:
-    """The share that makes `lease`; where its model is among `down`, one drawn among the others; None if all are."""
+    """The share drawn for `lease`. If its model is `down`, one drawn among the others. None if all are down."""
     left = list(shares)
     generate = generator(seed, lease, "implementer")
     while left:

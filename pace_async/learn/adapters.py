@@ -1,8 +1,8 @@
-"""LoRA adapters in place of all weights: what TRL's own support for peft is given.
+"""LoRA adapters instead of all weights: the arguments for TRL's own peft support.
 
-The base stays in the type of its checkpoint and is never written; the adapters, on every linear layer but the head, are
-float32. A new one changes nothing (its second matrix is zero); its first matrix TRL draws from a fixed seed, as it must
-be where a version is rebuilt bit for bit from the record of groups. Only imported in the learner's child process.
+The base keeps the type of its checkpoint and never changes. Every linear layer except the head gets an adapter in
+float32. A new adapter has no effect, because its second matrix is zero. TRL draws the first matrix from a fixed seed,
+so a version can be rebuilt bit for bit from the record of groups. Only imported in the learner's child process.
 """
 
 from importlib import import_module
@@ -13,8 +13,8 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 
 def with_adapters(given: Path, source: Path, rank: int, alpha: float | None) -> tuple[PreTrainedModel, Any]:
-    """The base in directory `given` with the adapters in `source`, and None; where `source` is `given`, the base alone
-    and the configuration by which TRL lays new adapters on it. `alpha` None: twice the rank."""
+    """The base in directory `given` with the adapters in `source`, and None. If `source` is `given`: the base alone,
+    and the configuration with which TRL adds new adapters. `alpha` None: twice the rank."""
     peft = cast("Any", import_module("peft"))
     base = cast("Any", AutoModelForCausalLM).from_pretrained(given, dtype="auto", local_files_only=True)
     if source != given:

@@ -1,11 +1,11 @@
 """A step of the optimizer that can be shortened or undone.
 
-Invariant: after `undo` weights and optimizer are to the last bit what they were. After `halve` the weights lie half as
-far from where the step began, and the first moments are half of what the step made them: else the next ten steps would
-repeat what was cut off. The second moments stay, for the gradient was seen. All of it depends on the step alone, so a
-group that is trained again gives the same weights.
+Invariant: `undo` restores weights and optimizer bit for bit. `halve` halves the distance of the weights from the start
+of the step. It also halves the first moments, because otherwise the next ten steps would repeat the removed part. The
+second moments stay, because the gradient was observed. The result depends on the step alone, so training a group again
+gives the same weights.
 
-The copies lie in the host's memory: as much as the trained weights three times in float32.
+The copies are in host memory: three times the trained weights in float32.
 Only imported in the learner's child process.
 """
 
@@ -15,7 +15,7 @@ import torch
 
 
 class BeforeStep:
-    """Weights and optimizer as a step begins."""
+    """Weights and optimizer at the start of a step."""
 
     def __init__(self, adamw: torch.optim.AdamW) -> None:
         self._adamw = adamw
@@ -27,7 +27,7 @@ class BeforeStep:
 
     @torch.no_grad()
     def halve(self) -> None:
-        """Go back half of the way."""
+        """Undo half of the step."""
         states = cast("dict[torch.Tensor, dict[str, torch.Tensor]]", self._adamw.state)
         for weight, before in zip(self._parameters(), self._weights, strict=True):
             start = before.to(weight.device)
@@ -37,7 +37,7 @@ class BeforeStep:
 
     @torch.no_grad()
     def undo(self) -> None:
-        """Go back all of the way."""
+        """Undo the whole step."""
         states = cast("dict[torch.Tensor, Any]", self._adamw.state)
         for weight, before in zip(self._parameters(), self._weights, strict=True):
             weight.copy_(before)

@@ -1,4 +1,4 @@
-"""The seam to whatever trains the advisor."""
+"""The seam to the learner, which trains the advisor."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Protocol
 
 GROUP_UNREADABLE = "group_unreadable"
-"""The kind of the fault that a group's file is damaged or gone; nothing was trained."""
+"""Fault kind: a group's file is damaged or missing. Nothing was trained."""
 
 
 RESTORED = "restored"
-"""Among a step's figures: the version that the advisor went back to."""
+"""Key among a step's metrics: the version that the advisor was restored to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What came of one group. `version` is the learner's after it: update + 1 where trained, update where the step
-    was discarded (NaN or Inf), with the reason. `weights` is the directory that holds the version's weights. Once the
-    step is recorded, no group file before `oldest_group` is needed to rebuild it; None: all of them may be."""
+    """Result of one group. `version` is the learner's version after it: update + 1 if the step was taken, update if it
+    was discarded for `reason`. `weights` is the directory of the version's weights. Once the step is recorded, a
+    rebuild needs no group file before `oldest_group` (None: it may need all of them)."""
 
     update: int
     version: int
@@ -33,20 +33,23 @@ class Learner(Protocol):
     """Trains one group at a time. Holds no database handle."""
 
     async def train(self, group: Path) -> Step:
-        """Take one optimizer step on a group file (`replay.groupfile`). Raises InfrastructureFault if the learner died
-        or did not answer in time, if the disk failed (`durable.DISK_FAULTS`), or of kind GROUP_UNREADABLE; the same
-        group may then be given again and is trained once. Where the group says to go back to an earlier version, no
-        step is taken: the next version has the weights and the optimizer of that one, or of version 0 where they are
-        lost, and the figures have which, under RESTORED."""
+        """Take one optimizer step on a group file (`replay.groupfile`).
+
+        If the group restores an earlier version, no step is taken. The next version gets that version's weights and
+        optimizer, or version 0's if they are lost. The metrics then hold the version used, under RESTORED.
+
+        Raises InfrastructureFault if the learner died or did not answer in time, if the disk failed
+        (`durable.DISK_FAULTS`), or of kind GROUP_UNREADABLE. The same group may then be passed again, and it is trained
+        once."""
         ...
 
 
-class Scorer(Protocol):
-    """Says what the learner's own weights think of an answer."""
+class LogprobScorer(Protocol):
+    """Scores an answer with the learner's own weights."""
 
     async def logprobs(
         self, version: int, prompt_ids: tuple[int, ...], completion_ids: tuple[int, ...]
     ) -> tuple[float, ...] | None:
-        """One log-probability, in nats, for each token of the answer, under weights `version` and at the run's
-        temperature; None if the learner does not hold that version (any more). Raises InfrastructureFault."""
+        """Log-probability in nats of each token of the answer, under weights `version` and at the run's temperature.
+        None if the learner does not hold that version. Raises InfrastructureFault."""
         ...

@@ -1,12 +1,12 @@
-"""From a group to padded arrays, ready for one forward pass each.
+"""Turns a group into padded arrays, one micro-batch for each forward pass.
 
-Invariant: every token of every call of the group stands in exactly one micro-batch, under the mask, with its rollout's
-advantage; whatever else is in the arrays is masked out, so how rows are cut and padded cannot change the loss.
+Invariant: every answer token of the group is in exactly one micro-batch, under the mask, with its rollout's advantage.
+All other entries are masked out of the loss, so cutting and padding rows cannot change it.
 
-Calls of like length share a micro-batch, and each row begins at its first prompt token, padded on the right only. TRL
-wants a row as a prompt and a completion of the same widths in all rows: the cut is the shortest prompt, and what longer
-prompts have beyond it is attended to, but not trained. So a row is as long as the longest call beside it, not as the
-longest prompt and the longest answer together, and no token's position is shifted.
+Calls of similar length share a micro-batch. Each row begins at its first prompt token and is padded on the right only.
+TRL needs prompts of one width and completions of one width, so each row is cut at the length of the shortest prompt.
+The rest of a longer prompt goes to the completion: it is attended to, but not trained. So a row is as long as the
+longest call of its micro-batch, not as the longest prompt plus the longest answer, and no token changes its position.
 
 Shape suffixes: B rows of a micro-batch, P shortest prompt in it, T the rest of its longest call. Numpy only.
 """
@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One call and what its tokens earned. `rollout` is its place in the group."""
+    """One call with its advantage. `rollout` is the place of its rollout in the group."""
 
     call: TrainedCall
     advantage: float
@@ -37,9 +37,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """`attended_BT` is 1 on the tokens of a call, `answer_BT` on those of its answer: the ones that are trained.
+    """`attended_BT` is 1 on the tokens of a call. `answer_BT` is 1 on the tokens of its answer, which are trained.
     `group_tokens` counts the answer tokens of the whole group, over all its micro-batches. `ages_BT` is the update
-    minus the version that sampled the token; `rollouts_B` is the row's rollout."""
+    minus the version that sampled the token. `rollouts_B` is each row's rollout."""
 
     prompt_ids_BP: Ints
     rest_ids_BT: Ints
@@ -53,8 +53,8 @@ class MicroBatch:
 
 
 def micro_batches(group: Group, budget: int, pad_id: int) -> list[MicroBatch]:
-    """The group in micro-batches of at most `budget` tokens, padding counted, or of one call where that is longer; the
-    longest calls first, so that what does not fit into memory fails at once."""
+    """Micro-batches of at most `budget` tokens, including padding. A longer call gets its own micro-batch. The longest
+    calls come first, so that a group that does not fit into memory fails at once."""
     rows = [
         Row(call, rollout.advantage, place) for place, rollout in enumerate(group.rollouts) for call in rollout.calls
     ]

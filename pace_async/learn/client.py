@@ -1,9 +1,9 @@
-"""The learner as the runtime sees it: a child process that may die and is started again.
+"""Client of the learner's child process, which may die and is then restarted.
 
-Invariant: whatever the child had in memory follows from its checkpoints and from `history`, the files of the groups
-that made versions 1…L, as far back as the oldest checkpoint. A new child is given them, and rebuilds version L from
-its newest checkpoint and the groups after it. So after any fault the same group may be given again, and what is
-remembered of a run does not grow with it. Holds no weights, imports no torch.
+Invariant: the child's memory can be rebuilt from its checkpoints and from `history`, the files of the groups that made
+versions 1…L, back to the oldest checkpoint. A new child receives `history` and rebuilds version L from its newest
+checkpoint and the groups after it. So the same group may be passed again after any fault, and `history` does not grow
+with the run. Holds no weights. Imports no torch.
 """
 
 import json
@@ -22,33 +22,33 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from pace_async.children import child, clean_environment, kill_group, python_module
 from pace_async.errors import GaveUp, InfrastructureFault, PaceBug, UsageError
 from pace_async.learn.base import GROUP_UNREADABLE, Step
-from pace_async.learn.settings import Settings
+from pace_async.learn.settings import TrainerConfig
 from pace_async.silence import LOOKS
 from pace_async.transfer import Transfer
 
 BEAT_S = 5.0
-"""Seconds between signs of life of a child that works."""
+"""Seconds between heartbeats of a working child."""
 _LONGEST_LINE = 1 << 20
 _BREAK_OFF_S = 30.0
-"""What the child has beyond a transfer's own deadline to break it off; a rendezvous within NCCL cannot be, and then the
-child is ended."""
+"""Seconds that the child has after a transfer's deadline to abort it. A rendezvous inside NCCL cannot be aborted; the
+child is then killed."""
 
 
 class ProcessLearner:
-    """A `learn.base.Learner`, a `Scorer`, and a `publish.nccl.Sender`. Entering it starts the child and does not wait
-    for it; leaving ends it.
+    """A `learn.base.Learner`, a `learn.base.LogprobScorer`, and a `publish.base.Sender`. Entering the context starts
+    the child without waiting for it. Leaving the context ends it.
 
-    `model` is version 0's directory; versions and checkpoints go under `out`, the child's words to `log`. `history`
-    are the files of the groups that made versions 1…L of this run, in order; the first ones may be gone. Deadlines in
-    seconds: `start_s` for the child to load, `step_s` for each step, those replayed too, with the writing after it;
-    `hung_s` for a sign of life, while it starts too.
-    `gpu` is its card, as CUDA_VISIBLE_DEVICES names it; None: the first."""
+    `model` is version 0's directory. Versions and checkpoints go under `out`, the child's output to `log`. `history`
+    lists the files of the groups that made versions 1…L of this run, in order. The first ones may be missing.
+    Deadlines are in seconds. `start_s`: the child loads. `step_s`: one step and its writing, also when it is replayed.
+    `hung_s`: the next heartbeat, also while the child starts.
+    `gpu` is the card, as CUDA_VISIBLE_DEVICES names it. None: the first."""
 
     def __init__(
         self,
         model: Path,
         out: Path,
-        settings: Settings,
+        settings: TrainerConfig,
         history: Sequence[Path] = (),
         *,
         log: Path | None = None,
@@ -91,18 +91,18 @@ class ProcessLearner:
 
     @property
     def version(self) -> int:
-        """L, as far as this side knows."""
+        """L, as known on this side."""
         return self._after + len(self._history)
 
     async def ready(self) -> Path:
-        """Wait until the child holds version L, and tell where its weights are (version 0: the model as given). Raises
-        InfrastructureFault if the child died or did not answer in time, GaveUp if L cannot be rebuilt."""
+        """Wait until the child holds version L. Returns the directory of its weights (version 0: the given model).
+        Raises InfrastructureFault if the child died or did not answer in time, GaveUp if L cannot be rebuilt."""
         async with self._turn:
             return await self._ready()
 
     async def train(self, group: Path) -> Step:
-        """As `learn.base.Learner.train`. Raises also GaveUp if the version that the group trains cannot be rebuilt,
-        UsageError if a call is longer than the settings allow, and PaceBug if the group does not train the present
+        """As `learn.base.Learner.train`. Also raises GaveUp if the version that the group trains cannot be rebuilt,
+        UsageError if a call is longer than the settings allow, and PaceBug if the group does not train the current
         version."""
         path = _absolute(group)
         async with self._turn:
@@ -134,10 +134,10 @@ class ProcessLearner:
     async def logprobs(
         self, version: int, prompt_ids: tuple[int, ...], completion_ids: tuple[int, ...]
     ) -> tuple[float, ...] | None:
-        """As `learn.base.Scorer.logprobs`. An answer that was asked about last is known without waiting for a step that
-        is on its way."""
-        asked = version, prompt_ids, completion_ids
-        if self._scored is not None and self._scored[0] == asked:
+        """As `learn.base.LogprobScorer.logprobs`. The last result is cached and returned at once, even during a
+        step."""
+        request = version, prompt_ids, completion_ids
+        if self._scored is not None and self._scored[0] == request:
             return self._scored[1]
         async with self._turn:
             if version != self.version:
@@ -146,17 +146,17 @@ class ProcessLearner:
             answer = await self._ask({"prompt": prompt_ids, "completion": completion_ids}, self._step_s)
             if "refused" in answer:
                 raise PaceBug(f"the learner refused to score an answer: {answer['refused']}")
-            found = tuple(float(value) for value in answer["logprobs"])
-            self._scored = asked, found
-            return found
+            scores = tuple(float(value) for value in answer["logprobs"])
+            self._scored = request, scores
+            return scores
 
     def can_send(self, version: int) -> bool:
-        """As `publish.nccl.Sender.can_send`."""
+        """As `publish.base.Sender.can_send`."""
         idle = self._weights is not None and not self._turn.locked()
-        return idle and version == self.version and version > 0  # version 0 is loaded in another type than its files'
+        return idle and version == self.version and version > 0  # version 0 is in memory in another type than on disk
 
     async def send(self, transfer: Transfer) -> None:
-        """As `publish.nccl.Sender.send`. Raises also UsageError if the model cannot be sent from memory."""
+        """As `publish.base.Sender.send`. Also raises UsageError if the model cannot be sent from memory."""
         async with self._turn:
             if self._weights is None:
                 raise InfrastructureFault("learner_died", "it was gone before it could send")
@@ -166,7 +166,7 @@ class ProcessLearner:
                 raise InfrastructureFault("transfer_broken", answer["refused"])
 
     async def wait_lost(self) -> InfrastructureFault:
-        """As `runtime.keeper.WatchedLearner.wait_lost`. What is lost in an exchange, that exchange tells."""
+        """As `WatchedLearner.wait_lost`. If the learner is lost during a request, that request reports it."""
         while True:
             await self._spawned.wait()
             process = self._process
@@ -196,8 +196,8 @@ class ProcessLearner:
             if "refused" in answer:
                 _blame_setting(answer)
                 raise GaveUp(
-                    f"The learner cannot rebuild version {self.version}: {answer['refused']}: with a copy of what is "
-                    "named put back `pace resume` goes on; without one, begin a new run."
+                    f"The learner cannot rebuild version {self.version}: {answer['refused']}. Restore the named "
+                    "files from a copy and run `pace resume`; without a copy, begin a new run."
                 )
             if answer["version"] != self.version:
                 raise PaceBug(f"the learner is at version {answer['version']}, not {self.version}")
@@ -215,8 +215,8 @@ class ProcessLearner:
         self._spawned.set()
 
     async def _ask(self, request: dict[str, Any], deadline_s: float, renewed_s: float = 0.0) -> dict[str, Any]:
-        """One request and its answer, within `deadline_s`; each version that the child reaches on its way gives it
-        `renewed_s` from there. The child does not outlive an exchange that was broken off."""
+        """Send a request and wait at most `deadline_s` for its answer. Each version that the child reaches meanwhile
+        sets the deadline to `renewed_s` from then. If the exchange is interrupted, the child is killed."""
         assert self._process is not None and self._process.stdin is not None and self._lines is not None
         self._requests += 1
         line = json.dumps({"id": self._requests, **request}) + "\n"
@@ -246,8 +246,8 @@ class ProcessLearner:
             raise
 
     async def _line(self, lines: BufferedByteReceiveStream, until: float) -> bytes:
-        """The next line. Raises TimeoutError at `until`, and InfrastructureFault where the child stays silent;
-        that is counted in waits that follow one another, because this process may have been stopped too."""
+        """The next line. Raises TimeoutError at `until`, InfrastructureFault if the child stays silent. Silence is
+        counted in successive short waits, because this process may have been stopped too."""
         for _ in range(LOOKS):
             with anyio.CancelScope(deadline=min(until, anyio.current_time() + self._hung_s / LOOKS)):
                 return await lines.receive_until(b"\n", _LONGEST_LINE)
@@ -256,7 +256,7 @@ class ProcessLearner:
         raise InfrastructureFault("learner_hung", f"no sign of life for {self._hung_s:g} s, so it was killed")
 
     async def _retire(self) -> None:
-        """End the child at once, if there is one."""
+        """Kill the child, if there is one."""
         if self._process is not None:
             kill_group(self._process.pid)
         self._process, self._weights = None, None
@@ -272,8 +272,8 @@ class ProcessLearner:
                 lines = stream.read().decode(errors="replace").split("\n")
         except OSError:
             lines = []
-        words = next((line.strip() for line in reversed(lines) if line.strip()), "it left no message")
-        return f"{words[:300]} (see {self._log})"
+        message = next((line.strip() for line in reversed(lines) if line.strip()), "it left no message")
+        return f"{message[:300]} (see {self._log})"
 
 
 def _blame_setting(answer: dict[str, Any]) -> None:

@@ -1,69 +1,87 @@
-"""How much a token counts that another policy sampled: a weight >= 0 for each.
+"""Off-policy correction: a weight >= 0 for each token that another policy sampled.
 
-Let r = pi / pi_sampled, the ratio of the policy as the step begins to the one that sampled the token, a the token's age
-in updates, and cap(a) = 1 + (cap - 1) * age_cap ** a the truncation at that age. The weight is
+Let r = pi / pi_sampled, where pi is the policy at the start of the step and pi_sampled the policy that sampled the
+token. Let a be the token's age in updates, and cap(a) = 1 + (cap - 1) * age_cap ** a the truncation at that age. The
+weight is
 
-    behaviour   min(1, cap(a) / r): the surrogate keeps its own ratio r, and its clip bounds all but negative advantages
-                at large r, which count as cap(a)
-    decoupled   min(r, cap(a)): the surrogate's ratio is against the policy as the step begins, so it is 1 and its clip
-                is inert
+    behaviour   min(1, cap(a) / r): the surrogate keeps its own ratio r. Its clip bounds every term except negative
+                advantages at large r; those count as cap(a)
+    decoupled   min(r, cap(a)): the surrogate's ratio is against the policy at the start of the step, so it is 1 and its
+                clip is inert
 
-times age_decay ** a, times 0 where the mask finds a ratio outside [mask_low, mask_high]: of the token (`token`), the
-product over its call (`sequence`), or the geometric mean over its call (`geometric`).
+times age_decay ** a. The weight is 0 if the mask's ratio is outside [mask_low, mask_high]. The mask's ratio is that of
+the token (`token`), the product over its call (`sequence`), or the geometric mean over its call (`geometric`).
 
-Invariant: weights are finite and >= 0, so they commute with min(rA, clip(r)A) and ride in the advantages. A token whose
-log-ratio is beyond BROKEN or no number counts nothing: no two versions a few steps apart are so far from each other.
-One optimizer step is taken on a group, so "as the step begins" is the policy of the forward pass itself. Numpy only.
+Invariant: weights are finite and >= 0. So they commute with min(rA, clip(r)A) and are multiplied into the advantages. A
+token has weight 0 if its log-ratio exceeds BROKEN or is NaN: versions a few steps apart never differ that much. A group
+gets one optimizer step, so the policy at its start is the policy of the forward pass itself. Numpy only.
 """
 
 from dataclasses import dataclass
 from math import log
-from typing import Literal
+from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
+
+from pace_async.registry.corrections import CORRECTIONS, MASKS
 
 Floats = npt.NDArray[np.float64]
 Booleans = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
 BROKEN = 30.0
-"""Nats between two policies at one token: e^30 is beyond any policy's doing."""
+"""Log-ratio limit of one token, in nats. No sound policy moves by a factor of e^30."""
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """Which weights. `cap` None truncates nothing; `age_cap` and `age_decay` of 1 do not look at age."""
+    """Settings of the weights. `cap` None: no truncation. `age_cap` and `age_decay` of 1 ignore age."""
 
-    kind: Literal["behaviour", "decoupled"] = "decoupled"
+    kind: str = "decoupled"
     cap: float | None = 2.0
     age_cap: float = 0.5
     age_decay: float = 1.0
-    mask: Literal["none", "token", "sequence", "geometric"] = "none"
+    mask: str = "none"
     mask_low: float = 0.5
     mask_high: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """For each token: its weight, whether the cap cut it, whether its log-ratio was broken."""
+    """For each token: its weight, whether the cap truncated it, whether its log-ratio is broken."""
 
     weights_BT: Floats
     truncated_BT: Booleans
     broken_BT: Booleans
 
 
+class WeightFunction(Protocol):
+    """Type of the functions in `registry.corrections.CORRECTIONS`."""
+
+    def __call__(self, log_ratio_BT: Floats, log_cap_BT: Floats, /) -> Floats:
+        """Log weights of the tokens before decay and mask, for finite log-ratios. Without a cap, `log_cap_BT` is
+        inf."""
+        ...
+
+
+class MaskFunction(Protocol):
+    """Type of the functions in `registry.corrections.MASKS`."""
+
+    def __call__(self, log_ratio_BT: Floats, valid_BT: Booleans, /) -> Floats:
+        """Log-ratio to compare with the bounds, (B, T) or (B, 1). `log_ratio_BT` is 0 where not valid, and may be
+        infinite or NaN."""
+        ...
+
+
 def weigh(log_ratio_BT: Floats, valid_BT: Booleans, ages_BT: Ints, rule: Correction) -> Weighed:
-    """Weights of the tokens of some calls, one call a row; 0 where not `valid`. Ages are >= 0."""
+    """Weights of the tokens of some calls, one call per row. Invalid tokens have weight 0. Ages are >= 0."""
     broken_BT = valid_BT & ~(np.abs(log_ratio_BT) <= BROKEN)
     safe_BT = np.where(valid_BT & ~broken_BT, log_ratio_BT, 0.0)
     log_cap_BT = _log_cap(ages_BT, rule)
     truncated_BT = valid_BT & ~broken_BT & (safe_BT > log_cap_BT)
-    if rule.kind == "decoupled":
-        log_weight_BT = np.minimum(safe_BT, log_cap_BT)
-    else:
-        log_weight_BT = np.minimum(0.0, log_cap_BT - safe_BT)
-    weights_BT = np.exp(log_weight_BT) * rule.age_decay**ages_BT
+    log_weights = cast("WeightFunction", CORRECTIONS[rule.kind].load())
+    weights_BT = np.exp(log_weights(safe_BT, log_cap_BT)) * rule.age_decay**ages_BT
     counts_BT = valid_BT & ~broken_BT & _inside(log_ratio_BT, valid_BT, rule)
     return Weighed(np.where(counts_BT, weights_BT, 0.0), truncated_BT, broken_BT)
 
@@ -75,13 +93,36 @@ def _log_cap(ages_BT: Ints, rule: Correction) -> Floats:
 
 
 def _inside(log_ratio_BT: Floats, valid_BT: Booleans, rule: Correction) -> Booleans:
-    """Where the mask lets a token count. A ratio that is no number is outside, with its call."""
-    if rule.mask == "none":
+    """Where the mask keeps a token. A NaN ratio is outside the bounds, and under a call's mask so is its call."""
+    mask = MASKS[rule.mask]
+    if not mask.code:
         return np.ones_like(valid_BT)
-    measured_BT = np.where(valid_BT, log_ratio_BT, 0.0)
-    if rule.mask != "token":
-        with np.errstate(invalid="ignore"):  # +inf and -inf in one call
-            sums_B1 = measured_BT.sum(axis=1, keepdims=True)
-        lengths_B1 = valid_BT.sum(axis=1, keepdims=True) if rule.mask == "geometric" else 1
-        measured_BT = np.broadcast_to(sums_B1 / np.maximum(lengths_B1, 1), valid_BT.shape)
+    measure = cast("MaskFunction", mask.load())
+    measured_BT = np.broadcast_to(measure(np.where(valid_BT, log_ratio_BT, 0.0), valid_BT), valid_BT.shape)
     return (measured_BT >= log(rule.mask_low)) & (measured_BT <= log(rule.mask_high))
+
+
+def behaviour(log_ratio_BT: Floats, log_cap_BT: Floats) -> Floats:
+    """Weight 1, or less if the surrogate's own ratio exceeds the cap."""
+    return np.minimum(0.0, log_cap_BT - log_ratio_BT)
+
+
+def decoupled(log_ratio_BT: Floats, log_cap_BT: Floats) -> Floats:
+    """The ratio, truncated at the cap."""
+    return np.minimum(log_ratio_BT, log_cap_BT)
+
+
+def token(log_ratio_BT: Floats, valid_BT: Booleans) -> Floats:
+    """Ratio of each token."""
+    return log_ratio_BT
+
+
+def sequence(log_ratio_BT: Floats, valid_BT: Booleans) -> Floats:
+    """Product over the call, (B, 1)."""
+    with np.errstate(invalid="ignore"):  # +inf and -inf in one call
+        return log_ratio_BT.sum(axis=1, keepdims=True)
+
+
+def geometric(log_ratio_BT: Floats, valid_BT: Booleans) -> Floats:
+    """Geometric mean over the call, (B, 1)."""
+    return sequence(log_ratio_BT, valid_BT) / np.maximum(valid_BT.sum(axis=1, keepdims=True), 1)

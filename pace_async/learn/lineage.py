@@ -1,9 +1,9 @@
-"""The line of versions: each made from the one before by one group, exactly once.
+"""Lineage: each version is made from the one before by one group, exactly once.
 
-Invariant: the trainer holds the weights that the recorded groups 1…L make out of the model as given, in order. A group
-that made a version makes no second one, however often it is delivered and whenever this process dies: what is lost is
-rebuilt from the record of groups, starting at the newest checkpoint that belongs to it.
-Not a judge of what is worth training on: it trains what it is given, once.
+Invariant: the trainer holds the weights that the recorded groups 1…L make of the given model, in order. A group makes
+at most one version, however often it is delivered and whenever this process dies. Lost state is rebuilt from the record
+of groups, starting at the newest checkpoint of that record.
+It does not judge groups: it trains each one once.
 
 Only imported in the learner's child process.
 """
@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pace_async.learn.base import RESTORED
-from pace_async.learn.settings import Settings
-from pace_async.learn.store import Made, Store
-from pace_async.learn.trainer import GroupTrainer, Taken, TooLong, load_trainer
+from pace_async.learn.settings import TrainerConfig
+from pace_async.learn.store import LearnerStore, Made
+from pace_async.learn.trainer import GroupTrainer, StepResult, TooLong, load_trainer
 from pace_async.replay.group import Group
 from pace_async.replay.groupfile import read_digested
 
 
-class Refused(ValueError):
-    """A group or a history that cannot be right. Nothing was changed. `setting` is true where a setting is to blame,
-    `unreadable` where a group's file is damaged or gone."""
+class GroupRefused(ValueError):
+    """A group or a history is invalid. Nothing was changed. `setting` is true if a setting is the cause, `unreadable`
+    if a group's file is damaged or missing."""
 
     def __init__(self, why: str, *, setting: bool = False, unreadable: bool = False) -> None:
         super().__init__(why)
@@ -32,7 +32,7 @@ class Refused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a group, as `learn.base.Step` has it. No version before `oldest` will be rebuilt again."""
+    """Result of a group: see `learn.base.Step`. No version before `oldest` will be rebuilt again."""
 
     update: int
     version: int
@@ -45,13 +45,13 @@ class Outcome:
 
 
 class Lineage:
-    """The versions that `settings` make of `model`, kept under `out`."""
+    """The versions that training with `settings` makes of `model`, stored under `out`."""
 
-    def __init__(self, model: Path, out: Path, settings: Settings) -> None:
+    def __init__(self, model: Path, out: Path, settings: TrainerConfig) -> None:
         self.settings = settings
         self.version = 0
         self._out = out
-        self._store = Store(model, out)
+        self._store = LearnerStore(model, out)
         self._trainer: GroupTrainer | None = None
 
     def start(
@@ -62,16 +62,18 @@ class Lineage:
         after: int = 0,
         loaded: Callable[[int], None] = lambda version: None,
     ) -> Path:
-        """Become the version that the groups made, `groups[i]` making version `after` + i + 1: load the newest
-        sound checkpoint among them, call `loaded` with its version, and train the groups after it again, calling
-        `replayed` after each. The groups that made versions 1…`after` are gone. Returns the directory of the version's
-        weights. A checkpoint one step ahead of the record stays, for the group that made it may be delivered again;
-        what lies further ahead is removed. Raises Refused if a group file that is needed cannot be used."""
+        """Rebuild the version that the groups made. `groups[i]` made version `after` + i + 1. The groups that made
+        versions 1…`after` are gone.
+
+        Loads the newest sound checkpoint among these versions and calls `loaded` with its version. Then trains the
+        later groups again and calls `replayed` after each. A checkpoint one step ahead of the record stays, because
+        its group may be delivered again. Later ones are removed. Returns the directory of the version's weights.
+        Raises GroupRefused if a necessary group file cannot be used."""
         wanted = after + len(groups)
         belonging = [made for made in reversed(self._store.checkpoints()) if _belongs(made, groups, after)]
         made = next((made for made in belonging if self._sound(made)), None)
         if made is None and after > 0:
-            raise Refused(f"no checkpoint of version {after} or later is left, and the groups before it are gone")
+            raise GroupRefused(f"no checkpoint of version {after} or later is left, and the groups before it are gone")
         self._load(made.version if made is not None else 0)
         loaded(self.version)
         while self.version < wanted:
@@ -79,7 +81,7 @@ class Lineage:
             began = time.perf_counter()
             taken = self._take(group)
             if taken.reason:
-                raise Refused(f"group {group.number} once made version {self.version + 1}, but now {taken.reason}")
+                raise GroupRefused(f"group {group.number} once made version {self.version + 1}, but now {taken.reason}")
             self.version += 1
             made = Made(self.version, digest, taken.metrics, time.perf_counter() - began)
             if _is_kept(group) and not any(other.version == self.version for other in self._store.checkpoints()):
@@ -93,15 +95,17 @@ class Lineage:
         return self._store.weights(wanted)
 
     def train(self, path: Path) -> Outcome:
-        """Train the group once, or tell what it made before. Raises Refused if the file cannot be used or does not
-        train the present version; OSError if the disk fails, and then this object must not be used again."""
+        """Train the group, or return its earlier result. Raises GroupRefused if the file cannot be used or does not
+        train the current version. Raises OSError if the disk fails. Do not use this object after that."""
         began = time.perf_counter()
         group, digest = self._read(path)
         for made in self._store.versions():
             if made.digest == digest and made.version <= self.version:
                 return self._outcome(made)
         if group.update != self.version:
-            raise Refused(f"group {group.number} trains version {group.update}, but the learner is at {self.version}")
+            raise GroupRefused(
+                f"group {group.number} trains version {group.update}, but the learner is at {self.version}"
+            )
         for made in self._store.checkpoints():
             if made.digest == digest and made.version == self.version + 1 and self._sound(made):
                 self._load(made.version)
@@ -123,34 +127,34 @@ class Lineage:
     @property
     def trainer(self) -> GroupTrainer:
         if self._trainer is None:
-            raise Refused("the learner was not started")
+            raise GroupRefused("the learner was not started")
         return self._trainer
 
-    def _take(self, group: Group) -> Taken:
-        """Make the next version in memory: by a step, or out of an earlier version."""
+    def _take(self, group: Group) -> StepResult:
+        """Make the next version in memory, by a step or from an earlier version."""
         return self._step(group) if group.restores is None else self._restore(group.restores)
 
-    def _restore(self, good: int) -> Taken:
-        """Take the weights and the optimizer of version `good`; those of version 0 where its checkpoint is damaged."""
+    def _restore(self, good: int) -> StepResult:
+        """Load weights and optimizer of version `good`, or of version 0 if its checkpoint is damaged or missing."""
         began, now = time.perf_counter(), self.version
         made = next((made for made in self._store.checkpoints() if made.version == good), None)
         if made is None or not self._sound(made):
             good = 0
         self._load(good)
         self.version = now
-        return Taken("", {RESTORED: float(good)}, time.perf_counter() - began)
+        return StepResult("", {RESTORED: float(good)}, time.perf_counter() - began)
 
-    def _step(self, group: Group) -> Taken:
+    def _step(self, group: Group) -> StepResult:
         try:
             return self.trainer.step(group)
         except TooLong as refusal:
-            raise Refused(str(refusal), setting=True) from None
+            raise GroupRefused(str(refusal), setting=True) from None
 
     def _sound(self, made: Made) -> bool:
         return self._store.is_sound(self._store.checkpoint(made.version))
 
     def _load(self, version: int) -> None:
-        self._trainer = None  # the old one's memory first
+        self._trainer = None  # free the old trainer's memory first
         source = self._store.checkpoint(version) if version else self._store.model
         self._trainer = load_trainer(source, self.settings, self._out, self._store.model)
         if version:
@@ -161,7 +165,7 @@ class Lineage:
         try:
             return read_digested(path)
         except (OSError, ValueError) as error:
-            raise Refused(str(error), unreadable=True) from None
+            raise GroupRefused(str(error), unreadable=True) from None
 
     def _outcome(self, made: Made) -> Outcome:
         weights = str(self._store.weights(made.version))
@@ -172,12 +176,12 @@ class Lineage:
 
 
 def _is_kept(group: Group) -> bool:
-    """Whether the version that the group makes needs a checkpoint wherever the sparse ones lie."""
+    """Whether the group's version needs a checkpoint regardless of `checkpoint_every`."""
     return group.restores is not None or group.update + 1 in group.keeps
 
 
 def _belongs(made: Made, groups: Sequence[Path], after: int) -> bool:
-    """Whether a checkpoint was made by this history. A group file that is gone is not held against it."""
+    """Whether this history made the checkpoint. A missing or damaged group file does not count against it."""
     if not after <= made.version <= after + len(groups):
         return False
     if made.version == after:

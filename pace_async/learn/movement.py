@@ -1,18 +1,18 @@
 """How far one update moved the policy, and how far it may.
 
-Measured on the tokens of the update's own group (suffix N), their log-probabilities before the step and after it, with
-r the ratio of after to before:
+Measured on the tokens of the update's own group (suffix N), from their log-probabilities before and after the step. Let
+r be the ratio of the probability after the step to the one before:
 
     k3        mean of r - 1 - ln r: how far the policy moved
-    ess       effective sample size of r as a share: small where few tokens moved far
-    sure_k3   k3 over the tokens to which the policy gave a probability of SURE or more before
+    ess       effective sample size of r as a share: small if few tokens moved far
+    sure_k3   k3 over the tokens to which the policy gave a probability of SURE or more before the step
 
-The third sees what the first two cannot. Tokens of which the policy is sure are the form of an answer, not a choice:
-no group gives evidence about them, so a sound step hardly moves them. AdamW can move them all the same, because it
-divides each weight's step by the size of its recent gradients: where these were near 0, one rare token moves the policy
-as far as a whole group does elsewhere, and the first moment repeats it for ten updates.
+The third detects a failure that the first two miss. Tokens of which the policy is sure are the form of an answer, not a
+choice. No group gives evidence about them, so a sound step hardly moves them. AdamW can move them, because it divides
+each weight's step by the size of its recent gradients. If these were near 0, one rare token moves the policy as far as
+a whole group usually does, and the first moment repeats that move for ten updates.
 
-A pure decision, in numpy: nothing here knows of weights.
+A pure decision in numpy. Nothing here handles weights.
 """
 
 import math
@@ -27,12 +27,12 @@ Floats = npt.NDArray[np.float64]
 
 SURE = 0.9
 HALVINGS = 5
-"""A step is halved so often at most, to 1/32 of its length."""
+"""A step is halved at most this often, to 1/32 of its length."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How far one update may move the policy; None: as far as it likes."""
+class MovementLimits:
+    """Limits on the movement of one update. None: no limit."""
 
     k3: float | None = None
     ess: float | None = None
@@ -40,13 +40,13 @@ class Limits:
 
     @property
     def hold(self) -> bool:
-        """Whether there is any limit, so that a step has to be measured."""
+        """Whether any limit is set, so that steps must be measured."""
         return (self.k3, self.ess, self.sure_k3) != (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """What one update did to the policy. Not finite where the weights it led to give no number."""
+    """Movement of the policy by one update. Not finite if the new weights give log-probabilities that are not."""
 
     k3: float
     ess: float
@@ -54,12 +54,12 @@ class Movement:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """By the names that they have among a step's figures."""
+        """By their names among a step's metrics."""
         return {"moved_k3": self.k3, "moved_ess": self.ess, "moved_sure_k3": self.sure_k3}
 
 
 def movement(before_N: Floats, after_N: Floats) -> Movement:
-    """From log-probabilities in nats. `sure_k3` is 0 where the policy was sure of no token."""
+    """Movement from log-probabilities in nats. `sure_k3` is 0 if the policy was sure of no token."""
     with np.errstate(all="ignore"):
         log_ratio_N = after_N - before_N
         k3_N = np.maximum(0.0, np.expm1(log_ratio_N) - log_ratio_N)
@@ -69,9 +69,9 @@ def movement(before_N: Floats, after_N: Floats) -> Movement:
         )
 
 
-def beyond(moved: Movement, limits: Limits) -> str:
-    """Which limit the update went beyond, empty if none. Its form comes last, for a step that only went beyond that is
-    never discarded."""
+def beyond(moved: Movement, limits: MovementLimits) -> str:
+    """The limit that the update exceeds, or "" if none. `sure_k3` comes last, because a step that exceeds only that
+    limit is never discarded."""
     if limits.k3 is not None and not moved.k3 <= limits.k3:
         return f"k3 {moved.k3:.3g}, limit {limits.k3:g}"
     if limits.ess is not None and not moved.ess >= limits.ess:
@@ -81,7 +81,7 @@ def beyond(moved: Movement, limits: Limits) -> str:
     return ""
 
 
-def too_far(moved: Movement, limits: Limits) -> str:
-    """Why a step that was halved as often as may be is discarded; empty if it is taken."""
-    why = beyond(moved, Limits(limits.k3, limits.ess))
+def too_far(moved: Movement, limits: MovementLimits) -> str:
+    """Why a step is discarded after HALVINGS halvings, or "" if it is taken."""
+    why = beyond(moved, MovementLimits(limits.k3, limits.ess))
     return f"the step moved the policy too far ({why})" if why else ""

@@ -1,25 +1,25 @@
 """The learner's process: `python -m pace_async.learn.process --model DIR --out DIR --config JSON`.
 
-One JSON object a line on standard input, one on standard output for each, with the request's `id`:
+Each line of standard input is a request. Each gets one answer line on standard output. Both are JSON objects with the
+same `id`:
 
-    {"id": 1, "start": [GROUP FILE, …], "after": a}   the groups that made versions a + 1, a + 2, …; answered
-                                          {"version", "weights"} once the learner is at the last; before it,
-                                          {"reached": v} for the checkpoint loaded and for each step taken again
-    {"id": 2, "train": GROUP FILE}        answered with the fields of `lineage.Outcome`
-    {"id": 3, "prompt": [token id, …], "completion": [token id, …]}   answered {"logprobs": [nats, …]}, one for each
-                                          token of the completion, under the present version
-    {"id": 4, "send": fields of `transfer.Transfer`}   answered {"sent": true} when the other end has all tensors of
-                                          the present version
+    {"id": 1, "start": [GROUP FILE, …], "after": a}   the groups that made versions a + 1, a + 2, …; the answer
+                                          {"version", "weights"} follows once the learner is at the last one; before it
+                                          come {"reached": v} for the loaded checkpoint and for each repeated step
+    {"id": 2, "train": GROUP FILE}        answer: the fields of `lineage.Outcome`
+    {"id": 3, "prompt": [token id, …], "completion": [token id, …]}   answer: {"logprobs": [nats, …]}, one for each
+                                          token of the completion, under the current version
+    {"id": 4, "send": fields of `transfer.Transfer`}   answer: {"sent": true}, once the other end has all tensors of
+                                          the current version
+    {"id": 5, "ping": true}               answer: {"here": true}
 
-    {"id": 5, "ping": true}               answered {"here": true}
+While it starts or works on a request, it writes {"beat": true} at once and every `--beat-s` seconds as a heartbeat,
+because importing torch may take minutes on a busy machine. If a request is refused, nothing has changed and the answer
+is {"refused": why, "setting": whether a setting is the cause, "unreadable": whether a group's file is damaged or
+missing}. If the disk fails, the last answer is {"failed": kind, "detail": text}.
 
-While it starts and while it works on a request, a line {"beat": true} at once and every `--beat-s` seconds says that
-it lives: to import torch may take minutes on a busy machine. Where
-nothing was changed the answer is {"refused": why, "setting": whether a setting is to blame, "unreadable": whether
-a group's file is damaged or gone}; where the disk failed it is {"failed": kind, "detail": words}, the last one.
-
-It ends when standard input does, and when the disk fails. Any other trouble ends it too, with a traceback on standard
-error: what it held is rebuilt by the next one.
+The process ends when standard input ends and when the disk fails. Any other error ends it too, with a traceback on
+standard error. The next process rebuilds its state.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from typing import Any, TextIO
 
 from pace_async.children import die_with_parent
 from pace_async.durable import disk_fault
-from pace_async.learn.settings import Settings
+from pace_async.learn.settings import TrainerConfig
 from pace_async.transfer import Transfer
 
 
@@ -45,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="pace_async.learn.process")
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--config", type=Settings.from_json, required=True)
+    parser.add_argument("--config", type=TrainerConfig.from_json, required=True)
     parser.add_argument("--beat-s", type=float, required=True)
     options = parser.parse_args()
     if not (options.model / "config.json").is_file():
@@ -63,15 +63,15 @@ def main() -> None:
 
 
 def take_stdout() -> TextIO:
-    """Standard output for the protocol alone; whatever a library prints goes to standard error."""
+    """Reserve standard output for the protocol. Output of libraries goes to standard error."""
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     return replies
 
 
 def serve(lineage: Any, requests: TextIO, replies: TextIO, beat_s: float) -> None:
-    """Answer requests until there are no more."""
-    from pace_async.learn.lineage import Refused
+    """Answer requests until the input ends."""
+    from pace_async.learn.lineage import GroupRefused
 
     write = _writer(replies)
     for line in requests:
@@ -84,7 +84,7 @@ def serve(lineage: Any, requests: TextIO, replies: TextIO, beat_s: float) -> Non
             with _beating(reply, beat_s):
                 answer = _answer(lineage, request, reply)
             reply(answer)
-        except Refused as refusal:
+        except GroupRefused as refusal:
             reply({"refused": str(refusal), "setting": refusal.setting, "unreadable": refusal.unreadable})
         except OSError as error:
             fault = disk_fault(error)
@@ -95,7 +95,7 @@ def serve(lineage: Any, requests: TextIO, replies: TextIO, beat_s: float) -> Non
 
 
 def _writer(replies: TextIO) -> Callable[[dict[str, Any]], None]:
-    """What writes one whole line at a time, from whichever thread."""
+    """A function that writes one whole line at a time, from any thread."""
     one_line = threading.Lock()
 
     def write(fields: dict[str, Any]) -> None:
@@ -108,7 +108,7 @@ def _writer(replies: TextIO) -> Callable[[dict[str, Any]], None]:
 
 @contextmanager
 def _beating(reply: Callable[[dict[str, Any]], None], every_s: float) -> Generator[None]:
-    """Say at once and again and again that this process lives, from a thread that does nothing else."""
+    """Send heartbeats from a separate thread: one at once, then one every `every_s` seconds."""
     over = threading.Event()
 
     def beat() -> None:
@@ -146,15 +146,15 @@ def _answer(lineage: Any, request: dict[str, Any], reply: Callable[[dict[str, An
 
 
 def _send(lineage: Any, transfer: Transfer) -> None:
-    from pace_async.learn.lineage import Refused
+    from pace_async.learn.lineage import GroupRefused
     from pace_async.learn.send import CannotSend, TransferBroken, send
 
     try:
         send(lineage.trainer.policy.state_dict(), transfer)
     except CannotSend as error:
-        raise Refused(f"{error}, and cannot be sent: set advisor.transport to file", setting=True) from None
+        raise GroupRefused(f"{error}, and cannot be sent: set advisor.transport to file", setting=True) from None
     except TransferBroken as error:
-        raise Refused(str(error)) from error
+        raise GroupRefused(str(error)) from error
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""How far the policy in training has moved from the policies that sampled.
+"""How far the trained policy has moved from the policies that sampled.
 
-Per valid token of a group (suffix N): importance ratio r = π(token) / π_sampled(token). Measures, never changes, the
-loss. Numpy only.
+Each valid token of a group (suffix N) has the importance ratio r = π(token) / π_sampled(token). The metrics
+never change the loss. Numpy only.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class TokenFacts:
-    """What one step saw of each valid token, in any order. `weights` are the correction's; `truncated` says where its
-    cap cut."""
+    """Measurements of each valid token of one step, in any order. `weights_N` are the correction's weights, and
+    `truncated_N` is true where its cap truncated one."""
 
     logprobs_N: Floats
     sampled_N: Floats
@@ -28,21 +28,23 @@ class TokenFacts:
 
 
 def off_policy_metrics(facts: TokenFacts, clip_low: float, clip_high: float, *, clips: bool = True) -> dict[str, float]:
-    """Named figures of one step:
+    """Metrics of one step, by name:
 
-    - `entropy`: mean over tokens, nats; `tokens`: their number
-    - `mean_ratio`: mean of r; `clip_fraction`: share of tokens whose gradient the clip removed; where it is inert
-      (`clips` false: decoupled), share of tokens whose weight the cap cut
-    - `k3`: mean of r - 1 - ln r with r over the tokens sampled, an estimate of KL(sampled ‖ trained) that is never
-      negative
+    - `tokens`: number of tokens
+    - `entropy`: mean over tokens, in nats
+    - `mean_ratio`: mean of r
+    - `clip_fraction`: share of tokens whose gradient the clip removed. If the clip is inert (`clips` false: decoupled),
+      share of tokens whose weight the cap truncated
+    - `k3`: mean of r - 1 - ln r over the sampled tokens, a non-negative estimate of KL(sampled ‖ trained)
     - `ess`: effective sample size of the tokens' ratios as a share, (Σr)² / (N Σr²), in (0, 1]
     - `ess_rollouts`: the same over rollouts, each weighted by the geometric mean of its tokens' ratios
-    - `mean_weight`: mean weight of the correction; `truncated_fraction`: share that its cap cut; `masked_fraction`:
-      share whose weight is 0
-    - `tokens_age_a`, `ess_age_a`, `k3_age_a`, `clip_fraction_age_a`, `mean_ratio_age_a`: the same over the tokens that
-      are a versions old, for each a present
+    - `mean_weight`: mean weight of the correction
+    - `truncated_fraction`: share of tokens that its cap truncated
+    - `masked_fraction`: share of tokens with weight 0
+    - `tokens_age_a`, `ess_age_a`, `k3_age_a`, `clip_fraction_age_a`, `mean_ratio_age_a`: the same over the tokens of
+      age a in versions, for each age that occurs
 
-    A figure that overflows is inf or NaN."""
+    A metric that overflows is inf or NaN."""
     log_ratio_N = facts.logprobs_N - facts.sampled_N
     with np.errstate(all="ignore"):
         ratio_N = np.exp(log_ratio_N)
@@ -78,5 +80,5 @@ def off_policy_metrics(facts: TokenFacts, clip_low: float, clip_high: float, *, 
 
 def effective_share(log_weights: Floats) -> float:
     """Effective sample size of weights as a share of their number, (Σw)² / (N Σw²)."""
-    weights = np.exp(log_weights - log_weights.max())  # the largest is 1: a share does not depend on the scale
+    weights = np.exp(log_weights - log_weights.max())  # scales the largest to 1; the share does not depend on scale
     return float(weights.sum() ** 2 / (len(weights) * (weights**2).sum()))

@@ -1,7 +1,7 @@
-"""The learner's end of a transfer over NCCL: the weights as they stand in its memory, by vLLM's own trainer class.
+"""The learner's end of a transfer over NCCL: vLLM's own trainer class sends the weights from the learner's memory.
 
-vLLM's class would drive the server too. Here it does not: what it calls for that does nothing, because the runtime
-makes the calls and owns the pause. Only imported in the learner's child process; imports vLLM on first use.
+vLLM's class would also drive the server. Here those calls do nothing, because the runtime makes them and owns the
+pause. Only imported in the learner's child process. Imports vLLM on first use.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,33 +14,33 @@ from pace_async.transfer import ADDRESS, CHUNK, MEMBERS, RECEIVER, SENDER, Trans
 
 
 class CannotSend(ValueError):
-    """The learner's memory does not hold what the version's checkpoint names."""
+    """The learner's memory lacks a tensor that the version's checkpoint names, or has it in another type or shape."""
 
 
 class TransferBroken(RuntimeError):
-    """The other end did not come, or the group broke; the learner's weights are as they were."""
+    """The other end did not connect, or the group broke. The learner's weights are unchanged."""
 
 
 class Meeting(Protocol):
-    """Where the ends met, as vLLM has it: small things can be left there for the other."""
+    """vLLM's rendezvous of the two ends. Each can leave small objects there for the other."""
 
     def recv_obj(self, src: int) -> Any: ...
 
 
-class Group(Protocol):
-    """Both ends, as vLLM's communicator has it."""
+class NcclGroup(Protocol):
+    """vLLM's communicator of both ends."""
 
     group: Meeting
 
     def broadcast(self, tensor: torch.Tensor, src: int, stream: Any = None) -> None: ...
 
     def destroy(self) -> None:
-        """Break the group off, from any thread: whoever waits in it waits no longer."""
+        """Abort the group, from any thread. This ends all waits inside it."""
         ...
 
 
 class Source:
-    """What vLLM's class reads the tensors from, as often as it likes. Raises CannotSend."""
+    """The tensors for vLLM's class, which may read them repeatedly. Raises CannotSend."""
 
     def __init__(self, held: Mapping[str, torch.Tensor], transfer: Transfer) -> None:
         described = zip(transfer.names, transfer.dtypes, transfer.shapes, strict=True)
@@ -63,7 +63,7 @@ class Source:
 
 
 class NoCalls:
-    """What vLLM's class calls to drive a server."""
+    """Client for vLLM's class that drives no server: its calls do nothing."""
 
     def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None: ...
 
@@ -75,7 +75,7 @@ class NoCalls:
 
 
 def send(held: Mapping[str, torch.Tensor], transfer: Transfer) -> None:
-    """Meet the receiver and send it the tensors. Raises CannotSend, TransferBroken."""
+    """Connect to the receiver and send it the tensors. Raises CannotSend, TransferBroken."""
     source = Source(held, transfer)
     engine = cast("Any", import_module("vllm.distributed.weight_transfer.nccl_engine"))
     sender = engine.NCCLTrainerWeightTransferEngine(
@@ -86,14 +86,14 @@ def send(held: Mapping[str, torch.Tensor], transfer: Transfer) -> None:
         try:
             with broken_off_after(transfer.seconds, group.destroy):
                 sender.send_weights()
-                group.group.recv_obj(RECEIVER)  # until then it may read what this end's memory holds
+                group.group.recv_obj(RECEIVER)  # until then the receiver may still read this end's memory
         finally:
             sender.shutdown()
-    except (OSError, RuntimeError) as error:  # a TimeoutError is an OSError, an error of NCCL or the store the other
+    except (OSError, RuntimeError) as error:  # TimeoutError is an OSError; NCCL and the store raise RuntimeError
         raise TransferBroken(f"{error or type(error).__name__}") from error
 
 
-def join(transfer: Transfer) -> Group:
+def join(transfer: Transfer) -> NcclGroup:
     """Wait for the receiver. Raises RuntimeError."""
     utils = cast("Any", import_module("vllm.distributed.utils"))
     nccl = cast("Any", import_module("vllm.distributed.device_communicators.pynccl"))

@@ -1,4 +1,4 @@
-"""What the learner needs to know of a run's configuration, as one value that travels as JSON."""
+"""The learner's part of a run's configuration, as one value that is passed as JSON."""
 
 import json
 import os
@@ -7,25 +7,23 @@ from typing import Any, Self, cast
 
 from pace_async.config import Config
 from pace_async.learn.correction import Correction
-from pace_async.learn.movement import Limits
-
-ENTROPIC_PENALTY = 0.1
-"""What the authors' code multiplies the entropic objective's KL term with."""
+from pace_async.learn.movement import MovementLimits
+from pace_async.registry.objectives import OBJECTIVES
 
 
 def half_the_cores() -> int:
-    """Threads that leave room for the engine and the candidates beside the learner; at least 1."""
+    """Number of threads that leaves cores for the engine and the candidates. At least 1."""
     return max(1, (os.cpu_count() or 1) // 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """Units and defaults as in `config.LearnerConfig`, but for `warmup` and `limits`, of which there are none here.
-    `threads` are torch's on a CPU: the same number must be used to rebuild weights bit for bit."""
+class TrainerConfig:
+    """Units and defaults as in `config.LearnerConfig`, except that here the defaults set no warm-up and no limits.
+    `threads` is torch's number of threads on a CPU. Rebuilding weights bit for bit needs the same number."""
 
     learning_rate: float = 1e-6
     warmup: int = 0
-    limits: Limits = field(default_factory=Limits)
+    limits: MovementLimits = field(default_factory=MovementLimits)
     weight_decay: float = 0.1
     betas: tuple[float, float] = (0.9, 0.98)
     clip_low: float = 0.2
@@ -43,19 +41,20 @@ class Settings:
 
     @classmethod
     def of(cls, config: Config) -> Self:
-        """The learner's share of a run's configuration."""
+        """The learner's part of a run's configuration."""
         learner = config.learner
+        penalty = OBJECTIVES[learner.objective].kl_penalty
         tiny = config.advisor.model == "tiny"
         return cls(
             learning_rate=learner.tiny_learning_rate if tiny else learner.learning_rate,
             warmup=learner.warmup,
-            limits=Limits(k3=learner.max_move, ess=learner.min_move_ess, sure_k3=learner.max_sure_move),
+            limits=MovementLimits(k3=learner.max_move, ess=learner.min_move_ess, sure_k3=learner.max_sure_move),
             weight_decay=learner.weight_decay,
             betas=learner.betas,
             clip_low=learner.clip_low,
             clip_high=learner.clip_high,
             max_grad_norm=learner.max_grad_norm,
-            kl_penalty=_penalty(learner.kl_penalty, learner.objective),
+            kl_penalty=penalty if learner.kl_penalty is None else learner.kl_penalty,
             correction=Correction(
                 kind=learner.correction,
                 cap=learner.cap,
@@ -79,14 +78,14 @@ class Settings:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Raises ValueError for a key that is not known."""
+        """Raises ValueError for an unknown key."""
         raw = cast("dict[str, Any]", json.loads(text))
         if "correction" in raw:
             _refuse_unknown(raw["correction"], Correction)
             raw["correction"] = Correction(**raw["correction"])
         if "limits" in raw:
-            _refuse_unknown(raw["limits"], Limits)
-            raw["limits"] = Limits(**raw["limits"])
+            _refuse_unknown(raw["limits"], MovementLimits)
+            raw["limits"] = MovementLimits(**raw["limits"])
         _refuse_unknown(raw, cls)
         if "betas" in raw:
             raw["betas"] = tuple(raw["betas"])
@@ -97,9 +96,3 @@ def _refuse_unknown(raw: dict[str, Any], kind: type[Any]) -> None:
     unknown = set(raw) - {known.name for known in fields(kind)}
     if unknown:
         raise ValueError(f"unknown learner settings: {', '.join(sorted(unknown))}")
-
-
-def _penalty(given: float | None, objective: str) -> float:
-    if given is not None:
-        return given
-    return ENTROPIC_PENALTY if objective == "entropic" else 0.0

@@ -1,8 +1,9 @@
 """Versions and checkpoints on disk.
 
-`versions/000007` holds version 7's weights: a directory that transformers and an engine load. `checkpoints/000007`
-holds the same and the optimizer's state: a place to start again from. Each was written whole or is not there, and its
-completeness mark is the record of the step that made it. Version 0 is the model as given, and is not copied.
+`versions/000007` holds version 7's weights, in a directory that transformers and an engine can load.
+`checkpoints/000007` holds the weights and the optimizer's state, so training can restart from it. Each directory is
+written whole or does not exist. Its completeness mark is the record of the step that made it. Version 0 is the given
+model and is not copied.
 
 Only imported in the learner's child process.
 """
@@ -27,10 +28,10 @@ from pace_async.weights import COMPLETE, DIGESTS, contents, damage, is_complete,
 _files = cast("Any", safetensors.torch)
 
 VERSIONS_KEPT = 3
-"""The newest versions: the one just made, the one that is served, one to spare."""
+"""The newest versions: the new one, the served one, and one spare."""
 
 CHECKPOINTS_KEPT = 2
-"""The newest may be one step ahead of the record and give way to another, or be damaged; the one before it is not."""
+"""The newest may be damaged, or one step ahead of the record and be replaced. The one before it is then used."""
 
 _OPTIMIZER = "optimizer.safetensors"
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".index.json")
@@ -39,7 +40,7 @@ _NOT_COPIED = ("config.json", "generation_config.json", COMPLETE, DIGESTS)
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The record of the step that made a version out of the version before it."""
+    """Record of the step that made a version from the one before it."""
 
     version: int
     digest: str
@@ -47,8 +48,8 @@ class Made:
     seconds: float
 
 
-class Store:
-    """The folder of one learner. `model` is the directory of version 0."""
+class LearnerStore:
+    """Folder of one learner. `model` is the directory of version 0."""
 
     def __init__(self, model: Path, out: Path) -> None:
         self.model = model
@@ -59,22 +60,22 @@ class Store:
                 shutil.rmtree(unfinished, ignore_errors=True)
 
     def weights(self, version: int) -> Path:
-        """Directory of a version's weights, whether or not it is there."""
+        """Directory of a version's weights. It need not exist."""
         return self._versions / f"{version:06d}" if version else self.model
 
     def checkpoint(self, version: int) -> Path:
         return self._checkpoints / f"{version:06d}"
 
     def versions(self) -> list[Made]:
-        """What made each complete version, oldest first."""
+        """Records of the complete versions, oldest first."""
         return _records(self._versions)
 
     def checkpoints(self) -> list[Made]:
-        """What made each complete checkpoint, oldest first."""
+        """Records of the complete checkpoints, oldest first."""
         return _records(self._checkpoints)
 
     def save_version(self, trainer: GroupTrainer, made: Made) -> Path:
-        """Write the version's weights and return where they are. Raises OSError, ValueError if a weight is NaN or
+        """Write the version's weights. Returns their directory. Raises OSError, and ValueError if a weight is NaN or
         infinite."""
         folder = self.weights(made.version)
         if any(other.version == made.version and other.digest != made.digest for other in self.versions()):
@@ -99,7 +100,7 @@ class Store:
         write_atomically(self.checkpoint(made.version), write, json.dumps(asdict(made)))
 
     def load_optimizer(self, trainer: GroupTrainer, version: int) -> None:
-        """Put a checkpoint's optimizer state into a trainer that was loaded from its weights."""
+        """Load a checkpoint's optimizer state into a trainer that holds its weights."""
         saved: dict[str, torch.Tensor] = _files.load_file(self.checkpoint(version) / _OPTIMIZER)
         for name, weight in trainer.policy.named_parameters():
             state = {
@@ -118,7 +119,7 @@ class Store:
                     _discard(entry)
 
     def prune(self, version: int, keeps: Sequence[int] = ()) -> None:
-        """Remove the old ones: of those up to `version` the newest few stay, and the checkpoints of `keeps`."""
+        """Remove old ones. Of those up to `version`, the newest few stay, and the checkpoints in `keeps`."""
         for folder, records, kept in (
             (self._versions, self.versions(), VERSIONS_KEPT),
             (self._checkpoints, self.checkpoints(), CHECKPOINTS_KEPT),
@@ -129,14 +130,14 @@ class Store:
 
     @property
     def oldest_needed(self) -> int:
-        """The oldest checkpoint that a restart may load; 0, the model as given, while there is none to spare. One that
-        is kept to go back to may be older: no group before it is needed for that."""
+        """The oldest checkpoint that a restart may load, or 0 (the given model) while there are fewer than
+        CHECKPOINTS_KEPT. A checkpoint kept for a restore may be older. A restore needs no group before it."""
         records = self.checkpoints()
         return records[-CHECKPOINTS_KEPT].version if len(records) >= CHECKPOINTS_KEPT else 0
 
     def is_sound(self, folder: Path) -> bool:
-        """Whether a version or a checkpoint is complete and holds what was written, byte for byte; one that does not is
-        removed. Reads all of it."""
+        """Whether a version or a checkpoint is complete and byte for byte as it was written. Removes it if not. Reads
+        all of it."""
         if is_complete(folder) and _holds_tensors(folder) and damage(folder) is None:
             return True
         _discard(folder)
@@ -144,7 +145,7 @@ class Store:
 
 
 def _holds_tensors(folder: Path) -> bool:
-    """Whether the tensors lie where the headers say, and there are some."""
+    """Whether there are tensors, and every file is long enough for its header."""
     try:
         held = contents(folder)
         return bool(held) and all(tensor.start + tensor.length <= tensor.file.stat().st_size for tensor in held)
@@ -153,7 +154,7 @@ def _holds_tensors(folder: Path) -> bool:
 
 
 def optimizer_state(trainer: GroupTrainer) -> dict[str, torch.Tensor]:
-    """AdamW's tensors, named `parameter/exp_avg` and so on; empty before the first step."""
+    """AdamW's tensors, named `parameter/exp_avg` and so on. Empty before the first step."""
     states = cast("Mapping[torch.Tensor, Mapping[str, torch.Tensor]]", trainer.adamw.state)
     return {
         f"{name}/{key}": value.contiguous()
@@ -163,15 +164,15 @@ def optimizer_state(trainer: GroupTrainer) -> dict[str, torch.Tensor]:
 
 
 def _records(folder: Path) -> list[Made]:
-    found: list[Made] = []
+    records: list[Made] = []
     for entry in sorted(folder.iterdir()):
         if entry.name.isdigit() and is_complete(entry):
             try:
                 record = cast("dict[str, Any]", json.loads((entry / COMPLETE).read_text()))
-                found.append(Made(**record))
+                records.append(Made(**record))
             except (ValueError, TypeError):
-                _discard(entry)  # its mark was changed by a disk, not by us
-    return sorted(found, key=lambda made: made.version)
+                _discard(entry)  # the disk changed its mark
+    return sorted(records, key=lambda made: made.version)
 
 
 def _save_weights(trainer: GroupTrainer, model: Path, folder: Path) -> None:
@@ -180,7 +181,7 @@ def _save_weights(trainer: GroupTrainer, model: Path, folder: Path) -> None:
             raise ValueError(f"weight {name} is not finite and is not written")
     with _disk_errors(folder):
         cast("Any", trainer.policy).save_pretrained(folder)
-    if trainer.settings.lora_rank is not None:  # adapters alone were written
+    if trainer.settings.lora_rank is not None:  # only adapters were written
         return
     for file in model.iterdir():
         if file.is_file() and file.name not in _NOT_COPIED and not file.name.endswith(_WEIGHTS):
@@ -189,18 +190,18 @@ def _save_weights(trainer: GroupTrainer, model: Path, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _disk_errors(folder: Path) -> Generator[None]:
-    """Errors of the disk as OSError: safetensors names their number in words only."""
+    """Turn disk errors into OSError. safetensors gives their number only in its message."""
     try:
         yield
     except safetensors.SafetensorError as error:
-        found = re.search(r"\(os error (\d+)\)", str(error))
-        if found is None:
+        match = re.search(r"\(os error (\d+)\)", str(error))
+        if match is None:
             raise
-        number = int(found[1])
+        number = int(match[1])
         raise OSError(number, os.strerror(number), str(folder)) from error
 
 
 def _discard(folder: Path) -> None:
-    """Its mark goes first, so that what is left of a removal cut short is never taken for complete."""
+    """Remove a folder, its mark first, so that the rest of an interrupted removal never looks complete."""
     (folder / COMPLETE).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)

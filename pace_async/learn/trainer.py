@@ -1,15 +1,15 @@
 """One optimizer step on one group, by TRL's GRPO trainer.
 
 TRL computes the loss: the clipped surrogate over per-token ratios, divided by the valid tokens of the whole group
-("dapo"), so that it does not matter how the group is cut into micro-batches. What is ours is where a batch comes from
-(`_prepare_inputs`: a group, not prompts to generate from), when a step is taken (on demand, not by a loop over a
-dataset), and that tokens are weighed before the surrogate is formed (`_get_per_token_logps_and_entropies`: there the
-policy's logprobs are known, and the (B, T) advantages are not yet used). No reward functions: advantages come with the
-group. A KL term only where `kl_penalty` asks for one: TRL's own, the ratio times k3 against version 0, which is a mean
-under the policy in training whichever policy sampled; it is not weighed.
+("dapo"), so the cut into micro-batches does not matter. Three things differ from TRL. A batch comes from a group, not
+from prompts to generate from (`_prepare_inputs`). A step is taken on demand, not by a loop over a dataset. Tokens are
+weighted before the surrogate is formed (`_get_per_token_logps_and_entropies`: at that point the policy's logprobs are
+known and the (B, T) advantages are not yet used). There are no reward functions, because advantages come with the
+group. `kl_penalty` adds TRL's own KL term: the ratio times k3 against version 0, which is a mean under the trained
+policy whichever policy sampled. The correction does not weight that term.
 
-Invariant: a step either happens, from finite loss and gradient, within `settings.limits`, or leaves
-weights and optimizer as they were. One that would go beyond them is shortened first (`movement`, `backtrack`).
+Invariant: a step happens with finite loss and gradient and within `settings.limits`, or weights and optimizer stay
+unchanged. A step beyond the limits is shortened first (`movement`, `backtrack`).
 Only imported in the learner's child process.
 """
 
@@ -34,20 +34,21 @@ from pace_async.learn.batch import MicroBatch, micro_batches
 from pace_async.learn.correction import Weighed, weigh
 from pace_async.learn.movement import HALVINGS, Movement, beyond, movement, too_far
 from pace_async.learn.ratios import TokenFacts, off_policy_metrics
-from pace_async.learn.settings import Settings
+from pace_async.learn.settings import TrainerConfig
+from pace_async.registry.corrections import CORRECTIONS
 from pace_async.replay.group import Group
 
 
 class TooLong(ValueError):
-    """A call that the learner cannot take: the message says how long it is and what to do."""
+    """A call is too long for the learner. The message gives its length and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the forward pass of one micro-batch gave: logprobs, entropies, and logprobs of version 0 or None; `asked`
-    is what it was asked, without the model."""
+    """Results of one micro-batch's forward pass. `reference_BT` are the logprobs of version 0, or None. `arguments` are
+    those of the pass, without the model."""
 
-    asked: tuple[tuple[Any, ...], dict[str, Any]]
+    arguments: tuple[tuple[Any, ...], dict[str, Any]]
     logprobs_BT: torch.Tensor
     entropies_BT: torch.Tensor
     reference_BT: torch.Tensor | None
@@ -55,11 +56,11 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What came of a step. `reason` is empty if it was taken, else it says why weights are as they were. `metrics` are
-    `loss`, `grad_norm` (before clipping), `broken_tokens` (see `correction`), `kl_reference` (mean k3 against version
-    0, where it is penalised), those of `ratios.off_policy_metrics`, and where steps are limited those of
-    `movement.Movement` and `step_scale`, the share of the step that was taken; as far as they are finite."""
+class StepResult:
+    """Result of a step. `reason` is "" if it was taken, else why the weights are unchanged. `metrics` are `loss`,
+    `grad_norm` (before clipping), `broken_tokens` (see `correction`), those of `ratios.off_policy_metrics`,
+    `kl_reference` (mean k3 against version 0) with a KL penalty, and with limits those of `movement.Movement` and
+    `step_scale`, the share of the step that was taken. Metrics that are not finite are omitted."""
 
     reason: str
     metrics: dict[str, float]
@@ -73,12 +74,12 @@ class GroupTrainer(GRPOTrainer):
         self,
         policy: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase,
-        settings: Settings,
+        settings: TrainerConfig,
         out: Path,
         reference: PreTrainedModel | None = None,
         adapters: Any = None,
     ):
-        never_read = cast("Any", Dataset).from_dict({"prompt": [""]})  # the base class insists on a dataset
+        never_read = cast("Any", Dataset).from_dict({"prompt": [""]})  # the base class requires a dataset
         self._seen: list[_Seen] = []
         self._batch: MicroBatch | None = None
         self._inputs: dict[str, torch.Tensor] = {}
@@ -86,18 +87,18 @@ class GroupTrainer(GRPOTrainer):
         base = cast("Any", super())
         arguments = _arguments(settings, out)
         base.__init__(policy, _never_called, arguments, never_read, processing_class=tokenizer, peft_config=adapters)
-        self.policy = cast("PreTrainedModel", cast("Any", self).model)  # with adapters, TRL has wrapped it
+        self.policy = cast("PreTrainedModel", cast("Any", self).model)  # with adapters, TRL wraps it
         self.reference = cast("Any", reference).eval().to(self.accelerator.device) if reference is not None else None
         self.beta = settings.kl_penalty if reference is not None else 0.0
         self.adamw: torch.optim.AdamW = base.create_optimizer()
         self._pad_id = cast("int", self._tokenizer.pad_token_id)
 
-    def step(self, group: Group) -> Taken:
-        """Train on every valid token of `group` once. Raises TooLong; nothing has changed then."""
+    def step(self, group: Group) -> StepResult:
+        """Train on every valid token of `group` once. Raises TooLong, after which nothing has changed."""
         self._refuse_too_long(group)
         began = time.perf_counter()
         if all(rollout.advantage == 0 for rollout in group.rollouts):
-            return Taken("every advantage is 0", {}, 0.0)  # weight decay alone would move the weights
+            return StepResult("every advantage is 0", {}, 0.0)  # weight decay alone would move the weights
         batches = micro_batches(group, self.settings.micro_tokens, self._pad_id)
         metrics = self._gradient(batches)
         norm = float(clip_grad_norm_(self.policy.parameters(), self.settings.max_grad_norm))
@@ -116,26 +117,26 @@ class GroupTrainer(GRPOTrainer):
         self._seen.clear()
         self.policy.zero_grad()
         finite = {name: value for name, value in {**metrics, "grad_norm": norm}.items() if math.isfinite(value)}
-        return Taken(reason, finite, time.perf_counter() - began)
+        return StepResult(reason, finite, time.perf_counter() - began)
 
     def accumulate(self, group: Group) -> dict[str, float]:
-        """The gradient of the group's loss, left in the weights' `grad`; the loss and what else was measured."""
+        """Leave the gradient of the group's loss in the weights' `grad`. Returns the loss and the metrics."""
         metrics = self._gradient(micro_batches(group, self.settings.micro_tokens, self._pad_id))
         self._seen.clear()
         return metrics
 
     def _gradient(self, batches: list[MicroBatch]) -> dict[str, float]:
-        """As `accumulate`; what the forward passes saw is kept for `_move`."""
+        """As `accumulate`, but keep the results of the forward passes for `_move`."""
         self.current_gradient_accumulation_steps = len(batches)
         cast("GRPOConfig", self.args).steps_per_generation = len(batches)
         self._seen.clear()
         self.policy.zero_grad()
         loss = sum(float(self.training_step(self.policy, cast("Any", batch), None)) for batch in batches)
-        cast("dict[str, Any]", vars(self)["_metrics"])["train"].clear()  # TRL's log of them is never written
+        cast("dict[str, Any]", vars(self)["_metrics"])["train"].clear()  # TRL's own log is never written
         return {"loss": loss, **self._measured(batches)}
 
     def _move(self, batches: list[MicroBatch], rate: float) -> tuple[dict[str, float], str]:
-        """The optimizer's step, within the limits: what it did, and why it was undone, empty if it was not."""
+        """Take the optimizer's step within the limits. Returns its metrics, and why it was undone, or ""."""
         self._warm_up(rate)
         limits = self.settings.limits
         before = BeforeStep(self.adamw) if limits.hold else None
@@ -152,8 +153,8 @@ class GroupTrainer(GRPOTrainer):
         return {**moved.metrics, "step_scale": 0.0 if reason else 0.5**halvings}, reason
 
     def _warm_up(self, rate: float) -> None:
-        """Set the learning rate of the step to come: the settings' times `rate`, less while AdamW has taken few steps
-        (a checkpoint has their number)."""
+        """Set the next step's learning rate: the settings' rate times `rate`, and less during warm-up. The number of
+        steps comes from AdamW's state, which a checkpoint contains."""
         states = cast("dict[torch.Tensor, dict[str, torch.Tensor]]", self.adamw.state)
         taken = max((float(state["step"]) for state in states.values()), default=0.0)
         share = min(1.0, (taken + 1) / self.settings.warmup) if self.settings.warmup else 1.0
@@ -161,17 +162,17 @@ class GroupTrainer(GRPOTrainer):
             weights["lr"] = self.settings.learning_rate * rate * share
 
     def _moved(self, batches: list[MicroBatch]) -> Movement:
-        """From the policy of the step's own forward passes to the policy as it is."""
+        """Movement from the policy of the step's own forward passes to the current policy."""
         before: list[npt.NDArray[np.float64]] = []
         after: list[npt.NDArray[np.float64]] = []
         for batch, seen in zip(batches, self._seen, strict=True):
             counts_BT = batch.answer_BT.astype(bool) & ~seen.weighed.broken_BT
-            positional, named = seen.asked
+            positional, named = seen.arguments
             self._batch = batch
             with torch.no_grad():
                 logprobs_BT = self._score(self.policy, *positional, **named)[0]
-            for found, tensor in ((before, seen.logprobs_BT), (after, logprobs_BT)):
-                found.append(tensor.double().cpu().numpy()[counts_BT])
+            for values, tensor in ((before, seen.logprobs_BT), (after, logprobs_BT)):
+                values.append(tensor.double().cpu().numpy()[counts_BT])
         return movement(np.concatenate(before), np.concatenate(after))
 
     def logprobs(self, prompt_ids: list[int], completion_ids: list[int]) -> list[float]:
@@ -205,7 +206,7 @@ class GroupTrainer(GRPOTrainer):
             )
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, torch.Tensor]:
-        """One micro-batch as `_compute_loss` takes it: (B, P) prompts, (B, T) what follows, masks, advantages."""
+        """One micro-batch for `_compute_loss`: (B, P) prompts, (B, T) remaining tokens, masks and advantages."""
         batch = cast("MicroBatch", generation_batch)
         device = self.accelerator.device
         arrays = {
@@ -213,7 +214,7 @@ class GroupTrainer(GRPOTrainer):
             "prompt_mask": np.ones_like(batch.prompt_ids_BP),
             "completion_ids": batch.rest_ids_BT,
             "completion_mask": batch.attended_BT,
-            "tool_mask": batch.answer_BT,  # TRL's name for what of a completion is trained
+            "tool_mask": batch.answer_BT,  # TRL's name for the trained part of a completion
             "advantages": batch.advantages_BT,
         }
         tokens = torch.tensor(float(batch.group_tokens), device=device)
@@ -222,8 +223,8 @@ class GroupTrainer(GRPOTrainer):
         return self._inputs
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
-        """Logprobs and entropies (B, T) as TRL computes them, kept aside for the metrics; and the last thing before
-        the surrogate: the correction's weights go into the advantages, and the ratio gets its denominator."""
+        """Logprobs and entropies (B, T), as TRL computes them. They are also kept for the metrics. TRL forms the
+        surrogate next, so here the correction's weights go into the advantages and the ratio gets its denominator."""
         computed = self._score(*args, **kwargs)
         assert self._batch is not None
         logprobs_BT = cast("torch.Tensor", computed[0]).detach()
@@ -234,7 +235,7 @@ class GroupTrainer(GRPOTrainer):
         inputs["advantages"] = inputs["advantages"] * torch.tensor(weighed.weights_BT, dtype=torch.float32).to(
             logprobs_BT.device
         )
-        if self.settings.correction.kind == "behaviour":
+        if CORRECTIONS[self.settings.correction.kind].ratio_to_sampler:
             sampled_BT = torch.tensor(self._batch.sampled_logprobs_BT, device=logprobs_BT.device)
             broken_BT = torch.tensor(weighed.broken_BT, device=logprobs_BT.device)
             inputs["old_per_token_logps"] = torch.where(broken_BT, logprobs_BT, sampled_BT)  # 0 * inf would be NaN
@@ -247,8 +248,8 @@ class GroupTrainer(GRPOTrainer):
         return computed
 
     def _score(self, *args: Any, **kwargs: Any) -> Any:
-        """On a CPU TRL's fused head scores the prompt too, a fifth of the step where prompts are long; there the
-        model's own head is asked for the answers alone."""
+        """On a CPU the model's own head scores the answers alone. TRL's fused head also scores the prompt, which takes
+        a fifth of the step if prompts are long."""
         if self.accelerator.device.type == "cpu" and not kwargs.get("compute_aux_loss"):
             return self._score_answers(*args)
         return cast("Any", super())._get_per_token_logps_and_entropies(*args, **kwargs)
@@ -286,7 +287,7 @@ class GroupTrainer(GRPOTrainer):
             ages_N=flat([batch.ages_BT for batch in batches], np.int64),
             rollouts_N=flat([batch.rollouts_B[:, None] + 0 * batch.ages_BT for batch in batches], np.int64),
         )
-        clips = self.settings.correction.kind == "behaviour"
+        clips = CORRECTIONS[self.settings.correction.kind].ratio_to_sampler
         metrics = off_policy_metrics(facts, self.epsilon_low, self.epsilon_high, clips=clips)
         metrics["broken_tokens"] = float(sum(one.weighed.broken_BT.sum() for one in self._seen))
         references = [one.reference_BT for one in self._seen if one.reference_BT is not None]
@@ -297,10 +298,9 @@ class GroupTrainer(GRPOTrainer):
         return metrics
 
 
-def load_trainer(model: Path, settings: Settings, out: Path, given: Path | None = None) -> GroupTrainer:
+def load_trainer(model: Path, settings: TrainerConfig, out: Path, given: Path | None = None) -> GroupTrainer:
     """A trainer on the weights in directory `model`, in float32 (a step of 1e-6 vanishes in bfloat16). `given` is
-    version 0's directory, where that is another: what adapters are laid on, and the reference where the distance from
-    it is penalised."""
+    version 0's directory, if it is another one: the base of adapters, and the reference of the KL penalty."""
     torch.set_num_threads(settings.threads)
     tokenizer = cast("Any", AutoTokenizer).from_pretrained(given or model, local_files_only=True)
     frozen = _load(given) if given is not None and settings.kl_penalty > 0 else None
@@ -318,13 +318,13 @@ def _never_called(**_: Any) -> list[float]:
     raise AssertionError("advantages come with the group")
 
 
-def _arguments(settings: Settings, out: Path) -> GRPOConfig:
+def _arguments(settings: TrainerConfig, out: Path) -> GRPOConfig:
     return GRPOConfig(
         output_dir=str(out),
         loss_type="dapo",
         num_iterations=1,
         use_bias_correction_kl=True,
-        beta=0.0,  # or the base class would look for a reference model of its own
+        beta=0.0,  # otherwise the base class loads its own reference model
         epsilon=settings.clip_low,
         epsilon_high=settings.clip_high,
         temperature=settings.temperature,
@@ -335,8 +335,8 @@ def _arguments(settings: Settings, out: Path) -> GRPOConfig:
         adam_beta1=settings.betas[0],
         adam_beta2=settings.betas[1],
         max_grad_norm=settings.max_grad_norm,
-        per_device_train_batch_size=1,  # how rows are cut is not TRL's business here
-        gradient_accumulation_steps=2,  # as many as a step needs; any number satisfies TRL's check of group sizes
+        per_device_train_batch_size=1,  # TRL does not cut rows here
+        gradient_accumulation_steps=2,  # set again for each step; 2 satisfies TRL's check of group sizes
         num_generations=2,
         disable_dropout=True,
         gradient_checkpointing=False,

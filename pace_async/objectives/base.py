@@ -1,6 +1,7 @@
-"""What every objective shares: standardisation, and the rule that a branch without signal is not normalised."""
+"""What all objectives share: signature, standardisation, and the rule that noise is never normalised."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +13,28 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
+class Parameters:
+    """What an objective may use besides the rewards. `k` is that of the best-of-k branch, 1 to B. `alpha` in [0, 1] is
+    the weight of that branch. `restandardise`: standardise the mixture once more."""
+
+    k: int
+    alpha: float = 0.0
+    restandardise: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Collapsed:
     """No update: the spread of this branch is below EPS_SKIP or not finite."""
 
     branch: str
+
+
+class ObjectiveFunction(Protocol):
+    """Type of the code of an entry in `registry.objectives`."""
+
+    def __call__(self, rewards_B: Vector, parameters: Parameters, /) -> Vector | Collapsed:
+        """B finite advantages for B finite rewards. Raises ValueError for parameters out of range."""
+        ...
 
 
 def has_signal(values_B: Vector) -> bool:

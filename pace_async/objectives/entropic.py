@@ -9,13 +9,13 @@ of the advantage: it is a term of the loss (`learner.kl_penalty`).
 
 import numpy as np
 
-from pace_async.objectives.base import EPS_NUM, Collapsed, Vector, has_signal
+from pace_async.objectives.base import EPS_NUM, Collapsed, Parameters, Vector, has_signal
 
 GAMMA = float(np.log(2.0))
 BETA_MAX = 1000.0
 
 
-def entropic(rewards_B: Vector) -> Vector | Collapsed:
+def entropic(rewards_B: Vector, parameters: Parameters) -> Vector | Collapsed:
     """Advantages, one for each reward."""
     size = rewards_B.size
     if not has_signal(rewards_B):

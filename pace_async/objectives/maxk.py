@@ -7,21 +7,20 @@ k-1 members lie below it, and the runner-up is the highest of those:
     w_i = 1/C(B,k) * sum_{j<i} C(j-1, k-2) * (g_i - g_j)
 
 The weights are raw, not standardised: the plain Max@k baseline uses them so. For k = 1 nothing remains when i is
-removed, the runner-up counts as 0 and w_i = g_i / B. Ties: among equal rewards the margin is 0 whichever wins. The
-skip rule holds for them too: an optimizer that divides by the gradient's size would make a step of full length out of
-weights that are rounding.
+removed, the runner-up counts as 0 and w_i = g_i / B. Among equal rewards the margin is 0 whichever wins. The skip rule
+holds for ties too: an optimizer that divides by the gradient's size would make a full step out of rounding errors.
 """
 
 from math import comb
 
 import numpy as np
 
-from pace_async.objectives.base import Collapsed, Vector, has_signal
+from pace_async.objectives.base import Collapsed, Parameters, Vector, has_signal
 
 
-def maxk(rewards_B: Vector, k: int) -> Vector | Collapsed:
-    """The raw weights as advantages; Collapsed where they do not differ."""
-    weights_B = sloo(rewards_B, k)
+def maxk(rewards_B: Vector, parameters: Parameters) -> Vector | Collapsed:
+    """The raw weights as advantages; Collapsed where all are equal."""
+    weights_B = sloo(rewards_B, parameters.k)
     return weights_B if has_signal(weights_B) else Collapsed("frontier")
 
 

@@ -7,16 +7,17 @@ of non-zero weight has collapsed, there is no update: noise is not normalised. N
 
 import numpy as np
 
-from pace_async.objectives.base import Collapsed, Vector, standardise
+from pace_async.objectives.base import Collapsed, Parameters, Vector, standardise
 from pace_async.objectives.maxk import sloo
 
 
-def phase_adaptive(rewards_B: Vector, *, k: int, alpha: float, restandardise: bool = False) -> Vector | Collapsed:
+def phase_adaptive(rewards_B: Vector, parameters: Parameters) -> Vector | Collapsed:
     """alpha in [0, 1]; at alpha = 0 it equals `grpo`."""
+    alpha = parameters.alpha
     if not 0.0 <= alpha <= 1.0:
         raise ValueError(f"alpha must lie in [0, 1], not {alpha}")
     mixed_B = np.zeros_like(rewards_B)
-    branches = ((1.0 - alpha, "group", rewards_B), (alpha, "frontier", sloo(rewards_B, k)))
+    branches = ((1.0 - alpha, "group", rewards_B), (alpha, "frontier", sloo(rewards_B, parameters.k)))
     for weight, name, branch_B in branches:
         if weight == 0.0:
             continue
@@ -24,4 +25,4 @@ def phase_adaptive(rewards_B: Vector, *, k: int, alpha: float, restandardise: bo
         if isinstance(standard_B, Collapsed):
             return standard_B
         mixed_B += weight * standard_B
-    return standardise(mixed_B, "mixture") if restandardise else mixed_B
+    return standardise(mixed_B, "mixture") if parameters.restandardise else mixed_B

@@ -1,6 +1,6 @@
 """How far the search has come from exploration to refinement: alpha, the weight of the frontier branch.
 
-Three schedules, each a function of the recorded groups only, so that a run that resumes goes on with the same alpha:
+Each schedule is a function of the recorded groups only, so a resumed run goes on with the same alpha:
 
     linear        the paper's: from 0 to 1 over the horizon, in groups
     code          the authors' code: from `start` to 0.8 over the horizon; the mixture is standardised once more
@@ -18,13 +18,12 @@ compress and alpha stays 0.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Literal
+from typing import Protocol, cast
 
 import numpy as np
 
 from pace_async.objectives.base import EPS_SKIP
-
-Schedule = Literal["linear", "code", "compression"]
+from pace_async.registry.objectives import ALPHA_SCHEDULES
 
 CODE_END = 0.8
 WINDOW = 8
@@ -56,19 +55,37 @@ class Spreads:
 NO_SPREADS = Spreads()
 
 
+class ScheduleFunction(Protocol):
+    """What the code of an entry in `registry.objectives.ALPHA_SCHEDULES` is."""
+
+    def __call__(self, passed: float, start: float, spreads: Spreads, /) -> float:
+        """alpha in [0, 1], once this share of the horizon has passed."""
+        ...
+
+
 def spread_of(rewards: Sequence[float]) -> float | None:
     """Population sigma of the rewards that are no failure (those are never negative); None for fewer than two."""
     scored = [reward for reward in rewards if reward >= 0]
     return float(np.std(scored)) if len(scored) > 1 else None
 
 
-def alpha_at(schedule: Schedule, groups: int, horizon: int, *, start: float = 0.0, spreads: Spreads) -> float:
-    """alpha in [0, 1] after `groups` groups (skipped ones count). `start` is where `code` begins."""
-    passed = min(1.0, groups / horizon)
-    match schedule:
-        case "linear":
-            return passed
-        case "code":
-            return start + (CODE_END - start) * passed
-        case "compression":
-            return spreads.compression
+def linear(passed: float, start: float, spreads: Spreads) -> float:
+    """From 0 to 1."""
+    return passed
+
+
+def code(passed: float, start: float, spreads: Spreads) -> float:
+    """From `start` to CODE_END."""
+    return start + (CODE_END - start) * passed
+
+
+def compression(passed: float, start: float, spreads: Spreads) -> float:
+    """As far as rewards have drawn together."""
+    return spreads.compression
+
+
+def alpha_at(schedule: str, groups: int, horizon: int, *, start: float = 0.0, spreads: Spreads) -> float:
+    """alpha in [0, 1] after `groups` groups (skipped ones count). `start` is where `code` begins. Raises ValueError for
+    an unknown schedule."""
+    function = cast("ScheduleFunction", ALPHA_SCHEDULES.named(schedule).load())
+    return function(min(1.0, groups / horizon), start, spreads)

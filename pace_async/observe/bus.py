@@ -1,9 +1,8 @@
-"""From the runtime to its watchers, without the runtime ever noticing them.
+"""The event bus: delivers the run's events to its watchers and never delays the run.
 
-Invariant: `publish` neither waits nor raises. A watcher that is slow loses the oldest sights (they are counted), never
-a fact; one that falls behind by more facts than its queue holds, or that raises, is dropped with one line in the log.
-Belongs to one event loop: publish only from the loop's own thread. Not a record: a fact is committed before it is
-published.
+Invariant: `publish` neither waits nor raises. A slow watcher loses its oldest transient events (counted), never a fact;
+one that falls behind by more facts than its queue holds, or that raises, is dropped with one line in the log. Belongs
+to one event loop: publish only from the loop's own thread. Not a record: a fact is committed before it is published.
 """
 
 import logging
@@ -14,11 +13,11 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from pace_async.events import Sight
+from pace_async.events import TransientEvent
 from pace_async.observe.base import Display, Event
 from pace_async.observe.fold import fold
+from pace_async.observe.formatting import clean
 from pace_async.observe.model import RunView
-from pace_async.observe.text import clean
 
 CAPACITY = 4096
 BEAT_S = 0.5
@@ -35,7 +34,7 @@ class Subscription:
         self.name = name
         self.before = before
         self.capacity = capacity
-        self.sights_lost = 0
+        self.transient_lost = 0
         self.closed = False
         self._queue: deque[tuple[Event, RunView]] = deque()
         self._news = anyio.Event()
@@ -45,9 +44,9 @@ class Subscription:
         """Never waits. Closes the subscription if the queue is full of facts."""
         if self.closed:
             return
-        if len(self._queue) >= self.capacity and not self._drop_a_sight():
-            if isinstance(event, Sight):
-                self.sights_lost += 1
+        if len(self._queue) >= self.capacity and not self._drop_transient():
+            if isinstance(event, TransientEvent):
+                self.transient_lost += 1
                 return
             log.warning("display %s fell %d facts behind and was dropped", self.name, self.capacity)
             self.close()
@@ -77,18 +76,18 @@ class Subscription:
         self._news.set()
         self._closing.set()
 
-    def _drop_a_sight(self) -> bool:
+    def _drop_transient(self) -> bool:
         for index, (event, _) in enumerate(self._queue):
-            if isinstance(event, Sight):
+            if isinstance(event, TransientEvent):
                 del self._queue[index]
-                self.sights_lost += 1
+                self.transient_lost += 1
                 return True
         return False
 
 
 class Bus:
-    """Folds each event into the view of the run and hands both to every watcher. Where nobody ever looks (`watched`
-    False: a simulation that is read from its rows) the view stays as it was."""
+    """Folds each event into the view of the run and hands both to every watcher. With `watched` False (a simulation,
+    which is read from its rows) the view is never updated."""
 
     def __init__(self, view: RunView, *, watched: bool = True) -> None:
         self._view = view
@@ -101,7 +100,7 @@ class Bus:
         return self._view
 
     def publish(self, event: Event) -> None:
-        """Show a fact that was committed, or a sight. Never waits, never raises."""
+        """Show a committed fact or a transient event. Never waits, never raises."""
         if not self._watched:
             return
         try:
@@ -122,9 +121,8 @@ class Bus:
 async def observing(
     bus: Bus, displays: Sequence[Display], clock: Callable[[], float] = time.time
 ) -> AsyncGenerator[None, None]:
-    """Each display is driven by a task of its own as long as the body runs; on leaving, each shows the last state and
-    is closed, within twice CLOSE_S seconds. What the body raises passes through as it is. `clock` gives seconds since
-    the epoch."""
+    """Drive each display by its own task while the body runs. On exit each shows the last state and is closed, within
+    twice CLOSE_S seconds. An exception of the body passes through unchanged. `clock` gives seconds since the epoch."""
     failure: Exception | None = None
     subscriptions = [bus.subscribe(display.name) for display in displays]
     async with anyio.create_task_group() as tasks:

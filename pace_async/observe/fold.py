@@ -1,7 +1,7 @@
-"""One more event into a RunView.
+"""Folds one event into a RunView.
 
 Pure: the same header and the same events give the same view. Total: an event that does not fit (a group that was never
-shipped, a thread beyond those announced) is folded as far as it makes sense, because a screen must not stop a run.
+shipped, a thread beyond those announced) changes what it can, because a display must not stop a run.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +15,7 @@ from pace_async.events import (
     Claimed,
     Closing,
     Evaluated,
+    EvaluationAttempted,
     Fact,
     FaultSeen,
     FreshScore,
@@ -32,14 +33,15 @@ from pace_async.events import (
     LoopMeasured,
     RunStateChanged,
     SettingChanged,
-    Sight,
     StageChanged,
     Stalled,
     Starting,
+    TransientEvent,
     TryEvaluated,
     VersionPublished,
 )
-from pace_async.observe import words
+from pace_async.observe import formatting
+from pace_async.observe.formatting import clean
 from pace_async.observe.ledger import Ledger
 from pace_async.observe.model import (
     GROUPS_KEPT,
@@ -54,7 +56,6 @@ from pace_async.observe.model import (
     changed,
     thin,
 )
-from pace_async.observe.text import clean
 from pace_async.task import better
 
 ALIVE = ("running", "draining")
@@ -63,14 +64,14 @@ EXPERIMENT_CELLS = 240
 K = TypeVar("K", str, int)
 
 
-def fold_all(view: RunView, events: Iterable[Fact | Sight]) -> RunView:
+def fold_all(view: RunView, events: Iterable[Fact | TransientEvent]) -> RunView:
     """`view` after all of `events`, in order."""
     for event in events:
         view = fold(view, event)
     return view
 
 
-def fold(view: RunView, event: Fact | Sight) -> RunView:
+def fold(view: RunView, event: Fact | TransientEvent) -> RunView:
     """`view` after `event`."""
     if view.latest is not None:
         view = changed(view, latest=None)
@@ -84,7 +85,7 @@ def fold(view: RunView, event: Fact | Sight) -> RunView:
         case CallUnaffordable():
             return changed(view, unaffordable=event)
         case Stalled():
-            return _note(changed(view, stalled=event.reason), event.at, "fault", words.stalled(event))
+            return _note(changed(view, stalled=event.reason), event.at, "fault", formatting.stalled(event))
         case RunStateChanged():
             return _state(view, event)
         case _:
@@ -117,6 +118,8 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return view
         case SettingChanged() | IslandActed() | TryEvaluated() | ImplementerChosen() | CascadeStageEnded() | Claimed():
             return view
+        case EvaluationAttempted():
+            return view
         case Evaluated():
             return _evaluated(view, event)
         case GroupShipped():
@@ -128,7 +131,7 @@ def _fact(view: RunView, event: Fact) -> RunView:
         case LeaseAborted():
             view = changed(view, leases=_close(view.leases, "aborted", 1))
             view = _thread(_forget(view, event.lease), event.island, "waiting")
-            return _note(view, event.at, "fault", words.aborted(event))
+            return _note(view, event.at, "fault", formatting.aborted(event))
         case LeaseReleased():
             leases = _close(replace(view.leases, buffered=view.leases.buffered - 1), event.closing, 1)
             return changed(view, leases=leases)
@@ -136,7 +139,9 @@ def _fact(view: RunView, event: Fact) -> RunView:
             learner = replace(view.learner, published=event.version, paused_seconds=event.paused_seconds)
             return changed(view, learner=learner)
         case FaultSeen():
-            return _note(changed(_services(view, event), faults=view.faults + 1), event.at, "fault", words.fault(event))
+            return _note(
+                changed(_services(view, event), faults=view.faults + 1), event.at, "fault", formatting.fault(event)
+            )
         case RunStateChanged():
             return _state(view, event)
         case _:
@@ -163,15 +168,18 @@ def _services(view: RunView, event: FaultSeen) -> RunView:
 
 def _state(view: RunView, event: RunStateChanged) -> RunView:
     view = changed(
-        view, state=event.state, reason=words.reason(event.state, event.reason), last_at=max(view.last_at, event.at)
+        view,
+        state=event.state,
+        reason=formatting.reason(event.state, event.reason),
+        last_at=max(view.last_at, event.at),
     )
     if event.state == "running":
         view = changed(view, started_at=event.at, ended_at=None, finished_here=0, times=(), threads={}, ledger=Ledger())
-        # what an earlier process knew of services is over
+        # an earlier process's knowledge of the services is out of date
         view = changed(view, reserved={}, unanswered=0, models_down=0, paused=False, failing={})
     elif event.state not in ALIVE:
         view = changed(view, ended_at=event.at)
-    return _note(view, event.at, "state", words.state(event))
+    return _note(view, event.at, "state", formatting.state(event))
 
 
 def _evaluated(view: RunView, event: Evaluated) -> RunView:
@@ -197,13 +205,13 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
         best = Best(event.lease, event.score, event.island, experiment, done, event.at, confirmed(event.fresh))
         view = changed(view, best=best, improvements=thin((*view.improvements, (done, event.score))))
     if seed:
-        return _note(view, event.at, "seed", words.seed_program(event))
-    sentence = words.candidate_done(event, improved, experiment)
+        return _note(view, event.at, "seed", formatting.seed_program(event))
+    sentence = formatting.candidate_done(event, improved, experiment)
     return _note(view, event.at, "best" if improved else "candidate", sentence)
 
 
 def confirmed(tries: Sequence[FreshScore]) -> float | None:
-    """What the try that bore a claim out scored; None where there was none."""
+    """The score of the try that confirmed a claim; None if no try did."""
     return next((tried.score for tried in tries if tried.held), None)
 
 
@@ -233,7 +241,7 @@ def _group_ended(view: RunView, event: GroupEnded) -> RunView:
         undone=learner.undone + (event.metrics.get("step_scale", 1.0) == 0),
     )
     view = changed(view, leases=leases, learner=learner, staleness=staleness, shipped=None)
-    return _note(view, event.at, "group", words.group_ended(event, shipped, view.header.objective))
+    return _note(view, event.at, "group", formatting.group_ended(event, shipped, view.header.objective))
 
 
 def _close(leases: Leases, closing: Closing, amount: int) -> Leases:

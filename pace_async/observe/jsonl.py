@@ -1,15 +1,15 @@
-"""Every fact of a run as one JSON line, for other programs and for pictures of a run.
+"""Every fact of a run as one JSON line, for other programs and for replaying a run's screen.
 
     {"event": "RunHeader", "name": …, "stop": {…}, …}     first, and again at each resume
     {"event": "Evaluated", "at": 1763700000.1, "lease": 7, …}
-    {"event": "StageChanged", "at": …, …}                 sights too, with the time at which they were seen
+    {"event": "StageChanged", "at": …, …}                 transient events too, with the time of their display
 
-Fields are those of `events`, except that bulk is given by its size: of an advisor call purpose, prompt_tokens,
-completion_tokens, oldest_version and seconds; of a program `program_chars`; of a receipt `receipt_tensors`. Numbers
+The fields are those of `events`. Large values are replaced by their size: an advisor call has purpose, prompt_tokens,
+completion_tokens, oldest_version and seconds, a program has `program_chars`, a receipt has `receipt_tensors`. Numbers
 that JSON cannot hold are the strings "nan", "inf" and "-inf".
 
-A log, not the truth: after a crash its last lines may be missing or torn, while the population has every fact. Where
-the disk has no room the last PENDING lines wait for it, and it is told once.
+A log, not the record: after a crash its last lines may be missing or torn, while the population has every fact. While
+the disk is full, the last PENDING lines wait in memory, and one warning is logged.
 """
 
 import json
@@ -26,7 +26,7 @@ from typing import Any, cast, get_args
 
 import anyio.to_thread
 
-from pace_async.config import Stop
+from pace_async.config import StopConfig
 from pace_async.events import (
     Advised,
     CascadeScore,
@@ -38,7 +38,7 @@ from pace_async.events import (
     IdeaNote,
     ImplementerCalled,
     RunHeader,
-    Sight,
+    TransientEvent,
     VersionPublished,
 )
 from pace_async.observe.base import Event
@@ -47,19 +47,19 @@ from pace_async.observe.model import RunView
 
 FILE_NAME = "events.jsonl"
 PENDING = 10_000
-"""Lines that wait for a disk; beyond them the oldest are lost."""
+"""The most lines that wait for a full disk. Beyond that the oldest are lost."""
 
 log = logging.getLogger(__name__)
-_EVENTS: Mapping[str, type[Any]] = {kind.__name__: kind for kind in (*get_args(Fact), *get_args(Sight))}
+_EVENTS: Mapping[str, type[Any]] = {kind.__name__: kind for kind in (*get_args(Fact), *get_args(TransientEvent))}
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """A process began to write: what the run is."""
+    """A process began to write. Holds the run's header."""
 
     header: RunHeader
-    stop: Stop
+    stop: StopConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Seen:
 
 
 class JsonlDisplay:
-    """Appends to `path`; writes in a worker thread, so that a slow disk holds up nothing."""
+    """Appends to `path`. Writes in a worker thread, so that a slow disk delays nothing."""
 
     name = "jsonl"
 
@@ -104,7 +104,7 @@ class JsonlDisplay:
         self._told = True
 
     def _let_go(self) -> None:
-        """What could not be written is not tried once more."""
+        """Close the file without another try at what could not be written."""
         stream, self._stream = self._stream, None
         if stream is not None:
             with suppress(OSError):
@@ -134,13 +134,13 @@ class JsonlDisplay:
             raise
 
 
-def header_line(header: RunHeader, stop: Stop) -> str:
+def header_line(header: RunHeader, stop: StopConfig) -> str:
     """The line that opens the log."""
     return _dumps({"event": "RunHeader", **asdict(header), "stop": stop.model_dump(mode="json")})
 
 
 def event_line(event: Event, seen_at: float) -> str:
-    """One event as a JSON object; `seen_at` stands in for the time of a sight."""
+    """One event as a JSON object; `seen_at` stands in for the time of a transient event."""
     tree: dict[str, Any] = {"event": type(event).__name__, "at": seen_at}
     for item in fields(event):
         value: Any = getattr(event, item.name)
@@ -176,8 +176,8 @@ def event_line(event: Event, seen_at: float) -> str:
 
 
 def read(path: Path) -> Iterator[Began | Seen]:
-    """The log again, as values; what was given by its size is empty or None. Skips torn lines and kinds of event that
-    this version does not know. Raises OSError."""
+    """The log as values. A field replaced by its size is empty or None. Skips torn lines and event kinds that this
+    version does not know. Raises OSError."""
     with path.open(encoding="utf-8", errors="replace") as stream:
         for line in stream:
             entry = _parse(line)
@@ -201,7 +201,7 @@ def _parse(line: str) -> Began | Seen | None:
         tree = cast("dict[str, Any]", json.loads(line))
         name = tree.pop("event")
         if name == "RunHeader":
-            return Began(stop=Stop.model_validate(tree.pop("stop")), header=RunHeader(**tree))
+            return Began(stop=StopConfig.model_validate(tree.pop("stop")), header=RunHeader(**tree))
         kind = _EVENTS.get(name)
         if kind is None:
             return None

@@ -1,4 +1,4 @@
-"""Which parts of the screen are shown at which size.
+"""Which parts of the screen appear at each terminal size.
 
 Invariant: `frame` gives lines no wider than the terminal; their number is below the terminal's rows and depends on the
 size alone as long as the run goes on. From 100 columns two columns of sections, from 60 one, below that (or with few
@@ -7,14 +7,15 @@ rows) plain short lines.
 
 from rich.text import Text
 
+from pace_async.observe import formatting, sections
 from pace_async.observe import learning_sections as learning
 from pace_async.observe import search_sections as searching
-from pace_async.observe import sections, words
 from pace_async.observe.chart import spark
+from pace_async.observe.formatting import clean
 from pace_async.observe.lines import GUTTER, QUIET, STRONG, WARN, Section, beside, elided, fit
 from pace_async.observe.model import RunView
 from pace_async.observe.standing import on_fresh
-from pace_async.observe.text import clean
+from pace_async.registry.objectives import objective_of
 
 WIDE, MIDDLE, WIDEST = 100, 60, 180
 MOST_EVENTS, FEW_EVENTS = 40, 3
@@ -23,7 +24,8 @@ DRAINING = "finishing what is in flight · Ctrl-C: stop at once"
 
 
 def frame(view: RunView, now: float, columns: int, rows: int) -> list[Text]:
-    """The screen, top line first. The last line leaves room: what is typed is echoed behind it."""
+    """The screen, top line first. The last line leaves columns free, because the terminal echoes typed keys behind
+    it."""
     room = max(1, rows - 1)
     width = min(columns, WIDEST) - 2
     if columns >= WIDE and room >= 20:
@@ -82,20 +84,20 @@ def _one_column(view: RunView, now: float, width: int, room: int) -> list[Text]:
 
 
 def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
-    """The most important first, so that what does not fit can be left out."""
+    """The most important lines first, so that the rest can be cut."""
     stages = view.by_stage()
     limit = f"/{view.stop.candidates}" if view.stop.candidates is not None else ""
     rate = view.per_minute(now)
     side = view.learner
     ages = " ".join(f"{age}:{amount}" for age, amount in sorted(view.staleness.items())) or "–"
     notes = [Text(elided(note.text, width), style=QUIET) for note in sections.recent(view.notes, FEW_EVENTS)]
-    score = "–" if view.best is None else words.score(view.best.score)
+    score = "–" if view.best is None else formatting.score(view.best.score)
     style = sections.standing(view)[1]
     return [
         Text.assemble(
             ("paused" if view.paused and view.ended_at is None else clean(view.state).replace("_", " "), style),
             " ",
-            words.duration(view.elapsed(now)),
+            formatting.duration(view.elapsed(now)),
             (f" {clean(view.header.name)}", QUIET),
         ),
         Text.assemble(("best ", QUIET), (score, STRONG), _origin(view), (_fresh(view), QUIET)),
@@ -103,13 +105,13 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
         Text.assemble(
             ("done ", QUIET),
             f"{view.candidates}{limit}",
-            (f" {words.number(rate)}/min" if rate is not None else "", QUIET),
+            (f" {formatting.number(rate)}/min" if rate is not None else "", QUIET),
         ),
         Text.assemble(("cost ", QUIET), _money(view)),
         Text.assemble(("stale ", QUIET), ages, (f" ≤ {view.header.max_staleness}", QUIET)),
         Text.assemble(
             ("slow ", QUIET),
-            searching.limiting(view, width - len("slow ")),
+            searching.failing_or_bottleneck(view, width - len("slow ")),
         ),
         Text.assemble(
             ("faults ", QUIET),
@@ -126,15 +128,18 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
             ("threads ", QUIET), " ".join(f"{name[:2]}{amount}" for name, amount in stages.items() if amount)
         ),
         Text.assemble(("leases ", QUIET), f"{view.leases.open}", (" open", QUIET)),
-        Text.assemble(("alpha ", QUIET), words.number(side.alpha, 2) if view.header.objective == "pace" else "–"),
-        Text.assemble(("entropy ", QUIET), words.number(side.metrics.get("entropy"))),
+        Text.assemble(
+            ("alpha ", QUIET),
+            formatting.number(side.alpha, 2) if objective_of(view.header.objective).uses_alpha else "–",
+        ),
+        Text.assemble(("entropy ", QUIET), formatting.number(side.metrics.get("entropy"))),
         *notes,
         *[Text("")] * (FEW_EVENTS - len(notes)),
     ]
 
 
 def _money(view: RunView) -> Text:
-    """Spent, of how much, and what is reserved, in that order and in cents: the end may be cut off."""
+    """Spending, budget and reservations, in this order and in cents. The end may be cut off."""
     reserved, budget = sum(view.reserved.values()), view.stop.budget
     return Text.assemble(
         f"${view.spend_usd:,.2f}",
@@ -145,7 +150,7 @@ def _money(view: RunView) -> Text:
 
 def _silent(view: RunView) -> str:
     if view.models_down:
-        return f" {words.count(view.models_down, 'model')} down"
+        return f" {formatting.count(view.models_down, 'model')} down"
     return f" last {view.unanswered}" if view.unanswered >= sections.MANY_UNANSWERED else ""
 
 

@@ -1,4 +1,4 @@
-"""What the screen says of learning: groups, versions, the last step, and how stale the trained rollouts were.
+"""The screen's learning sections: groups, versions, the last step, and the staleness of the trained rollouts.
 
 Pure, as `sections` is: a view and a size in, lines out.
 """
@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from pace_async.observe import words
+from pace_async.observe import formatting
 from pace_async.observe.chart import bar, spark
 from pace_async.observe.lines import ACCENT, LABEL, QUIET, STRONG, Section, axed, figure, joined, labelled
 from pace_async.observe.model import RunView
+from pace_async.registry.objectives import objective_of, trains
 
 
 def learner(view: RunView, width: int, rows: int) -> Section:
-    """Groups, versions, the last step's figures, and the mean reward of each group; `rows` ≥ 4 lines, the reward a
-    chart where it has three of them."""
-    if view.header.objective == "none":
+    """Groups, versions, the last step's figures, and the mean reward of each group, in `rows` ≥ 4 lines. The reward is
+    a chart where it has three lines."""
+    if not trains(view.header.objective):
         nothing = Text("nothing is trained: the advisor stays as it was given", style=QUIET)
         return Section("learner", [nothing, *[Text("")] * (rows - 1)], ("objective none",))
     side, metrics = view.learner, view.learner.metrics
@@ -29,7 +30,7 @@ def learner(view: RunView, width: int, rows: int) -> Section:
     versions = [figure(side.version, "learner"), figure(side.published, "published")]
     steps = [_seconds("step", side.step_seconds), _seconds("pause", side.paused_seconds)]
     policy = [
-        *([_metric("alpha", side.alpha, 2)] if view.header.objective == "pace" else []),
+        *([_metric("alpha", side.alpha, 2)] if objective_of(view.header.objective).uses_alpha else []),
         _metric("entropy", metrics.get("entropy"), unit=" nats"),
         _metric("loss", metrics.get("loss")),
         _metric("gradient", metrics.get("grad_norm")),
@@ -51,19 +52,22 @@ def learner(view: RunView, width: int, rows: int) -> Section:
 
 
 def _next_group(ready: int, size: int) -> Text:
-    """How many finished rollouts wait to be trained."""
+    """How many finished rollouts wait for training."""
     if ready > size:
         return figure(f"{ready}", f"ready for groups of {size}")
     return Text.assemble(f"{ready}", (f" of {size} rollouts for the next", QUIET))
 
 
 def _usable(metrics: Mapping[str, float], ages: Sequence[int], room: int) -> Text:
-    """Of the last step, the share of its data that still counts, for each age in updates: the effective sample size of
-    the tokens of that age over their number."""
+    """The last step's usable share of data by age in updates: the effective sample size of the tokens of that age over
+    their number."""
     shares = [(age, metrics.get(f"ess_age_{age}")) for age in ages]
     told = [(age, "–" if share is None else f"{100 * share:.0f} %") for age, share in shares]
     long = joined(
-        [figure(share, f"of data {words.count(age, 'update')} old" if age else "of new data") for age, share in told]
+        [
+            figure(share, f"of data {formatting.count(age, 'update')} old" if age else "of new data")
+            for age, share in told
+        ]
     )
     short = joined([figure(share, f"{age} old" if age else "new") for age, share in told])
     return long if long.cell_len <= room else short
@@ -74,7 +78,9 @@ def _seconds(name: str, seconds: float | None) -> Text:
 
 
 def _metric(name: str, value: float | None, digits: int = 3, unit: str = "") -> Text:
-    return Text.assemble((f"{name} ", QUIET), words.number(value, digits), (unit if value is not None else "", QUIET))
+    return Text.assemble(
+        (f"{name} ", QUIET), formatting.number(value, digits), (unit if value is not None else "", QUIET)
+    )
 
 
 def _rewards(view: RunView, width: int, rows: int) -> list[Text]:
@@ -88,11 +94,12 @@ def _rewards(view: RunView, width: int, rows: int) -> list[Text]:
 
 
 def _limit(view: RunView) -> str:
-    return f"updates, {words.bound(view.header.policy, view.header.max_staleness)}"
+    return f"updates, {formatting.bound(view.header.policy, view.header.max_staleness)}"
 
 
 def staleness(view: RunView, width: int, rows: int) -> Section:
-    """How stale the trained rollouts were, one bar for each age in updates; `rows` lines, older ages share the last."""
+    """The staleness of the trained rollouts: one bar for each age in updates, in `rows` lines. Older ages share the
+    last."""
     bound = view.header.max_staleness
     oldest = max([bound, *view.staleness])
     ages = range(min(rows, oldest + 1))

@@ -1,6 +1,6 @@
 """Building blocks of a frame: lines of an exact width.
 
-Pure. Text that came from outside is cleaned before it gets here and is put into rich's `Text`, which reads no markup.
+Pure. Callers clean text from outside first. It is put into rich's `Text`, which reads no markup.
 """
 
 from collections.abc import Sequence
@@ -50,8 +50,8 @@ def fit(line: Text, width: int) -> Text:
 
 
 def elided(text: str, width: int) -> str:
-    """The text, or its beginning and its end in `width` cells: what a sentence is about stands first, and the value
-    last."""
+    """The text, or its beginning and its end in `width` cells, because a note starts with its subject and ends with its
+    value."""
     if cell_len(text) <= width or width < 24:
         return text
     last = text[-max(8, width // 5) :].partition(" ")[2]
@@ -62,18 +62,18 @@ def elided(text: str, width: int) -> str:
 
 
 def spread(left: Text, right: Text, width: int) -> Text:
-    """`left` and `right` at the two ends of a line; the right end wins where there is too little room."""
+    """`left` and `right` at the two ends of a line. If there is too little room, `left` is cut."""
     room = width - right.cell_len - 1
     return fit(Text.assemble(fit(left, room), " ", right), width) if room > 0 else fit(right, width)
 
 
 def labelled(label: str, value: Text) -> Text:
-    """A quiet label, then its value."""
+    """A dim label, then its value."""
     return Text.assemble((label.ljust(LABEL), QUIET), value)
 
 
 def joined(parts: Sequence[Text | str]) -> Text:
-    """Parts with quiet dots between them; empty ones are left out."""
+    """The non-empty parts with dim dots between them."""
     line = Text()
     for part in parts:
         text = part if isinstance(part, Text) else Text(part)
@@ -84,12 +84,12 @@ def joined(parts: Sequence[Text | str]) -> Text:
 
 
 def figure(value: object, unit: str, style: str = "") -> Text:
-    """A value and its quiet unit."""
+    """A value and its dim unit."""
     return Text.assemble((str(value), style), (f" {unit}", QUIET))
 
 
 def beside(left: Sequence[Text], right: Sequence[Text], left_width: int, right_width: int) -> list[Text]:
-    """Two columns of lines; the shorter one is filled up with blank lines."""
+    """Two columns of lines. The shorter one is padded with blank lines."""
     height = max(len(left), len(right))
     blank = Text("")
     return [
@@ -103,7 +103,8 @@ def beside(left: Sequence[Text], right: Sequence[Text], left_width: int, right_w
 
 
 def axed(values: tuple[float, ...], width: int, rows: int, style: str, axis: int, digits: int) -> list[Text]:
-    """An area chart with its highest and lowest value at its left; the surface stands out from what is below it."""
+    """An area chart with its highest and lowest value at its left. The curve's top edge is brighter than the area below
+    it."""
     if not values:
         return [Text("") for _ in range(rows)]
     low, high = min(values), max(values)

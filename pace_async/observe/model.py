@@ -1,15 +1,15 @@
-"""What a screen shows of a run, as one value.
+"""The state of a run as a screen shows it, as one value.
 
-Invariant: a RunView depends on the facts and sights folded into it (`fold.fold`) and on nothing else, no clock, no
-database; whoever needs the present passes `now`. It holds a bounded amount however long the run: counters, the last
-few notes and times, and the improvements of the best score.
+Invariant: a RunView depends only on the facts and transient events folded into it (`fold.fold`): no clock, no database.
+A caller passes the present time as `now`. The size is bounded for any length of run: counters, the last few notes and
+times, and the improvements of the best score.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pace_async.config import Stop
+from pace_async.config import StopConfig
 from pace_async.events import CallUnaffordable, GroupShipped, RunHeader
 from pace_async.observe.ledger import Ledger
 
@@ -26,8 +26,8 @@ NoteKind = Literal["seed", "best", "candidate", "group", "fault", "state"]
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The best program so far; candidate 0 is the task's own. `after` = candidates complete when it was found; `fresh`
-    is its score on the fresh instances that confirmed it, None where it was not tried."""
+    """The best program so far. Candidate 0 is the task's own. `after` counts the candidates complete when it was found.
+    `fresh` is its score on the fresh instances that confirmed it, None if it was not tried on any."""
 
     candidate: int
     score: float
@@ -49,7 +49,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """Every lease stands in exactly one place; all but `admitted` are disjoint and sum to it with `in_flight`."""
+    """Counts of leases by state. All but `admitted` are disjoint. Together with `in_flight` they sum to `admitted`."""
 
     admitted: int = 0
     buffered: int = 0
@@ -70,10 +70,10 @@ class Leases:
 
 @dataclass(frozen=True, slots=True)
 class LearnerView:
-    """The learning side. `metrics` are those of the last group that had any; `rewards` the mean reward of each of the
-    last groups, skipped ones too, oldest first. `version` is the learner's, `published` what the engine serves;
-    `rollbacks` counts how often the advisor went back to an earlier version, `shortened` steps that were taken in part,
-    `undone` those that would have moved the policy too far even so."""
+    """The learning side. `metrics` are those of the last group that had any. `rewards` are the mean rewards of the last
+    groups, skipped ones too, oldest first. `version` is the learner's, `published` the engine's. `rollbacks` counts
+    returns of the advisor to an earlier version, `shortened` the steps taken in part, `undone` the steps undone because
+    even a shortened step moved the policy too far."""
 
     stage: Literal["waiting", "learn", "publish"] = "waiting"
     trained: int = 0
@@ -92,15 +92,15 @@ class LearnerView:
 
 @dataclass(frozen=True)
 class RunView:
-    """A run as of its last folded event; `changed` makes the next one, for which it has no slots. Times are seconds
-    since the epoch. `latest` is the note that the last event made, None if it made none. `reserved` is what each call
-    in flight may cost, in USD, by reservation; `unaffordable` is the call for which the budget had too little left;
-    `unanswered` counts the last implementer calls without an answer in
-    between, `models_down` implementers that have been given up for now, `paused` says that all have; `stalled` is why
-    nothing can be committed, empty where it can; `failing` are the stages that fail at every try, and why."""
+    """A run as of its last folded event; `changed` makes the next one and needs a `__dict__`, so there are no slots.
+    Times are seconds since the epoch. `latest` is the note of the last event, None if it made none. `reserved` is the
+    most that each call in flight may cost, in USD, by reservation. `unaffordable` is the call that the rest of the
+    budget could not pay. `unanswered` counts the implementer calls since the last answer. `models_down` are the
+    implementers given up for now, and `paused` is true if all are. `stalled` is the reason why nothing can be
+    committed, empty if commits work. `failing` maps each stage that fails at every try to the reason."""
 
     header: RunHeader
-    stop: Stop = field(default_factory=Stop)
+    stop: StopConfig = field(default_factory=StopConfig)
     state: str = "starting"
     reason: str = ""
     begun_at: float | None = None
@@ -142,7 +142,8 @@ class RunView:
         return self.learner.trained + self.learner.skipped
 
     def elapsed(self, now: float) -> float:
-        """Seconds since this process began to run, up to its end; before that, since it began to start its stages."""
+        """Seconds since this process began to search, up to its end. Before the search, seconds since it began to start
+        its stages."""
         since = self.begun_at if self.started_at is None else self.started_at
         if since is None:
             return 0.0
@@ -163,7 +164,7 @@ class RunView:
         return 60.0 * recent / (now - begin) if now > begin else None
 
     def by_stage(self) -> Mapping[Stage, int]:
-        """Search threads in each stage; one that has not been heard of waits."""
+        """Search threads in each stage. A thread without an event counts as waiting."""
         counts = dict.fromkeys(STAGES, 0)
         for stage in self.threads.values():
             counts[stage] += 1
@@ -187,8 +188,8 @@ class RunView:
 
 
 def changed(view: RunView, **fields: Any) -> RunView:
-    """`dataclasses.replace` for a view, which is made anew thirty times a candidate: a tenth of its time, because the
-    fields are copied as one dictionary. Raises TypeError for a field that a view does not have."""
+    """`dataclasses.replace` for a view, in a tenth of the time, because the fields are copied as one dictionary. A
+    candidate makes thirty views. Raises TypeError for a field that a view does not have."""
     if not fields.keys() <= view.__dict__.keys():
         raise TypeError(f"a RunView has no {', '.join(sorted(fields.keys() - view.__dict__.keys()))}")
     made = object.__new__(RunView)
@@ -197,7 +198,7 @@ def changed(view: RunView, **fields: Any) -> RunView:
 
 
 def thin(improvements: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
-    """Every second one is dropped until there are few enough; the first and the last always stay."""
+    """Drop every second item until few enough are left. The first and the last always stay."""
     while len(improvements) > IMPROVEMENTS_KEPT:
         improvements = (*improvements[:-1:2], improvements[-1])
     return improvements

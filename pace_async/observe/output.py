@@ -1,8 +1,8 @@
-"""Text on its way to standard output, which may be slow, stopped or gone.
+"""Writes text to standard output, which may be slow, stopped or closed.
 
-Invariant: nothing here waits on the reader except `drain`, and that is bounded. A terminal stopped with Ctrl-S or a
-pipe that nobody reads holds text back, up to a limit, beyond which new text is left out and counted; a closed pipe
-ends the output for good, quietly. Characters that the encoding does not have are replaced one for one.
+Invariant: only `drain` waits for the reader, for a bounded time. While a terminal is stopped with Ctrl-S, or a pipe is
+not read, text is buffered up to a limit. Beyond it new text is dropped and counted. A closed pipe ends the output for
+good, without an error. Characters that the encoding lacks are replaced one for one.
 
 A file-like object as far as rich's Console needs one.
 """
@@ -23,8 +23,8 @@ _PLAIN_FORMS: Mapping[int, str] = {ord(fine): plain for fine, plain in zip(_PAIR
 
 
 class Output(io.TextIOBase):
-    """Writes to a descriptor of its own that never blocks (terminals and pipes), or straight to `stream` (files, and
-    streams without a descriptor)."""
+    """Writes to its own non-blocking descriptor (terminals and pipes), or directly to `stream` (files, and streams
+    without a descriptor)."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -43,14 +43,14 @@ class Output(io.TextIOBase):
 
     @property
     def pending(self) -> int:
-        """Bytes held back."""
+        """Bytes in the buffer."""
         return len(self._pending)
 
     def isatty(self) -> bool:
         return self.terminal
 
     def size(self) -> tuple[int, int]:
-        """(columns, rows); 80 × 24 where that cannot be known."""
+        """(columns, rows); 80 × 24 if the size is unknown."""
         with contextlib.suppress(OSError, ValueError, AttributeError):
             columns, rows = os.get_terminal_size(self._stream.fileno())
             if columns > 0 and rows > 0:
@@ -58,8 +58,7 @@ class Output(io.TextIOBase):
         return 80, 24
 
     def write(self, text: str) -> int:
-        """Take in `text` (and pass on what the reader takes at once). Never waits, never raises for a reader that is
-        gone."""
+        """Buffer `text` and write what the reader accepts at once. Never waits. A closed pipe is ignored."""
         if self.gone:
             return len(text)
         if len(self._pending) > PENDING_BYTES:
@@ -71,7 +70,7 @@ class Output(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Pass on as much as the reader takes now."""
+        """Write as much as the reader accepts now."""
         try:
             while self._pending and not self.gone:
                 if self._descriptor is None:
@@ -85,7 +84,7 @@ class Output(io.TextIOBase):
             self._pending.clear()
 
     async def drain(self, seconds: float) -> bool:
-        """Wait up to `seconds` for the reader to take everything; whether it did."""
+        """Wait up to `seconds` until everything is written. Returns whether it was."""
         self.flush()
         with anyio.move_on_after(seconds):
             while self._pending and self._descriptor is not None:
@@ -94,7 +93,7 @@ class Output(io.TextIOBase):
         return not self._pending
 
     def close(self) -> None:
-        """Let go of the descriptor opened here; the stream itself stays open."""
+        """Close the descriptor opened here. The stream itself stays open."""
         if self._descriptor is not None:
             with contextlib.suppress(OSError):
                 os.close(self._descriptor)

@@ -1,18 +1,18 @@
 """A run as plain lines, for pipes, logs and terminals that cannot be redrawn.
 
-One line for each event that matters (the seed program, a new best, a group, a fault, a change of state), and one of
-figures every few candidates, with what would help below it where the limit is another than before. Candidates that are
-not a new best pass silently.
+One line for each important event (the seed program, a new best, a group, a fault, a change of state), and a line of
+figures every few candidates. When the bottleneck has changed, a second line says what would help. Candidates that are
+no new best print nothing.
 """
 
 from pace_async.events import Evaluated, Starting
-from pace_async.observe import words
+from pace_async.observe import formatting
 from pace_async.observe.base import Event
+from pace_async.observe.formatting import clean
 from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
 from pace_async.observe.roofline import Term, advice
 from pace_async.observe.standing import on_fresh, to_best_known
-from pace_async.observe.text import clean
 
 SHOWN = ("seed", "best", "group", "fault", "state")
 EVERY = 20
@@ -20,7 +20,7 @@ DRAIN_S = 2.0
 
 
 class PlainDisplay:
-    """Lines to `output`; a line of figures every `every` candidates."""
+    """Writes lines to `output`, with a line of figures every `every` candidates."""
 
     name = "plain"
 
@@ -48,7 +48,7 @@ class PlainDisplay:
     async def close(self, view: RunView, now: float) -> None:
         if self._output.left_out:
             self._line(
-                f"{_clock(view, now)}  {words.count(self._output.left_out, 'line')} left out: nobody was reading"
+                f"{_clock(view, now)}  {formatting.count(self._output.left_out, 'line')} left out: nobody was reading"
             )
         await self._output.drain(DRAIN_S)
 
@@ -59,7 +59,7 @@ class PlainDisplay:
             if view.candidates:
                 self._line(f"{'':>7}  goes on from {figures(view, view.last_at)}")
             elif view.seed_score is not None:
-                self._line(f"{'':>7}  the seed program scores {words.score(view.seed_score)}")
+                self._line(f"{'':>7}  the seed program scores {formatting.score(view.seed_score)}")
 
     def _advise(self, view: RunView) -> None:
         limits = view.ledger.limits(view.header)
@@ -80,38 +80,38 @@ def heading(view: RunView) -> str:
         f"objective {header.objective}",
         f"advisor {clean(header.advisor)}",
         f"implementer {clean(header.implementer)}",
-        words.count(header.threads, "search thread"),
+        formatting.count(header.threads, "search thread"),
         f"groups of {header.group_size}",
-        f"staleness {words.bound(header.policy, header.max_staleness)}",
+        f"staleness {formatting.bound(header.policy, header.max_staleness)}",
         f"seed {header.seed}",
     )
     return " · ".join(parts)
 
 
 def figures(view: RunView, now: float) -> str:
-    """Where the run stands, in one line."""
+    """The run's figures in one line."""
     limit = f" of {view.stop.candidates:,}" if view.stop.candidates is not None else ""
-    best = "no score yet" if view.best is None else f"best {words.score(view.best.score)}{_standing(view)}"
+    best = "no score yet" if view.best is None else f"best {formatting.score(view.best.score)}{_standing(view)}"
     rate = view.per_minute(now)
     parts = (
         f"{view.candidates:,}{limit} candidates",
-        f"{words.number(rate)} a minute" if rate is not None else "",
+        f"{formatting.number(rate)} a minute" if rate is not None else "",
         best,
-        f"{words.count(view.learner.trained, 'group')} trained" + _skipped(view),
+        f"{formatting.count(view.learner.trained, 'group')} trained" + _skipped(view),
         f"{view.leases.open} leases open",
-        words.failing(view.failing)
-        or words.ledger(
+        formatting.failing(view.failing)
+        or formatting.ledger(
             view.ledger.utilisation(view.header.threads, view.elapsed(now), now), view.ledger.limits(view.header)
         ),
         f"{view.leases.aborted} aborted" if view.leases.aborted else "",
-        words.count(view.faults, "fault") if view.faults else "",
+        formatting.count(view.faults, "fault") if view.faults else "",
         _spent(view),
     )
     return " · ".join(part for part in parts if part)
 
 
 def _standing(view: RunView) -> str:
-    """What else is known of the best score."""
+    """The best score's value on fresh instances and its relation to the best known."""
     if view.best is None:
         return ""
     known = to_best_known(view.best.score, view.best_known, view.header.direction, named=False)
@@ -124,9 +124,9 @@ def _skipped(view: RunView) -> str:
 
 
 def _spent(view: RunView) -> str:
-    budget = f" of {words.usd(view.stop.budget)}" if view.stop.budget is not None else ""
-    return f"{words.usd(view.spend_usd)}{budget} spent" if view.spend_usd or budget else ""
+    budget = f" of {formatting.usd(view.stop.budget)}" if view.stop.budget is not None else ""
+    return f"{formatting.usd(view.spend_usd)}{budget} spent" if view.spend_usd or budget else ""
 
 
 def _clock(view: RunView, at: float) -> str:
-    return f"{words.duration(at - (view.started_at if view.started_at is not None else at)):>7}"
+    return f"{formatting.duration(at - (view.started_at if view.started_at is not None else at)):>7}"

@@ -1,17 +1,17 @@
 """How far the run is along each of its stop rules.
 
-Pure. The rule that is furthest along is the one that will, as things stand, end the run.
+Pure. The rule with the greatest share ends the run first if the pace stays the same.
 """
 
 from dataclasses import dataclass
 
-from pace_async.observe import words
+from pace_async.observe import formatting
 from pace_async.observe.model import RunView
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """One stop rule: `share` of it used, in [0, 1], and the same in words. `seconds_left` where it can be told."""
+class RuleProgress:
+    """One stop rule: the `share` of it used, in [0, 1], and the same in words. `seconds_left` where it is known."""
 
     rule: str
     share: float
@@ -19,27 +19,27 @@ class Progress:
     seconds_left: float | None = None
 
 
-def progress(view: RunView, now: float) -> tuple[Progress, ...]:
+def progress(view: RunView, now: float) -> tuple[RuleProgress, ...]:
     """Every stop rule that is set, the furthest along first."""
-    stop, rules = view.stop, list[Progress]()
+    stop, rules = view.stop, list[RuleProgress]()
     if stop.candidates is not None:
         left = max(0, stop.candidates - view.candidates)
         rate = view.per_minute(now)
         seconds = 60.0 * left / rate if rate else None
-        text = f"{view.candidates:,} of {words.count(stop.candidates, 'candidate')}"
-        rules.append(Progress("candidates", _share(view.candidates, stop.candidates), text, seconds))
+        text = f"{view.candidates:,} of {formatting.count(stop.candidates, 'candidate')}"
+        rules.append(RuleProgress("candidates", _share(view.candidates, stop.candidates), text, seconds))
     if stop.updates is not None:
-        text = f"{view.groups:,} of {words.count(stop.updates, 'update')}"
-        rules.append(Progress("updates", _share(view.groups, stop.updates), text))
+        text = f"{view.groups:,} of {formatting.count(stop.updates, 'update')}"
+        rules.append(RuleProgress("updates", _share(view.groups, stop.updates), text))
     if stop.minutes is not None:
         elapsed, limit = view.elapsed(now), 60.0 * stop.minutes
-        text = f"{words.duration(elapsed)} of {words.duration(limit)}"
-        rules.append(Progress("minutes", _share(elapsed, limit), text, max(0.0, limit - elapsed)))
+        text = f"{formatting.duration(elapsed)} of {formatting.duration(limit)}"
+        rules.append(RuleProgress("minutes", _share(elapsed, limit), text, max(0.0, limit - elapsed)))
     if stop.budget is not None:
-        text = f"{words.usd(view.spend_usd)} of {words.usd(stop.budget)}"
-        rules.append(Progress("budget", _share(view.spend_usd, stop.budget), text))
+        text = f"{formatting.usd(view.spend_usd)} of {formatting.usd(stop.budget)}"
+        rules.append(RuleProgress("budget", _share(view.spend_usd, stop.budget), text))
     if stop.target is not None:
-        rules.append(Progress("target", _towards(view, stop.target), f"target {words.score(stop.target)}"))
+        rules.append(RuleProgress("target", _towards(view, stop.target), f"target {formatting.score(stop.target)}"))
     return tuple(sorted(rules, key=lambda rule: -rule.share))
 
 

@@ -1,7 +1,7 @@
 """A run on a terminal: one frame of constant height, redrawn in place.
 
-Invariant: at most one frame is on its way to the terminal; while the terminal does not take it (Ctrl-S, a stuck
-session) no other is drawn. The last frame stays on the screen. Other prints of the process appear above the frame.
+Invariant: at most one frame is unwritten at a time. While the terminal does not accept it (Ctrl-S, a stuck session), no
+other is drawn. The last frame stays on the screen. Other prints of the process appear above the frame.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class RichDisplay:
         self._live: Live | None = None
 
     def take(self, event: Event, view: RunView) -> None:
-        """Nothing: a frame shows the view as it is when drawn."""
+        """Do nothing: a frame shows the view at the time of drawing."""
 
     async def refresh(self, view: RunView, now: float) -> None:
         self._output.flush()
@@ -49,7 +49,7 @@ class RichDisplay:
             await self._output.drain(DRAIN_S)
 
     def _draw(self, view: RunView, now: float) -> None:
-        """Between HOLD and SHOW, which a terminal that does not know them ignores, nothing half-drawn is seen."""
+        """HOLD and SHOW make the terminal show the frame at once. Terminals that do not know them ignore them."""
         size = self._output.size()
         lines = frame(view, now, *size)
         content = Group(*lines)

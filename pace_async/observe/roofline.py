@@ -1,33 +1,35 @@
-"""What limits a run: candidates per second against each thing that could be the bottleneck.
+"""The bottleneck of a run: the candidates per second that each resource allows.
 
-Pure: stage seconds in, limits out. With T a rollout's seconds from lease to score, L a learning step's, S a push's:
+Pure: stage seconds in, rates out. With T a rollout's seconds from lease to score, L a learning step's, S a push's:
 
     X_sync   = B / (E[max of B draws of T] + L + S)
     X_async <= min(threads / E[T], slots / E[evaluation], B / (L + S), (eta + 1) * X_sync)
 
-The last term is what the staleness bound allows: at most eta + 1 groups are open while the slowest of one is awaited.
-With fewer threads than such leases it lies above what can be reached, and more threads come nearer to it. The policy
-`soft` opens as many but waits for no slowest one: (eta + 1) * B / E[T]. `drop` opens as many as there are threads, and
-what it throws away needs no learner: neither of the last two terms is there.
-Waiting for an evaluation slot is not part of T, because the slots have a term of their own. How many calls an
-implementer's provider allows at once is not known here: waiting for it is part of T.
-The smallest term is the roofline, and binds. Not a prediction of what a run reaches: `pace simulate` is.
+The last term is what the staleness bound allows: at most eta + 1 groups are open while a group's slowest rollout runs.
+With fewer threads than such leases a run stays below this term, and more threads bring it nearer. The policy `soft`
+opens as many groups and waits for no slowest rollout: (eta + 1) * B / E[T]. `drop` opens one lease a thread and expired
+rollouts need no learner, so it has neither of the last two terms. Waiting for an evaluation slot is not part of T,
+because the slots have a term of their own. How many calls an implementer's provider allows at once is not known here:
+waiting for it is part of T. The smallest term is the roofline and the bottleneck. Not a prediction of a run's speed:
+`pace simulate` predicts.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pace_async.registry.staleness_policies import policy_of
+
 Term = Literal["threads", "evaluation slots", "learner", "staleness"]
 ALIKE = 0.02
 FEW_TIMES = 3.0
-"""Room beyond this is said as a factor, not in per cent."""
+"""Room beyond this is shown as a factor, not in per cent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A run's shape and its seconds. `rollouts` is a sample of T, of any size; `slots` is None where evaluations are
-    not limited but by the threads. The learner's seconds are 0 where nothing is trained."""
+    """A run's shape and its seconds. `rollouts` is a sample of T, of any size; `slots` is None if only the threads
+    limit evaluations. The learner's seconds are 0 if nothing is trained."""
 
     threads: int
     group_size: int
@@ -43,9 +45,9 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """Candidates per second: the least of `terms`, and which it is. `open_leases` are those that the bound allows
-    at once, None where there are as many threads; `below_a_group` says that there are fewer threads than a group has
-    rollouts."""
+    """Candidates per second: `limit`, the least of `terms`, and `binding`, its name. `open_leases` is how many leases
+    the bound allows at once, None if there are at least as many threads. `below_a_group`: there are fewer threads than
+    rollouts in a group."""
 
     limit: float
     binding: Term
@@ -63,7 +65,7 @@ def expected_maximum(sample: Sequence[float], draws: int) -> float:
 
 
 def roofline(load: Load) -> Roofline | None:
-    """The limits; None before the first rollout."""
+    """The roofline of a load; None before the first rollout."""
     if not load.rollouts:
         return None
     mean = sum(load.rollouts) / len(load.rollouts)
@@ -72,13 +74,14 @@ def roofline(load: Load) -> Roofline | None:
         terms["threads"] = load.threads / mean
     if load.slots is not None and load.evaluation > 0:
         terms["evaluation slots"] = load.slots / load.evaluation
-    most = (load.bound + 1) * load.group_size if load.trains and load.policy != "drop" else 0
+    policy = policy_of(load.policy)
+    most = (load.bound + 1) * load.group_size if load.trains and policy.counts_running else 0
     if most:
         step = load.learning + load.push
         if step > 0:
             terms["learner"] = load.group_size / step
         slowest = expected_maximum(load.rollouts, load.group_size) + step
-        cycle = slowest if load.policy == "pace" else mean
+        cycle = slowest if policy.waits_for_slowest else mean
         if cycle > 0:
             terms["staleness"] = most / cycle
     if not terms:
@@ -89,10 +92,10 @@ def roofline(load: Load) -> Roofline | None:
 
 
 def advice(found: Roofline, bound: int) -> str:
-    """What would help, in one sentence. Says how far it would, until the next limit."""
+    """What would help, in one sentence, and how far, until the next bottleneck."""
     room = _until_next(found, ", up to {} more", ", up to {} times as many candidates")
     if alike := _alike(found):
-        return f"{alike.capitalize()} limit it alike: only more of each would help."
+        return f"{alike.capitalize()} are equal bottlenecks: only more of each would help."
     match found.binding:
         case "threads":
             return f"More threads would help{room}."
@@ -105,16 +108,16 @@ def advice(found: Roofline, bound: int) -> str:
         case "evaluation slots":
             return f"More evaluation slots would help{room}; more threads would not."
         case "learner":
-            return "The learner is the limit: neither more threads nor a larger --max-staleness would help."
+            return "The learner is the bottleneck: neither more threads nor a larger --max-staleness would help."
 
 
 def _larger(bound: int) -> str:
-    """A bound of 0 may be that of --sync."""
+    """The setting to raise. A bound of 0 may come from --sync."""
     return f"a larger --max-staleness than {bound}" if bound else "--async with a --max-staleness above 0"
 
 
 def short_advice(found: Roofline) -> tuple[str, ...]:
-    """What binds, then what would help, in fewer and fewer words; the last is what binds and no more."""
+    """The bottleneck and what would help, from the longest form to the shortest. The last names only the bottleneck."""
     room, least = _until_next(found, ", up to +{}", ", up to {}x"), _until_next(found, ", +{}", ", {}x")
     not_threads = "more threads would not help"
     if alike := _alike(found):
@@ -138,13 +141,13 @@ def short_advice(found: Roofline) -> tuple[str, ...]:
 
 
 def _alike(found: Roofline) -> str:
-    """The terms within ALIKE of the least, if they are several."""
+    """The names of the terms within ALIKE of the least; empty if it is only one."""
     near = [term for term, value in found.terms.items() if value <= (1 + ALIKE) * found.limit]
     return " and ".join(near) if len(near) > 1 else ""
 
 
 def _until_next(found: Roofline, words: str, several: str) -> str:
-    """By how much the next limit lies above the least: `words` says it in per cent, `several` as a factor."""
+    """How far the next term lies above the least: `words` has room for per cent, `several` for a factor."""
     rest = [value for term, value in found.terms.items() if term != found.binding]
     if not rest:
         return ""

@@ -1,11 +1,11 @@
-"""What the screen says of the search: candidates, threads, leases, money, and what limits the run.
+"""The screen's search section: candidates, threads, leases, money and the bottleneck.
 
-Pure, as `sections` is: a view, the present and a size in, lines out.
+Pure, as `sections` is: a view, the present time and a size in, lines out.
 """
 
 from rich.text import Text
 
-from pace_async.observe import words
+from pace_async.observe import formatting
 from pace_async.observe.lines import ACCENT, LABEL, QUIET, WARN, Section, figure, joined, labelled
 from pace_async.observe.model import RunView, Stage
 from pace_async.observe.roofline import Roofline, short_advice
@@ -17,52 +17,52 @@ ALL_ROWS, FEW_ROWS = 6, 4
 
 
 def search(view: RunView, now: float, width: int, rows: int = ALL_ROWS) -> Section:
-    """ALL_ROWS lines, or FEW_ROWS that leave out where the leases stand and say the outcomes beside the rate."""
+    """ALL_ROWS lines, or FEW_ROWS. The short form leaves out the leases and puts rate and outcomes on one line."""
     room = width - LABEL
     rate = view.per_minute(now)
     done = figure(f"{view.candidates:,}", "candidate" + ("" if view.candidates == 1 else "s"))
     if rows < ALL_ROWS:
-        quick = f"{words.number(rate)}/min" if rate is not None else ""
+        quick = f"{formatting.number(rate)}/min" if rate is not None else ""
         lines = [labelled("finished", joined([done, quick, *_outcomes(view)]))]
     else:
-        paced = figure(words.number(rate), "a minute") if rate is not None else ""
+        paced = figure(formatting.number(rate), "a minute") if rate is not None else ""
         lines = [labelled("finished", joined([done, paced])), labelled("outcomes", joined(_outcomes(view)))]
     lines.append(labelled("threads", _threads(view, room)))
     if rows >= ALL_ROWS:
         lines.append(labelled("leases", _leases(view)))
     lines += [
         labelled("services", _services(view, room)),
-        labelled("slowed by", limiting(view, room)),
+        labelled("slowed by", failing_or_bottleneck(view, room)),
     ]
     busy = view.ledger.utilisation(view.header.threads, view.elapsed(now), min(now, view.ended_at or now))
     aside = (
-        words.count(view.header.threads, "thread"),
-        f"{words.count(view.leases.open, 'lease')} open",
+        formatting.count(view.header.threads, "thread"),
+        f"{formatting.count(view.leases.open, 'lease')} open",
         f"{100 * busy:.0f} % busy" if busy is not None else "",
     )
     return Section("search", lines, tuple(part for part in aside if part))
 
 
 def money(view: RunView, told: bool = True) -> Text:
-    """What was spent, what the calls in flight may cost, and the budget; `told` says in words what is reserved."""
+    """The money spent, the cost reserved by calls in flight, and the budget. `told` adds the word "reserved"."""
     reserved, budget = sum(view.reserved.values()), view.stop.budget
     return Text.assemble(
-        words.usd(view.spend_usd),
-        (f" + {words.usd(reserved)}{' reserved' if told else ''}" if reserved else "", QUIET),
+        formatting.usd(view.spend_usd),
+        (f" + {formatting.usd(reserved)}{' reserved' if told else ''}" if reserved else "", QUIET),
         (" of ", QUIET) if budget is not None else "",
-        words.usd(budget) if budget is not None else "",
+        formatting.usd(budget) if budget is not None else "",
     )
 
 
-def limiting(view: RunView, room: int) -> Text:
-    """The stage that fails, where one does; else what binds the run."""
+def failing_or_bottleneck(view: RunView, room: int) -> Text:
+    """The failing stage if there is one, else the bottleneck."""
     if view.failing and view.ended_at is None:
-        return Text(words.failing(view.failing), style=WARN)
-    return limit(view.ledger.limits(view.header), room)
+        return Text(formatting.failing(view.failing), style=WARN)
+    return bottleneck(view.ledger.limits(view.header), room)
 
 
-def limit(limits: Roofline | None, room: int) -> Text:
-    """What binds the run, and what would help, in as many words as there is room for."""
+def bottleneck(limits: Roofline | None, room: int) -> Text:
+    """The bottleneck and what would help, in the longest form that fits."""
     if limits is None:
         return Text("nothing timed yet" if room >= 20 else "–", style=QUIET)
     forms = [Text(form) for form in short_advice(limits)]
@@ -88,7 +88,7 @@ def _leases(view: RunView) -> Text:
 
 
 def _services(view: RunView, room: int) -> Text:
-    """Money first: it is never what is cut off."""
+    """Money first, because the end is cut off."""
     faults = figure(view.faults, "fault" if view.faults == 1 else "faults", WARN if view.faults else "")
     calls = figure(f"{view.implementer_calls:,}", "call" if view.implementer_calls == 1 else "calls")
     named = figure(f"{view.implementer_calls:,}", "implementer call" + ("" if view.implementer_calls == 1 else "s"))

@@ -1,8 +1,8 @@
-"""What each part of the screen says: the header, the best program, the last events. `search_sections` has the search,
+"""Sections of the screen: the header, the best program, the last events. `search_sections` has the search,
 `learning_sections` the learner.
 
-Pure: a view, the present and a size in, lines out; the number of lines depends on the size alone, so that a frame never
-changes its height.
+Pure: a view, the present time and a size in, lines out. The number of lines depends on the size alone, so that a frame
+never changes its height.
 """
 
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
-from pace_async.observe import words
+from pace_async.observe import formatting
+from pace_async.observe.formatting import clean
 from pace_async.observe.lines import ACCENT, GOOD, QUIET, STRONG, WARN, Section, axed, elided, joined, spread
 from pace_async.observe.model import Note, NoteKind, RunView
 from pace_async.observe.progress import progress
 from pace_async.observe.standing import on_fresh, to_best_known
-from pace_async.observe.text import clean
 
 AXIS = 8
 MANY_UNANSWERED = 4
@@ -39,30 +39,30 @@ def title(view: RunView, now: float, width: int) -> Text:
         (clean(view.header.name), STRONG),
         (f"  {clean(view.header.task)}, {direction} is better", QUIET),
     )
-    state = Text.assemble(standing(view), "  ", (words.duration(view.elapsed(now)), STRONG))
+    state = Text.assemble(standing(view), "  ", (formatting.duration(view.elapsed(now)), STRONG))
     return spread(left, state, width)
 
 
 def standing(view: RunView) -> tuple[str, str]:
-    """Where the run stands and its style; models that do not answer are part of it."""
+    """The run's state, with a note if models do not answer, and its style."""
     said = clean(view.state).replace("_", " ")
     if view.state == "starting" and view.reason:
         said = f"starting {clean(view.reason)}"
     if view.stalled and view.ended_at is None:
         return f"paused: {clean(view.stalled)}", WARN
     if view.failing and view.ended_at is None:
-        return f"{said}, {words.failing(view.failing)}", WARN
+        return f"{said}, {formatting.failing(view.failing)}", WARN
     if view.ended_at is not None or not (view.models_down or view.unanswered >= MANY_UNANSWERED):
         return said, STATE_STYLES.get(view.state, WARN)
     if not view.models_down:
         return f"{said}, last {view.unanswered} calls failed", WARN
     if not view.paused:
-        return f"{said}, {words.count(view.models_down, 'model')} down", WARN
+        return f"{said}, {formatting.count(view.models_down, 'model')} down", WARN
     return "paused: no model answers" if view.state == "running" else f"{said}, no model answers", WARN
 
 
 def setting(view: RunView) -> Text:
-    """What runs, in one quiet line, the most telling first."""
+    """The run's settings in one dim line, the most important first."""
     header = view.header
     parts = (
         f"advisor {clean(header.advisor)} ({clean(header.engine)})",
@@ -76,7 +76,7 @@ def setting(view: RunView) -> Text:
 
 
 def stop_bar(view: RunView, now: float, width: int) -> Text:
-    """A bar for the stop rule that is furthest along, and its words."""
+    """A bar for the stop rule with the greatest share, and its text."""
     rules = progress(view, now)
     if not rules:
         return Text("no stop rule: runs until it is interrupted", style=QUIET)
@@ -86,7 +86,7 @@ def stop_bar(view: RunView, now: float, width: int) -> Text:
         [
             Text(f"{100 * first.share:.0f} %", style=STRONG),
             first.words,
-            Text(f"about {words.duration(left)} left", style=QUIET) if left is not None else "",
+            Text(f"about {formatting.duration(left)} left", style=QUIET) if left is not None else "",
         ]
     )
     room = width - said.cell_len - 2
@@ -104,12 +104,12 @@ def best(view: RunView, now: float, width: int, rows: int) -> Section:
 
 
 def _best_score(view: RunView, width: int) -> Text:
-    """The score, then what fresh instances said of it, how it stands to the best known, and the gain, in as many words
-    as there is room for."""
+    """The score, then its value on fresh instances, its relation to the best known, and the gain, in the longest form
+    that fits."""
     best = view.best
     if best is None:
         return Text("no score yet", style=QUIET)
-    shown = Text(words.score(best.score), style=f"{STRONG} {GOOD}")
+    shown = Text(formatting.score(best.score), style=f"{STRONG} {GOOD}")
     long, short = (on_fresh(best.fresh, long=long) for long in (True, False))
     named, bare = (
         to_best_known(best.score, view.best_known, view.header.direction, named=named) for named in (True, False)
@@ -118,8 +118,8 @@ def _best_score(view: RunView, width: int) -> Text:
     change: Text | str = ""
     if view.seed_score is not None and best.candidate != 0:
         gain = best.score - view.seed_score
-        change = Text(f"{'+' if gain >= 0 else '−'}{words.score(abs(gain))}")
-        gained = Text.assemble(change, (f" from the seed program's {words.score(view.seed_score)}", QUIET))
+        change = Text(f"{'+' if gain >= 0 else '−'}{formatting.score(abs(gain))}")
+        gained = Text.assemble(change, (f" from the seed program's {formatting.score(view.seed_score)}", QUIET))
     forms = [
         (long, named, gained),
         (long, bare, gained),
@@ -138,7 +138,7 @@ def _best_origin(view: RunView, now: float) -> tuple[str, ...]:
     if view.best.candidate == 0:
         return ("the seed program",)
     end = view.ended_at if view.ended_at is not None else now
-    ago = f"{words.duration(end - view.best.at)} {'before the end' if view.ended_at is not None else 'ago'}"
+    ago = f"{formatting.duration(end - view.best.at)} {'before the end' if view.ended_at is not None else 'ago'}"
     return (f"candidate {view.best.candidate}", ago, f"island {view.best.island}")
 
 
@@ -151,12 +151,12 @@ def _experiment(view: RunView) -> Text:
 
 
 def events(view: RunView, rows: int, width: int) -> Section:
-    """The last notes in `rows` lines, newest at the bottom; a long one keeps its beginning and its end. Candidates that
-    are no new best take half of the lines at most while there is something else to tell."""
+    """The last notes in `rows` lines, newest at the bottom. A long one keeps its beginning and its end. Candidates that
+    are no new best take at most half of the lines while there are other notes."""
     lines: list[Text] = []
     for note in recent(view.notes, rows):
         mark, style = NOTE_MARKS[note.kind]
-        at = words.duration(note.at - view.started_at) if view.started_at is not None else ""
+        at = formatting.duration(note.at - view.started_at) if view.started_at is not None else ""
         quiet = QUIET if note.kind == "candidate" else ""
         said = _short(note, width - 10)
         lines.append(Text.assemble((f"{at:>7} ", QUIET), (mark, style), " ", (said, quiet)))
@@ -164,7 +164,7 @@ def events(view: RunView, rows: int, width: int) -> Section:
 
 
 def _short(note: Note, width: int) -> str:
-    """The note in `width` cells: first without what its mark says, then with its middle left out."""
+    """The note in `width` cells: shortened first by the words that repeat its mark, then in the middle."""
     said = note.text
     for known in (", the best so far", "candidate ") if note.kind in ("best", "candidate") else ():
         if cell_len(said) > width:

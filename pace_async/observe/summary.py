@@ -1,4 +1,4 @@
-"""The closing words of a run: what was found, where it is, what it cost, what to do next.
+"""The closing summary of a run: the best program, its place, the cost, and the next commands.
 
 Pure: a view and a folder in, lines out.
 """
@@ -7,23 +7,24 @@ import shlex
 import textwrap
 from pathlib import Path
 
-from pace_async.observe import words
+from pace_async.observe import formatting
+from pace_async.observe.formatting import clean
 from pace_async.observe.model import RunView
 from pace_async.observe.progress import progress
 from pace_async.observe.roofline import advice
 from pace_async.observe.standing import on_fresh, to_best_known
-from pace_async.observe.text import clean
+from pace_async.registry.objectives import trains
 
 LEADERBOARD = "select * from leaderboard limit 5"
 INDENT, NARROW = 14, 50
 
 
 def closing_words(view: RunView, run_dir: Path, now: float, columns: int | None = None) -> list[str]:
-    """Lines without markup, broken between words to fit `columns` if they are given; a command is never broken, because
-    it is copied. A run that found nothing better than the seed program says so."""
-    state = words.STATES.get(view.state, clean(view.state)).split(":")[0]
+    """Lines without markup, broken between words to fit `columns` if given. A command is never broken, because people
+    copy it. A run without a program better than the seed program states that."""
+    state = formatting.STATES.get(view.state, clean(view.state)).split(":")[0]
     reason = f": {view.reason}" if view.reason else ""
-    ended = f"{state[:1].upper()}{state[1:]} after {words.duration(view.elapsed(now))}{reason}."
+    ended = f"{state[:1].upper()}{state[1:]} after {formatting.duration(view.elapsed(now))}{reason}."
     lines = [*_broken(ended, "", columns), ""]
     facts = [
         ("best", _found(view)),
@@ -41,7 +42,7 @@ def closing_words(view: RunView, run_dir: Path, now: float, columns: int | None 
 
 
 def _broken(line: str, indent: str, columns: int | None) -> list[str]:
-    """The line in parts no wider than `columns`, all but the first behind `indent`; a longer word stays whole."""
+    """The line in parts no wider than `columns`, all but the first after `indent`. A longer word stays whole."""
     if columns is None:
         return [line]
     return textwrap.wrap(
@@ -52,13 +53,13 @@ def _broken(line: str, indent: str, columns: int | None) -> list[str]:
 def _found(view: RunView) -> str:
     if view.best is None:
         return "no candidate got a score"
-    seed = "" if view.seed_score is None else f"; the seed program scored {words.score(view.seed_score)}"
+    seed = "" if view.seed_score is None else f"; the seed program scored {formatting.score(view.seed_score)}"
     known = to_best_known(view.best.score, view.best_known, view.header.direction)
     known = f"; {known}" if known else ""
     if view.best.candidate == 0:
-        return f"{words.score(view.best.score)}, the seed program itself: no candidate was better{known}"
+        return f"{formatting.score(view.best.score)}, the seed program itself: no candidate was better{known}"
     fresh = f" ({said})" if (said := on_fresh(view.best.fresh)) else ""
-    score = f"{words.score(view.best.score)}{fresh}"
+    score = f"{formatting.score(view.best.score)}{fresh}"
     return f"{score}, candidate {view.best.candidate} of island {view.best.island}{seed}{known}"
 
 
@@ -66,7 +67,7 @@ def _candidates(view: RunView, now: float) -> str:
     rate = view.per_minute(now)
     failed = sorted(((amount, name) for name, amount in view.outcomes.items() if name != "ok"), reverse=True)
     parts = [
-        f"{view.candidates:,} complete" + (f" ({words.number(rate)} a minute)" if rate else ""),
+        f"{view.candidates:,} complete" + (f" ({formatting.number(rate)} a minute)" if rate else ""),
         f"{view.outcomes.get('ok', 0):,} scored",
         *(f"{amount:,} {name.replace('_', ' ')}" for amount, name in failed),
     ]
@@ -74,7 +75,7 @@ def _candidates(view: RunView, now: float) -> str:
 
 
 def _learning(view: RunView) -> str:
-    if view.header.objective == "none":
+    if not trains(view.header.objective):
         return "none (objective none)"
     side = view.learner
     trained = sum(view.staleness.values())
@@ -82,15 +83,15 @@ def _learning(view: RunView) -> str:
     ages = f"; staleness mean {mean:.2f}, at most {max(view.staleness)} updates" if view.staleness else ""
     skipped = f", {side.skipped} skipped" if side.skipped else ""
     if side.rollbacks:
-        skipped += f", {words.went_back(side.rollbacks)}"
+        skipped += f", {formatting.went_back(side.rollbacks)}"
     if view.leases.expired:
-        skipped += f"; {words.count(view.leases.expired, 'finished rollout')} thrown away as too old"
-    return f"{words.count(side.trained, 'group')} trained{skipped}; version {side.published} published{ages}"
+        skipped += f"; {formatting.count(view.leases.expired, 'finished rollout')} thrown away as too old"
+    return f"{formatting.count(side.trained, 'group')} trained{skipped}; version {side.published} published{ages}"
 
 
 def _limit(view: RunView, now: float) -> str:
     if view.failing:
-        return f"{words.failing(view.failing)}."
+        return f"{formatting.failing(view.failing)}."
     limits = view.ledger.limits(view.header)
     busy = view.ledger.utilisation(view.header.threads, view.elapsed(now), min(now, view.ended_at or now))
     if limits is None or busy is None:
@@ -99,27 +100,29 @@ def _limit(view: RunView, now: float) -> str:
 
 
 def _cost(view: RunView) -> str:
-    calls = words.count(view.implementer_calls, "implementer call")
-    aborted = f", {words.count(view.leases.aborted, 'rollout')} aborted" if view.leases.aborted else ""
+    calls = formatting.count(view.implementer_calls, "implementer call")
+    aborted = f", {formatting.count(view.leases.aborted, 'rollout')} aborted" if view.leases.aborted else ""
     short = view.unaffordable
-    next_call = f"; the next may cost {words.usd(short.usd)}, {words.usd(short.left_usd)} are left" if short else ""
-    faults = f"{words.count(view.faults, 'fault')} of services or machine"
-    return f"{words.usd(view.spend_usd)} for {calls}{next_call}; {faults}{aborted}"
+    next_call = (
+        f"; the next may cost {formatting.usd(short.usd)}, {formatting.usd(short.left_usd)} are left" if short else ""
+    )
+    faults = f"{formatting.count(view.faults, 'fault')} of services or machine"
+    return f"{formatting.usd(view.spend_usd)} for {calls}{next_call}; {faults}{aborted}"
 
 
 def _raised(view: RunView, now: float) -> str:
-    """Flags that raise every limit that is reached: with one of them as it is, a resume would stop at once. Minutes are
-    counted anew."""
+    """Flags that raise every reached limit, because a resume stops at once at any that stays. Minutes are counted
+    anew."""
     reached = {rule.rule for rule in progress(view, now) if rule.share >= 1}
-    reached |= {rule for rule in words.STOP_RULES if view.reason == words.reason(view.state, rule)}
-    if view.state == "stopped_by_budget":  # the next call would not have fitted into what is left
+    reached |= {rule for rule in formatting.STOP_RULES if view.reason == formatting.reason(view.state, rule)}
+    if view.state == "stopped_by_budget":  # the rest of the budget could not pay the next call
         reached.add("budget")
     stop, next_call = view.stop, view.unaffordable.usd if view.unaffordable else 0.0
     budget = max(2 * (stop.budget or 0.0), 2 * view.spend_usd, view.spend_usd + 2 * next_call)
     flags = {
         "candidates": f"--candidates {2 * max(stop.candidates or 0, view.candidates)}",
         "updates": f"--updates {2 * max(stop.updates or 0, view.groups)}",
-        "budget": f"--budget {words.number(budget)}",
+        "budget": f"--budget {formatting.number(budget)}",
         "target": "--target SCORE",
     }
     return "".join(f" {flag}" for rule, flag in flags.items() if rule in reached)

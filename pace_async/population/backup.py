@@ -1,7 +1,7 @@
-"""A copy of a population, taken while the run goes on.
+"""Copies a population, also during a run.
 
-SQLite's online backup gives one moment of the database, readers and the writer undisturbed. Invariant: under the name
-asked for stands either what stood there before or a whole copy that has passed the database's own check.
+SQLite's online backup copies one moment of the database and disturbs neither readers nor the writer. Invariant: the
+target is either unchanged or a complete copy that has passed the database's own check.
 """
 
 import os
@@ -15,8 +15,8 @@ from pace_async.population.sqlite import BUSY_TIMEOUT_S, refuse_unless_sound
 
 
 def back_up(where: str | Place, target: Path, *, force: bool = False) -> int:
-    """Copy the population to `target`, one file without a log; the bytes written. Raises UsageError where `target` is
-    there already (unless `force`), cannot be written, or the copy does not pass its check."""
+    """Copy the population to `target`, one file without a log. Returns the bytes written. Raises UsageError if `target`
+    exists (unless `force`), cannot be written, or the copy fails its check."""
     source = locate(where)
     if not isinstance(source, Path):
         raise UsageError(f"{source} is backed up with PostgreSQL's own tool: pg_dump '{source}' > {target}.")
@@ -58,7 +58,7 @@ def _copy(source: Path, draft: Path) -> None:
 
 
 def _settle(draft: Path, target: Path) -> None:
-    """Put the copy on the disk, then under its name."""
+    """Sync the copy to the disk, then rename it."""
     with draft.open("rb") as stream:
         os.fsync(stream.fileno())
     draft.replace(target)

@@ -4,7 +4,7 @@
     logprobs    IEEE float32, 4 bytes each (what the engine computes in; a wider float is rounded)
     spans       triples of uint32: version, start, end
 
-Invariant: unpacking what was packed gives equal values. Not compressed: at these sizes it would not pay.
+Invariant: unpacking what was packed gives equal values. Not compressed, because the values are small.
 """
 
 import struct
@@ -20,7 +20,7 @@ def pack_ids(ids: Sequence[int]) -> bytes:
 
 
 def unpack_ids(blob: bytes, count: int) -> tuple[int, ...]:
-    """`count` token ids. Raises ValueError where the blob holds another number of them."""
+    """`count` token ids. Raises ValueError if the blob holds another number."""
     if len(blob) not in (2 * count, 4 * count):
         raise ValueError(f"{len(blob)} bytes cannot be {count} token ids")
     return struct.unpack(f"<{count}{'H' if len(blob) == 2 * count else 'I'}", blob)

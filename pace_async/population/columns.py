@@ -1,9 +1,8 @@
-"""Column types that refuse nothing and lose nothing that matters.
+"""Column types that clean their values, so that no text or number is refused by a database.
 
 Text: neither SQLite nor PostgreSQL keeps a NUL byte or a lone surrogate safely, so both are replaced by U+FFFD (the
-replacement character) on the way in, alike on every database; a model that writes such a character costs itself that
-character and never costs a run its row. JSON: the same for every key and text, and a number that is not finite becomes
-null, because strict JSON has no word for it.
+replacement character) before writing, on every database. A model's bad character loses that character, never the row.
+JSON: the same for every key and text. A number that is not finite becomes null, because strict JSON has no such value.
 """
 
 import math
@@ -19,7 +18,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 def clean(text: str) -> str:
     """`text` with each NUL and each surrogate code point replaced by U+FFFD."""
-    if text.isascii() and "\0" not in text:  # nearly every text, however long, at once
+    if text.isascii() and "\0" not in text:  # fast path for nearly every text
         return text
     return _UNSTORABLE.sub("\ufffd", text) if _UNSTORABLE.search(text) else text
 
@@ -48,7 +47,7 @@ class CleanText(TypeDecorator[str]):
         return _clean_or_none(value)
 
     def bind_processor(self, dialect: Dialect) -> Any:
-        """The same in one call instead of three, where the database's own text needs nothing done to it."""
+        """The same in one call instead of three, if the database's own text type converts nothing."""
         own = super().bind_processor(dialect)
         return own if self.impl_instance.bind_processor(dialect) is not None else _clean_or_none
 

@@ -1,6 +1,6 @@
-"""Where a population is and how to talk to it: the one room that knows that there are two kinds of database.
+"""Locates and opens a population. Only this module distinguishes the two kinds of database.
 
-Everything above speaks SQLAlchemy and does not ask which it is; `sqlite` and `postgres` have what differs.
+All other code uses SQLAlchemy alone. The differences are in `sqlite` and `postgres`.
 """
 
 from pathlib import Path
@@ -41,7 +41,7 @@ def locate(where: str | Place) -> Place:
 
 
 def refuse_unless_sound(place: Place) -> None:
-    """Raise UsageError, in one sentence, unless the database is there and whole, as far as can be told at once."""
+    """Raise UsageError, in one sentence, if a quick check finds the database missing or damaged."""
     if isinstance(place, Path):
         sqlite.refuse_unless_sound(place)
     else:
@@ -49,59 +49,59 @@ def refuse_unless_sound(place: Place) -> None:
 
 
 def engine(place: Place, access: Access) -> Engine:
-    """One for code that is not asynchronous. Whoever makes an engine disposes of it."""
+    """An engine for synchronous code. The caller disposes of it."""
     return sqlite.engine(place, access) if isinstance(place, Path) else postgres.engine(place, access)
 
 
 def reading_engine(place: Place) -> AsyncEngine:
-    """A few connections for reading beside an event loop. Whoever makes an engine disposes of it."""
+    """An engine with a few connections for reading beside an event loop. The caller disposes of it."""
     return sqlite.reading_engine(place) if isinstance(place, Path) else postgres.reading_engine(place)
 
 
 def dangling(connection: Connection) -> list[str]:
-    """Rows that refer to nothing, in words. A server does not let them be."""
+    """Rows with broken references, in words. A server never has any."""
     return sqlite.dangling(connection) if _is_file(connection) else []
 
 
 def damage(connection: Connection) -> list[str]:
-    """What the database's own check finds broken, in words. A server keeps its files by itself."""
+    """The damage that the database's own check finds, in words. A server checks its own files."""
     return sqlite.damage(connection) if _is_file(connection) else []
 
 
 def will_pass(error: DBAPIError) -> bool:
-    """Whether trying again later can help: somebody else holds the database, it is full, or away."""
+    """Whether a later try can succeed: the database is locked, full or unreachable."""
     return sqlite.will_pass(error) if _of_file(error) else postgres.will_pass(error)
 
 
 def in_words(error: DBAPIError) -> str:
-    """What is wrong, in a few words, without a secret."""
+    """The error in a few words, without secrets."""
     return sqlite.in_words(error) if _of_file(error) else postgres.in_words(error)
 
 
 def number_of(connection: Connection, run_id: int | None) -> str | None:
-    """What the open transaction, which writes that run, is called, where it can be asked later whether it was made;
-    None where a transaction that failed was not."""
+    """The number of the open transaction that writes the run, to ask later whether it was committed. None if a failed
+    transaction is certainly not committed."""
     return None if _is_file(connection) else postgres.number_of(connection, run_id)
 
 
 def was_made(connection: Connection, number: str, run_id: int | None) -> bool:
-    """Whether the transaction of that number, the last that wrote that run, was committed."""
+    """Whether the transaction of that number, the last that wrote the run, was committed."""
     return not _is_file(connection) and postgres.was_made(connection, number, run_id)
 
 
 def is_held_by_session(place: Place) -> bool:
-    """Whether a run is held by the session that writes it. A file is held by the lock in its folder."""
+    """Whether the writing session holds the run. For a file, the lock in its folder holds it."""
     return not isinstance(place, Path)
 
 
 def hold(connection: Connection, run_id: int) -> None:
-    """Drive a run from this connection, or raise RunLocked. Does nothing to a file."""
+    """Take the run for this connection, or raise RunLocked. Does nothing for a file."""
     if not _is_file(connection):
         postgres.hold(connection, run_id)
 
 
 def alone(connection: Connection) -> None:
-    """Until the transaction ends nobody else changes the schema; a file is locked as a whole anyway."""
+    """Lock the schema until the transaction ends. A file is locked as a whole already."""
     if not _is_file(connection):
         postgres.alone(connection)
 

@@ -1,9 +1,9 @@
-"""PostgreSQL connections of which every wait for the server has a deadline.
+"""PostgreSQL connections with a deadline on every wait for the server.
 
-Invariant: a wait that is not answered in time raises `Unanswered`, an OperationalError, and its connection is closed:
-of what it was asked last nobody knows whether it was done. The server's own limits come first where it lives; this one
-is for a server, or a way to it, that takes bytes and gives none, which no keep-alive packet notices. Imports the
-driver, which is optional: import this where a connection is about to be made.
+Invariant: a wait beyond its deadline raises `Unanswered`, an OperationalError, and closes the connection. It is then
+unknown whether the last statement was executed. A working server applies its own limits first. This deadline is for a
+server, or a network, that accepts bytes and returns none, which keep-alive packets do not detect. Imports the driver,
+which is optional: import this module only before connecting.
 """
 
 import time
@@ -40,7 +40,7 @@ class _AsyncTimed(psycopg.AsyncConnection[Any]):
 
 
 def connect_by(answer_s: float | None) -> Callable[..., psycopg.Connection[Any]]:
-    """What makes connections of which no wait is longer, in seconds; None: as the driver makes them."""
+    """A function that makes connections whose waits last at most so many seconds; None: the driver's default."""
     return psycopg.connect if answer_s is None else type("Timed", (_Timed,), {"answer_s": answer_s}).connect
 
 
@@ -50,7 +50,8 @@ def connect_async_by(answer_s: float) -> Callable[..., Awaitable[psycopg.AsyncCo
 
 
 def _timed(gen: Generator[Any, Any, Any], answer_s: float) -> Generator[Any, Any, Any]:
-    """The driver's generator, which yields what it waits for and is sent 0 where nothing came for a moment."""
+    """The driver's generator with a deadline. It yields what it waits for, and receives 0 if nothing came for a
+    moment."""
     try:
         wanted = next(gen)
         until = time.monotonic() + answer_s

@@ -1,7 +1,7 @@
-"""One live process to a run: a file lock in the run's directory.
+"""A file lock in the run's directory: one live process drives a run.
 
-The kernel frees the lock when its holder dies, however it dies, so a lock cannot be stale; the text inside the file
-only says who holds it. The file stays behind. Not for directories on a network file system without flock.
+The kernel frees the lock when its holder dies, so a lock is never stale. The text in the file only names the holder.
+The file is not removed. Not for directories on a network file system without flock.
 """
 
 import fcntl
@@ -18,13 +18,13 @@ from pace_async.errors import GaveUp, PaceBug, RunLocked, UsageError
 
 LOCK_NAME = "lock"
 SIZE = 512
-"""Bytes of what is written in it, blanks included."""
+"""Bytes of the file's text, padded with blanks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who drives a run: process id, and since when (seconds since the epoch); and, where it cannot say so in the
-    population, what it waits for."""
+    """The process that drives a run: its id, its start (seconds since the epoch), and what it waits for while the
+    population cannot be written."""
 
     pid: int
     since: float
@@ -33,7 +33,7 @@ class Holder:
 
 
 class RunLock:
-    """`with RunLock(run_directory):` raises RunLocked, naming the holder, where another process is inside already."""
+    """`with RunLock(run_directory):` raises RunLocked, naming the holder, if another process holds the lock."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / LOCK_NAME
@@ -58,7 +58,7 @@ class RunLock:
         return self
 
     def refuse_if_gone(self) -> None:
-        """Raise GaveUp where the run's folder was removed, or another put in its place."""
+        """Raise GaveUp if the run's folder was removed or replaced."""
         if self._file is not None and not self._stands(self._file):
             raise GaveUp(
                 f"The folder {self.path.parent} was removed or replaced while its run went on: nothing more can be "
@@ -72,14 +72,14 @@ class RunLock:
             return False
 
     def waits(self, reason: str = "", since: float | None = None) -> None:
-        """Say what the holder waits for; without a reason, that it goes on. Best effort: the disk may be full."""
+        """Write what the holder waits for, or clear it without a reason. Best effort: the disk may be full."""
         if self._file is not None and self._holder is not None:
             self._holder = replace(self._holder, waits_for=reason, waits_since=since)
             with suppress(OSError):
                 self._write(self._holder)
 
     def _write(self, holder: Holder) -> None:
-        """Over what stands there, so that it needs no room on the disk that it does not have."""
+        """Overwrite in place, because a full disk has no room for new blocks."""
         if self._file is not None:
             self._file.flush()
             os.pwrite(self._file.fileno(), json.dumps(asdict(holder)).encode().ljust(SIZE), 0)
@@ -91,7 +91,7 @@ class RunLock:
             return
         try:
             if isinstance(error, Exception):
-                self.refuse_if_gone()  # whatever failed first, this is why
+                self.refuse_if_gone()  # the cause of whatever failed first
         finally:
             self._file.truncate(0)
             self._file.close()
@@ -99,7 +99,7 @@ class RunLock:
 
 
 def _taken(file: IO[str]) -> bool:
-    """Whether the lock could be had; looked at again, because `is_driven` of another process holds it for a moment."""
+    """Whether the lock was taken. Tries again, because another process's `is_driven` holds it for a moment."""
     for _ in range(3):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -122,7 +122,7 @@ def is_driven(folder: Path) -> bool:
 
 
 def holder_of(folder: Path) -> Holder | None:
-    """Who drives the run in this folder; None where nobody does, or cannot be told."""
+    """The holder of the run in this folder; None if there is none or it is unknown."""
     try:
         with (folder / LOCK_NAME).open() as file:
             return _written(file) if is_driven(folder) else None

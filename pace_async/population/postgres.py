@@ -1,13 +1,13 @@
 """A population on a PostgreSQL server, which several runs and machines can share.
 
-What was acknowledged survives a power cut of the server (`synchronous_commit=on`). Who drives a run holds an advisory
-lock of the session that writes, so it is free as soon as that session ends; keep-alive packets, from both sides, are
-its heartbeat: they end the session of a machine that has gone within half a minute. Every wait for the server has a
-deadline (`deadlines`): one that takes bytes and answers nothing counts as away. Whoever has lost its session must
-take the lock again before it writes anything. Where a connection broke in the middle of a COMMIT, the number of the
-transaction tells whether it was made.
+An acknowledged commit survives a power cut of the server (`synchronous_commit=on`). The process that drives a run holds
+an advisory lock in its writing session, which is free when that session ends. Keep-alive packets from both sides are
+its heartbeat: they end the session of a vanished machine within half a minute. Every wait for the server has a deadline
+(`deadlines`). A server that accepts bytes and never answers counts as unreachable. A process that lost its session
+takes the lock again before it writes. If a connection breaks during a COMMIT, the transaction's number tells whether it
+was committed.
 
-No password is ever in a URL here: libpq takes it from PGPASSWORD or ~/.pgpass.
+URLs never hold a password: libpq reads it from PGPASSWORD or ~/.pgpass.
 """
 
 import os
@@ -25,13 +25,13 @@ Access = Literal["write", "read", "migrate"]
 SPACE = 0x70616365
 """The first half of the keys of our advisory locks; the second is a run's id, or 0 for the schema."""
 LOCK_WAIT_S = 5.0
-"""How long one try waits for somebody's lock on a table."""
+"""How long one try waits for a lock on a table."""
 BEAT_S, MISSED = 10, 3
 """Seconds between keep-alive packets, and how many of them may be lost."""
 CONNECT_S = 5
-"""How long a try to connect may take."""
+"""How long one connection attempt may take."""
 ANSWER_S, READ_S = 30.0, 300.0
-"""How long one answer may take to whoever writes a run, whose statements are short, and to whoever reads."""
+"""How long one answer may take for the writer, whose statements are short, and for readers."""
 QUERY = ("host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "application_name")
 PASSING = ("08", "53", "57P", "57014", "55P03", "40")
 """Beginnings of SQLSTATE: no connection, no room, shut down or restarting, too slow, a lock not to be had, out of
@@ -49,7 +49,7 @@ class Server:
 
 
 def server(where: str) -> Server:
-    """The database that a URL names. Raises UsageError for one with a password in it, or that names none."""
+    """The database that a URL names. Raises UsageError for a URL with a password or without a database."""
     try:
         url = make_url(where)
     except ArgumentError:
@@ -65,7 +65,7 @@ def server(where: str) -> Server:
 
 
 def refuse_unless_there(place: Server) -> None:
-    """Raise UsageError, in one sentence, unless the server answers and has the database."""
+    """Raise UsageError, in one sentence, if the server does not answer or lacks the database."""
     reader = engine(place, "read")
     try:
         with reader.connect():
@@ -77,7 +77,7 @@ def refuse_unless_there(place: Server) -> None:
 
 
 def engine(place: Server, access: Access) -> Engine:
-    """One for code that is not asynchronous. Raises UsageError where the driver is not installed."""
+    """An engine for synchronous code. Raises UsageError if the driver is not installed."""
     try:
         made = create_engine(_url(place), connect_args=_arguments(access))
         from pace_async.population.deadlines import connect_by
@@ -95,7 +95,7 @@ def engine(place: Server, access: Access) -> Engine:
 
 
 def reading_engine(place: Server) -> AsyncEngine:
-    """A few connections for reading beside an event loop."""
+    """An engine with a few connections for reading beside an event loop."""
     from pace_async.population.deadlines import connect_async_by
 
     arguments = {**_arguments("read"), "async_creator_fn": connect_async_by(READ_S)}
@@ -103,7 +103,7 @@ def reading_engine(place: Server) -> AsyncEngine:
 
 
 def will_pass(error: DBAPIError) -> bool:
-    """Whether trying again later can help. Where nobody knows whether a transaction was made, `was_made` tells."""
+    """Whether a later try can succeed. If it is unknown whether a transaction was committed, `was_made` tells."""
     state = _state(error)
     if not state and _refused(error):
         return False
@@ -111,7 +111,7 @@ def will_pass(error: DBAPIError) -> bool:
 
 
 def in_words(error: DBAPIError) -> str:
-    """What is wrong, in a few words, without what a connection was made with."""
+    """The error in a few words, without connection parameters."""
     state = _state(error)
     if state == "55P03":
         return "the database is locked"
@@ -125,17 +125,17 @@ def in_words(error: DBAPIError) -> str:
 
 
 def number_of(connection: Connection, run_id: int | None) -> str:
-    """What the open transaction is called. It leaves its number on the row of the run that it writes, if there is one
-    yet."""
+    """The number of the open transaction. The transaction also updates its run's row, if there is one yet, which so
+    carries the number."""
     if run_id is not None:
         connection.execute(text("UPDATE runs SET seed = seed WHERE run_id = :run_id"), {"run_id": run_id})
     return str(connection.exec_driver_sql("SELECT pg_current_xact_id()::text").scalar_one())
 
 
 def was_made(connection: Connection, number: str, run_id: int | None) -> bool:
-    """Whether the transaction of that number was committed; for one whose session has ended, the last that wrote the
-    run. After a crash of the server that left no trace of it, its number is beyond all that have ended, or may be that
-    of another run's transaction since: so the row of the run is asked, where there is one."""
+    """Whether the transaction of that number was committed. Precondition: its session has ended, and no later
+    transaction wrote the run. A server crash can erase the transaction: its number is then unused, or another run's
+    later transaction has it. So the run's row decides if there is one."""
     if run_id is not None:
         last = text("SELECT xmin::text FROM runs WHERE run_id = :run_id")
         return connection.execute(last, {"run_id": run_id}).scalar_one() == str(int(number) % 2**32)
@@ -147,7 +147,7 @@ def was_made(connection: Connection, number: str, run_id: int | None) -> bool:
 
 
 def hold(connection: Connection, run_id: int) -> None:
-    """Drive a run from this session, or raise RunLocked, naming who does. Holding it twice changes nothing."""
+    """Take the run for this session, or raise RunLocked, naming the holder. A second call changes nothing."""
     who = f"pace on {socket.gethostname()[:40]}, process {os.getpid()}"
     connection.execute(text("SELECT set_config('application_name', :who, false)"), {"who": who})
     key = {"space": SPACE, "run_id": run_id}
@@ -160,7 +160,7 @@ def hold(connection: Connection, run_id: int) -> None:
 
 
 def alone(connection: Connection) -> None:
-    """Until the transaction ends nobody else changes the schema."""
+    """Lock the schema until the transaction ends."""
     connection.execute(text("SELECT pg_advisory_xact_lock(:space, 0)"), {"space": SPACE})
 
 
@@ -175,8 +175,8 @@ _HOLDER = (
 
 
 def _refused(error: DBAPIError) -> str:
-    """Why a server that answers lets nobody in, as it says it; empty where it may do so in a moment, or said nothing.
-    libpq gives no code for it."""
+    """The server's reason for refusing a connection; empty if it may accept one soon or gave no reason. libpq gives no
+    code for it."""
     _, fatal, words = str(error.orig).rpartition("FATAL:")
     soon = ("starting up", "shutting down", "recovery", "too many", "terminating", "slots")
     return " ".join(words.split()) if fatal and not any(word in words for word in soon) else ""
@@ -202,7 +202,7 @@ def _arguments(access: Access) -> dict[str, Any]:
         "tcp_user_timeout": BEAT_S * MISSED * 1000,
         **({"statement_timeout": f"{ANSWER_S * 1000:.0f}"} if access == "write" else {}),
         "default_transaction_read_only": "on" if access == "read" else "off",
-        # Whoever asks several things in one transaction is answered as of one moment.
+        # All answers within one transaction are of one moment.
         "default_transaction_isolation": "repeatable\\ read" if access == "read" else "read\\ committed",
     }
     return {
@@ -213,6 +213,6 @@ def _arguments(access: Access) -> dict[str, Any]:
         "keepalives_count": MISSED,
         "tcp_user_timeout": BEAT_S * MISSED * 1000,
         "application_name": "pace",
-        # Prepared, a text is one statement: several could make the transaction one that writes.
+        # A prepared text is one statement. Several could switch the transaction to writing.
         **({"prepare_threshold": 0} if access == "read" else {}),
     }

@@ -1,9 +1,9 @@
-"""Statements that are compiled once and then run as they are.
+"""Statements that are compiled once and then run directly.
 
-For every execution SQLAlchemy looks the statement up, checks its parameters, binds and wraps anew and wraps the result
-too, which takes more than twice the time that the database does; a candidate takes a dozen statements, so that was what
-a commit cost. The SQL, the order of parameters, the conversion of values (`columns`) and the errors are still
-SQLAlchemy's; the cursor is the driver's.
+For every execution SQLAlchemy looks up the statement, checks and binds its parameters and wraps the result. This takes
+more than twice the database's own time, and a candidate takes a dozen statements, so it dominated the cost of a commit.
+The SQL, the order of parameters, the conversion of values (`columns`) and the errors are still SQLAlchemy's. The cursor
+is the driver's.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +33,8 @@ class _Compiled:
 
 
 class Prepared:
-    """A statement whose parameters are always the same ones. Its parameters are its bindparams, or for an INSERT
-    without values its `columns`. No expanding parameter."""
+    """A statement with a fixed set of parameters: its bindparams, or for an INSERT without values its `columns`. No
+    expanding parameter."""
 
     def __init__(self, statement: ClauseElement, columns: tuple[str, ...] | None = None) -> None:
         self._statement = statement
@@ -51,7 +51,7 @@ class Prepared:
             cursor.close()
 
     def value(self, connection: Connection, row: Mapping[str, Any]) -> Any:
-        """The first column of the first row that it finds, as the driver has it, or None where there is none."""
+        """The first column of the first row, as the driver returns it, or None without a row."""
         cursor = self._executed(connection, (row,))
         try:
             found = cursor.fetchone()
@@ -60,7 +60,7 @@ class Prepared:
         return None if found is None else found[0]
 
     def values(self, connection: Connection, row: Mapping[str, Any]) -> list[Any]:
-        """The first column of every row that it finds, or that it returns, as the driver has it."""
+        """The first column of every row selected or returned, as the driver returns it."""
         cursor = self._executed(connection, (row,))
         try:
             return [found[0] for found in cursor.fetchall()]

@@ -1,7 +1,7 @@
-"""Which schema a database has, and bringing it to this version's: one alembic tree, applied in process.
+"""Reads a database's schema version and upgrades it: one alembic tree, applied in process.
 
 The tree lies in the wheel (`_bundled/migrations`) or at the top of the checkout. Revisions are numbered 0001, 0002, …
-so that older and newer can be told apart without loading alembic; a test holds SCHEMA to the tree's head.
+so that versions compare without loading alembic. A test proves that SCHEMA is the tree's head.
 """
 
 import logging
@@ -26,12 +26,12 @@ from pace_async.population.connect import (
 )
 from pace_async.task import BUNDLED, CHECKOUT
 
-SCHEMA = "0015"
+SCHEMA = "0017"
 State = Literal["none", "older", "current", "newer"]
 
 
 def migrations_folder() -> Path:
-    """Where the alembic tree lies."""
+    """The folder of the alembic tree."""
     for folder in (BUNDLED / "migrations", CHECKOUT / "migrations"):
         if (folder / "env.py").is_file():
             return folder
@@ -39,8 +39,8 @@ def migrations_folder() -> Path:
 
 
 def schema_state(where: str | Place) -> State:
-    """How the database's schema stands to this version of pace; none where there is no file, or nothing on the server.
-    Raises UsageError for a damaged file, one that is no population, or a server that cannot be reached."""
+    """The database's schema compared with this version of pace; "none" without a file or without tables on the server.
+    Raises UsageError for a damaged file, a file that is no population, or an unreachable server."""
     place = locate(where)
     if isinstance(place, Path) and not place.exists():
         return "none"
@@ -60,7 +60,7 @@ def schema_state(where: str | Place) -> State:
 
 
 def state_of(connection: Connection, name: str) -> State:
-    """The same over an open connection; `name` is what to call the database."""
+    """The same over an open connection; `name` names the database in errors."""
     revision = None
     if inspect(connection).has_table("alembic_version"):
         revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
@@ -70,7 +70,7 @@ def state_of(connection: Connection, name: str) -> State:
 
 
 def refuse_unless_current(state: State, name: str) -> None:
-    """Raise UsageError saying what to do about an older or a newer schema."""
+    """Raise UsageError, with the remedy, for an older or a newer schema."""
     if state == "older":
         raise UsageError(f"{name} was written by an older pace: run `pace db upgrade` on it first.")
     if state == "newer":
@@ -78,8 +78,8 @@ def refuse_unless_current(state: State, name: str) -> None:
 
 
 def upgrade(where: str | Place, revision: str = "head") -> None:
-    """Create the database, or bring it to `revision`, in one transaction: all or nothing. A new file has its name only
-    when it is complete. Refuses a newer one; raises GaveUp where the disk is full or the database is locked."""
+    """Create the database, or bring it to `revision`, in one transaction: all or nothing. A new file gets its name only
+    when it is complete. Refuses a newer schema. Raises GaveUp if the disk is full or the database is locked."""
     place = locate(where)
     if schema_state(place) == "newer":
         refuse_unless_current("newer", str(place))
@@ -98,7 +98,7 @@ def _create(path: Path, revision: str) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_drafts(path)  # of those who were killed
+        _remove_drafts(path)  # left by killed processes
         _migrate(draft, revision)
         draft.replace(path)
         sync(path.parent)

@@ -1,10 +1,10 @@
 """A population in a SQLite file, for one machine.
 
-Write-ahead log, so readers never wait for the writer; `synchronous=FULL`, so that what was acknowledged survives a
-power cut and not only a killed process (one more fsync a commit, about a millisecond beside evaluations of seconds; a
-published version or money spent cannot be taken back); every write transaction takes the write lock at once (BEGIN
-IMMEDIATE), because a transaction that reads first and upgrades later fails whenever another wrote in between; foreign
-keys on. Readers open the file read-only and cannot create it.
+The write-ahead log lets readers never wait for the writer. With `synchronous=FULL` an acknowledged commit survives a
+power cut, not only a killed process. It costs one more fsync a commit, about a millisecond, while evaluations take
+seconds. It is needed because a published version or spent money cannot be undone. Every write transaction takes the
+write lock at once (BEGIN IMMEDIATE), because a transaction that first reads fails if another wrote before its first
+write. Foreign keys are on. Readers open the file read-only and cannot create it.
 """
 
 import os
@@ -21,14 +21,14 @@ from pace_async.population.prepared import Prepared
 
 BUSY_TIMEOUT_S = 60.0
 WRITER_BUSY_S = 5.0
-"""How long one try of a run's writer waits for a lock; it tries again (`writer`)."""
+"""How long one try of a run's writer waits for a lock before the next try (`writer`)."""
 MAGIC = b"SQLite format 3\x00"
 Access = Literal["write", "read", "migrate"]
 
 
 def refuse_unless_sound(path: Path) -> None:
-    """Raise UsageError, in one sentence, unless `path` is a whole SQLite file as far as its header and size can tell.
-    Reads 100 bytes and creates nothing."""
+    """Raise UsageError, in one sentence, if the header or size shows that `path` is no complete SQLite file. Reads 100
+    bytes and creates nothing."""
     try:
         with path.open("rb") as stream:
             header = stream.read(100)
@@ -49,21 +49,21 @@ def refuse_unless_sound(path: Path) -> None:
 
 
 def reading_engine(path: Path) -> AsyncEngine:
-    """A few connections for reading beside an event loop. Whoever makes an engine disposes of it."""
+    """An engine with a few connections for reading beside an event loop. The caller disposes of it."""
     made = create_async_engine(_url("sqlite+aiosqlite", path, "read"), connect_args=_arguments("read"), pool_size=2)
     _configure(made.sync_engine, "read")
     return made
 
 
 def engine(path: Path, access: Access) -> Engine:
-    """One for code that is not asynchronous."""
+    """An engine for synchronous code."""
     made = create_engine(_url("sqlite+pysqlite", path, access), connect_args=_arguments(access))
     _configure(made, access)
     return made
 
 
 def dangling(connection: Connection) -> list[str]:
-    """Rows that refer to nothing, in words."""
+    """Rows with broken references, in words."""
     return [
         f"row {row} of {table} refers to a row of {target} that is not there"
         for table, row, target, _ in connection.exec_driver_sql("PRAGMA foreign_key_check")
@@ -71,7 +71,7 @@ def dangling(connection: Connection) -> list[str]:
 
 
 def damage(connection: Connection) -> list[str]:
-    """What the database's own check finds broken, in words."""
+    """The damage that the database's own check finds, in words."""
     try:
         found = [row[0] for row in connection.exec_driver_sql("PRAGMA integrity_check")]
     except DatabaseError as error:
@@ -84,13 +84,13 @@ _WORDS = {"SQLITE_BUSY": "the database is locked", "SQLITE_FULL": "the disk is f
 
 
 def will_pass(error: DBAPIError) -> bool:
-    """Whether trying again later can help: somebody else holds the database, or the disk is full. Nothing of the
-    transaction is then on the disk, so it can be made again."""
+    """Whether a later try can succeed: the database is locked, or the disk is full. The transaction then left nothing
+    on the disk and can be repeated."""
     return _code(error).startswith(_PASSING)
 
 
 def in_words(error: DBAPIError) -> str:
-    """What is wrong, in a few words."""
+    """The error in a few words."""
     code = _code(error)
     return next((words for name, words in _WORDS.items() if code.startswith(name)), str(error.orig))
 
@@ -107,7 +107,7 @@ def _url(driver: str, path: Path, access: Access) -> URL:
     query = {"uri": "true", "mode": "ro" if access == "read" else "rwc"}
     log = path.with_name(path.name + "-wal")
     if access == "read" and not log.exists() and not os.access(path.parent, os.W_OK):
-        query["immutable"] = "1"  # no writer can be alive here, and a log cannot be made beside the file
+        query["immutable"] = "1"  # no writer can exist here, and the log file cannot be created
     return URL.create(driver, database=f"file:{quote(str(path))}", query=query)
 
 

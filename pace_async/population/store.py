@@ -1,8 +1,8 @@
 """The population, open for writing: the only writer of a run.
 
-Invariant: what `commit` has acknowledged is on the disk, whole, and survives kill -9 and a power cut; what it has not
-acknowledged is there whole or not at all. Commits are made in the order in which they were asked for (`writer`), and
-cancelling the caller does not cut one short. Reading goes over connections of its own and never waits for the writer.
+Invariant: an acknowledged `commit` is completely on the disk and survives kill -9 and a power cut. An unacknowledged
+one is there completely or not at all. Commits happen in the order of the calls (`writer`), and cancelling the caller
+does not interrupt one. Reads use their own connections and never wait for the writer.
 """
 
 import secrets
@@ -19,16 +19,16 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from pace_async.errors import GaveUp, PaceBug, UsageError
 from pace_async.events import Fact, RunHeader
 from pace_async.population.connect import Place, engine, hold, in_words, is_held_by_session, locate, reading_engine
-from pace_async.population.load import header_of, load_record, load_standing
-from pace_async.population.outage import Outage, Recovered, Say, nobody
-from pace_async.population.questions import rows_of
-from pace_async.population.record import RunRecord, Standing
+from pace_async.population.reading.load import header_of, load_record, load_standing
+from pace_async.population.reading.questions import rows_of
+from pace_async.population.reading.record import RunRecord, Standing
 from pace_async.population.schema import refuse_unless_current, schema_state, upgrade
-from pace_async.population.scope import scope_of
-from pace_async.population.uncut import Uncut
-from pace_async.population.write_run import run_created
-from pace_async.population.writer import REFUSALS, Writer
-from pace_async.population.writes import write
+from pace_async.population.writing.outage import Outage, Recovered, Say, ignore_news
+from pace_async.population.writing.scope import scope_of
+from pace_async.population.writing.uncut import Uncut
+from pace_async.population.writing.write_run import run_created
+from pace_async.population.writing.writer import REFUSALS, Writer
+from pace_async.population.writing.writes import write
 
 CLOSE_S = 30.0
 SECRET_BYTES = 32
@@ -36,14 +36,14 @@ T = TypeVar("T")
 
 
 class Store:
-    """Implements `population.base.Population`. Made by `Store.open`; a run is chosen by `create_run` or `load`."""
+    """Implements `population.base.Population`. Opened by `Store.open`. `create_run` or `load` selects the run."""
 
     def __init__(self, place: Place, writer: Writer, reader: AsyncEngine) -> None:
         self.place = place
         self._writer = writer
         self._reader = reader
         self._uncut = Uncut()
-        self._say: Say = nobody
+        self._say: Say = ignore_news
         self._over: Recovered | None = None
         self._callers: set[anyio.CancelScope] = set()
         writer.tell = self._news
@@ -52,8 +52,8 @@ class Store:
     @classmethod
     @asynccontextmanager
     async def open(cls, where: str | Place, *, create: bool = True) -> AsyncGenerator[Self]:
-        """Open a population, made anew where there is none and `create` allows. Raises UsageError for a file that is
-        damaged, no population, or of another schema."""
+        """Open a population. With `create`, a missing one is created. Raises UsageError for a file that is damaged, no
+        population, or of another schema."""
         place = locate(where)
         state = await anyio.to_thread.run_sync(schema_state, place)
         if state == "none":
@@ -69,18 +69,18 @@ class Store:
                 await store.close()
 
     def be_patient(self, seconds: float, say: Say) -> None:
-        """For how long a database that is locked, full or away is waited for, from now on, and who is told."""
+        """Set how long to wait for a database that is locked, full or unreachable, and who is notified."""
         self._writer.patience_s, self._say = seconds, say
 
     async def close(self) -> None:
-        """Finish what is being written and let go of the file. `open` does it."""
+        """Finish pending writes and close the file. `open` calls this."""
         await self._uncut.settle()
         await self._reader.dispose()
         await self._writer.close()
 
     async def create_run(self, header: RunHeader, *, secret: str | None = None) -> int:
-        """Begin a run and make it the one that is written. Returns run_id. Raises UsageError if the name is taken.
-        `secret`, from which fresh instances follow, is drawn; a test that needs equal ones twice gives it."""
+        """Begin a run and select it for writing. Returns run_id. Raises UsageError if the name is taken. `secret`, from
+        which fresh instances derive, is drawn at random; a test gives it to get equal ones."""
         now, drawn = time.time(), secrets.token_hex(SECRET_BYTES) if secret is None else secret
         try:
             run_id = await self._write(lambda connection: run_created(connection, header, drawn, now))
@@ -96,19 +96,19 @@ class Store:
         return run_id
 
     async def load(self, name: str | None = None) -> RunRecord:
-        """The run called `name`, or the only one, as the rows have it; it becomes the one that is written."""
+        """Read the record of the run called `name`, or of the only one, and select it for writing."""
         record = await anyio.to_thread.run_sync(self._loaded, name)
         await self._drive(record.run_id, record.header)
         return record
 
     async def standing(self, name: str | None = None) -> Standing:
-        """How far the run called `name`, or the only one, is; it becomes the one that is written."""
+        """Read how far the run called `name`, or the only one, is, and select it for writing."""
         standing = await self.read(lambda connection: load_standing(connection, name))
         await self._drive(standing.run_id, standing.header)
         return standing
 
     def _loaded(self, name: str | None) -> RunRecord:
-        """In a thread: the answer is long and made row by row, and the event loop goes on meanwhile."""
+        """Read in a thread, because the answer is long and must not block the event loop."""
         reader = engine(self.place, "read")
         try:
             with reader.begin() as connection:
@@ -117,7 +117,7 @@ class Store:
             reader.dispose()
 
     async def _drive(self, run_id: int, header: RunHeader) -> None:
-        """Be the one that writes the run, on whatever connection. Raises RunLocked."""
+        """Become the run's writer, on every connection. Raises RunLocked."""
 
         def drive(connection: Connection) -> None:
             hold(connection, run_id)
@@ -130,8 +130,8 @@ class Store:
 
     async def commit(self, *facts: Fact) -> None:
         """Write the facts in one transaction, all or none, shielded from cancellation. A NUL or a lone surrogate in a
-        text is written as U+FFFD, a metric that is not finite as null. Raises PaceBug where a fact contradicts the
-        record, GaveUp if the database stays out of reach; in both cases nothing was written."""
+        text is written as U+FFFD, a metric that is not finite as null. Raises PaceBug if a fact contradicts the record,
+        GaveUp if the database stays unreachable. In both cases nothing was written."""
         if self._run is None:
             raise PaceBug("nothing can be committed before a run is created or loaded")
         run_id, header = self._run
@@ -165,7 +165,7 @@ class Store:
         return self._run[0]
 
     async def read(self, question: Callable[[Connection], T]) -> T:
-        """Ask several things of one moment: `question` runs in one read-only transaction."""
+        """Answer `question` in one read-only transaction, so that all its parts are of one moment."""
         return await self._uncut.run(self._ask(question))
 
     async def _ask(self, question: Callable[[Connection], T]) -> T:
@@ -190,7 +190,7 @@ class Store:
         return done[0]
 
     def _news(self, news: Outage | Recovered) -> None:
-        """While nothing can be written, a caller need not wait for it: what it asked for waits by itself."""
+        """Let callers be cancelled during an outage. Their queued writes stay queued."""
         for caller in self._callers:
             caller.shield = isinstance(news, Recovered)
         if isinstance(news, Recovered):

@@ -1,11 +1,11 @@
-"""Publishing by LoRA adapter: each version is an adapter of its own, served beside the last ones.
+"""Publishing by LoRA adapter: each version is an adapter of its own, served beside the versions before it.
 
-    load (under the version's name) → receipt → [the probe asks it by name] → new requests name it → old ones unloaded
+    load (under the version's name) → receipt → [probe by name] → new requests use it → old adapters unloaded
 
-Invariant: a request finishes on the adapter that it began with, so nothing is paused and no tail changes hands; a new
-version is named by new requests only once it is proven; an old one is unloaded only when no request needs it. A push
-that fails leaves everything as it was. Version 0 is the base alone, under its number. Not for engines whose base
-somebody else loaded. Does not retry.
+Invariant: a request finishes on the adapter with which it began, so nothing is paused and no request mixes versions.
+New requests use a new version only once it is proven. An old version is unloaded only when no request needs it. A
+failed push changes nothing. Version 0 is the base alone, under its number.
+Not for engines whose base another program loaded. Does not retry.
 """
 
 import contextlib
@@ -22,8 +22,8 @@ from pace_async.publish.phases import Phases
 from pace_async.weights import BASE
 
 
-class Adapters:
-    """Which adapter a new request names, and how many requests need each."""
+class LoadedAdapters:
+    """Tracks the adapter for new requests, and how many requests need each adapter."""
 
     def __init__(self) -> None:
         self.newest = BASE
@@ -32,7 +32,7 @@ class Adapters:
 
     @contextlib.contextmanager
     def using(self) -> Generator[str]:
-        """The name to ask for; it stays loaded meanwhile."""
+        """The name for a request. Its adapter stays loaded inside the context."""
         name = self.newest
         self._needed[name] += 1
         try:
@@ -41,26 +41,26 @@ class Adapters:
             self._needed[name] -= 1
 
     def turn_to(self, name: str) -> None:
-        """From now on requests name this one."""
+        """Make new requests name this adapter."""
         self.newest = name
         if name != BASE:
             self._loaded.append(name)
 
     def take_idle(self) -> list[str]:
-        """Names that nobody needs any more; they are forgotten here."""
+        """Remove and return the names of adapters that no request needs."""
         idle = [name for name in self._loaded if name != self.newest and self._needed[name] == 0]
         self._loaded = [name for name in self._loaded if name not in idle]
         return idle
 
 
 class AdapterPublisher:
-    """A `Publisher` to one engine. Arguments as of `FilePublisher`; what it has loaded and not yet proven is `label`'s
-    last answer. An async context manager, or call `aclose`."""
+    """A `Publisher` to one engine. Arguments are those of `FilePublisher`. The last result of `label` names the loaded
+    adapter that is not yet proven. Use it as an async context manager, or call `aclose`."""
 
     def __init__(
         self,
         base_url: str,
-        adapters: Adapters,
+        adapters: LoadedAdapters,
         *,
         phase_s: float = 60.0,
         label: Callable[[int], str] = str,
@@ -71,9 +71,13 @@ class AdapterPublisher:
         self._phases = Phases(base_url, phase_s=phase_s, transport=transport)
         self._one = anyio.Lock()
 
+    @property
+    def names_adapters(self) -> bool:
+        return True
+
     async def publish(self, version: int, weights: Path) -> Receipt:
-        """Load the adapter in `weights`; nobody is sent to it yet. Version 0 has none. Raises PushFailed, of the kinds
-        of `FilePublisher.publish`, always with `began` false."""
+        """Load the adapter in `weights`. No request uses it yet. Version 0 has no adapter. Raises PushFailed with the
+        kinds of `FilePublisher.publish`, always with `began` false."""
         async with self._one:
             started = time.monotonic()
             if version == 0:
@@ -91,7 +95,7 @@ class AdapterPublisher:
             return Receipt(version, digests, time.monotonic() - started, 0.0)
 
     async def turn_to(self, name: str) -> None:
-        """Send new requests to a version that is proven, and unload those that nobody needs any more."""
+        """Send new requests to a proven version, and unload adapters that no request needs."""
         self._adapters.turn_to(name)
         for idle in self._adapters.take_idle():
             await self._unload(idle)
@@ -106,6 +110,6 @@ class AdapterPublisher:
         await self.aclose()
 
     async def _unload(self, name: str) -> None:
-        """A server that was started anew does not have it."""
+        """Unload an adapter. A restarted server no longer has it, so a failure is ignored."""
         with anyio.CancelScope(shield=True), contextlib.suppress(PushFailed):
             await self._phases.ask("v1/unload_lora_adapter", {"lora_name": name})

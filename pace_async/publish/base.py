@@ -1,16 +1,17 @@
-"""The seam that carries weights from the learner to whatever serves."""
+"""The seam that carries weights from the learner to the engine."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from pace_async.errors import InfrastructureFault
+from pace_async.transfer import Transfer
 
 
 class PushFailed(InfrastructureFault):
-    """`began` is False where nothing was transferred (the old version is still served), True where the engine's
-    weights are unknown and it was left paused."""
+    """A push failed. `began` is False if nothing was transferred and the old version is still served. It is True if the
+    engine's weights are unknown and the engine stays paused."""
 
     def __init__(self, kind: str, detail: str, began: bool) -> None:
         super().__init__(kind, detail)
@@ -19,9 +20,9 @@ class PushFailed(InfrastructureFault):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What the receiving side says it loaded: tensor name to digest of its bytes. Every name of the checkpoint is in
-    it, or the push has failed. Durations in seconds. `k3` is what the logprob probe found afterwards (`publish.probe`);
-    None where there was nobody to compare with."""
+    """The receiving side's record of what it loaded: the digest of each tensor's bytes, by name. It contains every
+    tensor of the checkpoint, or the push has failed. Durations are in seconds. `k3` is the result of the later
+    logprob probe (`publish.probe`), or None if there was no learner to compare with."""
 
     version: int
     digests: Mapping[str, str]
@@ -30,8 +31,57 @@ class Receipt:
     k3: float | None = None
 
 
+class EnginePublisher(Protocol):
+    """A `Publisher` to one engine over HTTP."""
+
+    @property
+    def names_adapters(self) -> bool:
+        """Whether each version is an adapter that requests name. Version 0 is then the base alone."""
+        ...
+
+    async def publish(self, version: int, weights: Path) -> Receipt:
+        """Raises PushFailed."""
+        ...
+
+    async def turn_to(self, name: str) -> None:
+        """Send new requests to the proven version of this name."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        ...
+
+
+class Sender(Protocol):
+    """Sends the newest version from its own memory."""
+
+    def can_send(self, version: int) -> bool:
+        """Whether the learner is idle and holds that version exactly as in its files."""
+        ...
+
+    async def send(self, transfer: Transfer) -> None:
+        """Send all tensors. Returns when the other end has them. Raises InfrastructureFault, also if the other end did
+        not connect in time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherParts:
+    """Arguments of a publisher to one engine. `phase_s` is the deadline of each phase, in seconds. `label` is called
+    once in each push and gives the version's label. `sender` is the learner, or None."""
+
+    url: str
+    phase_s: float
+    label: Callable[[int], str]
+    sender: Sender | None
+
+
+PublisherFactory = Callable[[PublisherParts], EnginePublisher]
+"""Makes the publisher of one transport."""
+
+
 class Publisher(Protocol):
-    """pause → transfer → label with the version → resume; it alone owns the pause. One that probes does so after it."""
+    """pause → transfer → label with the version → resume. Only a publisher pauses engines. A probe comes after that."""
 
     async def publish(self, version: int, weights: Path) -> Receipt:
         """Raises PushFailed."""

@@ -1,13 +1,13 @@
-"""Publishing by file: the engine is told a checkpoint directory, and proves what it loaded.
+"""Publishing by file: the engine gets the path of a checkpoint directory and proves what it loaded.
 
     init (announce) → prepared → pause → start → update → receipt → finish (label) → resume
 
-Invariant: a version is labelled and served only after the engine's digest of every tensor equals the file's: of what
-it read before the pause (prepared), of what it computes with in it (receipt). Before `start` is sent a failure leaves
-the old version served; from then on, until some push has succeeded, the engine's weights count as unknown and it stays
-paused, whatever failed. Speaks vLLM 0.32's weight-update paths; `collective_rpc` asks the receiving side's own methods
-`weights_prepared` and `weight_receipt` for the digests. Engine and publisher must see the same file system. Does not
-retry.
+Invariant: a version is labelled and served only after the engine's digest of every tensor equals the file's. This
+holds twice: for what it read before the pause (prepared) and for what it computes with during it (receipt). A failure
+before `start` is sent leaves the old version served. After that the engine's weights count as unknown, whatever
+failed, and it stays paused until some push succeeds.
+Speaks vLLM 0.32's weight-update paths. `collective_rpc` calls our own methods `weights_prepared` and `weight_receipt`
+in the workers for the digests. Engine and publisher must see the same file system. Does not retry.
 """
 
 import contextlib
@@ -18,16 +18,21 @@ from pathlib import Path
 import anyio
 import httpx
 
-from pace_async.publish.base import PushFailed, Receipt
+from pace_async.publish.base import EnginePublisher, PublisherParts, PushFailed, Receipt
 from pace_async.publish.phases import Phases
 
 _RESUME_S = 10.0
 
 
+def by_file(parts: PublisherParts) -> EnginePublisher:
+    """From the files that the learner wrote."""
+    return FilePublisher(parts.url, phase_s=parts.phase_s, label=parts.label)
+
+
 class FilePublisher:
-    """A `Publisher` to one engine. `phase_s` is the deadline of each phase, in seconds; `label` is asked once in each
-    push for what the engine is to call the version; `transport` is httpx's, for an engine that is not behind a socket.
-    Pushes do not overlap. An async context manager, or call `aclose`."""
+    """A `Publisher` to one engine. `phase_s` is the deadline of each phase, in seconds. `label` is called once in each
+    push and gives the version's label. `transport` is httpx's, for an engine that is not behind a socket. Pushes do not
+    overlap. Use it as an async context manager, or call `aclose`."""
 
     def __init__(
         self,
@@ -41,6 +46,13 @@ class FilePublisher:
         self._phase_s = phase_s
         self._phases = Phases(base_url, phase_s=phase_s, transport=transport)
         self._one = anyio.Lock()
+
+    @property
+    def names_adapters(self) -> bool:
+        return False
+
+    async def turn_to(self, name: str) -> None:
+        """Does nothing: the engine serves one version at a time."""
 
     async def publish(self, version: int, weights: Path) -> Receipt:
         """Make the engine serve `weights` as `version`. Raises PushFailed of kind incomplete_checkpoint, not_finite,
@@ -70,14 +82,14 @@ class FilePublisher:
         await self.aclose()
 
     async def _announce(self, version: int, folder: Path) -> None:
-        """Let the engine begin to take in what the update will name."""
+        """Tell the engine to begin reading the next update's checkpoint."""
         await self._phases.ask("init_weight_transfer_engine", {"init_info": {"path": str(folder)}})
 
     async def _pause(self) -> None:
         try:
             await self._phases.ask("pause?mode=keep&clear_cache=true")
         except BaseException:
-            if not self._phases.began:  # the engine may have been paused although its answer was lost
+            if not self._phases.began:  # the engine may be paused although its answer was lost
                 with anyio.move_on_after(_RESUME_S, shield=True), contextlib.suppress(PushFailed):
                     await self._phases.ask("resume")
             raise

@@ -1,45 +1,38 @@
-"""Publishing over NCCL: the learner sends a version from its memory, the engine takes it in while it generates.
+"""Publishing over NCCL: the learner sends a version from its memory, and the engine receives it while it generates.
 
     init (announce, with where to meet) ∥ learner sends → prepared → pause → start → update → receipt → finish → resume
 
-Invariant: that of publishing by file, of which only the first step differs. What arrived is compared with what the
-learner wrote down, tensor by tensor, before anything is paused; so whatever goes wrong on the way leaves the old
-version served, and the engine's weights known. Each push meets anew, and no group is kept that could be broken. What
-the learner does not hold just now (version 0; any version while it trains or is being rebuilt) goes by file.
+Invariant: the same as for publishing by file. Only the first step differs. Received tensors are compared with the
+learner's digests before any pause. So a failure in transit leaves the old version served and the engine's weights
+known. Each push makes a new group, so no broken group is reused. A version that the learner does not hold is published
+by file: version 0, and any version while the learner trains or is being rebuilt.
 """
 
 import socket
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Protocol
 
 import httpx
 
 from pace_async.errors import InfrastructureFault
-from pace_async.publish.base import PushFailed
-from pace_async.publish.file import FilePublisher
+from pace_async.publish.base import EnginePublisher, PublisherParts, PushFailed, Sender
+from pace_async.publish.file import FilePublisher, by_file
 from pace_async.transfer import ADDRESS, Transfer
 from pace_async.weights import contents
 
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 
-class Sender(Protocol):
-    """Sends the newest version from its own memory."""
-
-    def can_send(self, version: int) -> bool:
-        """Whether it holds that version, as its files have it, and is at nothing else."""
-        ...
-
-    async def send(self, transfer: Transfer) -> None:
-        """Meet the other end, and return when that has everything. Raises InfrastructureFault, also where the other end
-        did not come in time."""
-        ...
+def by_nccl(parts: PublisherParts) -> EnginePublisher:
+    """Publisher from the learner's memory, or by file if there is no learner."""
+    if parts.sender is None:
+        return by_file(parts)
+    return NcclPublisher(parts.url, parts.sender, phase_s=parts.phase_s, label=parts.label)
 
 
 class NcclPublisher(FilePublisher):
-    """A `Publisher` to one engine on this machine; `phase_s` is the deadline of a transfer too."""
+    """A `Publisher` to one engine on this machine. `phase_s` is also the deadline of a transfer."""
 
     def __init__(
         self,
@@ -54,7 +47,7 @@ class NcclPublisher(FilePublisher):
         self._sender = sender
 
     async def _announce(self, version: int, folder: Path) -> None:
-        """The engine answers at once and waits for the learner beside its work."""
+        """The engine answers at once and waits for the learner while it generates."""
         if not self._sender.can_send(version):
             await super()._announce(version, folder)
             return

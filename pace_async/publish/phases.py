@@ -1,6 +1,6 @@
-"""What every push over HTTP is made of: a checkpoint that may be published, requests with a deadline, a receipt.
+"""Steps of every push over HTTP: check the checkpoint, send requests with a deadline, compare the receipt.
 
-Invariant: whatever fails is a PushFailed that says whether the transfer had begun (`began`, which the publisher sets).
+Invariant: every failure is a PushFailed that tells whether the transfer had begun (`began`, which the publisher sets).
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,33 +10,58 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import httpx
+import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from pace_async.publish.base import PushFailed
-from pace_async.publish.finite import is_finite
 from pace_async.weights import checkpoint_digests, damage, is_complete, recorded_digests
 
+_EXPONENT: dict[str, tuple[str, int]] = {
+    "F64": ("<u8", 0x7FF0000000000000),
+    "F32": ("<u4", 0x7F800000),
+    "F16": ("<u2", 0x7C00),
+    "BF16": ("<u2", 0x7F80),
+}
+
+_WORDS = 1 << 16
+"""Words checked together: they fit in the processor cache."""
+
+
+def is_finite(dtype: str, data: bytes) -> bool:
+    """Whether a tensor's raw bytes contain finite numbers only. `dtype` is safetensors' name of the type."""
+    word, exponent = _EXPONENT.get(dtype, ("", 0))
+    if not word:
+        return True
+    numbers = np.frombuffer(data, dtype=word)
+    kept = np.empty(_WORDS, dtype=word)
+    for start in range(0, len(numbers), _WORDS):
+        part = numbers[start : start + _WORDS]
+        if np.bitwise_and(part, exponent, out=kept[: len(part)]).max() == exponent:
+            return False
+    return True
+
+
 _LOOK_S = 0.02
-"""Between two looks whether a worker has read what was announced: it says so to nobody."""
+"""Poll interval while a worker reads. Workers send no notification."""
 _EARLY = 0.5
-"""The first look, as a share of the least time that reading has taken: each look is taken from generation."""
+"""Time of the first poll, as a share of the shortest reading so far. Each poll costs generation time."""
 
 
 class _Digests(BaseModel):
-    """Tensor name to digest, one mapping for each of the engine's workers; None from one that is not done."""
+    """Digests by tensor name, one mapping for each of the engine's workers. None if a worker is not done."""
 
     results: list[dict[str, str] | None]
 
 
 class Phases:
-    """Requests to one engine. `phase_s` is the deadline of each, in seconds; `transport` is httpx's, for an engine that
+    """Requests to one engine. `phase_s` is the deadline of each, in seconds. `transport` is httpx's, for an engine that
     is not behind a socket."""
 
     def __init__(self, base_url: str, *, phase_s: float, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.began = False
         self._phase_s = phase_s
         self._least_s = 0.0
-        secure = base_url.startswith("https:")  # a context for it takes a tenth of a second to make
+        secure = base_url.startswith("https:")  # making a TLS context takes a tenth of a second
         self._http = httpx.AsyncClient(
             base_url=base_url, timeout=None, trust_env=False, verify=secure, transport=transport
         )
@@ -45,14 +70,14 @@ class Phases:
         await self._http.aclose()
 
     def complete(self, weights: Path) -> Path:
-        """The absolute path of a checkpoint that was written to its end. Raises PushFailed."""
+        """The absolute path of a completely written checkpoint. Raises PushFailed."""
         if not is_complete(weights):
             raise PushFailed("incomplete_checkpoint", f"{weights} was not written to its end", self.began)
         return weights.resolve()
 
     async def digests(self, weights: Path) -> dict[str, str]:
-        """Digest by name of each tensor of a checkpoint that may be published: as recorded by whoever wrote it, or read
-        here. Raises PushFailed."""
+        """Digest of each tensor of a checkpoint, by name: as its writer recorded them, or read here and checked. Raises
+        PushFailed."""
         recorded = recorded_digests(weights)
         if recorded:
             return recorded
@@ -74,8 +99,8 @@ class Phases:
         return response.content
 
     async def wait_prepared(self, digests: Mapping[str, str]) -> None:
-        """Return when the receiving side has read what was announced and needs a pause for the rest. Raises PushFailed,
-        of kind receipt_differs if it read something else."""
+        """Wait until the receiving side has read the announced checkpoint and needs a pause for the rest. Raises
+        PushFailed, of kind receipt_differs if it read something else."""
         began = anyio.current_time()
         with anyio.move_on_after(self._phase_s):
             await anyio.sleep(_EARLY * self._least_s)
@@ -92,7 +117,7 @@ class Phases:
         raise PushFailed("push_timeout", detail, self.began)
 
     async def refuse_unless_received(self, rpc: Mapping[str, Any], digests: Mapping[str, str]) -> None:
-        """Ask the receiving side's own method for its receipt. Raises PushFailed, of kind receipt_differs too."""
+        """Get the receiving side's receipt and compare it. Raises PushFailed, of kind receipt_differs if it differs."""
         self._refuse_unless_same(_workers(await self.ask("collective_rpc", rpc)), digests)
 
     def _refuse_unless_same(self, workers: Sequence[dict[str, str] | None], digests: Mapping[str, str]) -> None:
@@ -117,7 +142,7 @@ class Phases:
 
 
 def _workers(answer: bytes) -> list[dict[str, str] | None]:
-    """What each worker said; nothing where the engine answered something else."""
+    """The result of each worker. Empty if the engine's answer has another form."""
     try:
         return _Digests.model_validate_json(answer).results
     except ValidationError:
@@ -125,7 +150,7 @@ def _workers(answer: bytes) -> list[dict[str, str] | None]:
 
 
 def _difference(workers: Sequence[dict[str, str] | None], digests: Mapping[str, str]) -> str | None:
-    """What is wrong with the engine's receipt, or None where every worker's digests are the checkpoint's."""
+    """The first difference from the engine's receipt, or None if every worker's digests equal the checkpoint's."""
     if not workers:
         return "the engine gave no receipt"
     for worker in workers:

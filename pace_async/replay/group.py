@@ -1,8 +1,8 @@
-"""A group as values: everything that one training step needs, and nothing else.
+"""A group as values: all that one training step needs, and nothing else.
 
-Invariant: a `Group` that exists is fit to be trained on: leases ascend, every call has an answer, every number is
-finite, no token comes from a version later than the one being trained, and none is staler than the group's bound.
-Not the database's record of a rollout: ideas, programs and scores stay there.
+Invariant: every `Group` can be trained on. Leases ascend, every call has an answer, every number is finite, no token
+comes from a version later than the one in training, and no token is staler than the group's bound.
+Not the database's record of a rollout, which also contains ideas, programs and scores.
 """
 
 import math
@@ -19,7 +19,7 @@ ROUNDING = 1e-5
 @dataclass(frozen=True, slots=True)
 class TrainedCall:
     """One prompt and its sampled answer. `logprobs` (nats) and `versions` (the weight version that sampled the token)
-    have one entry for each of `completion_ids`. Raises ValueError if it cannot be trained on."""
+    have one entry for each of `completion_ids`. Raises ValueError if the call cannot be trained on."""
 
     prompt_ids: tuple[int, ...]
     completion_ids: tuple[int, ...]
@@ -38,7 +38,7 @@ class TrainedCall:
             raise ValueError("token ids and versions are not negative")
         for logprob in self.logprobs:
             if not math.isfinite(logprob) or logprob > ROUNDING:
-                raise ValueError(f"{logprob} is not the logprob of a token that was sampled")
+                raise ValueError(f"{logprob} is not the logprob of a sampled token")
 
     @classmethod
     def of(cls, call: AdvisorCall) -> Self:
@@ -53,7 +53,7 @@ class TrainedCall:
 
 @dataclass(frozen=True, slots=True)
 class TrainedRollout:
-    """One lease's calls and what it earned. Every token of every call gets `advantage`."""
+    """One lease's calls, reward and advantage. Every token of every call gets `advantage`."""
 
     lease: int
     advantage: float
@@ -73,10 +73,10 @@ class TrainedRollout:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """B rollouts, leases ascending, that train version `update`. `number` counts groups from 1; `max_staleness` is the
-    bound in force when the group was shipped. `rate` multiplies the learning rate. The weights and the optimizer of the
-    versions in `keeps` must be kept, or kept once they are made. With `restores` nothing is trained: the next version
-    has the weights and the optimizer of that one."""
+    """B rollouts, in ascending order of leases, that train version `update`. `number` counts groups from 1.
+    `max_staleness` is the bound in force when the group was shipped. `rate` multiplies the learning rate. The learner
+    keeps weights and optimizer of the versions in `keeps`, also of those not made yet. With `restores` nothing is
+    trained: the next version gets the weights and the optimizer of that version."""
 
     number: int
     update: int
@@ -116,5 +116,5 @@ class Group:
 
     @property
     def tokens(self) -> int:
-        """Valid tokens: what the loss is a mean over."""
+        """Number of valid tokens. The loss is a mean over them."""
         return sum(len(call.completion_ids) for rollout in self.rollouts for call in rollout.calls)

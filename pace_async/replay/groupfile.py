@@ -1,9 +1,9 @@
-"""The group file: one group, in one file that checks itself.
+"""The group file: one group in one file with its own digest.
 
-A group file is what the runtime hands to the learner and keeps as the record from which weights can be rebuilt. It
-is a safetensors file: its metadata hold the small values as JSON, its arrays the tokens of all calls, one after the
-other, in the order of leases. Its digest is sha256 over the content (not over the file's bytes), so equal groups have
-equal digests on every machine. Written whole or not at all.
+The runtime passes a group file to the learner and keeps it, so that weights can be rebuilt from the record. It is a
+safetensors file. Its metadata contain the small values as JSON. Its arrays contain the tokens of all calls,
+concatenated in the order of leases. The digest is sha256 over the content, not over the file's bytes, so equal groups
+have equal digests on every machine. The file is written whole or not at all.
 """
 
 import hashlib
@@ -38,18 +38,18 @@ _ARRAYS = ("prompt_lengths", "completion_lengths", "prompt_ids", "completion_ids
 
 
 def group_digest(group: Group) -> str:
-    """64 hex digits over the content: what `write_group` will return."""
+    """64 hex digits over the content, equal to the result of `write_group`."""
     return _digest(*_flatten(group))
 
 
 def group_path(folder: Path, number: int) -> Path:
-    """Where group `number` lies in a folder of group files."""
+    """Path of group `number` in a folder of group files."""
     return folder / f"{number:06d}{_SUFFIX}"
 
 
 def write_group(path: Path, group: Group) -> str:
-    """Write `group` to `path` whole or not at all, through to the disk, replacing what stands there. Returns its
-    digest. Raises InfrastructureFault where the disk fails."""
+    """Write `group` to `path` whole or not at all, through to the disk. Replaces an existing file. Returns the digest.
+    Raises InfrastructureFault if the disk fails."""
     header, arrays = _flatten(group)
     digest = _digest(header, arrays)
     try:
@@ -61,15 +61,15 @@ def write_group(path: Path, group: Group) -> str:
 
 
 def read_digested(path: Path) -> tuple[Group, str]:
-    """The group that was written to `path`, and its digest. Raises ValueError if the file is damaged or is no group
-    file, OSError if it cannot be opened."""
-    with path.open("rb"):  # raises what safetensors would not: which file it is, and why it cannot be opened
+    """The group in the file `path`, and its digest. Raises ValueError if the file is damaged or is no group file,
+    OSError if it cannot be opened."""
+    with path.open("rb"):  # its error names the file and the reason, which safetensors' error does not
         pass
     try:
         opened = cast("Any", safe_open(path, framework="numpy"))
         with opened:
-            said = opened.metadata()
-            header, digest = str(said["header"]), str(said["digest"])
+            metadata = opened.metadata()
+            header, digest = str(metadata["header"]), str(metadata["digest"])
             arrays: dict[str, npt.NDArray[Any]] = {name: opened.get_tensor(name) for name in _ARRAYS}
     except (SafetensorError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is damaged or is no group file: {error}") from None
@@ -82,7 +82,7 @@ def read_digested(path: Path) -> tuple[Group, str]:
 
 
 def forget_before(path: Path) -> None:
-    """Remove the group files beside `path` that have lower numbers, and what writers left that were killed."""
+    """Remove the group files beside `path` with lower numbers, and temporary files of killed writers."""
     for file in path.parent.iterdir():
         older = file.suffix == _SUFFIX and file.stem.isdigit() and int(file.stem) < int(path.stem)
         if older or (file.name.startswith(".") and file.name.endswith(".tmp")):

@@ -1,6 +1,6 @@
-"""A plot's frame: from values to places on a drawing, with round ticks. Pure.
+"""A plot's frame: maps values to positions on a drawing, with round ticks. Pure.
 
-Places are SVG units, x to the right and y down; a drawing is `WIDTH` wide and scales with the page.
+Positions are in SVG units, x to the right and y down. A drawing is `WIDTH` wide and scales with the page.
 """
 
 import math
@@ -14,7 +14,7 @@ LEFT, RIGHT, TOP, BOTTOM = 52.0, 12.0, 10.0, 34.0
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where values lie. `x` and `y` are the values at the edges of the plot."""
+    """The range of a plot: `x` and `y` are the values at its edges."""
 
     width: float
     height: float
@@ -22,7 +22,7 @@ class Frame:
     y: tuple[float, float]
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Place of a value; beyond an edge it lies on the edge."""
+        """Position of a value. A value beyond an edge lies on the edge."""
         return (
             LEFT + _share(x, self.x) * (self.width - LEFT - RIGHT),
             self.height - BOTTOM - _share(y, self.y) * (self.height - TOP - BOTTOM),
@@ -30,7 +30,7 @@ class Frame:
 
 
 def spread(values: Iterable[float | None], *, whole: bool = False, room: float = 0.05) -> tuple[float, float]:
-    """Edges around finite values with a little room; (0, 1) where there are none. `whole` keeps to the values."""
+    """Edges around finite values with a small margin; (0, 1) if there are none. `whole` gives no margin."""
     finite = [value for value in values if value is not None and math.isfinite(value)]
     if not finite:
         return 0.0, 1.0
@@ -55,33 +55,37 @@ def ticks(low: float, high: float, about: int = 5, *, whole: bool = False) -> li
     return [n * step for n in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def short(value: float) -> str:
-    """A tick's label."""
-    return "0" if abs(value) < 1e-12 else f"{value:.4g}"
+def labelled(values: Sequence[float]) -> list[tuple[float, str]]:
+    """Each tick with its label: four digits, or as many as make the labels distinct."""
+    digits, labels = 4, list[str]()
+    while len(set(labels)) < len(values) and digits < 16:
+        labels = ["0" if abs(value) < 1e-12 else f"{value:.{digits}g}" for value in values]
+        digits += 1
+    return list(zip(values, labels, strict=True))
 
 
 def plot(frame: Frame, label_x: str, label_y: str, *content: Content, whole_x: bool = True) -> Markup:
     """A drawing with grid, ticks and labels, and `content` on it."""
     grid: list[Markup] = []
-    for value in ticks(*frame.y, about=max(2, int(frame.height // 45))):
+    for value, label in labelled(ticks(*frame.y, about=max(2, int(frame.height // 45)))):
         _, y = frame.at(frame.x[0], value)
         grid.append(tag("line", x1=LEFT, x2=frame.width - RIGHT, y1=y, y2=y, class_="grid"))
-        grid.append(tag("text", short(value), x=LEFT - 6, y=y + 4, class_="tick end"))
-    for value in ticks(*frame.x, about=max(3, int(frame.width // 90)), whole=whole_x):
+        grid.append(tag("text", label, x=LEFT - 6, y=y + 4, class_="tick end"))
+    for value, label in labelled(ticks(*frame.x, about=max(3, int(frame.width // 90)), whole=whole_x)):
         x, _ = frame.at(value, frame.y[0])
-        grid.append(tag("text", short(value), x=x, y=frame.height - BOTTOM + 15, class_="tick middle"))
+        grid.append(tag("text", label, x=x, y=frame.height - BOTTOM + 15, class_="tick middle"))
     grid.append(tag("text", label_x, x=frame.width - RIGHT, y=frame.height - 4, class_="label end"))
     return drawing(frame.width, frame.height, label_y, joined(grid), *content)
 
 
 def drawing(width: float, height: float, name: str, *content: Content) -> Markup:
-    """An SVG that scales with its place and is read out as `name`."""
+    """An SVG that scales with its container. Screen readers read out `name`."""
     view = f"0 0 {width:g} {height:g}"
     return tag("svg", tag("title", name), *content, viewBox=view, role="img", xmlns="http://www.w3.org/2000/svg")
 
 
 def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
-    """Straight lines through places."""
+    """Straight lines through positions."""
     steps = " ".join(f"{'M' if i == 0 else 'L'}{x:.1f} {y:.1f}" for i, (x, y) in enumerate(points))
     return tag("path", d=steps, class_=class_)
 

@@ -1,7 +1,7 @@
-"""HTML and SVG text from values: the one place where a candidate's text becomes markup.
+"""Builds HTML and SVG text from values. Only here does a candidate's text become markup.
 
-Invariant: `text` and `tag` escape whatever they are given, so that no value can open an element, end an attribute or
-run; only what these functions themselves returned (`Markup`) is put in unescaped.
+Invariant: `text` and `tag` escape every value, so that no value can open an element, end an attribute or run. Only
+results of these functions (`Markup`) are inserted unescaped.
 """
 
 import html
@@ -13,20 +13,20 @@ from pace_async.report.visible import visible
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """Text that is already markup."""
 
     __slots__ = ()
 
 
 EMPTY = Markup()
 _PLAIN = re.compile(r"[^\x00-\x1f&<>\"'\x7f-\U0010ffff]*\Z")
-"""Text that is its own markup: a report of a long run has a million pieces of it."""
+"""Text that needs no escaping. Checked first because a long run's report has a million such pieces."""
 
 Content = str | float | int | None
 
 
 def text(value: Content) -> Markup:
-    """A value as text of a page, characters that could reorder it written out."""
+    """A value as text of a page. Characters that could reorder it are shown as escapes."""
     if isinstance(value, Markup):
         return value
     if value is None:
@@ -37,7 +37,7 @@ def text(value: Content) -> Markup:
 
 def tag(name: str, *content: Content, **attributes: Content) -> Markup:
     """An element. `class_` stands for class, an underscore for a hyphen; an attribute that is None is left out, and a
-    number is written short."""
+    number is written in short form."""
     listed = "".join(
         [f' {_name(key)}="{text(_short(value))}"' for key, value in attributes.items() if value is not None]
     )
@@ -45,7 +45,7 @@ def tag(name: str, *content: Content, **attributes: Content) -> Markup:
 
 
 def joined(parts: Iterable[Content]) -> Markup:
-    """Parts one after the other."""
+    """The parts, concatenated."""
     return Markup("".join([text(part) for part in parts]))
 
 

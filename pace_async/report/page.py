@@ -1,17 +1,20 @@
-"""The report of a run: one HTML file that needs nothing else and runs nothing.
+"""The report of a run: one self-contained HTML file without scripts.
 
-Invariant: the page has no script, asks for nothing from anywhere, and its Content-Security-Policy forbids both, so that
-a candidate's text is text, whatever it holds (`markup` escapes it besides). It reads well in light and in dark.
+Invariant: the page has no script and makes no request, and its Content-Security-Policy forbids both. A candidate's text
+therefore stays text, and `markup` escapes it as well. The page supports light and dark mode.
 """
 
 import base64
 import hashlib
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
 
-from pace_async.observe import words
+from pace_async.errors import UsageError
+from pace_async.observe import formatting
 from pace_async.observe.standing import to_best_known
 from pace_async.report import learning, progress
 from pace_async.report.difference import counted, difference
@@ -60,20 +63,23 @@ def _sections(facts: Facts) -> list[Markup]:
 
 
 def _top(facts: Facts) -> list[Markup]:
-    header, status = facts.header, facts.status
-    why = words.reason(status["state"], status["reason"] or "")
-    state = words.STATES.get(status["state"], status["state"]) + (f": {why}" if why else "")
-    seed = next((row["score"] for row in facts.candidates if row["candidate"] == 0), None)
+    header, status, account = facts.header, facts.status, facts.account
+    why = formatting.reason(status["state"], status["reason"] or "")
+    state = formatting.STATES.get(status["state"], status["state"]) + (f": {why}" if why else "")
+    seed = next((row.score for row in facts.account.candidates if row.candidate == 0), None)
     best = status["best_score"]
     tiles = [
-        ("–" if best is None else words.score(best), f"best score ({header.direction}d)"),
+        ("–" if best is None else formatting.score(best), f"best score ({header.direction}d)"),
         *_standing(facts),
-        ("–" if seed is None else words.score(seed), "seed program"),
+        ("–" if seed is None else formatting.score(seed), "seed program"),
         (f"{status['candidates']:,}", "candidates"),
         (f"{status['groups_trained']} + {status['groups_skipped']}", "groups trained + skipped"),
         (f"{_worst(status)} of {header.max_staleness}", "worst staleness, bound"),
-        (words.usd(status["spend_usd"]), "spent"),
-        (words.duration((facts.last or facts.began) - facts.began), "from start to last candidate"),
+        (formatting.usd(status["spend_usd"]), "spent"),
+        (
+            formatting.duration((account.last or account.began) - account.began),
+            "from start to last candidate",
+        ),
     ]
     shown = [tag("div", tag("b", value), tag("span", name), class_="tile") for value, name in tiles]
     models = f"advisor {header.advisor} on {header.engine}, implementer {header.implementer}, sandbox {header.sandbox}"
@@ -88,20 +94,20 @@ def _top(facts: Facts) -> list[Markup]:
 
 
 def _worst(status: Row) -> str:
-    """The greatest age of what was trained; a dash where nothing was."""
+    """The greatest staleness of the trained rollouts; a dash if there are none."""
     return str(status["max_trained_staleness"]) if status["trained"] else "–"
 
 
 def _standing(facts: Facts) -> list[tuple[str, str]]:
-    """What fresh instances said of the best score, and how it stands to the best known."""
+    """The best score's value on fresh instances, and its relation to the best known."""
     if facts.best is None:
         return []
     tiles: list[tuple[str, str]] = []
     if facts.best["fresh_score"] is not None:
-        tiles.append((words.score(facts.best["fresh_score"]), "the best on fresh instances"))
+        tiles.append((formatting.score(facts.best["fresh_score"]), "the best on fresh instances"))
     if facts.best_known is not None:
         said = to_best_known(facts.best["score"], facts.best_known, facts.header.direction, named=False)
-        tiles.append((words.score(facts.best_known), f"best known{f': {said}' if said else ''}"))
+        tiles.append((formatting.score(facts.best_known), f"best known{f': {said}' if said else ''}"))
     return tiles
 
 
@@ -109,7 +115,7 @@ def _curve(facts: Facts) -> Markup:
     picture, beyond = progress.curve(facts)
     notes = [
         "Dots: scores. Red ticks: candidates without one. Rings: the best program and its ancestors.",
-        f"{words.count(beyond, 'score')} far worse than the rest on the edge." if beyond else "",
+        f"{formatting.count(beyond, 'score')} far worse than the rest on the edge." if beyond else "",
         "Hover over a mark for what was tried.",
     ]
     return _card(picture, tag("p", " ".join(note for note in notes if note), class_="sub"))
@@ -118,11 +124,11 @@ def _curve(facts: Facts) -> Markup:
 def _lineage(facts: Facts) -> Markup:
     rows = [
         {
-            "candidate": "seed" if row["candidate"] == 0 else f"#{row['candidate']}",
-            "score": "–" if row["score"] is None else words.score(row["score"]),
-            "island": row["island"],
-            "idea": row["idea"],
-            "experiment": row["experiment"],
+            "candidate": "seed" if row.candidate == 0 else f"#{row.candidate}",
+            "score": "–" if row.score is None else formatting.score(row.score),
+            "island": row.island,
+            "idea": row.idea,
+            "experiment": row.experiment,
         }
         for row in facts.lineage
     ]
@@ -137,27 +143,29 @@ def _tree(facts: Facts) -> list[Markup]:
 
 
 def _learning(facts: Facts) -> Markup:
-    if not facts.groups:
+    if not facts.account.groups:
         return _card(tag("p", "No group has been trained.", class_="sub"))
     drawn = [("Staleness of what was trained, in updates; the line is the bound", learning.staleness(facts))]
     cards = [_card(tag("h3", title), picture) for title, picture in [*drawn, *learning.panels(facts)]]
     skipped = facts.status["groups_skipped"]
-    note = f"Red ticks: {words.count(skipped, 'group')} skipped, in which nothing was learned." if skipped else ""
+    note = f"Red ticks: {formatting.count(skipped, 'group')} skipped, in which nothing was learned." if skipped else ""
     if facts.status["rollbacks"]:
-        note += f" The advisor {words.went_back(len(facts.status['rollbacks']))}: its answers could not be parsed."
+        note += f" The advisor {formatting.went_back(len(facts.status['rollbacks']))}: its answers could not be parsed."
     return joined([tag("p", note, class_="sub") if note else Markup(), tag("div", *cards, class_="pair")])
 
 
 def _outcomes(facts: Facts) -> Markup:
-    counts = Counter(row["outcome"] for row in facts.candidates if row["candidate"] > 0)
-    rows = [{"outcome": words.OUTCOMES.get(name, name), "candidates": number} for name, number in counts.most_common()]
+    counts = Counter(row.outcome for row in facts.account.candidates if row.candidate > 0)
+    rows = [
+        {"outcome": formatting.OUTCOMES.get(name, name), "candidates": number} for name, number in counts.most_common()
+    ]
     return _card(tag("h3", "What became of candidates"), _table(rows, "No candidate is complete yet."))
 
 
 def _faults(facts: Facts) -> Markup:
     rows = [
-        {"where": row["stage"], "kind": row["kind"], "times": row["times"], "the last": row["detail"]}
-        for row in facts.faults
+        {"where": row.stage, "kind": row.kind, "times": row.times, "the last": row.detail}
+        for row in facts.account.faults
     ]
     return _card(tag("h3", "Faults of services and the machine"), _table(rows, "None."))
 
@@ -165,15 +173,15 @@ def _faults(facts: Facts) -> Markup:
 def _spend(facts: Facts) -> Markup:
     rows = [
         {
-            "role": row["role"],
-            "model": row["model"],
-            "calls": f"{row['calls']:,}",
-            "tokens in": f"{row['prompt_tokens'] or 0:,}",
-            "tokens out": f"{row['completion_tokens'] or 0:,}",
-            "seconds": f"{row['seconds'] or 0:,.1f}",
-            "USD": f"{row['usd'] or 0:,.4f}",
+            "role": row.role,
+            "model": row.model,
+            "calls": f"{row.calls:,}",
+            "tokens in": f"{row.prompt_tokens or 0:,}",
+            "tokens out": f"{row.completion_tokens or 0:,}",
+            "seconds": f"{row.seconds or 0:,.1f}",
+            "USD": f"{row.usd or 0:,.4f}",
         }
-        for row in facts.spend
+        for row in facts.account.spend
     ]
     return tag("div", _card(tag("h3", "Spend"), _table(rows, "Nothing was called yet.")), class_="after")
 
@@ -188,12 +196,12 @@ def _difference(facts: Facts) -> Markup:
         return _card(tag("p", "The best program is the seed program.", class_="sub"))
     added, removed = counted(lines)
     shown = [tag("span", line.text, class_=line.kind) for line in lines]
-    caption = f"{words.count(added, 'line')} added, {words.count(removed, 'line')} removed."
+    caption = f"{formatting.count(added, 'line')} added, {formatting.count(removed, 'line')} removed."
     return joined([tag("p", caption, class_="sub"), tag("div", tag("pre", *shown), class_="card wide")])
 
 
 def _foot(facts: Facts) -> Markup:
-    began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(facts.began))
+    began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(facts.account.began))
     return tag(
         "footer", f"A run of pace that began on {began}. Everything here is in its population.db; see pace db sql."
     )
@@ -216,3 +224,23 @@ def _lines(rows: Iterable[Mapping[str, Content]]) -> list[Markup]:
 
 def _class(name: str) -> str | None:
     return "number" if name in _NUMBERS else None
+
+
+def write_page(facts: Facts, target: Path, *, force: bool) -> None:
+    """Write the page. Raises UsageError if `target` is another kind of file or cannot be written."""
+    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        if not force and target.exists() and not _is_report(target):
+            raise UsageError(f"{target} is there already and is no report: name another file, or add --force.")
+        try:
+            draft.write_text(page(facts), encoding="utf-8")
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(f"Cannot write {target}: {error.strerror}.") from None
+
+
+def _is_report(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(len(MARK)) == MARK.encode()

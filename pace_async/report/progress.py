@@ -1,8 +1,9 @@
 """The curve of the best score so far, with every candidate on it. Pure."""
 
-from pace_async.observe import words
+from pace_async.observe import formatting
+from pace_async.population.reading.account import CompletedCandidate
 from pace_async.report.axes import Frame, path, plot, spread
-from pace_async.report.facts import Facts, Row
+from pace_async.report.facts import Facts
 from pace_async.report.markup import Markup, joined, tag
 
 WIDTH, HEIGHT = 960.0, 320.0
@@ -10,10 +11,10 @@ WIDTH, HEIGHT = 960.0, 320.0
 
 def curve(facts: Facts) -> tuple[Markup, int]:
     """x: candidates complete; y: score. A dot for each score, a tick at the foot for each candidate without one, the
-    best program's ancestors ringed, the task's bounds as lines where they fit. Also: how many scores lie beyond the
-    worse edge, on which they are drawn, because they would flatten all the others."""
-    rows = facts.candidates
-    scores = [row["score"] for row in rows]
+    best program's ancestors ringed, the task's bounds as lines where they fit. Returned with it: how many scores lie
+    beyond the worse edge. They are drawn on that edge, because they would flatten all others."""
+    rows = facts.account.candidates
+    scores = [row.score for row in rows]
     low, high, below = _window(scores, facts.header.direction)
     bounds = facts.header
     frame = Frame(WIDTH, HEIGHT, (0.0, max(1.0, float(len(rows)))), (low, high))
@@ -23,13 +24,13 @@ def curve(facts: Facts) -> tuple[Markup, int]:
         if low <= value <= high
     ]
     dots = [_dot(frame, row) for row in rows]
-    rings = [_ring(frame, row) for row in facts.lineage if row["score"] is not None]
+    rings = [_ring(frame, row) for row in facts.lineage if row.score is not None]
     steps = _steps(frame, rows)
     return plot(frame, "candidates complete", "Best score so far", *marks, *dots, steps, joined(rings)), below
 
 
 def _window(scores: list[float | None], direction: str) -> tuple[float, float, int]:
-    """Edges of the scores, less what lies far beyond the worst tenth, and how many are left out."""
+    """The edges of the scores without those far beyond the worst tenth, and how many those are."""
     known = sorted(score for score in scores if score is not None)
     if len(known) < 20:
         return *spread(known), 0
@@ -41,29 +42,29 @@ def _window(scores: list[float | None], direction: str) -> tuple[float, float, i
     return *spread(kept), len(known) - len(kept)
 
 
-def _steps(frame: Frame, rows: tuple[Row, ...]) -> Markup:
+def _steps(frame: Frame, rows: tuple[CompletedCandidate, ...]) -> Markup:
     points: list[tuple[float, float]] = []
     for row in rows:
-        if row["best_so_far"] is None:
+        if row.best_so_far is None:
             continue
-        x, y = frame.at(row["completed"], row["best_so_far"])
+        x, y = frame.at(row.completed, row.best_so_far)
         if points:
             points.append((x, points[-1][1]))
         points.append((x, y))
     return path(points, "best")
 
 
-def _dot(frame: Frame, row: Row) -> Markup:
+def _dot(frame: Frame, row: CompletedCandidate) -> Markup:
     what = tag("title", describe(row))
-    if row["score"] is None:
-        x, y = frame.at(row["completed"], frame.y[0])
+    if row.score is None:
+        x, y = frame.at(row.completed, frame.y[0])
         return tag("line", what, x1=x, x2=x, y1=y, y2=y - 7, class_="failed")
-    x, y = frame.at(row["completed"], row["score"])
+    x, y = frame.at(row.completed, row.score)
     return tag("circle", what, cx=x, cy=y, r=2.5, class_="dot")
 
 
-def _ring(frame: Frame, row: Row) -> Markup:
-    x, y = frame.at(row["completed"], row["score"])
+def _ring(frame: Frame, row: CompletedCandidate) -> Markup:
+    x, y = frame.at(row.completed, row.score or 0.0)
     return tag("circle", tag("title", describe(row)), cx=x, cy=y, r=5, class_="ring")
 
 
@@ -74,9 +75,9 @@ def _bound(frame: Frame, value: float, name: str) -> Markup:
     return joined([line, tag("text", f"{name} {value:g}", x=x2 - 4, y=y - 4, class_="tick halo end")])
 
 
-def describe(row: Row) -> str:
-    """One candidate in one line, for a tip."""
-    name = "seed program" if row["candidate"] == 0 else f"candidate {row['candidate']}"
-    verdict = words.OUTCOMES.get(row["outcome"], row["outcome"]) if row["score"] is None else words.score(row["score"])
-    said = f" · {row['experiment']}" if row["experiment"] else ""
+def describe(row: CompletedCandidate) -> str:
+    """One candidate in one line, for a tooltip."""
+    name = "seed program" if row.candidate == 0 else f"candidate {row.candidate}"
+    verdict = formatting.OUTCOMES.get(row.outcome, row.outcome) if row.score is None else formatting.score(row.score)
+    said = f" · {row.experiment}" if row.experiment else ""
     return f"{name}: {verdict}{said}"[:300]

@@ -1,8 +1,8 @@
-"""Rows as CSV, as JSON lines or as one JSON list, and programs as files, one at a time however long the run.
+"""Writes rows as CSV, JSON lines or one JSON list, and programs as files, one at a time for any length of run.
 
-Invariant: nothing is overwritten unless asked for, and a file appears under its name only when it is whole. A text cell
-is written as it is; only a terminal gets it made visible. CSV: a header line, NULL as an empty cell, quoted as RFC 4180
-has it; times are seconds since the epoch.
+Invariant: nothing is overwritten without `force`, and a file appears under its name only when it is complete. A text
+cell is written unchanged. Only for a terminal is it escaped. CSV: a header line, NULL as an empty cell, quoted as RFC
+4180 has it; times are seconds since the epoch.
 """
 
 import csv
@@ -21,14 +21,14 @@ Rows = Iterable[Mapping[str, Any]]
 
 
 def print_rows(rows: Rows, form: Format) -> None:
-    """To standard output."""
+    """Write rows to standard output."""
     terminal = sys.stdout.isatty()
     _write(rows, form, sys.stdout, safe=terminal)
     sys.stdout.flush()
 
 
 def write_rows(rows: Rows, form: Format, target: Path, *, force: bool) -> int:
-    """To a file; the number of rows. Raises UsageError where it is there already or cannot be written."""
+    """Write rows to a file. Returns their number. Raises UsageError if the file exists or cannot be written."""
     if target.exists() and not force:
         raise UsageError(f"{target} is there already: name another file, or add --force.")
     draft = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -45,8 +45,8 @@ def write_rows(rows: Rows, form: Format, target: Path, *, force: bool) -> int:
 
 
 def write_programs(programs: Rows, folder: Path, *, force: bool) -> int:
-    """One file for each program, 000012.py for candidate 12; the number of them. Raises UsageError where the folder
-    holds something already or cannot be written."""
+    """Write each program to a file, 000012.py for candidate 12. Returns their number. Raises UsageError if the folder
+    is not empty or cannot be written."""
     try:
         if folder.exists() and any(folder.iterdir()) and not force:
             raise UsageError(f"{folder} holds files already: name another folder, or add --force.")
@@ -66,9 +66,9 @@ def _write(rows: Rows, form: Format, stream: TextIO, *, safe: bool = False) -> i
     for row in rows:
         if form == "json":
             stream.write(",\n" if number else "[")
-            stream.write(json.dumps(_plain(row), ensure_ascii=safe, allow_nan=False))
+            stream.write(json.dumps(_decoded(row), ensure_ascii=safe, allow_nan=False))
         elif form == "jsonl":
-            stream.write(json.dumps(_plain(row), ensure_ascii=safe, allow_nan=False) + "\n")
+            stream.write(json.dumps(_decoded(row), ensure_ascii=safe, allow_nan=False) + "\n")
         else:
             if number == 0:
                 writer.writerow(row)
@@ -80,17 +80,19 @@ def _write(rows: Rows, form: Format, stream: TextIO, *, safe: bool = False) -> i
     return number
 
 
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _value(name, value) for name, value in row.items()}
-
-
-def _value(name: str, value: Any) -> Any:
-    if name == "metrics" and isinstance(value, str):
-        return json.loads(value)
-    return bool(value) if name == "memoised" else value
+def _decoded(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with its metrics parsed: a database that stores JSON as text returns them as text."""
+    return {
+        name: json.loads(value) if name == "metrics" and isinstance(value, str) else value
+        for name, value in row.items()
+    }
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, dict):
+        return json.dumps(value)
     return repr(value) if isinstance(value, float) else str(value)

@@ -1,16 +1,17 @@
 """The tree of lineage: the best programs with all their ancestors, from the seed program to the right. Pure.
 
-Invariant: every node but the first has its parent drawn one column to its left; siblings stand with the line that leads
-to the best score on top. Not the whole population where that is large: the caption says how much of it.
+Invariant: every node but the first has its parent one column to its left. Among siblings, the branch to the best score
+is on top. A large population is drawn in part, and the caption tells which part.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pace_async.observe import words
+from pace_async.observe import formatting
+from pace_async.population.reading.account import CompletedCandidate
 from pace_async.report.axes import drawing
-from pace_async.report.facts import Facts, Row
+from pace_async.report.facts import Facts
 from pace_async.report.markup import Markup, tag
 from pace_async.report.progress import describe
 
@@ -22,7 +23,7 @@ COLUMN, ROW, PAD, LETTER = 116.0, 17.0, 12.0, 6.9
 class Node:
     """A candidate in the tree: `depth` generations from the seed program, on line `line`."""
 
-    row: Row
+    row: CompletedCandidate
     depth: int
     line: float
 
@@ -31,13 +32,13 @@ def tree(facts: Facts) -> tuple[Markup, str]:
     """(drawing, caption)."""
     chosen = _chosen(facts)
     nodes = place(chosen, facts.header.direction)
-    best = {row["candidate"] for row in facts.lineage}
+    best = {row.candidate for row in facts.lineage}
     width = PAD * 2 + COLUMN * (1 + max((node.depth for node in nodes.values()), default=0))
     height = PAD * 2 + ROW * (1 + max((node.line for node in nodes.values()), default=0))
-    thick_last = sorted(nodes.values(), key=lambda node: node.row["candidate"] in best)
-    edges = [_edge(nodes[node.row["parent"]], node, best) for node in thick_last if node.row["parent"] in nodes]
+    thick_last = sorted(nodes.values(), key=lambda node: node.row.candidate in best)
+    edges = [_edge(nodes[node.row.parent], node, best) for node in thick_last if node.row.parent in nodes]
     marks = [_mark(node, best) for node in nodes.values()]
-    scored = sum(row["score"] is not None for row in facts.candidates)
+    scored = sum(row.score is not None for row in facts.account.candidates)
     ends = min(SHOWN, scored)
     caption = f"The {ends} best of {scored} programs with a score, and their ancestors" if ends < scored else "All"
     picture = drawing(width, height, "Tree of lineage", *edges, *marks)
@@ -45,11 +46,11 @@ def tree(facts: Facts) -> tuple[Markup, str]:
     return sized, f"{caption}: {len(nodes)} in all. The line to the best one is drawn thick; each shows its score."
 
 
-def place(chosen: Mapping[int, Row], direction: str) -> dict[int, Node]:
-    """Depth and line of each candidate; a candidate whose parent is not chosen begins a tree of its own."""
+def place(chosen: Mapping[int, CompletedCandidate], direction: str) -> dict[int, Node]:
+    """Depth and line of each candidate. A candidate whose parent is not chosen is the root of its own tree."""
     children: defaultdict[int | None, list[int]] = defaultdict(list)
     for candidate, row in chosen.items():
-        children[row["parent"] if row["parent"] in chosen else None].append(candidate)
+        children[row.parent if row.parent in chosen else None].append(candidate)
     sign = 1.0 if direction == "maximize" else -1.0
     order: list[int] = []
     waiting = list(children[None])
@@ -59,13 +60,13 @@ def place(chosen: Mapping[int, Row], direction: str) -> dict[int, Node]:
         waiting.extend(children[candidate])
     merit: dict[int, float] = {}
     for candidate in reversed(order):
-        own: float | None = chosen[candidate]["score"]
+        own: float | None = chosen[candidate].score
         known = [merit[child] for child in children[candidate]]
         merit[candidate] = max(known + ([] if own is None else [sign * own]), default=float("-inf"))
     return _lines(chosen, {key: sorted(found, key=lambda c: (-merit[c], c)) for key, found in children.items()})
 
 
-def _lines(chosen: Mapping[int, Row], children: Mapping[int | None, Sequence[int]]) -> dict[int, Node]:
+def _lines(chosen: Mapping[int, CompletedCandidate], children: Mapping[int | None, Sequence[int]]) -> dict[int, Node]:
     nodes: dict[int, Node] = {}
     used = 0
     waiting = [(candidate, 0) for candidate in reversed(children.get(None, ()))]
@@ -80,16 +81,16 @@ def _lines(chosen: Mapping[int, Row], children: Mapping[int | None, Sequence[int
     return nodes
 
 
-def _chosen(facts: Facts) -> dict[int, Row]:
-    known = {row["candidate"]: row for row in facts.candidates}
+def _chosen(facts: Facts) -> dict[int, CompletedCandidate]:
+    known = {row.candidate: row for row in facts.account.candidates}
     sign = 1.0 if facts.header.direction == "maximize" else -1.0
-    scored = [row for row in facts.candidates if row["score"] is not None]
-    kept: dict[int, Row] = {}
-    for row in sorted(scored, key=lambda row: (-sign * row["score"], row["candidate"]))[:SHOWN]:
-        at = row["candidate"]
+    scored = [row for row in facts.account.candidates if row.score is not None]
+    kept: dict[int, CompletedCandidate] = {}
+    for row in sorted(scored, key=lambda row: (-sign * (row.score or 0.0), row.candidate))[:SHOWN]:
+        at = row.candidate
         while at is not None and at in known and at not in kept:
             kept[at] = known[at]
-            at = known[at]["parent"]
+            at = known[at].parent
     return kept
 
 
@@ -103,17 +104,17 @@ def _edge(parent: Node, child: Node, best: set[int]) -> Markup:
     return tag(
         "path",
         d=f"M{start:.0f} {y1:.0f} L{turn - 5:.0f} {y1:.0f} L{turn:.0f} {y2:.0f} L{x2 - 5:.0f} {y2:.0f}",
-        class_="edge strong" if child.row["candidate"] in best else "edge",
+        class_="edge strong" if child.row.candidate in best else "edge",
     )
 
 
-def _label(row: Row) -> str:
-    return f"{'–' if row['score'] is None else words.score(row['score'])} #{row['candidate']}"
+def _label(row: CompletedCandidate) -> str:
+    return f"{'–' if row.score is None else formatting.score(row.score)} #{row.candidate}"
 
 
 def _mark(node: Node, best: set[int]) -> Markup:
     x, y = _at(node)
-    strong = " strong" if node.row["candidate"] in best else ""
+    strong = " strong" if node.row.candidate in best else ""
     score, number = _label(node.row).split(" ")
     return tag(
         "g",

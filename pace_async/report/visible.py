@@ -1,7 +1,7 @@
-"""Text of a candidate made visible, character by character: what steers a terminal or reverses a line is written out.
+"""Shows a candidate's text character by character: characters that control a terminal or reverse a line become escapes.
 
-Invariant: the result holds printable characters and, where it is asked to, tabs and line ends; nothing is dropped, so
-two texts that differ still differ. Not `observe.text.clean`, which makes one short line and may leave things out.
+Invariant: the result holds printable characters and, if asked, tabs and line ends. Nothing is dropped, so different
+texts stay different. Not `observe.formatting.clean`, which makes one short line and may drop characters.
 """
 
 import re

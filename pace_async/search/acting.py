@@ -1,22 +1,23 @@
-"""The action an island takes as it opens a lease, as a fact, and what the fact does to the island.
+"""The action of an island when it opens a lease, as a fact, and what the fact does to the island.
 
-`decide` is asked once, when the lease opens; `after_action` is what the running search and the fold over the rows on
-resume have in common. An island sees the others only as they may be seen: the best program and the pool of each as of
-the leases that are closed.
+`decide` is asked once, when the lease opens. The running search and the fold over the rows on resume both call
+`after_action`. An island sees only what the others show: the best program and the pool of each as of its closed leases.
+
+Crossover: an island takes over the ideas of another and starts its next rollout from the best program of that one.
+
+The partner is seen as of its rollouts whose lease is closed, so under `--sync` as of the last group. Its ideas arrive
+with their experiments and get new numbers. The cap holds: of both pools, the ideas used last stay.
 """
 
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from pace_async.events import IslandActed
+from pace_async.events import IdeaTaken, IslandActed
 from pace_async.search.actions import admitted, is_due, odds, partner
-from pace_async.search.backtrack import choose_snapshot, gone_back
-from pace_async.search.crossover import news, take_in
-from pace_async.search.ideas import Pool
-from pace_async.search.momentum import progress
-from pace_async.search.parents import best_of
-from pace_async.search.state import Island, Member, Rules, Shown
+from pace_async.search.course import choose_snapshot, gone_back, progress
+from pace_async.search.ideas import Pool, interleaved, words
+from pace_async.search.state import Idea, Island, Member, Rules, Shown
 
 
 def decide(
@@ -30,7 +31,7 @@ def decide(
     at: float,
 ) -> IslandActed | None:
     """What the island does now, or None to go on. `elites` and `pools` are the best program and the ideas of each
-    island that has closed a lease (the island's own are ignored). `draw` makes the generator, where one is needed."""
+    island that has closed a lease; the island's own are ignored. `draw` makes the generator, where one is needed."""
     course = island.course
     if not is_due(course, rules):
         return None
@@ -80,8 +81,8 @@ def decide(
 
 
 def after_action(island: Island, acted: IslandActed, arriving: Pool, rules: Rules) -> Island:
-    """The island once it has acted. `arriving` is the partner's pool as of `acted.as_of`, empty for a backtrack. Raises
-    ValueError where the island is not the one that acted so."""
+    """The island after its action. `arriving` is the partner's pool as of `acted.as_of`, empty for a backtrack. Raises
+    ValueError for another island's action."""
     if acted.action == "backtrack":
         number = acted.snapshot if acted.snapshot is not None else -1
         if not 0 <= number < len(island.course.history):
@@ -100,8 +101,8 @@ def after_action(island: Island, acted: IslandActed, arriving: Pool, rules: Rule
 
 
 def progress_of(island: Island, rules: Rules) -> float:
-    """How far the island's present best is from the task's own program towards the goal, within [0, 1]."""
-    start, best = island.course.history[0].best, best_of(island.members, rules.direction)
+    """The progress of the island's present best from the task's own program towards the goal, in [0, 1]."""
+    start, best = island.course.history[0].best, island.members[0]
     return progress(start.score, best.score, rules.goal, rules.direction)
 
 
@@ -112,3 +113,22 @@ def why(acted: IslandActed) -> str:
         f"momentum {acted.momentum:.2g} after {acted.rollouts} rollouts, progress {acted.progress:.2f}, {rival}, "
         f"drawn with probability {acted.probability:.2f}"
     )
+
+
+def news(pool: Pool, theirs: Pool) -> Pool:
+    """The partner's ideas that are not in `pool` in the same words."""
+    known = {words(idea.description) for idea in pool}
+    return tuple(idea for idea in theirs if words(idea.description) not in known)
+
+
+def take_in(pool: Pool, arriving: Pool, next_number: int, cap: int) -> tuple[Pool, tuple[IdeaTaken, ...], int]:
+    """(pool, what was taken in, next number). Pools are ordered by use, the stalest first. At equal place an arriving
+    idea counts as used later. Given only the ideas that were taken, the result is the same."""
+    own, new = [(idea, False) for idea in pool], [(idea, True) for idea in arriving]
+    merged: list[Idea] = []
+    taken: list[IdeaTaken] = []
+    for idea, arrives in interleaved(own, new)[-cap:]:
+        if arrives:
+            taken.append(IdeaTaken(number=next_number + len(taken), description=idea.description, origin=idea.number))
+        merged.append(replace(idea, number=taken[-1].number) if arrives else idea)
+    return tuple(merged), tuple(taken), next_number + len(taken)

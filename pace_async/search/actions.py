@@ -30,13 +30,13 @@ class Odds:
 
     @property
     def total(self) -> float:
-        """What they add up to; > 0."""
+        """Their sum, > 0."""
         return self.backtrack + sum(self.crossover.values())
 
 
 def is_due(course: Course, rules: Rules) -> bool:
-    """Whether the island acts now: its momentum has all but gone, it has not acted lately, and it is not on its way
-    back already. Before the second rollout momentum says nothing yet."""
+    """Whether the island acts now: its momentum is almost gone, it has not acted lately, and it is not going back
+    already. Before the second rollout momentum means nothing."""
     if not rules.backtracking or course.stay > 0:
         return False
     return course.momentum < rules.trigger and course.updates > 1 and course.since > rules.interval
@@ -56,8 +56,8 @@ def odds(own: float, others: Mapping[int, float]) -> Odds:
 
 
 def admitted(chances: Odds, actions: str) -> Odds | None:
-    """The weights that are left where only "backtrack" or only "crossover" is wanted, or None if that is nothing. With
-    "both" all are."""
+    """The weights that the setting admits: all for "both", else those of "backtrack" or "crossover". None if no weight
+    is left."""
     if actions == "backtrack":
         return Odds(1.0, {})
     if actions == "crossover":

@@ -16,10 +16,19 @@ Invariant: the choice depends on the set of results, the kind and the draw, not 
 Worked example: two models, w = 1, of the kind `tuning` a gained in 6 of 10 rollouts at 0.01 USD, b in 6 of 10 at 0.03
 USD; c̄ = 0.02, so c = (0.1 + 0.02) / 11 = 0.0109 and 0.0291, c₀ = 0.005. With equal samples θ the index of a is 2.1
 times that of b.
+
+The kind of an experiment, as far as it may matter to the implementer. Pure.
+
+    tuning       a short sentence that names a value: a number, or a word in quotes
+    invention    any other, the first experiment on its idea
+    refinement   any other, on an idea that was tried before
+
+The kinds are few on purpose: results of a model count for each kind apart, and a run has only some hundred rollouts.
 """
 
 import heapq
 import random
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -32,7 +41,7 @@ WINDOW = 200
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a rollout whose implementer was chosen: whether it gained, and what all its calls cost."""
+    """Result of a rollout whose implementer was chosen: whether it gained, and the cost of all its calls."""
 
     lease: int
     kind: Kind
@@ -43,7 +52,8 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A model and why: the `rate` of gains that was sampled for it, and what a rollout is expected to cost, in USD."""
+    """A chosen model with the reasons: `rate` is its sampled rate of gains, the cost is what a rollout is expected to
+    cost, in USD."""
 
     model: str
     rate: float
@@ -58,7 +68,7 @@ def latest(results: Iterable[Result]) -> tuple[Result, ...]:
 def choose_arm(
     models: Sequence[str], results: Iterable[Result], kind: Kind, draw: random.Random, cost_weight: float
 ) -> Arm:
-    """The model to ask, of at least one. Results of other models are ignored."""
+    """The model to ask; there is at least one. Results of other models are ignored."""
     known = [result for result in latest(results) if result.model in models]
     mean = sum(result.usd for result in known) / len(known) if known else 0.0
     arms: list[Arm] = []
@@ -75,3 +85,15 @@ def _sampled(own: Sequence[Result], kind: Kind, draw: random.Random) -> float:
     elsewhere = [result.gained for result in own if result.kind != kind]
     prior = (1.0 + sum(elsewhere)) / (2.0 + len(elsewhere))
     return draw.betavariate(PRIOR * prior + sum(here), PRIOR * (1.0 - prior) + len(here) - sum(here))
+
+
+SHORT = 16
+"""Words; a longer sentence describes more than a value."""
+_VALUE = re.compile(r"(?<!\w)[-+]?\d[\d.]*(?:e[-+]?\d+)?(?!\w)|([\"'`])[\w.+-]+\1", re.IGNORECASE)
+
+
+def kind_of(experiment: str, trials: int) -> Kind:
+    """The kind of an experiment on an idea with this many experiments before it."""
+    if len(experiment.split()) <= SHORT and _VALUE.search(experiment):
+        return "tuning"
+    return "refinement" if trials else "invention"

@@ -1,4 +1,4 @@
-"""Random draws without a generator to restore: each is derived from the run's seed, the lease and the purpose."""
+"""Random draws without generator state: each is derived from the run's seed, the lease and the purpose."""
 
 import hashlib
 import random

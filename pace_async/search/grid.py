@@ -1,24 +1,30 @@
-"""Parent choice by MAP-Elites: a grid over what programs are like, the best program of each cell, all cells alike.
+"""Parent choice by MAP-Elites: a grid over two features of programs. The parent is the best program of a random cell.
 
-Two features place a program: how long its text is, in characters, and how many of its lines the task's own program does
-not have. Each is cut into `bins` equal parts between the least and the greatest among the members, so the grid is as
-fine as the members are different; where they all agree in a feature there is one part. Not an archive of its own: it is
-laid over the programs that the island keeps (`search.members_kept`, the best), so a cell whose programs fell out of
-those is empty.
+The features are the length of the text in characters and the number of lines that the task's own program does not have.
+Each is cut into `bins` equal parts between its least and greatest value among the members, so the grid is as fine as
+the members are different. A feature in which all agree has one part. The grid is no archive: it covers only the
+programs that the island keeps (`search.members_kept`, the best), so a cell whose programs were dropped is empty.
 """
 
 import random
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from pace_async.config import SearchConfig
 from pace_async.search.parents import ranked
-from pace_async.search.state import Member
+from pace_async.search.state import Island, Member
 
 Cell = tuple[int, int]
 
 
+def map_elites(island: Island, search: SearchConfig, direction: str, draw: random.Random) -> Member:
+    """The parent rule `map_elites`."""
+    origin = island.course.history[0].best.program
+    return choose_elite(island.members, origin, direction, draw, search.grid_bins)
+
+
 def choose_elite(members: Sequence[Member], origin: str, direction: str, draw: random.Random, bins: int) -> Member:
-    """The elite of one cell; one number is drawn. `origin` is the task's own program; `members` must not be empty."""
+    """The elite of one cell. Draws one number. `origin` is the task's own program; `members` must not be empty."""
     elites = elites_of(members, origin, direction, bins)
     return elites[sorted(elites)[draw.randrange(len(elites))]]
 

@@ -1,18 +1,43 @@
 """Which program is changed next, and which programs an island keeps.
 
-The default is PACEvolve's tournament: draw `size` of the `pool` best members, take the best of them. Elitist: only
-the best matter. Equal scores go to the older candidate. By default most parents come from a tournament among the best
-of all islands, so that one that is stuck goes on from where the others are; not while that one has gone back to an
-older state of its own. The other ways to choose (`search.parents`) are in `puct` and `grid`; `choice` picks the way.
+The default is PACEvolve's tournament: draw `size` of the `pool` best members, take the best of them. It is elitist:
+only the best count. Equal scores go to the older candidate. By default most parents come from a tournament among the
+best programs of all islands, so an island that is stuck goes on from another's best. An island that has gone back to an
+older state of its own takes no such parent. `registry.parent_rules` lists the rules.
 """
 
 import random
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from functools import cache
 from operator import attrgetter
+from typing import Protocol, cast
 
-from pace_async.search.state import Island, Member
+from pace_async.config import SearchConfig
+from pace_async.registry.parent_rules import PARENT_RULES
+from pace_async.search.state import Island, Member, text_bytes
+from pace_async.task import better
 
 _age, _score = attrgetter("candidate"), attrgetter("score")
+
+
+class ParentRule(Protocol):
+    """Type of the code of an entry in `registry.parent_rules`. Pure: the same arguments give the same parent."""
+
+    def __call__(self, island: Island, search: SearchConfig, direction: str, draw: random.Random, /) -> Member:
+        """One of the island's members, of which there is at least one. `direction` is maximize or minimize. All chance
+        comes from `draw`."""
+        ...
+
+
+def parent_of(island: Island, search: SearchConfig, direction: str, draw: random.Random) -> Member:
+    """The next parent among the island's members."""
+    return _rule(search.parents)(island, search, direction, draw)
+
+
+@cache
+def _rule(name: str) -> ParentRule:
+    return cast("ParentRule", PARENT_RULES[name].load())
 
 
 def ranked(members: Sequence[Member], direction: str) -> list[Member]:
@@ -20,6 +45,16 @@ def ranked(members: Sequence[Member], direction: str) -> list[Member]:
     return sorted(
         sorted(members, key=_age), key=_score, reverse=direction == "maximize"
     )  # a sort keeps equals in order
+
+
+def tournament(island: Island, search: SearchConfig, direction: str, draw: random.Random) -> Member:
+    """The parent rule `tournament`."""
+    return choose_parent(island.members, direction, draw, size=search.tournament_size, pool=search.tournament_pool)
+
+
+def top_k(island: Island, search: SearchConfig, direction: str, draw: random.Random) -> Member:
+    """The parent rule `top_k`."""
+    return choose_among_best(island.members, direction, draw, search.top_k)
 
 
 def choose_parent(members: Sequence[Member], direction: str, draw: random.Random, *, size: int, pool: int) -> Member:
@@ -43,20 +78,24 @@ def choose_migrant(
     probability: float,
     size: int,
 ) -> Member | None:
-    """With `probability`, the winner of a tournament among the best programs of all islands: `size` different ones are
-    drawn, and the best of them wins. None if that is the island's own, and always while the island has gone back.
-    `elites` has the best of each island that has any, as the others may see it."""
+    """With `probability`, the winner of a tournament among the best programs of all islands: the best of `size`
+    different ones. None if the winner is the island's own, and always while the island has gone back. `elites` has the
+    best of each island that shows one."""
     if draw.random() >= probability or island.course.stay > 0:
         return None
-    bests = {**elites, island.number: best_of(island.members, direction)}
+    bests = {**elites, island.number: island.members[0]}
     drawn = draw.sample(sorted(bests), min(size, len(bests)))
     winner = best_of([bests[number] for number in drawn], direction)
     return None if winner == bests[island.number] else winner
 
 
 def fitter(direction: str, a: Member | None, b: Member) -> Member:
-    """The better of two; equal scores go to the older candidate."""
-    return b if a is None else best_of((a, b), direction)
+    """The better of two members; equal scores go to the older candidate."""
+    if a is None:
+        return b
+    if a.score == b.score:
+        return min(a, b, key=_age)
+    return a if better(direction, a.score, b.score) else b
 
 
 def best_of(members: Sequence[Member], direction: str) -> Member:
@@ -66,6 +105,31 @@ def best_of(members: Sequence[Member], direction: str) -> Member:
     return min((member for member in members if member.score == top), key=_age)
 
 
-def keep_best(members: Sequence[Member], direction: str, kept: int) -> tuple[Member, ...]:
-    """At most `kept` members, the best, in order of rank."""
-    return tuple(ranked(members, direction)[:kept])
+def taken_in(
+    members: tuple[Member, ...], new: Member, direction: str, kept: int, room: int | None = None
+) -> tuple[Member, ...]:
+    """At most `kept` of `members`, which are in order of rank, and of `new`, in order of rank; unchanged where `new`
+    does not come so far or its program is there already. Where their programs take more than `room` bytes, one that no
+    longer fits beside the better ones is left out, never the best. Worked example, maximising, 2 kept: scores 3 and 1
+    and a new 2 give 3 and 2; a new 1 changes nothing, for it is younger."""
+    place = bisect_left(members, _rank(new, direction), key=lambda member: _rank(member, direction))
+    if place >= kept:
+        return members
+    programs = [member.program for member in members]
+    if new.program in programs:
+        return members
+    best = (*members[:place], new, *members[place : kept - 1])
+    if room is None or 4 * (len(new.program) + sum(map(len, programs))) <= room:
+        return best  # as nearly always: no text takes more than four bytes a character
+    left, fitting = room, list[Member]()
+    for member in best:
+        size = text_bytes(member.program)
+        if size <= left or not fitting:
+            fitting.append(member)
+            left -= size
+    return tuple(fitting)
+
+
+def _rank(member: Member, direction: str) -> tuple[float, int]:
+    """The less the better: the order of `ranked`."""
+    return (-member.score if direction == "maximize" else member.score, member.candidate)

@@ -13,14 +13,21 @@ well), T = 3 and Q = 0, 0.5 and 0.5 (it, its child): P 1/6, 3/6, 2/6 and n 0, 3,
 """
 
 import math
+import random
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
+from pace_async.config import SearchConfig
 from pace_async.search.parents import ranked
-from pace_async.search.state import Member, Visits
+from pace_async.search.state import Island, Member, Visits
 from pace_async.task import better
 
 UNTRIED = Visits(parent=None)
+
+
+def puct(island: Island, search: SearchConfig, direction: str, draw: random.Random) -> Member:
+    """The parent rule `puct`."""
+    return choose_puct(island.members, island.visits, direction, search.puct_exploration)
 
 
 def choose_puct(members: Sequence[Member], visits: Mapping[int, Visits], direction: str, exploration: float) -> Member:
@@ -54,17 +61,16 @@ def expanded(
     descent = step
     while step is not None:
         one = after.get(step, UNTRIED)
-        after[step] = replace(one, expansions=one.expansions + 1)
+        after[step] = Visits(one.parent, one.expansions + 1, one.best_child)
         step = one.parent
     if descent is not None and child is not None:
         one = after[descent]
         known = one.best_child
         if known is None or better(direction, child.score, known):
-            after[descent] = replace(one, best_child=child.score)
+            after[descent] = Visits(one.parent, one.expansions, child.score)
         if child.candidate in present:
             after[child.candidate] = Visits(parent=descent)
-    gone = after.keys() - present
-    return _without(after, gone) if gone else after
+    return after if after.keys() <= present else _without(after, after.keys() - present)
 
 
 def _without(visits: dict[int, Visits], gone: Set[int]) -> dict[int, Visits]:

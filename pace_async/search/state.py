@@ -7,6 +7,7 @@ units; which direction is better stands in the task.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pace_async.config import SearchConfig
 from pace_async.events import IslandActed
 
 
@@ -17,6 +18,11 @@ class Member:
     candidate: int
     program: str
     score: float
+
+
+def text_bytes(text: str) -> int:
+    """The bytes of memory that a text takes at most, without its header: one a character of ASCII, else four."""
+    return len(text) if text.isascii() else 4 * len(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +60,17 @@ class Idea:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """An island when it found a new best: that program and the pool of then."""
+    """An island when it found a new best: that program and the pool of then. `bytes` is what its texts take."""
 
     best: Member
     ideas: tuple[Idea, ...]
+    bytes: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        texts = [self.best.program]
+        for idea in self.ideas:
+            texts += [idea.description, *(trial.description for trial in idea.trials)]
+        object.__setattr__(self, "bytes", sum(map(text_bytes, texts)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +100,8 @@ class Visits:
 
 @dataclass(frozen=True, slots=True)
 class Island:
-    """Members (any order), how often each was tried (by candidate; one that is missing was not), the pool of ideas and
-    the course of one search thread."""
+    """Members (best first, equal scores by age), how often each was tried (by candidate; one that is missing was not),
+    the pool of ideas and the course of one search thread."""
 
     number: int
     members: tuple[Member, ...]
@@ -109,7 +122,8 @@ class Shown:
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What a run fixes about its islands: the task's direction and goal, how much is kept, and the settings of
-    momentum and actions (see `search.momentum` and `search.actions`)."""
+    momentum and actions (see `search.course` and `search.actions`). `room` is how many bytes the programs of an
+    island's members may take, and as many its history; None: any number."""
 
     direction: str
     goal: float
@@ -121,6 +135,24 @@ class Rules:
     trigger: float
     interval: int
     stay: int
+    room: int | None = None
+
+
+def rules_of(search: SearchConfig, direction: str, goal: float) -> Rules:
+    """What the settings fix for the islands of a run whose task has this direction and goal."""
+    return Rules(
+        direction=direction,
+        goal=goal,
+        ideas_kept=search.ideas_kept,
+        members_kept=search.members_kept,
+        room=None if search.memory_mb is None else search.memory_mb * 2**19 // search.threads,
+        backtracking=search.backtracking,
+        actions=search.actions,
+        decay=search.momentum_decay,
+        trigger=search.momentum_trigger,
+        interval=search.action_interval,
+        stay=search.backtrack_stay,
+    )
 
 
 @dataclass(frozen=True, slots=True)

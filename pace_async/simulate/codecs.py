@@ -1,4 +1,4 @@
-"""Tokens for simulated engines: what a text becomes, and back."""
+"""Codecs of simulated engines: text to token ids and back."""
 
 import struct
 from typing import Protocol
@@ -7,19 +7,19 @@ _NUMBER, _WORDS = struct.Struct("<Q"), struct.Struct("<4H")
 
 
 class Codec(Protocol):
-    """Token ids of a text. Every id is in [0, 65536)."""
+    """Maps text to token ids and back. Every id is in [0, 65536)."""
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Token ids."""
         ...
 
     def decode(self, token_ids: tuple[int, ...]) -> str:
-        """The text that was encoded."""
+        """The encoded text."""
         ...
 
 
 class Bytes:
-    """A token is a byte. Nothing is remembered."""
+    """One token for each byte. Keeps no state."""
 
     def encode(self, text: str) -> tuple[int, ...]:
         return tuple(text.encode())
@@ -29,8 +29,8 @@ class Bytes:
 
 
 class Handles:
-    """A text is four tokens, the number of texts before it: for timing, where long prompts would only cost time. It is
-    remembered until it is decoded, which it can be once."""
+    """A text becomes four tokens, the number of texts before it. For simulations of time, where encoding long prompts
+    is wasted work. A text is kept until it is decoded, which works once."""
 
     def __init__(self) -> None:
         self._texts: dict[tuple[int, ...], str] = {}

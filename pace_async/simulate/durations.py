@@ -1,8 +1,8 @@
-"""How long simulated stages take, in virtual seconds: a pure function of the seed, the stage and what is worked on.
+"""Durations of simulated stages in virtual seconds: a pure function of the seed, the stage and its key.
 
-Evaluations are lognormal with the given mean and coefficient of variation, cut off at `evaluation_cap`, or a given
-list; the others take the same time each. Invariant: the n-th lease's evaluation takes the same time whatever the order
-and whatever else happens, so that runs of different shape can be compared on the same work.
+Evaluations are lognormal with the given mean and coefficient of variation, cut off at `evaluation_cap`, or come from a
+given list. Every other stage has a constant duration. Invariant: the duration of the n-th lease's evaluation does not
+depend on the order of events, so that runs of different shapes do the same work.
 """
 
 import math
@@ -18,9 +18,9 @@ CALLS = 3
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """Seconds. `generation` is a whole rollout's, all its calls; `pause` is how long a push holds the engine.
-    `evaluations`, where given, are those of leases 1, 2, ... (and again from the first when they run out) and are drawn
-    from nothing."""
+    """Seconds. `generation` covers all advisor calls of one rollout. `pause` is how long a push blocks the engine.
+    `evaluations`, if given, are those of leases 1, 2, ... and repeat from the first when they run out. Nothing is drawn
+    then."""
 
     seed: int
     evaluation_mean: float
@@ -32,7 +32,7 @@ class Durations:
     evaluations: tuple[float, ...] = ()
 
     def of(self, stage: str, key: int) -> float:
-        """How long a stage takes on `key`."""
+        """The duration of a stage on `key`."""
         match stage:
             case "evaluate":
                 return self.evaluation(key)
@@ -46,7 +46,7 @@ class Durations:
                 return 0.0
 
     def evaluation(self, lease: int) -> float:
-        """How long the program of a lease takes to evaluate."""
+        """The evaluation time of a lease's program."""
         if self.evaluations:
             return self.evaluations[(lease - 1) % len(self.evaluations)]
         if self.evaluation_cv <= 0:
@@ -57,6 +57,6 @@ class Durations:
         return drawn if self.evaluation_cap is None else min(drawn, self.evaluation_cap)
 
 
-@lru_cache(maxsize=1 << 14)  # asked for by the run, and by the loop with a barrier that it is compared with
+@lru_cache(maxsize=1 << 14)  # used by the run and by the synchronous loop beside it
 def _normal(seed: int, lease: int) -> float:
     return Random(derive(seed, "evaluate", lease)).gauss(0.0, 1.0)

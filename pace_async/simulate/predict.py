@@ -1,7 +1,8 @@
-"""What a run of a given shape would reach: the runtime itself, on simulated stages, under virtual time.
+"""Predicts the speed of a run of a given shape: the real runtime on simulated stages under virtual time.
 
-Invariant: the same scenario gives the same prediction, on any machine. The runtime, its gate, its threads, its learning
-loop and its database are those of a real run; only what stands behind the seams is simulated, and never fails.
+Invariant: the same scenario gives the same prediction on any machine. The runtime, its gate, its threads, its learning
+loop and its database are those of a real run. Only the implementations behind the seams are simulated, and they never
+fail.
 """
 
 import tempfile
@@ -15,17 +16,17 @@ import anyio
 from pace_async.config import Config
 from pace_async.configure import resolve
 from pace_async.errors import PaceBug
-from pace_async.heap import start_up_frozen
+from pace_async.gc_freeze import start_up_frozen
 from pace_async.observe.roofline import Load, Roofline, advice, roofline
-from pace_async.runtime.supervisor import drive
+from pace_async.population.memory import MemoryPopulation
+from pace_async.population.reading.timings import finished_rollouts
+from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Handles
 from pace_async.simulate.durations import Durations
-from pace_async.simulate.memory import MemoryPopulation
 from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program
 from pace_async.simulate.stages import World
 from pace_async.simulate.synchronous import synchronous_seconds
 from pace_async.simulate.virtual import VirtualClock, run_virtually
-from pace_async.staleness.policies import Policy
 
 ROOM = 16 << 20
 """Bytes of memory that a simulation's files may need."""
@@ -33,15 +34,15 @@ ROOM = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A run's shape. `slots` limits evaluations at once; None: one for each thread. Not `learns`: nothing is trained,
-    so nothing waits for the learner."""
+    """A run's shape. `slots` limits concurrent evaluations; None: one for each thread. With `learns` False nothing is
+    trained, so nothing waits for the learner."""
 
     threads: int
     group_size: int
     bound: int
     durations: Durations
     candidates: int
-    policy: Policy = "pace"
+    policy: str = "pace"
     slots: int | None = None
     seed: int = 0
     learns: bool = True
@@ -54,9 +55,9 @@ class Scenario:
 @dataclass(frozen=True, slots=True)
 class Measured:
     """One simulated run. `seconds` are virtual, from the start to the last candidate's score; `utilisation` is the
-    share of its threads' time that had a lease in hand, `evaluator` the share of its evaluation slots' time that
-    evaluated; `staleness` counts trained rollouts by age; `trained_evaluation` and `evaluation` are mean seconds of
-    trained and of all evaluations."""
+    share of its threads' time that had a lease in hand, `evaluator` the used share of its evaluation slots' time;
+    `staleness` counts trained rollouts by age; `trained_evaluation` and `evaluation` are mean seconds of trained and of
+    all evaluations."""
 
     scenario: Scenario
     candidates: int
@@ -75,9 +76,9 @@ class Measured:
 
 
 def predict(scenario: Scenario) -> dict[str, Any]:
-    """What `pace simulate` prints. `speedup` is over the synchronous loop on the same durations, as one whole: divide
-    by threads / group_size for the gain per thread; `trained_speedup` leaves out what was thrown away as too old.
-    `roofline` and `terms` are candidates an hour."""
+    """The values that `pace simulate` prints. `speedup` is relative to the whole synchronous loop on the same
+    durations. Divide it by threads / group_size for the gain per thread. `trained_speedup` leaves out the rollouts that
+    expired. `roofline` and `terms` are candidates an hour."""
     found = measure(scenario)
     if scenario.slots is None or scenario.slots >= scenario.group_size:
         synchronous = synchronous_seconds(
@@ -107,14 +108,13 @@ def predict(scenario: Scenario) -> dict[str, Any]:
 
 
 def measure(scenario: Scenario) -> Measured:
-    """Run one scenario to its end. Raises PaceBug (`Deadlock` too) where the runtime is wrong."""
+    """Run one scenario to its end. Raises PaceBug (or `Deadlock`) for a mistake of the runtime."""
     with tempfile.TemporaryDirectory(prefix="pace-simulate-", dir=_memory_folder()) as folder:
         return run_virtually(lambda: _measured(scenario, Path(folder)))
 
 
 def _memory_folder() -> str | None:
-    """A folder in memory, where there is one that can be written and has room: group files are synced to the disk, one
-    by one."""
+    """A folder in memory if one is writable and has room, because each group file is synced to the disk."""
     memory = Path("/dev/shm")
     try:
         with tempfile.NamedTemporaryFile(dir=memory) as file:
@@ -139,7 +139,7 @@ async def _measured(scenario: Scenario, folder: Path) -> Measured:
         VirtualClock(),
         world,
         folder,
-        habits=FAULTLESS,
+        faults=FAULTLESS,
         codec=Handles(),
         watched=False,
     )
@@ -169,27 +169,20 @@ def config_of(scenario: Scenario) -> Config:
     )
 
 
-ROLLOUTS = """
-select c.at - l.opened_at as whole, c.seconds as evaluation, c.at - e.at - c.seconds as waited, c.at, l.state,
-       l.staleness
-from candidates c join leases l on l.run_id = c.run_id and l.lease = c.lease
-join experiments e on e.run_id = c.run_id and e.lease = c.lease order by l.lease"""
-
-
 async def _read(population: MemoryPopulation, scenario: Scenario) -> Measured:
-    rows = await population.query(ROLLOUTS)
-    seconds = max(float(row["at"]) for row in rows)
-    whole = [float(row["whole"]) for row in rows]
-    evaluations = [float(row["evaluation"]) for row in rows]
-    trained = [row for row in rows if row["state"] == "trained"]
-    ages = [int(row["staleness"]) for row in trained]
+    rows = await population.read(lambda connection: finished_rollouts(connection, population.run_id))
+    seconds = max(row.at for row in rows)
+    whole = [row.whole for row in rows]
+    evaluations = [row.evaluation for row in rows]
+    trained = [row for row in rows if row.state == "trained"]
+    ages = [row.staleness or 0 for row in trained]
     durations, slots = scenario.durations, scenario.slots
     found = roofline(
         Load(
             threads=scenario.threads,
             group_size=scenario.group_size,
             bound=scenario.bound,
-            rollouts=[seconds - row["waited"] for seconds, row in zip(whole, rows, strict=True)],
+            rollouts=[seconds - row.waited for seconds, row in zip(whole, rows, strict=True)],
             evaluation=_mean(evaluations),
             learning=durations.learning,
             push=durations.pause,
@@ -207,8 +200,8 @@ async def _read(population: MemoryPopulation, scenario: Scenario) -> Measured:
         utilisation=sum(whole) / (scenario.threads * seconds),
         evaluator=sum(evaluations) / ((slots or scenario.threads) * seconds),
         staleness={age: ages.count(age) for age in sorted(set(ages))},
-        expired=sum(row["state"] == "expired" for row in rows),
-        trained_evaluation=_mean([float(row["evaluation"]) for row in trained]),
+        expired=sum(row.state == "expired" for row in rows),
+        trained_evaluation=_mean([row.evaluation for row in trained]),
         evaluation=_mean(evaluations),
         limits=found,
     )

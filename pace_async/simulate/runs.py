@@ -1,6 +1,6 @@
-"""A run on simulated stages: the real runtime, put together over a population, a world and a clock that are given.
+"""A run on simulated stages: the real runtime over a given population, world and clock.
 
-Not a test double of the runtime: `Core`, threads, learning loop and gate are the ones that a real run has.
+Not a test double of the runtime: `Core`, threads, learning loop and gate are those of a real run.
 """
 
 from dataclasses import dataclass
@@ -11,11 +11,13 @@ from pace_async.events import Evaluated, RunHeader
 from pace_async.observe.bus import Bus
 from pace_async.observe.model import RunView
 from pace_async.population.base import Population
-from pace_async.population.record import RunRecord
+from pace_async.population.reading.record import RunRecord
 from pace_async.programs import program_hash
-from pace_async.runtime.clock import Clock
-from pace_async.runtime.core import Core, Stages
-from pace_async.runtime.restore import restore
+from pace_async.registry.objectives import trains
+from pace_async.runtime.run.clock import Clock
+from pace_async.runtime.run.core import Core, Stages
+from pace_async.runtime.run.recorder import Recorder
+from pace_async.runtime.start.restore import restore
 from pace_async.simulate.codecs import Codec
 from pace_async.simulate.stages import (
     SimulatedEngine,
@@ -48,9 +50,9 @@ TINY_TASK = Task(
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
-    """What simulated stages get wrong, all of it seeded: one answer in `unparsed_every` breaks the format, one program
-    in `fails_every` times out, every `discard_every`-th step is discarded (0: none), the machine is lost under the
+class SimulatedFaults:
+    """The seeded faults of simulated stages: one answer in `unparsed_every` breaks the format, one program in
+    `fails_every` times out, every `discard_every`-th step is discarded (0: none), the machine is lost under the
     evaluations of the leases in `lost`, and training on a group in `ruined_by` ruins the advisor's format. Scores lie
     between the task's bounds, in the share `reach` of the way from the lower to the upper one."""
 
@@ -62,11 +64,11 @@ class Habits:
     reach: float = 1.0
 
     def highest(self, bounds: Bounds) -> float:
-        """The best score that there can be."""
+        """The best possible score."""
         return bounds.lower + self.reach * (bounds.upper - bounds.lower)
 
 
-FAULTLESS = Habits(unparsed_every=0, fails_every=0)
+FAULTLESS = SimulatedFaults(unparsed_every=0, fails_every=0)
 
 
 def core_of(
@@ -78,41 +80,39 @@ def core_of(
     world: World,
     folder: Path,
     *,
-    habits: Habits,
+    faults: SimulatedFaults,
     codec: Codec,
     watched: bool = True,
 ) -> Core:
-    """A runtime on simulated stages that goes on from `record`. Files go below `folder`."""
-    restored = restore(record, config)
-    trains = config.learner.objective != "none"
+    """A runtime on simulated stages that continues from `record`. Its files are below `folder`."""
+    recorder = Recorder(population, restore(record, config), Bus(RunView(header=record.header), watched=watched))
+    learns = trains(config.learner.objective)
     bounds = task.spec.bounds
     stages = Stages(
-        engine=SimulatedEngine(world, habits.unparsed_every, codec),
+        engine=SimulatedEngine(world, faults.unparsed_every, codec),
         implementer=SimulatedImplementer(world),
-        evaluator=SimulatedEvaluator(world, bounds.lower, habits.highest(bounds), habits.fails_every, habits.lost),
-        population=population,
+        evaluator=SimulatedEvaluator(world, bounds.lower, faults.highest(bounds), faults.fails_every, faults.lost),
         clock=clock,
         learner=SimulatedLearner(
-            world, folder / "versions", discard_every=habits.discard_every, ruined_by=habits.ruined_by
+            world, folder / "versions", discard_every=faults.discard_every, ruined_by=faults.ruined_by
         )
-        if trains
+        if learns
         else None,
-        publisher=SimulatedPublisher(world) if trains else None,
+        publisher=SimulatedPublisher(world) if learns else None,
     )
     return Core(
         config=config,
         task=task,
+        run=record.header.name,
         horizon=record.header.horizon,
-        state=restored.state,
+        recorder=recorder,
         stages=stages,
-        bus=Bus(RunView(header=record.header), watched=watched),
         groups_folder=folder / "groups",
-        shipped=restored.shipped,
     )
 
 
 def header_of(config: Config, task: Task) -> RunHeader:
-    """What a simulated run is, for its row."""
+    """The header of a simulated run."""
     bounds = task.spec.bounds
     return RunHeader(
         name="simulated",

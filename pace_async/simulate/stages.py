@@ -1,13 +1,14 @@
-"""Simulated stages: they stand behind the same seams as the real ones, do no work, and say so in their names.
+"""Simulated stages, which implement the seams of the real ones and do no work.
 
-What they answer is a seeded function of what they are asked and of the weights that serve, so that a run that trains
-another group, or the same group in another order, gives other candidates from there on. A stage takes virtual seconds
-(`durations`) or, without them, a seeded number of turns of the event loop, so that rollouts complete in every order.
+Their answers are a seeded function of the request and the serving weights. A run that trains another group, or the same
+group in another order, therefore gives other candidates afterwards. A stage takes virtual seconds (`durations`) or,
+without them, a seeded number of turns of the event loop, so that rollouts complete in every order.
 """
 
 import asyncio
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,8 +16,9 @@ import anyio
 import anyio.lowlevel
 
 from pace_async.advise.base import Completion
-from pace_async.errors import InfrastructureFault
-from pace_async.evaluate.base import Evaluation
+from pace_async.errors import CandidateFault, InfrastructureFault
+from pace_async.evaluate.base import Evaluation, EvaluationRequest
+from pace_async.evaluate.identities import InTaskEvaluator
 from pace_async.events import TokenSpan
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.learn.base import GROUP_UNREADABLE, RESTORED, Step
@@ -54,8 +56,9 @@ def weights_of(folder: Path | None, seed: int) -> int:
 
 @dataclass(slots=True)
 class World:
-    """What lies outside the runtime and outlives it: the version served and its weights, how long a stage takes, which
-    calls fail. With `reattaches`, work that was begun for a runtime that died goes on, and is there for the next."""
+    """The state outside the runtime, which outlives it: the served version and its weights, the durations of stages,
+    the failing calls. With `reattaches`, work begun for a dead runtime continues, and the next runtime gets its
+    result."""
 
     seed: int = 0
     turns: int = 6
@@ -74,8 +77,8 @@ class World:
         self.served, self.weights = version, weights_of(folder, self.seed)
 
     async def stage(self, name: str, key: int = 0) -> float:
-        """Let the stage's time pass: virtual seconds, or 1 where there are only turns. Raises InfrastructureFault where
-        it is to fail."""
+        """Wait for the stage's duration: virtual seconds, or 1 where only turns count. Raises InfrastructureFault if
+        the call is set to fail."""
         number = self.calls[name] = self.calls.get(name, 0) + 1
         seconds = 1.0
         if self.durations is None:
@@ -92,13 +95,13 @@ class World:
         if self.reattaches:
             now = anyio.current_time()
             seconds = max(0.0, self.ends.setdefault((name, key), now + seconds) - now)
-        await asyncio.sleep(seconds)  # a dozen times a candidate: anyio's asks each time which event loop it is on
+        await asyncio.sleep(seconds)  # a dozen times a candidate: anyio's detects the event loop at each call
 
 
 @dataclass(slots=True)
 class SimulatedEngine:
-    """Answers every question in the right format; some answers break it (none where `unparsed_every` is 0). A push
-    that falls into a generation holds it up."""
+    """Answers every prompt in the right format, except a seeded one in `unparsed_every` (0: none). A push during a
+    generation delays it."""
 
     world: World
     unparsed_every: int = 11
@@ -124,10 +127,12 @@ class SimulatedEngine:
         text = _answer(prompt, draw)
         if weights == RUINED or (self.unparsed_every and draw % self.unparsed_every == 0):
             text = "no format at all"
-        ids = self.codec.encode(text)[:max_tokens]
+        whole = self.codec.encode(text)
+        ids = whole[:max_tokens]
         half = len(ids) // 2 if after != before else 0
         spans = (TokenSpan(before, 0, half), TokenSpan(after, half, len(ids)))
-        return Completion(ids, (-1.0,) * len(ids), tuple(span for span in spans if span.end > span.start), "stop")
+        finish = "stop" if len(ids) == len(whole) else "length"
+        return Completion(ids, (-1.0,) * len(ids), tuple(span for span in spans if span.end > span.start), finish)
 
 
 def _answer(prompt: str, seed: int) -> str:
@@ -141,20 +146,22 @@ def _answer(prompt: str, seed: int) -> str:
 
 @dataclass(slots=True)
 class SimulatedImplementer:
-    """Appends the number that the experiment names to the parent program, of whose own numbers the last ADDED stay."""
+    """Appends the experiment's number to the parent program and keeps the last ADDED of the parent's own numbers."""
 
     world: World
 
     async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
         await self.world.stage("implement")
-        number = experiment.description.split()[-1]
+        number = experiment.description.rpartition(" ")[2]
+        if not number[:1].isdigit():
+            raise CandidateFault("not_implemented", "the experiment ends with no number")
         task_text, *added = parent.program.split("\nadded_")
         latest = [*added, f"{experiment.lease} = {number}\n"][-ADDED:]
         return Implemented("\nadded_".join((task_text, *latest)), mechanism="add")
 
 
-@dataclass(slots=True)
-class SimulatedEvaluator:
+@dataclass
+class SimulatedEvaluator(InTaskEvaluator):
     """A seeded score between the task's bounds, another one in each stage of a cascade, which takes no time; one
     program in `fails_every` times out (none where it is 0). The machine is lost under the leases in `lost`."""
 
@@ -164,27 +171,34 @@ class SimulatedEvaluator:
     fails_every: int = 13
     lost: frozenset[int] = frozenset()
 
-    async def evaluate(self, program: str, seed: int, stage: str = FULL) -> Evaluation:
-        lease = int(program.rpartition("added_")[2].partition(" ")[0])
-        name = "evaluate" if stage == FULL else f"evaluate {stage}"
-        if self.world.slots is None:
-            seconds = await self.world.stage(name, lease)
-        else:
-            async with self.world.slots:
-                seconds = await self.world.stage(name, lease)
-        if lease in self.lost:
-            return Evaluation("infrastructure_error", None, seconds, "simulated loss of the machine")
-        draw = derive(seed, program) if stage == FULL else derive(seed, program, stage)
+    async def run(self, request: EvaluationRequest) -> Evaluation:
+        """Raises InfrastructureFault where the world fails."""
+        name = "evaluate" if request.stage == FULL else f"evaluate {request.stage}"
+        asked = self.clock()
+        async with self.world.slots or nullcontext():
+            waited = self.clock() - asked
+            seconds = await self.world.stage(name, request.lease)
+        if request.lease in self.lost:
+            return Evaluation(
+                "infrastructure_error", None, seconds, "simulated loss of the machine", queue_seconds=waited
+            )
+        key = (request.program,) if request.stage == FULL else (request.program, request.stage)
+        draw = derive(request.seed, *key)
         if self.fails_every and draw % self.fails_every == 0:
-            return Evaluation("timeout", None, seconds, "simulated timeout")
-        return Evaluation("ok", self.lower + (self.upper - self.lower) * (draw % 1000) / 1000, seconds)
+            return Evaluation("timeout", None, seconds, "simulated timeout", queue_seconds=waited)
+        score = self.lower + (self.upper - self.lower) * (draw % 1000) / 1000
+        return Evaluation("ok", score, seconds, queue_seconds=waited)
+
+    def clock(self) -> float:
+        """Virtual seconds; 0 where there are only turns."""
+        return 0.0 if self.world.durations is None else anyio.current_time()
 
 
 @dataclass(slots=True)
 class SimulatedLearner:
     """Checks the group file and makes the next version's weights: a number that depends on the weights before and on
     everything in the group. The same digest gives the same version. Every `discard_every`-th group is discarded;
-    training on a group in `ruined_by` ruins the weights, and those that are made of them."""
+    training on a group in `ruined_by` ruins the weights and all weights made from them."""
 
     world: World
     folder: Path
@@ -234,7 +248,10 @@ class SimulatedPublisher:
             await self.world.stage("publish", version)
         except InfrastructureFault as fault:
             raise PushFailed(fault.kind, fault.detail, began=False) from None
-        self.world.serve(version, weights)
+        try:
+            self.world.serve(version, weights)
+        except (OSError, ValueError) as error:
+            raise PushFailed("incomplete_checkpoint", str(error), began=False) from None
         seconds = self.world.durations.pause if self.world.durations is not None else 0.0
         self.world.paused_seconds += seconds
         return Receipt(version, {"simulated": "0"}, seconds, seconds)

@@ -1,8 +1,8 @@
-"""How long the synchronous loop takes over the same work: arithmetic, no runtime.
+"""The duration of the synchronous loop on the same work: arithmetic, no runtime.
 
 Each group waits for the slowest of its B rollouts, then for the learner and for the push. Invariant: equal, to
-rounding, to what the runtime itself takes for the same scenario with `--sync`; a test holds it to that. Only where
-every thread has an evaluation slot: otherwise it matters who waits in line for whom, and the runtime is asked.
+rounding, to the runtime's own time for the same scenario with `--sync`; a test proves it. Valid only if every thread
+has an evaluation slot. Otherwise the order of the queue matters, and the runtime is simulated.
 """
 
 from pace_async.simulate.durations import Durations

@@ -1,16 +1,16 @@
 """Virtual time: an event loop whose clock jumps to the next timer as soon as nothing can run.
 
-Everything that waits on time in the process then waits on virtual time: `anyio.sleep`, deadlines, timeouts, the Clock
-of the runtime. Invariant: time stands still while any task can run and while work outside the loop is awaited
-(`outside`: a database thread, say), so that how fast this machine is never shows in a result. When nothing can run, no
-timer is set and nothing outside is awaited, nothing can ever happen again, and the loop says so (`Deadlock`) instead of
-hanging. Not for stages that wait on sockets or child processes of their own accord: nobody would know that they do.
+Every wait for time in the process uses virtual time: `anyio.sleep`, deadlines, timeouts, the Clock of the runtime.
+Invariant: time stands still while any task can run and while work outside the loop is awaited (`outside`, such as a
+database thread), so that the machine's speed never changes a result. If nothing can run, no timer is set and nothing
+outside is awaited, the loop raises `Deadlock` instead of hanging. Not for stages that wait for sockets or child
+processes without `outside`: the loop cannot see such waits.
 """
 
 import asyncio
 import math
 import selectors
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -18,22 +18,22 @@ import anyio
 
 from pace_async.errors import PaceBug
 from pace_async.events import Fact
-from pace_async.population.base import Population
+from pace_async.population.base import Population, Question
 
 T = TypeVar("T")
 
 
 class Deadlock(PaceBug):
-    """Every task waits and nothing can wake one."""
+    """Every task waits and nothing can wake any of them."""
 
 
 _RESOLUTION_S = 1e-9
 POLL_EVERY = 16
-"""Jumps of the clock from one look at what signals and other threads have to say to the next."""
+"""Jumps of the clock between two polls for signals and other threads."""
 
 
 class _Selector(selectors.BaseSelector):
-    """Where the loop would wait, advances the clock instead; polls now and then."""
+    """Advances the clock instead of waiting. Polls from time to time."""
 
     def __init__(self, start: float) -> None:
         self._real = selectors.DefaultSelector()
@@ -76,7 +76,7 @@ class _Selector(selectors.BaseSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Starts at `start` seconds since the epoch."""
+    """An event loop under virtual time, from `start` seconds since the epoch."""
 
     def __init__(self, start: float = 0.0) -> None:
         self._virtual = _Selector(start)
@@ -87,17 +87,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @property
     def _clock_resolution(self) -> float:
-        """By how much a timer may be early, which asyncio adds to the time: less than a step of the clock's numbers
-        would be lost in them, and a timer that is due now would never come."""
+        """The tolerance that asyncio adds to the time. It must exceed one step of the clock's floating-point numbers,
+        or a timer that is due now never fires."""
         return max(_RESOLUTION_S, math.ulp(self._virtual.now))
 
     @_clock_resolution.setter
     def _clock_resolution(self, seconds: float) -> None:
-        """That of the real clock, which says nothing here."""
+        """Ignore the real clock's resolution, which asyncio sets."""
 
     @contextmanager
     def outside(self) -> Generator[None]:
-        """Time stands still, and is waited for really, while the body awaits work outside the loop."""
+        """While the body awaits work outside the loop, virtual time stands still and the loop really waits."""
         self._virtual.outside += 1
         try:
             yield
@@ -106,7 +106,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class Outside:
-    """A population whose database works in threads, driven from a VirtualLoop: time stands still while it works."""
+    """Wraps a population whose database works in threads. Virtual time stands still while it works."""
 
     def __init__(self, population: Population, loop: VirtualLoop) -> None:
         self._population = population
@@ -116,9 +116,9 @@ class Outside:
         with self._loop.outside():
             await self._population.commit(*facts)
 
-    async def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Mapping[str, Any]]:
+    async def read(self, question: Question[T]) -> T:
         with self._loop.outside():
-            return await self._population.query(sql, parameters)
+            return await self._population.read(question)
 
 
 class VirtualClock:
@@ -135,7 +135,7 @@ class VirtualClock:
 
 
 def run_virtually(main: Callable[[], Awaitable[T]], *, start: float = 0.0) -> T:
-    """Run `main` to its end on a VirtualLoop. Raises Deadlock where it can never end."""
+    """Run `main` to its end on a VirtualLoop. Raises Deadlock if it can never end."""
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(start)) as runner:
         return runner.run(_awaited(main))
 

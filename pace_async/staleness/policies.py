@@ -1,11 +1,11 @@
-"""The three ways to keep training data fresh, chosen with `--staleness-policy`.
+"""How training data is kept fresh (`--staleness-policy`).
 
     pace   hard bound, nothing thrown away: see `gate`. The default.
     soft   the same admission, but groups ship in the order of completion. The mean age stays near what the admission
-           allows; the maximum does not: a straggler is trained however old it has become.
-    drop   what runs does not count for admission, and what has become too old is discarded when the learner looks for
-           a group, its lease closed as expired. More raw samples at many threads, but finished evaluations are wasted,
-           and the slow ones first: what is trained on is biased towards programs that evaluate fast.
+           allows. The maximum has no bound: a straggler is trained however old it is.
+    drop   running rollouts do not count for admission. A rollout that is too old is discarded when the learner looks
+           for a group, and its lease is closed as expired. This gives more raw samples at many threads but wastes
+           finished evaluations, the slow ones first: training data is biased towards programs that evaluate fast.
 
 Invariants: a group holds `size` finished rollouts, sorted by lease id; `pace` and `drop` choose none that is older than
 the bound; only `drop` expires anything. Pure: values in, values out.
@@ -13,11 +13,10 @@ the bound; only `drop` expires anything. Pure: values in, values out.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Protocol, cast
 
+from pace_async.registry.staleness_policies import STALENESS_POLICIES
 from pace_async.staleness.gate import Lease, choose_group, may_admit
-
-Policy = Literal["pace", "soft", "drop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +38,24 @@ class Choice:
 NOTHING = Choice()
 
 
-def admits(policy: Policy, *, running: int, held: int, learner: int, served: int, bound: int, size: int) -> bool:
+class PolicyFunction(Protocol):
+    """Type of the code of an entry in `registry.staleness_policies`."""
+
+    def __call__(
+        self, finished: Sequence[Finished], running: Sequence[Lease], /, *, learner: int, bound: int, size: int
+    ) -> Choice:
+        """As `choose`."""
+        ...
+
+
+def admits(policy: str, *, running: int, held: int, learner: int, served: int, bound: int, size: int) -> bool:
     """Whether one more lease may open. `held` counts buffered and in training."""
-    counted = held if policy == "drop" else running + held
+    counted = running + held if STALENESS_POLICIES[policy].counts_running else held
     return may_admit(counted, learner, served, bound=bound, size=size)
 
 
 def choose(
-    policy: Policy,
+    policy: str,
     finished: Sequence[Finished],
     running: Sequence[Lease],
     *,
@@ -55,17 +64,27 @@ def choose(
     size: int,
 ) -> Choice:
     """What the learner, idle at version `learner`, does next. `finished` in the order of completion."""
-    match policy:
-        case "pace":
-            complete = [rollout.lease for rollout in finished]
-            group = choose_group(complete, [*running, *complete], learner, size)
-            return Choice(tuple(lease.lease for lease in group or ()))
-        case "soft":
-            return Choice(_first(finished, size))
-        case "drop":
-            fresh = [rollout for rollout in finished if learner - rollout.oldest <= bound]
-            expired = tuple(sorted(rollout.lease.lease for rollout in finished if learner - rollout.oldest > bound))
-            return Choice(_first(fresh, size), expired)
+    function = cast("PolicyFunction", STALENESS_POLICIES[policy].load())
+    return function(finished, running, learner=learner, bound=bound, size=size)
+
+
+def pace(finished: Sequence[Finished], running: Sequence[Lease], *, learner: int, bound: int, size: int) -> Choice:
+    """The earliest deadlines, if what remains stays feasible."""
+    complete = [rollout.lease for rollout in finished]
+    group = choose_group(complete, [*running, *complete], learner, size)
+    return Choice(tuple(lease.lease for lease in group or ()))
+
+
+def soft(finished: Sequence[Finished], running: Sequence[Lease], *, learner: int, bound: int, size: int) -> Choice:
+    """The first to finish."""
+    return Choice(_first(finished, size))
+
+
+def drop(finished: Sequence[Finished], running: Sequence[Lease], *, learner: int, bound: int, size: int) -> Choice:
+    """The first to finish of those within the bound; the others expire."""
+    fresh = [rollout for rollout in finished if learner - rollout.oldest <= bound]
+    expired = tuple(sorted(rollout.lease.lease for rollout in finished if learner - rollout.oldest > bound))
+    return Choice(_first(fresh, size), expired)
 
 
 def _first(finished: Sequence[Finished], size: int) -> tuple[int, ...]:

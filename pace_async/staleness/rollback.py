@@ -1,4 +1,4 @@
-"""When the advisor goes back to an earlier version, to which, and whose rollouts then train no more.
+"""When the advisor goes back to an earlier version, to which one, and whose rollouts are void.
 
 `Health` is a fold over the groups, in order, of the rollouts that each took: how many there were of each version, and
 how many of them had answers that could not be parsed. It is the same for a run that goes on and for one that resumes.
@@ -8,12 +8,12 @@ how many of them had answers that could not be parsed. It is the same for a run 
   record of `good`, it becomes `good`, and the next one made is on trial.
 - The advisor has collapsed where, of the rollouts of versions after `good` in the last WINDOW groups, clearly more are
   unparsed than in the record of `good`: by GAP at least, and by Fisher's exact test, one-sided, at LEVEL.
-- Going back makes the next version out of `good`. Rollouts that a version between the two sampled are void: the weights
-  that they would train never were near them. The new version is `good`.
+- Going back makes the next version out of `good`. Rollouts of the versions between the two are void, because they come
+  from weights far from those they would train. The new version is `good`.
 
-Invariants: `good` never falls and is never void; void versions lie between two that are not. The first time of going
-back leaves the learning rate; each further one multiplies it by SLOWER.
-Pure: nothing here knows of weights or rows.
+Invariants: `good` never falls and is never void; void versions lie between two that are not. The first return keeps the
+learning rate. Each further one multiplies it by SLOWER.
+Pure: weights and rows are unknown here.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class Count:
 
     @property
     def share(self) -> float:
-        """Of unparsed ones; 0 where there is no rollout."""
+        """Share of unparsed rollouts; 0 without rollouts."""
         return self.unparsed / self.rollouts if self.rollouts else 0.0
 
 
@@ -49,8 +49,8 @@ NOTHING = Count()
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What the groups so far say. `trial` None: the next version made will be on trial. `void` are ranges of versions,
-    first and last."""
+    """The record of the groups so far. `trial` None: the next version made will be on trial. `void` are ranges of
+    versions, first and last."""
 
     good: int = 0
     record: Count = NOTHING
@@ -80,7 +80,7 @@ class Health:
         return replace(Health(good=update + 1, record=self.record), void=void, rollbacks=self.rollbacks + 1)
 
     def is_void(self, version: int) -> bool:
-        """Whether a rollout whose oldest token is of this version trains nothing."""
+        """Whether rollouts whose oldest token is of this version train nothing."""
         return any(first <= version <= last for first, last in self.void)
 
     @property
@@ -96,12 +96,12 @@ class Health:
 
     @property
     def rate(self) -> float:
-        """What the learning rate is multiplied by from now on."""
+        """Factor on the learning rate from now on."""
         return SLOWER ** max(0, self.rollbacks - 1)
 
     @property
     def needed(self) -> tuple[int, ...]:
-        """The versions whose weights and optimizer must be kept, or kept once they are made; not version 0."""
+        """The versions whose weights and optimizer state must be kept, now or once they are made; not version 0."""
         return tuple(version for version in (self.good, self.trial) if version)
 
     @property
@@ -118,19 +118,32 @@ NO_GROUPS = Health()
 
 
 def chance(one: Count, other: Count) -> float:
-    """The probability that, of the unparsed rollouts of both, at least `one.unparsed` fall among those of `one`, if
-    which is unparsed does not depend on whose it is: Fisher's exact test, one-sided. 1 where either has no rollout."""
+    """Fisher's exact test, one-sided: the probability that, of the unparsed rollouts of both, at least `one.unparsed`
+    fall among those of `one`, if parsing does not depend on the version. 1 where either has no rollout."""
     if not one.rollouts or not other.rollouts:
         return 1.0
     both = one + other
-    most = min(one.rollouts, both.unparsed)
-    whole = _log_choose(both.rollouts, one.rollouts)
-    terms = (
-        exp(_log_choose(both.unparsed, hits) + _log_choose(both.rollouts - both.unparsed, one.rollouts - hits) - whole)
-        for hits in range(one.unparsed, most + 1)
-        if one.rollouts - hits <= both.rollouts - both.unparsed
-    )
-    return min(1.0, sum(terms))
+    if one.unparsed * both.rollouts < both.unparsed * one.rollouts:  # below the mean: the other tail is the smaller one
+        return 1.0 - _tail(Count(other.rollouts, other.unparsed + 1), Count(one.rollouts, one.unparsed - 1))
+    return _tail(one, other)
+
+
+def _tail(one: Count, other: Count) -> float:
+    """The same where `one` has no fewer than is likely: from there on each term is less than the one before, and
+    follows from it."""
+    both = one + other
+    parsed = both.rollouts - both.unparsed
+    if not 0 <= one.unparsed <= min(one.rollouts, both.unparsed):
+        return 0.0
+    whole, missed = _log_choose(both.rollouts, one.rollouts), one.rollouts - one.unparsed
+    term = exp(_log_choose(both.unparsed, one.unparsed) + _log_choose(parsed, missed) - whole)
+    total, hits = 0.0, one.unparsed
+    while total + term > total:
+        total += term
+        term *= (both.unparsed - hits) * (one.rollouts - hits)
+        term /= (hits + 1) * (parsed - one.rollouts + hits + 1)
+        hits += 1
+    return min(1.0, total)
 
 
 def _log_choose(of: int, some: int) -> float:

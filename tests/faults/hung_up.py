@@ -10,10 +10,10 @@ from pathlib import Path
 
 import anyio
 
-from pace_async.runtime.supervisor import drive
+from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.stages import World
-from tests.faults.test_interrupted import SHAPE, hold
-from tests.simulated import settings, simulated
+from tests.support.short_runs import SHAPE, hold
+from tests.support.simulated_runs import settings, simulated
 
 
 async def main(folder: Path) -> None:

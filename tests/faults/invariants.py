@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from pace_async.population.reader import open_readonly
+from pace_async.population.reading.reader import open_readonly
 
 Kept = Mapping[int, tuple[Any, ...]]
 

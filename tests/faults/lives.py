@@ -32,7 +32,8 @@ from sqlalchemy import Engine, event
 
 from pace_async.advise.base import Completion
 from pace_async.children import clean_environment
-from pace_async.evaluate.base import Evaluation
+from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, evaluate
+from pace_async.evaluate.identities import InTaskEvaluator
 from pace_async.events import Evaluated, Fact, GroupEnded, GroupShipped
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.learn.base import RESTORED, Step
@@ -40,16 +41,16 @@ from pace_async.population.lock import RunLock
 from pace_async.population.schema import upgrade
 from pace_async.programs import program_hash
 from pace_async.publish.base import Receipt
-from pace_async.runtime import launch
-from pace_async.runtime.assemble import Resources
-from pace_async.runtime.core import Core
-from pace_async.runtime.fresh import FreshInstances, fresh_seeds
-from pace_async.runtime.supervisor import drive
+from pace_async.runtime.run.core import Core
+from pace_async.runtime.run.fresh import FreshInstances, fresh_seeds
+from pace_async.runtime.start import launch
+from pace_async.runtime.start.assemble import Resources
+from pace_async.runtime.start.supervisor import drive
 from pace_async.search.state import Member
-from pace_async.simulate.runs import Habits, seed_program
+from pace_async.simulate.runs import SimulatedFaults, seed_program
 from pace_async.simulate.stages import WEIGHTS, World
 from pace_async.task import Task, load_task
-from tests.simulated import Simulated, settings, simulated
+from tests.support.simulated_runs import Simulated, settings, simulated
 
 CHECKOUT = Path(__file__).parents[2]
 EVALUATED = "evaluated"
@@ -58,7 +59,7 @@ REACHED = "reached"
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class ProcessLife:
     """What one process does: drive the run in `folder`, bring its database to the newest schema, or begin ("run") or
     go on with ("resume") a run there as the command line does, as far as its search; until it ends, or
     until it comes for the `number`-th time to the failpoint `name`. With `claims` new bests are tried on fresh
@@ -82,7 +83,7 @@ class Lives:
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
 
-    def live(self, life: Life) -> bool:
+    def live(self, life: ProcessLife) -> bool:
         """Live it to its end; whether it was killed. Raises AssertionError if it ended in another way."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -113,7 +114,7 @@ def lives() -> Generator[Lives]:
 class Failpoints:
     """Counts where the process comes by, and kills it there."""
 
-    def __init__(self, life: Life) -> None:
+    def __init__(self, life: ProcessLife) -> None:
         self._life = life
         self._passed: Counter[str] = Counter()
 
@@ -143,8 +144,8 @@ class Failing:
     async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
         return await self._call("implement", "implement", task, parent, experiment)
 
-    async def evaluate(self, program: str, seed: int) -> Evaluation:
-        return await self._call("evaluate", "evaluate", program, seed)
+    async def result(self, identity: EvaluationId) -> Evaluation:
+        return await self._call("evaluate", "result", identity)
 
     async def publish(self, version: int, weights: Path) -> Receipt:
         return await self._call("publish", "publish", version, weights)
@@ -178,25 +179,24 @@ def _name_of(facts: Sequence[Fact]) -> str:
 
 def _fail(core: Core, at: Failpoints) -> None:
     stages = core.stages
-    wrapped = {
-        name: Failing(getattr(stages, name), at) for name in ("engine", "implementer", "evaluator", "population")
-    }
+    core.recorder.population = cast("Any", Failing(core.recorder.population, at))
+    wrapped = {name: Failing(getattr(stages, name), at) for name in ("engine", "implementer", "evaluator")}
     trains = {name: Failing(inner, at) for name in ("learner", "publisher") if (inner := getattr(stages, name))}
     core.stages = replace(stages, **cast("Any", wrapped | trains))
 
 
-class Noting:
+class Noting(InTaskEvaluator):
     """An evaluator that notes what it was asked for, and knows the task's own program."""
 
     def __init__(self, inner: Any, core: Core, file: Path) -> None:
         self._inner, self._core, self._file = inner, core, file
 
-    async def evaluate(self, program: str, seed: int) -> Evaluation:
+    async def run(self, request: EvaluationRequest) -> Evaluation:
         with self._file.open("a") as stream:
-            stream.write(f"{program_hash(program)} {seed}\n")
-        if program == self._core.task.program:
+            stream.write(f"{program_hash(request.program)} {request.seed}\n")
+        if request.program == self._core.task.program:
             return Evaluation("ok", self._core.task.spec.bounds.lower, 1.0)
-        return await self._inner.evaluate(program, seed)
+        return await evaluate(self._inner, request)
 
 
 def _try_claims(run: Simulated, folder: Path) -> None:
@@ -225,14 +225,14 @@ def _statements(at: Failpoints) -> Callable[[], None]:
     return count
 
 
-async def _run(life: Life, at: Failpoints) -> None:
+async def _run(life: ProcessLife, at: Failpoints) -> None:
     config = settings(**life.settings)
     count = _statements(at)
     with RunLock(Path(life.folder)):
-        habits = Habits(discard_every=life.discard_every)
+        faults = SimulatedFaults(discard_every=life.discard_every)
         if life.ruined_by:
-            habits = replace(habits, ruined_by=frozenset({life.ruined_by}), unparsed_every=0)
-        async with simulated(Path(life.folder), config, World(seed=life.seed), habits) as run:
+            faults = replace(faults, ruined_by=frozenset({life.ruined_by}), unparsed_every=0)
+        async with simulated(Path(life.folder), config, World(seed=life.seed), faults) as run:
             if life.claims:
                 _try_claims(run, Path(life.folder))
             _fail(run.core, at)
@@ -248,20 +248,20 @@ async def _run(life: Life, at: Failpoints) -> None:
                 assert await drive(run.core) == "done"
 
 
-def _start_up(life: Life, at: Failpoints) -> None:
+def _start_up(life: ProcessLife, at: Failpoints) -> None:
     """The command's own start, with stages that need no time."""
     task = load_task("circle_packing")
 
     async def reached(resources: Resources, _display: str) -> str:
         assert resources.record.seed_program is not None
-        (resources.places.folder / REACHED).touch()
+        (resources.paths.folder / REACHED).touch()
         return "done"
 
     async def tier(_unsafe: bool) -> Any:
         return SimpleNamespace(name="simulated")
 
-    async def scored(*_: object) -> Evaluated:
-        return seed_program(task)
+    async def scored(*_: object) -> tuple[Evaluated]:
+        return (seed_program(task),)
 
     for name, stage in (("conduct", reached), ("pick_tier", tier), ("score_seed_program", scored)):
         setattr(launch, name, stage)
@@ -282,7 +282,7 @@ def _start_up(life: Life, at: Failpoints) -> None:
         launch.go_on(str(folder), {}, "none")
 
 
-def _live(life: Life) -> None:
+def _live(life: ProcessLife) -> None:
     at = Failpoints(life)
     if life.starts:
         _start_up(life, at)
@@ -300,7 +300,7 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             try:
-                _live(Life(**json.loads(line)))
+                _live(ProcessLife(**json.loads(line)))
             except BaseException:
                 traceback.print_exc()
                 os._exit(1)

@@ -11,15 +11,15 @@ import sys
 import anyio
 
 from pace_async.errors import GaveUp
-from pace_async.population.outage import nobody
 from pace_async.population.store import Store
-from tests.population_facts import rollout
+from pace_async.population.writing.outage import ignore_news
+from tests.support.population_facts import rollout
 
 
 async def main(database: str, limit: int | None) -> None:
     async with Store.open(database, create=False) as store:
         lease = (await store.load()).next_lease
-        store.be_patient(0.0, nobody)
+        store.be_patient(0.0, ignore_news)
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         while True:

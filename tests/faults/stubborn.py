@@ -11,18 +11,19 @@ from typing import Any, cast
 import anyio
 
 from pace_async.children import die_with_parent
-from pace_async.evaluate.base import Evaluation
+from pace_async.evaluate.base import Evaluation, EvaluationRequest
+from pace_async.evaluate.identities import InTaskEvaluator
 from pace_async.events import Fact, RunStateChanged
-from pace_async.runtime.clock import RealClock
-from pace_async.runtime.supervisor import drive
+from pace_async.runtime.run.clock import RealClock
+from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.stages import World
-from tests.simulated import settings, simulated
+from tests.support.simulated_runs import settings, simulated
 
 
-class Stubborn:
+class Stubborn(InTaskEvaluator):
     """An evaluator that never ends."""
 
-    async def evaluate(self, program: str, seed: int) -> Evaluation:
+    async def run(self, request: EvaluationRequest) -> Evaluation:
         print("evaluating", flush=True)
         try:
             await anyio.sleep_forever()
@@ -52,8 +53,8 @@ async def main(folder: Path) -> None:
     config = settings(search__threads=1, stop__candidates=8)
     async with simulated(folder, config, World()) as run:
         stages = run.core.stages
-        population = cast("Any", Telling(stages.population))
-        run.core.stages = replace(stages, evaluator=Stubborn(), population=population, clock=RealClock())
+        run.core.recorder.population = cast("Any", Telling(run.core.recorder.population))
+        run.core.stages = replace(stages, evaluator=Stubborn(), clock=RealClock())
         await drive(run.core, signals=True)
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from pace_async.population.reader import open_readonly
+from pace_async.population.reading.reader import open_readonly
 from pace_async.programs import program_hash
-from pace_async.runtime.fresh import fresh_seeds
+from pace_async.runtime.run.fresh import fresh_seeds
 from pace_async.task import load_task
 from tests.faults.invariants import assert_sound
-from tests.faults.lives import EVALUATED, Life, lives
-from tests.simulated import SECRET, settings
+from tests.faults.lives import EVALUATED, ProcessLife, lives
+from tests.support.simulated_runs import SECRET, settings
 
 ALONE: dict[str, Any] = {"stop__candidates": 14, "search__threads": 1, "learner__objective": "none"}
 
@@ -36,7 +36,7 @@ def test_what_was_tried_before_a_kill_is_not_tried_again(memory: Path) -> None:
     hidden, own = config.evaluation.seed, program_hash(load_task("circle_packing").program)
     candidates, tries = "candidate, outcome, score, program_hash", "candidate, number, score, own_score, held"
     with lives() as process:
-        whole = Life(str(memory / "whole"), ALONE, claims=True)
+        whole = ProcessLife(str(memory / "whole"), ALONE, claims=True)
         Path(whole.folder).mkdir()
         assert not process.live(whole)
         asked = evaluations(Path(whole.folder))

@@ -8,7 +8,7 @@ import pytest
 from pace_async.config import Config
 from pace_async.configure import MAY_HOLD_A_SECRET, known_keys, resolve
 from pace_async.errors import UsageError
-from tests.command_line import Shell
+from tests.support.command_line import Shell
 
 KEYS = known_keys()
 

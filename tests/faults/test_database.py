@@ -13,11 +13,11 @@ import pytest
 
 from pace_async.errors import GaveUp, UsageError
 from pace_async.population.lock import RunLock
-from pace_async.population.reader import open_readonly
+from pace_async.population.reading.reader import open_readonly
 from pace_async.population.store import Store
-from tests.command_line import Shell
-from tests.finished_runs import make_run
-from tests.population_facts import HEADER, empty_population, fresh, opened, rollout, seed_program
+from tests.support.command_line import Shell
+from tests.support.finished_runs import make_run
+from tests.support.population_facts import HEADER, empty_population, fresh, opened, rollout, seed_program
 
 
 @pytest.mark.fault("Database", "cut short")

@@ -18,17 +18,19 @@ from pace_async.events import Fact, FaultSeen, RunStateChanged, Stalled
 from pace_async.observe.fold import fold
 from pace_async.observe.model import RunView
 from pace_async.observe.sections import standing
-from pace_async.population import sqlite, writer
+from pace_async.population import sqlite
+from pace_async.population.connect import Place
 from pace_async.population.lock import RunLock, holder_of
-from pace_async.population.outage import Outage, nobody
-from pace_async.population.reader import open_readonly
+from pace_async.population.reading.reader import open_readonly
 from pace_async.population.store import Store
-from pace_async.runtime.assemble import waiting
-from pace_async.runtime.supervisor import drive
+from pace_async.population.writing import writer
+from pace_async.population.writing.outage import Outage, ignore_news
+from pace_async.runtime.start.assemble import waiting
+from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.stages import World
-from tests.command_line import Shell
-from tests.population_facts import HEADER, fresh, opened, rollout
-from tests.simulated import Simulated, settings, simulated
+from tests.support.command_line import Shell
+from tests.support.population_facts import HEADER, fresh, opened, rollout
+from tests.support.simulated_runs import Simulated, settings, simulated
 
 pytestmark = pytest.mark.anyio
 LOCKED = "the database is locked"
@@ -59,8 +61,9 @@ class Hearing:
 
 
 @contextmanager
-def held(database: Path) -> Generator[None]:
+def held(database: Place) -> Generator[None]:
     """Somebody else writes to the database and does not end."""
+    assert isinstance(database, Path)
     other = sqlite3.connect(database, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     try:
@@ -166,7 +169,7 @@ async def test_what_waits_is_written_in_the_order_in_which_it_was_asked_for(tmp_
 
 async def test_a_run_gives_up_after_the_patience_set_and_the_resumed_one_has_lost_nothing(tmp_path: Path) -> None:
     async with simulated(tmp_path, settings(stop__candidates=16), World(seed=3)) as run:
-        run.store.be_patient(0.1, nobody)
+        run.store.be_patient(0.1, ignore_news)
         with held(tmp_path / "population.db"), pytest.raises(GaveUp, match=r"locked.*nothing acknowledged is lost"):
             await drive(run.core)
     assert GaveUp.exit_code == 6
@@ -195,7 +198,7 @@ async def test_a_caller_that_is_cancelled_meanwhile_does_not_wait_and_what_it_as
 async def test_a_run_that_is_told_to_end_meanwhile_ends_without_a_last_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pace_async.runtime.supervisor.LAST_WORD_S", 0.05)
+    monkeypatch.setattr("pace_async.runtime.start.supervisor.LAST_WORD_S", 0.05)
     with anyio.fail_after(60), held_after(tmp_path) as hold:
         async with simulated(tmp_path, settings(stop__candidates=400), World(seed=3)) as run:
             hearing = Hearing()
@@ -256,7 +259,11 @@ def test_status_says_what_a_run_waits_for_and_since_when(
 
     anyio.run(begin)
     shell = Shell(tmp_path, monkeypatch, capsys)
-    monkeypatch.setattr("pace_async.observe.ledger.ledger_of_rows", lambda *_: {"advice": "More threads would help."})
+
+    def advising(*_: object) -> dict[str, str]:
+        return {"advice": "More threads would help."}
+
+    monkeypatch.setattr("pace_async.observe.ledger.ledger_of_rows", advising)
     with RunLock(tmp_path) as lock:
         say = waiting(lock)
         working = json.loads(shell.pace("status", str(tmp_path), "--json").out)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.runtime.descriptors import descriptors_needed
-from tests.command_line import PACE
+from pace_async.runtime.start.descriptors import descriptors_needed
+from tests.support.command_line import PACE
 
 
 @given(st.integers(1, 5000), st.integers(1, 500))
@@ -43,7 +43,7 @@ def test_a_limit_that_may_be_raised_is_raised(tmp_path: Path) -> None:
     script = (
         "import resource\n"
         "from pace_async.configure import resolve\n"
-        "from pace_async.runtime.descriptors import ensure_descriptors\n"
+        "from pace_async.runtime.start.descriptors import ensure_descriptors\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 1000))\n"
         "ensure_descriptors(resolve(None, {'search.threads': 8, 'evaluation.slots': 2}, environment={}))\n"
         "print(*resource.getrlimit(resource.RLIMIT_NOFILE))\n"

@@ -12,15 +12,15 @@ import pytest
 
 from pace_async.errors import GaveUp
 from pace_async.learn.base import Step
-from pace_async.population.reader import open_readonly
-from pace_async.runtime.supervisor import drive
+from pace_async.population.reading.reader import open_readonly
+from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.stages import World
 from tests.faults.invariants import assert_sound, candidates_of
-from tests.simulated import Simulated, settings, simulated
-from tests.small_disk import fill, small_disk
+from tests.support.short_runs import SHAPE, goes_on_to_its_end
+from tests.support.simulated_runs import Simulated, settings, simulated
+from tests.support.small_disk import fill, small_disk
 
 pytestmark = pytest.mark.anyio
-SHAPE = {"stop__candidates": 40, "search__threads": 4, "learner__group_size": 4, "learner__k": 2}
 
 
 @pytest.fixture
@@ -59,16 +59,6 @@ def faults_of(folder: Path) -> list[str]:
         return [row["kind"] for row in reader.query("select kind from faults order by at")]
 
 
-async def to_its_end(folder: Path) -> None:
-    """Resume, and look at what holds."""
-    kept = candidates_of(folder / "population.db")
-    async with simulated(folder, settings(**SHAPE), World(seed=9)) as run:
-        with anyio.fail_after(100):
-            assert await drive(run.core) == "done"
-    assert_sound(folder / "population.db", kept=kept, finished=True)
-    assert len(candidates_of(folder / "population.db")) == 41
-
-
 @pytest.mark.fault("Disk, everywhere", "no space for a group file: paused, told, and gone on by itself")
 async def test_without_room_for_a_group_a_run_is_paused_and_told_and_goes_on_by_itself(tmp_path: Path) -> None:
     with small_disk(tmp_path / "groups") as disk:
@@ -102,7 +92,7 @@ async def test_where_there_is_no_room_beyond_patience_a_run_ends_with_a_sentence
         with open_readonly(tmp_path / "population.db") as reader:
             assert reader.status()["state"] == "gave_up"
         filler.unlink()
-        await to_its_end(tmp_path)
+        await goes_on_to_its_end(tmp_path)
 
 
 class Damaging:

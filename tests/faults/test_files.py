@@ -3,26 +3,26 @@
 import logging
 import sqlite3
 import subprocess
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 
-from pace_async.config import Stop
+from pace_async.config import StopConfig
 from pace_async.evaluate import memo as memos
 from pace_async.evaluate.base import Evaluation
 from pace_async.evaluate.memo import Key, ScoreMemo
 from pace_async.events import RunStateChanged
 from pace_async.observe.jsonl import Began, JsonlDisplay, Seen, read
 from pace_async.observe.model import RunView
-from pace_async.runtime.assemble import keep_best
-from pace_async.runtime.places import Places
+from pace_async.runtime.run_paths import RunPaths
+from pace_async.runtime.start.assemble import keep_best
 from pace_async.search.state import Member
-from tests.command_line import PACE, Shell
-from tests.finished_runs import make_run
-from tests.population_facts import HEADER
-from tests.small_disk import fill, small_disk
+from tests.support.command_line import PACE, Shell
+from tests.support.finished_runs import make_run
+from tests.support.population_facts import HEADER
+from tests.support.small_disk import fill, small_disk
 
 pytestmark = pytest.mark.anyio
 FIRST, SECOND = (Key("task", seed, "program", "here") for seed in (1, 2))
@@ -73,7 +73,7 @@ def read_only(file: Path) -> Generator[None]:
     ids=["locked-before", "locked-meanwhile", "corrupt-before", "corrupt-meanwhile", "read_only-before"],
 )
 async def test_a_memo_that_cannot_be_used_is_gone_on_without_and_told_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble, when: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Callable[[Path], AbstractContextManager[None]], when: str
 ) -> None:
     monkeypatch.setattr(memos, "BUSY_S", 0.02)
     told: list[str] = []
@@ -106,7 +106,7 @@ async def test_a_memo_that_cannot_be_used_is_gone_on_without_and_told_once(
 async def test_lines_that_have_no_room_wait_and_are_written_once_when_there_is(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    view = RunView(HEADER, Stop())
+    view = RunView(HEADER, StopConfig())
     with small_disk(tmp_path / "disk") as disk, caplog.at_level(logging.WARNING):
         display = JsonlDisplay(disk / "events.jsonl")
         display.take(RunStateChanged("running", "", 1.0), view)
@@ -132,13 +132,13 @@ def test_a_best_program_that_has_no_room_is_told_and_nothing_is_raised(
     best = Member(3, "x = 1\n" * 1000, 1.0)
     with small_disk(tmp_path / "disk") as disk:
         filler = fill(disk)
-        keep_best(Places(disk), best)
+        keep_best(RunPaths(disk), best)
         said = capsys.readouterr().err
         assert said.startswith("pace: best.py could not be written (disk_full: ") and said.count("\n") == 1
-        assert not Places(disk).best.exists()
+        assert not RunPaths(disk).best.exists()
         filler.unlink()
-        keep_best(Places(disk), best)
-        assert Places(disk).best.read_text() == best.program
+        keep_best(RunPaths(disk), best)
+        assert RunPaths(disk).best.read_text() == best.program
 
 
 @pytest.mark.fault("Disk, everywhere", "no space for a report or an export: one sentence, and what was there stays")

@@ -9,14 +9,15 @@ import anyio
 import pytest
 
 from pace_async.errors import GaveUp
-from pace_async.evaluate.base import Evaluation
+from pace_async.evaluate.base import Evaluation, EvaluationRequest, evaluate
+from pace_async.evaluate.identities import InTaskEvaluator
 from pace_async.population.lock import RunLock
-from pace_async.runtime.assemble import keep_best
-from pace_async.runtime.places import Places
-from pace_async.runtime.supervisor import drive
+from pace_async.runtime.run_paths import RunPaths
+from pace_async.runtime.start.assemble import keep_best
+from pace_async.runtime.start.supervisor import drive
 from pace_async.search.state import Member
 from pace_async.simulate.stages import World
-from tests.simulated import settings, simulated
+from tests.support.simulated_runs import settings, simulated
 
 pytestmark = pytest.mark.anyio
 
@@ -26,18 +27,18 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-class Removing:
+class Removing(InTaskEvaluator):
     """An evaluator during whose tenth call the folder is removed, or replaced by one in which a run began."""
 
     def __init__(self, inner: Any, folder: Path, replaced: bool) -> None:
         self._inner, self._folder, self._replaced = inner, folder, replaced
         self._calls = 0
 
-    async def evaluate(self, program: str, seed: int) -> Evaluation:
+    async def run(self, request: EvaluationRequest) -> Evaluation:
         self._calls += 1
         if self._calls == 10:
             self._remove()
-        return await self._inner.evaluate(program, seed)
+        return await evaluate(self._inner, request)
 
     def _remove(self) -> None:
         shutil.rmtree(self._folder)
@@ -55,7 +56,7 @@ async def test_a_run_whose_folder_is_removed_ends_with_one_sentence(tmp_path: Pa
         async with simulated(folder, settings(stop__candidates=64), World(seed=2)) as run:
             evaluator: Any = Removing(run.core.stages.evaluator, folder, replaced)
             run.core.stages = replace(run.core.stages, evaluator=evaluator)
-            run.core.refuse_if_gone = lock.refuse_if_gone
+            run.core.recorder.refuse_if_gone = lock.refuse_if_gone
             await drive(run.core)
     assert folder.exists() == replaced, "nothing was made again"
 
@@ -72,8 +73,8 @@ def test_whatever_else_fails_first_the_missing_folder_is_named(tmp_path: Path) -
 @pytest.mark.fault("Disk, everywhere", "the run's folder deleted while it runs: one sentence")
 def test_of_a_folder_that_is_gone_no_second_sentence_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     best = Member(candidate=1, program="x = 1\n", score=1.0)
-    keep_best(Places(tmp_path / "gone"), best)
+    keep_best(RunPaths(tmp_path / "gone"), best)
     assert capsys.readouterr().err == ""
     (tmp_path / "best.py").mkdir()
-    keep_best(Places(tmp_path), best)
+    keep_best(RunPaths(tmp_path), best)
     assert "best.py could not be written" in capsys.readouterr().err

@@ -5,26 +5,24 @@ import pty
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 from pace_async.children import clean_environment
-from pace_async.evaluate.base import Evaluation, Evaluator
 from pace_async.population.lock import RunLock
-from pace_async.runtime.clock import RealClock
-from pace_async.runtime.signals import ends_as_by_ctrl_c
-from pace_async.runtime.supervisor import drive
+from pace_async.runtime.start.signals import ends_as_by_ctrl_c
+from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.stages import World
-from tests.command_line import Shell
-from tests.faults.invariants import assert_sound, candidates_of
-from tests.simulated import Simulated, settings, simulated
+from tests.doubles.clocks import Sleepy
+from tests.faults.invariants import assert_sound
+from tests.support.command_line import Shell
+from tests.support.short_runs import SHAPE, goes_on_to_its_end, hold
+from tests.support.simulated_runs import Simulated, settings, simulated
 
 pytestmark = pytest.mark.anyio
-SHAPE = {"stop__candidates": 40, "search__threads": 4, "learner__group_size": 4, "learner__k": 2}
 
 
 @pytest.fixture
@@ -32,46 +30,8 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@dataclass
-class Held:
-    """An evaluator that answers until it is held, and then not before it is let go."""
-
-    inner: Evaluator
-    until: int
-    waiting: int = 0
-    let_go: anyio.Event = field(default_factory=anyio.Event)
-    all_wait: anyio.Event = field(default_factory=anyio.Event)
-    calls: int = 0
-
-    async def evaluate(self, program: str, seed: int) -> Evaluation:
-        self.calls += 1
-        if self.calls > self.until and not self.let_go.is_set():
-            self.waiting += 1
-            if self.waiting == SHAPE["search__threads"]:
-                self.all_wait.set()
-            await self.let_go.wait()
-        return await self.inner.evaluate(program, seed)
-
-
-def hold(run: Simulated, until: int = 10) -> Held:
-    """Hold the run's evaluations after the first ones; its clock is the machine's, so that deadlines are real."""
-    held = Held(run.core.stages.evaluator, until)
-    run.core.stages = replace(run.core.stages, evaluator=held, clock=RealClock())
-    return held
-
-
 async def states(run: Simulated) -> list[str]:
     return [row["state"] for row in await run.store.query("select state from run_states order by number")]
-
-
-async def goes_on_to_its_end(folder: Path) -> None:
-    """Resume, and look at what holds."""
-    kept = candidates_of(folder / "population.db")
-    async with simulated(folder, settings(**SHAPE), World(seed=9)) as run:
-        with anyio.fail_after(100):
-            assert await drive(run.core) == "done"
-    assert_sound(folder / "population.db", kept=kept, finished=True)
-    assert len(candidates_of(folder / "population.db")) == 41
 
 
 @pytest.mark.fault("Crash and resume", "one Ctrl-C drains", only="SIGINT")
@@ -82,7 +42,7 @@ async def test_one_signal_drains_what_runs_is_finished_and_nothing_new_begins(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     async with simulated(tmp_path, settings(**SHAPE), World(seed=9)) as run:
-        held, ended = hold(run), list[str]()
+        held, ended, admitted = hold(run), list[str](), list[object]()
 
         async def drive_it() -> None:
             ended.append(await drive(run.core, signals=True))
@@ -91,16 +51,16 @@ async def test_one_signal_drains_what_runs_is_finished_and_nothing_new_begins(
             async with anyio.create_task_group() as group:
                 group.start_soon(drive_it)
                 await held.all_wait.wait()
-                [admitted] = await run.store.query("select count(*) n from leases")
+                admitted += await run.store.query("select count(*) n from leases")
                 os.kill(os.getpid(), number)
                 await run.core.wait_until(lambda: run.core.stopping is not None)
                 if number == signal.SIGHUP:  # the terminal and the shell may both tell of it
                     os.kill(os.getpid(), number)
                 held.let_go.set()
         assert ended == ["interrupted"]
+        assert await run.store.query("select count(*) n from leases") == admitted
         assert (await states(run))[-2:] == ["draining", "interrupted"]
         assert await run.store.query("select lease from leases where stage in ('admitted', 'advised')") == []
-        assert await run.store.query("select count(*) n from leases") == [admitted]
     await goes_on_to_its_end(tmp_path)
 
 
@@ -145,6 +105,18 @@ def test_a_run_that_is_to_outlive_its_terminal_does() -> None:
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.fault("Being started and stopped", "two signals")
+async def test_a_signal_in_the_last_clean_up_does_not_end_it(tmp_path: Path) -> None:
+    """When the search has ended the receiver of signals is closed, which would leave SIGTERM to kill the process."""
+    before = signal.getsignal(signal.SIGTERM)
+    async with simulated(tmp_path, settings(**SHAPE), World(seed=9)) as run:
+        with ends_as_by_ctrl_c(), anyio.fail_after(100):
+            assert await drive(run.core, signals=True) == "done"
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.raise_signal(number)
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 @pytest.mark.fault("Being started and stopped", "two signals")
@@ -224,25 +196,6 @@ def test_a_run_that_is_being_driven_is_not_resumed(
     assert said.code == 4
     assert f"process {os.getpid()}" in said.err
     assert (folder / "population.db").read_bytes() == before
-
-
-class Sleepy:
-    """The machine's clock, on a machine that is suspended for hours again and again."""
-
-    def __init__(self) -> None:
-        self._real, self._slept, self._asked = RealClock(), 0.0, 0
-
-    def now(self) -> float:
-        self._asked += 1
-        self._slept += 36_000.0 * (self._asked % 7 == 0)
-        return self._real.now() + self._slept
-
-    def monotonic(self) -> float:
-        return self._real.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        self._slept += 36_000.0
-        await anyio.lowlevel.checkpoint()
 
 
 @pytest.mark.fault("Crash and resume", "a machine that slept makes nothing stale")

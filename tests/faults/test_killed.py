@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from pace_async.population.reader import open_readonly
+from pace_async.population.reading.reader import open_readonly
 from pace_async.population.schema import schema_state
 from pace_async.simulate.stages import WEIGHTS, weights_of
 from tests.faults.invariants import assert_sound, candidates_of, versions_of
-from tests.faults.lives import Life, Lives, lives
-from tests.population_facts import downgrade
+from tests.faults.lives import Lives, ProcessLife, lives
+from tests.support.population_facts import downgrade
 
 CANDIDATES = 32
 SMALL: dict[str, Any] = {
@@ -44,7 +44,7 @@ def process() -> Generator[Lives]:
 def killed_and_resumed(process: Lives, folder: Path, name: str, number: int) -> None:
     """Kill the run at the failpoint, go on with it to its end, and look at what holds."""
     database = folder / "population.db"
-    life = Life(str(folder), SMALL, seed=number, discard_every=5)
+    life = ProcessLife(str(folder), SMALL, seed=number, discard_every=5)
     assert process.live(replace(life, name=name, number=number)), f"it never came to {name} {number}"
     assert_sound(database)
     kept, versions = candidates_of(database), versions_of(database)
@@ -94,7 +94,7 @@ def test_killed_around_going_back_an_advisor_goes_back_once_to_the_same_version(
     """With the group chosen and not yet written down, shipped, its weights half written, whole, and in their row."""
     folder, candidates = memory / "run", 60
     database = folder / "population.db"
-    life = Life(str(folder), {**SMALL, "stop__candidates": candidates}, seed=3, ruined_by=2)
+    life = ProcessLife(str(folder), {**SMALL, "stop__candidates": candidates}, seed=3, ruined_by=2)
     assert process.live(replace(life, name=name, number=1)), f"it never came to {name}"
     assert_sound(database)
     kept, versions = candidates_of(database), versions_of(database)
@@ -120,7 +120,7 @@ def test_killed_at_a_hundred_random_moments_a_run_loses_and_repeats_nothing(proc
         runs += 1
         folder = memory / f"run {runs}"
         shape = {**SMALL, "staleness__max_staleness": runs % 4, "seed": runs}
-        life = Life(str(folder), shape, seed=runs, discard_every=3 + runs % 4)
+        life = ProcessLife(str(folder), shape, seed=runs, discard_every=3 + runs % 4)
         kept: dict[int, tuple[Any, ...]] = {}
         while True:
             dies = replace(life, name="any", number=draw.randint(1, 250))
@@ -139,7 +139,7 @@ def test_killed_at_a_hundred_random_moments_a_run_loses_and_repeats_nothing(proc
 def test_killed_in_a_migration_a_database_is_as_it_was_and_can_be_brought_up_again(
     process: Lives, memory: Path
 ) -> None:
-    assert not process.live(Life(str(memory / "older"), SMALL))
+    assert not process.live(ProcessLife(str(memory / "older"), SMALL))
     downgrade(memory / "older" / "population.db", "0001")
     number, kills = 1, 0
     while True:
@@ -147,12 +147,12 @@ def test_killed_in_a_migration_a_database_is_as_it_was_and_can_be_brought_up_aga
         shutil.copytree(memory / "older", folder)
         database = folder / "population.db"
         before = candidates_of(database)
-        killed = process.live(Life(str(folder), migrates=True, name="statement", number=number))
+        killed = process.live(ProcessLife(str(folder), migrates=True, name="statement", number=number))
         if killed:
             kills += 1
             assert schema_state(database) == "older"
             assert candidates_of(database) == before
-            assert not process.live(Life(str(folder), migrates=True))
+            assert not process.live(ProcessLife(str(folder), migrates=True))
         assert schema_state(database) == "current"
         assert candidates_of(database) == before
         with open_readonly(database) as reader:

@@ -17,12 +17,13 @@ from sqlalchemy import Connection
 from pace_async.children import clean_environment
 from pace_async.errors import GaveUp
 from pace_async.events import RunStateChanged
-from pace_async.population import sqlite, writer
+from pace_async.population import sqlite
 from pace_async.population.connect import Place
-from pace_async.population.outage import nobody
-from pace_async.population.reader import open_readonly
+from pace_async.population.reading.reader import open_readonly
 from pace_async.population.store import Store
-from tests.population_facts import fresh, opened, rollout
+from pace_async.population.writing import writer
+from pace_async.population.writing.outage import ignore_news
+from tests.support.population_facts import fresh, opened, rollout
 
 pytestmark = pytest.mark.anyio
 CHECKOUT = Path(__file__).parents[2]
@@ -162,7 +163,7 @@ async def test_readers_in_other_threads_always_see_whole_moments_of_a_run_that_i
 @pytest.mark.fault("Database", "locked for seconds: waits")
 async def test_a_commit_waits_while_another_process_holds_the_database(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
-        other = sqlite3.connect(store.place, isolation_level=None)
+        other = sqlite3.connect(str(store.place), isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(store.commit, opened(1))
@@ -179,8 +180,8 @@ async def test_a_database_that_stays_locked_ends_the_run_with_a_sentence(
     monkeypatch.setattr(sqlite, "WRITER_BUSY_S", 0.05)
     monkeypatch.setattr(writer, "RETRY_S", 0.05)
     async with fresh(tmp_path) as store:
-        store.be_patient(0.2, nobody)
-        other = sqlite3.connect(store.place, isolation_level=None)
+        store.be_patient(0.2, ignore_news)
+        other = sqlite3.connect(str(store.place), isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(GaveUp, match="cannot be written \\(the database is locked\\)"):
             await store.commit(opened(1))
@@ -205,7 +206,7 @@ async def test_a_write_holds_the_lock_before_it_has_read_or_written_anything(tmp
     async with fresh(tmp_path) as store:
 
         def somebody_else_tries(_: Connection) -> str:
-            other = sqlite3.connect(store.place, isolation_level=None, timeout=0)
+            other = sqlite3.connect(str(store.place), isolation_level=None, timeout=0)
             with pytest.raises(sqlite3.OperationalError) as refused:
                 other.execute("BEGIN IMMEDIATE")
             other.close()

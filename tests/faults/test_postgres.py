@@ -1,8 +1,6 @@
 """A population on PostgreSQL: a whole run, its lock, a server that goes away and comes back, no password anywhere."""
 
 import json
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,26 +10,21 @@ import pytest
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
-from pace_async.config import Config
 from pace_async.errors import GaveUp, RunLocked, UsageError
 from pace_async.events import FaultSeen
-from pace_async.population import writer
 from pace_async.population.connect import engine, locate
-from pace_async.population.outage import Outage
 from pace_async.population.postgres import number_of, was_made
-from pace_async.population.reader import open_readonly
+from pace_async.population.reading.reader import open_readonly
 from pace_async.population.store import Store
-from pace_async.runtime.core import Core
-from pace_async.runtime.places import Places
-from pace_async.runtime.supervisor import drive
-from pace_async.simulate.codecs import Bytes
-from pace_async.simulate.runs import Habits, core_of, header_of, seed_program
-from pace_async.simulate.stages import World
-from pace_async.task import load_task
-from tests.command_line import Shell
-from tests.population_facts import HEADER, fresh, opened, populations_on, rollout
-from tests.postgres import PostgresServer
-from tests.simulated import Impatient, settings
+from pace_async.population.writing import writer
+from pace_async.population.writing.outage import Outage
+from pace_async.runtime.run_paths import RunPaths
+from pace_async.runtime.start.supervisor import drive
+from tests.support.command_line import Shell
+from tests.support.population_facts import HEADER, fresh, opened, populations_on, rollout
+from tests.support.postgres import PostgresServer
+from tests.support.postgres_runs import run_of
+from tests.support.simulated_runs import settings
 
 pytestmark = pytest.mark.anyio
 
@@ -39,20 +32,6 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@asynccontextmanager
-async def run_of(url: str, folder: Path, config: Config) -> AsyncGenerator[tuple[Core, Store]]:
-    """A simulated run on a server, new or to be resumed."""
-    task = load_task("circle_packing")
-    async with Store.open(url) as store:
-        if not await store.query("select 1 from runs"):
-            await store.create_run(header_of(config, task))
-            await store.commit(seed_program(task))
-        record = await store.load()
-        world = World(seed=3)
-        world.serve(record.published, folder / "versions" / f"{record.published:06d}" if record.published else None)
-        yield core_of(config, task, record, store, Impatient(), world, folder, habits=Habits(), codec=Bytes()), store
 
 
 async def test_a_run_on_a_server_is_the_run_in_a_file_and_every_command_reads_it(
@@ -255,10 +234,10 @@ def test_a_password_in_the_url_of_a_database_is_refused_and_not_repeated(url: st
 
 
 def test_a_folder_points_to_its_run_on_a_server(tmp_path: Path) -> None:
-    places = Places(tmp_path)
-    assert places.population == (tmp_path / "population.db", None) and not places.exists
-    places.point_to("postgresql://me@host/pace")
-    assert places.population == ("postgresql://me@host/pace", tmp_path.name) and places.exists
-    places.pointer.write_text("half\n")
+    paths = RunPaths(tmp_path)
+    assert paths.population == (tmp_path / "population.db", None) and not paths.exists
+    paths.point_to("postgresql://me@host/pace")
+    assert paths.population == ("postgresql://me@host/pace", tmp_path.name) and paths.exists
+    paths.pointer.write_text("half\n")
     with pytest.raises(UsageError, match="must hold the URL"):
-        _ = places.population
+        _ = paths.population

@@ -19,14 +19,14 @@ from sqlalchemy.exc import OperationalError
 from pace_async.errors import GaveUp
 from pace_async.events import FaultSeen
 from pace_async.population import postgres as rules
-from pace_async.population import writer
 from pace_async.population.connect import engine, in_words, locate, reading_engine, will_pass
-from pace_async.population.outage import Outage
-from pace_async.population.reader import open_readonly
-from pace_async.runtime.supervisor import drive
-from tests.faults.test_postgres import run_of
-from tests.postgres import PostgresServer
-from tests.simulated import settings
+from pace_async.population.reading.reader import open_readonly
+from pace_async.population.writing import writer
+from pace_async.population.writing.outage import Outage
+from pace_async.runtime.start.supervisor import drive
+from tests.support.postgres import PostgresServer
+from tests.support.postgres_runs import run_of
+from tests.support.simulated_runs import settings
 
 pytestmark = pytest.mark.anyio
 

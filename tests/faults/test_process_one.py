@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from pace_async.children import PARENT, clean_environment
-from tests.command_line import PACE
+from tests.support.command_line import PACE
 
 CHECKOUT = Path(__file__).parents[2]
 FIRST = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -18,7 +19,7 @@ CANDIDATES = 72
 pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 
 
-def rows(run: Path, sql: str) -> list[tuple[object, ...]]:
+def rows(run: Path, sql: str) -> list[tuple[Any, ...]]:
     """Answer of the run's database, read as anybody would."""
     database = sqlite3.connect(f"file:{run / 'population.db'}?mode=ro", uri=True)
     try:

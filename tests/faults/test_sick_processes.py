@@ -6,9 +6,9 @@ import signal
 import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import httpx
@@ -21,15 +21,15 @@ from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.errors import InfrastructureFault
 from pace_async.events import Fact, FaultSeen
 from pace_async.learn.client import ProcessLearner
-from pace_async.learn.settings import Settings
-from pace_async.runtime.keeper import keep_engine, watch_learner
+from pace_async.learn.settings import TrainerConfig
+from pace_async.runtime.children.engine_supervisor import keep_engine, watch_learner
 from pace_async.silence import LOOKS, wait_silent
 from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import run_virtually
-from tests.engine_models import save_tiny_model
-from tests.faulty_engine import EngineServer
-from tests.learn_toys import written_groups
-from tests.simulated import Simulated, settings, simulated
+from tests.doubles.engine_servers import EngineServer
+from tests.support.engine_models import save_tiny_model
+from tests.support.learn_toys import written_groups
+from tests.support.simulated_runs import Simulated, settings, simulated
 
 DEADLINE_S = 240.0
 
@@ -85,7 +85,7 @@ class Told:
 
     def __init__(self, run: Simulated) -> None:
         self._store, self._kinds, self._news = run.store, list[str](), anyio.Event()
-        run.core.stages = replace(run.core.stages, population=self)
+        run.core.recorder.population = cast("Any", self)
 
     async def commit(self, *facts: Fact) -> None:
         await self._store.commit(*facts)
@@ -191,7 +191,7 @@ def test_a_learner_is_waited_for_while_it_gives_signs_of_life(
     monkeypatch.setattr("pace_async.learn.client.kill_group", quiet)
 
     async def asked() -> tuple[str, float]:
-        learner = ProcessLearner(tmp_path, tmp_path / "out", Settings(), step_s=600.0, hung_s=120.0)
+        learner = ProcessLearner(tmp_path, tmp_path / "out", TrainerConfig(), step_s=600.0, hung_s=120.0)
         child = Lines(list(said))
         for name in ("_process", "_lines"):
             monkeypatch.setattr(learner, name, child)
@@ -216,11 +216,11 @@ def test_a_learner_is_waited_for_while_it_gives_signs_of_life(
 async def test_a_learner_that_is_stopped_while_it_starts_is_hung_and_the_next_one_starts(
     words: int, tmp_path: Path
 ) -> None:
-    from scripts.toys import write_llama
+    from scripts.benchmarks.toys import write_llama
 
     toy = write_llama(tmp_path / "model", vocab=40, width=16, layers=1)
     log = tmp_path / "learner.log"
-    async with ProcessLearner(toy, tmp_path / "out", Settings(), log=log, start_s=1e6, hung_s=20.0) as learner:
+    async with ProcessLearner(toy, tmp_path / "out", TrainerConfig(), log=log, start_s=1e6, hung_s=20.0) as learner:
         stopped = child_of(learner)
         lines = learner._lines  # pyright: ignore[reportPrivateUsage]
         assert lines is not None
@@ -258,13 +258,13 @@ def child_of(learner: ProcessLearner) -> psutil.Process:
 async def test_a_learner_that_is_killed_or_stopped_while_idle_is_told_and_the_next_request_starts_another(
     tmp_path: Path,
 ) -> None:
-    from scripts.toys import write_llama
+    from scripts.benchmarks.toys import write_llama
 
     toy = write_llama(tmp_path / "model", vocab=40, width=16, layers=1)
     [group] = written_groups(tmp_path / "groups", 1, vocab=40)
     config = settings(search__threads=2, learner__group_size=2, learner__k=1)
     async with (
-        ProcessLearner(toy, tmp_path / "out", Settings(learning_rate=1e-3), hung_s=10.0) as learner,
+        ProcessLearner(toy, tmp_path / "out", TrainerConfig(learning_rate=1e-3), hung_s=10.0) as learner,
         simulated(tmp_path, config, World()) as run,
         watched(run, learner),
     ):

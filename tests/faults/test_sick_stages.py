@@ -12,16 +12,17 @@ from pace_async.observe.fold import fold, fold_all
 from pace_async.observe.layout import frame
 from pace_async.observe.model import RunView
 from pace_async.observe.plain import figures
-from pace_async.runtime.supervisor import drive
+from pace_async.population.memory import MemoryPopulation
+from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.durations import Durations
-from pace_async.simulate.memory import MemoryPopulation
 from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program
 from pace_async.simulate.stages import Fails, World, never
 from pace_async.simulate.virtual import VirtualClock, run_virtually
-from tests.observe_facts import life
-from tests.population_facts import HEADER
-from tests.simulated import settings
+from tests.doubles.clocks import Jumping
+from tests.support.observe_facts import life
+from tests.support.population_facts import HEADER
+from tests.support.simulated_runs import settings
 
 SHAPE: dict[str, Any] = {"search__threads": 6, "learner__group_size": 4, "learner__k": 2, "stop__candidates": 24}
 
@@ -46,18 +47,18 @@ class Run:
         async def process() -> None:
             core = core_of(
                 *(self.config, TINY_TASK, record, self.population, clock or VirtualClock(), world, self.folder),
-                habits=FAULTLESS,
+                faults=FAULTLESS,
                 codec=Bytes(),
             )
             try:
                 async with anyio.create_task_group() as tasks:
                     if stop_at is not None:
 
-                        async def interrupt() -> None:
-                            await anyio.sleep(stop_at)
+                        async def interrupt(seconds: float) -> None:
+                            await anyio.sleep(seconds)
                             core.stop("interrupted")
 
-                        tasks.start_soon(interrupt)
+                        tasks.start_soon(interrupt, stop_at)
                     self.state = await drive(core)
                     tasks.cancel_scope.cancel()
             except* GaveUp as gave_up:
@@ -90,7 +91,9 @@ def test_an_evaluator_that_never_works_is_asked_a_few_times_and_given_up_with_ev
     with pytest.raises(GaveUp) as gave_up:
         run.live(always("evaluate"))
     said = str(gave_up.value)
-    assert said.startswith("The evaluation failed at every try for 900 s (the last: simulated: evaluate call")
+    assert said.startswith(
+        "The evaluation failed at every try for 900 s (the last: evaluation: simulated: evaluate call"
+    )
     assert "pace task check" in said and "pace resume" in said
     assert "\n" not in said
     assert run.number("select count(*) from leases") <= threads + 1, "leases are kept, not made anew"
@@ -98,7 +101,7 @@ def test_an_evaluator_that_never_works_is_asked_a_few_times_and_given_up_with_ev
     told = run.rows("select kind, count(*) n from faults where stage = 'evaluate' group by kind order by kind")
     counts = {row["kind"]: row["n"] for row in told}
     assert counts["stage_paused"] == 1
-    assert 3 <= counts["simulated"] <= threads + 40
+    assert 3 <= counts["evaluation"] <= threads + 40
     kept = run.rows("select lease from leases where stage = 'advised' and state = 'open'")
     run.live()
     assert run.state == "done"
@@ -118,7 +121,7 @@ def test_when_the_evaluator_is_back_the_programs_that_waited_are_evaluated_and_n
     assert world.calls["implement"] == 24
     assert world.calls["evaluate"] == 24 + 12
     kinds = [row["kind"] for row in run.rows("select kind from faults order by number")]
-    assert kinds.count("simulated") == 12
+    assert kinds.count("evaluation") == 12
     assert kinds.count("stage_paused") == kinds.count("stage_back") == 1
 
 
@@ -159,17 +162,6 @@ def test_an_interrupted_run_leaves_the_leases_of_a_failing_stage_open(tmp_path: 
     assert run.number("select count(*) from leases where state = 'open'") == 6
     run.live()
     assert run.state == "done"
-
-
-class Jumping(VirtualClock):
-    """Somebody sets the machine's clock again and again, a year forwards or backwards."""
-
-    def __init__(self) -> None:
-        self._asked = 0
-
-    def now(self) -> float:
-        self._asked += 1
-        return super().now() + 3.15e7 * (-1) ** self._asked
 
 
 @pytest.mark.fault("Sick, not dead", "a clock that jumps")

@@ -6,23 +6,24 @@ handle. What grows with the square of the rows grows 16-fold from the smaller po
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from large_population import fill
 from sqlalchemy import Connection, event
 
 from pace_async.observe.ledger import ledger_of_rows
-from pace_async.population import questions
 from pace_async.population.connect import Place, engine, locate
-from pace_async.population.load import find_run, header_of, load_record, load_standing
-from pace_async.population.reader import Reader
-from pace_async.population.stream import Kind, stream
+from pace_async.population.reading import questions
+from pace_async.population.reading.load import find_run, header_of, load_record, load_standing
+from pace_async.population.reading.reader import Reader
+from pace_async.population.reading.stream import Kind, stream
+from pace_async.population.reading.timings import timings_of
 from pace_async.report.facts import gather
-from tests.population_facts import BOTH, empty_place, populations_of
+from scripts.benchmarks.large_population import fill
+from tests.support.population_facts import BOTH, empty_place, populations_of
 
 SMALL, TIMES = 400, 4
 SLACK = 1.6
@@ -35,8 +36,7 @@ READS: dict[str, Callable[[Connection], object]] = {
     "status": lambda connection: (
         questions.status(connection),
         ledger_of_rows(
-            lambda sql, parameters: questions.rows_of(connection, sql, parameters),
-            header_of(connection, find_run(connection, None)),
+            timings_of(connection, find_run(connection, None)), header_of(connection, find_run(connection, None))
         ),
     ),
     "best": questions.best,
@@ -54,7 +54,7 @@ def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @contextmanager
-def _counted(place: Place) -> Iterator[tuple[Connection, Callable[[], float]]]:
+def _counted(place: Place) -> Generator[tuple[Connection, Callable[[], float]]]:
     """A connection, and the work that was done over it so far."""
     reader = engine(place, "read")
     done = [0.0]

@@ -7,20 +7,21 @@ the database nor another process counts. Two readings far apart give the growth 
 import asyncio
 import gc
 import tracemalloc
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import _lru_cache_wrapper  # the type of what functools.lru_cache makes
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 import pytest
 
 from pace_async import programs
 from pace_async.events import Evaluated, Fact
-from pace_async.runtime.supervisor import drive
+from pace_async.population.base import Question
+from pace_async.population.memory import MemoryPopulation
+from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Handles
 from pace_async.simulate.durations import Durations
-from pace_async.simulate.memory import MemoryPopulation
 from pace_async.simulate.predict import Scenario, config_of
 from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program
 from pace_async.simulate.stages import World
@@ -29,6 +30,7 @@ from pace_async.simulate.virtual import VirtualClock, run_virtually
 MINUTES = Durations(
     seed=0, evaluation_mean=60, evaluation_cv=0.6, evaluation_cap=None, generation=3, learning=1.8, pause=0.18
 )
+T = TypeVar("T")
 SHORT, LONG = 3000, 100_000
 LEAK = 1024
 LIMIT = LEAK / 2
@@ -57,8 +59,8 @@ class Watched:
                 if self._candidates in self._moments:
                     self._read()
 
-    async def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Mapping[str, Any]]:
-        return await self._inner.query(sql, parameters)
+    async def read(self, question: Question[T]) -> T:
+        return await self._inner.read(question)
 
     def _read(self) -> None:
         _empty_bounded_caches()
@@ -71,7 +73,8 @@ class Watched:
 def _empty_bounded_caches() -> None:
     """Caches of ours that hold a limited number of results grow up to it, and say nothing of a leak; one without a
     limit is left as it is. By their type alone: `isinstance` also asks what an object says of itself, and some warn."""
-    for cache in [one for one in gc.get_objects() if type(one) is _lru_cache_wrapper]:
+    caches: list[Any] = [one for one in gc.get_objects() if type(one) is _lru_cache_wrapper]
+    for cache in caches:
         if cache.__module__.startswith("pace_async") and cache.cache_parameters()["maxsize"] is not None:
             cache.cache_clear()
     for memo in (programs._programs, programs._sent, programs._compiled_parts):
@@ -92,7 +95,7 @@ def _soaked(folder: Path, candidates: int, leak: int = 0) -> tuple[Watched, floa
         record, watched = population.load(), Watched(population, moments, leak)
         (folder / "groups").mkdir()
         core = core_of(
-            config, TINY_TASK, record, watched, VirtualClock(), world, folder, habits=FAULTLESS, codec=Handles()
+            config, TINY_TASK, record, watched, VirtualClock(), world, folder, faults=FAULTLESS, codec=Handles()
         )
         assert await drive(core) == "done"
         population.close()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -11,15 +11,16 @@ import pytest
 
 from pace_async.advise.base import Completion
 from pace_async.errors import InfrastructureFault
+from pace_async.evaluate.base import Evaluation, EvaluationId
 from pace_async.events import Fact, TokenSpan
 from pace_async.learn.base import Step
-from pace_async.objectives.base import Collapsed
+from pace_async.objectives.base import Collapsed, Parameters
 from pace_async.objectives.phase_adaptive import phase_adaptive
-from pace_async.runtime.supervisor import drive
+from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.runs import FAULTLESS
 from pace_async.simulate.stages import World
 from tests.faults.invariants import assert_sound
-from tests.simulated import Simulated, settings, simulated
+from tests.support.simulated_runs import Simulated, settings, simulated
 
 pytestmark = pytest.mark.anyio
 SHAPE: dict[str, Any] = {"search__threads": 6, "learner__group_size": 4, "learner__k": 2}
@@ -71,9 +72,12 @@ class Stalled:
         await self._wait()
         return await self.inner.train(group)
 
-    async def evaluate(self, program: str, seed: int) -> Any:
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def result(self, identity: EvaluationId) -> Evaluation:
         await self._wait()
-        return await self.inner.evaluate(program, seed)
+        return await self.inner.result(identity)
 
     async def _wait(self) -> None:
         self.waiting += 1
@@ -85,8 +89,9 @@ class Stalled:
 @pytest.mark.fault("Replay and learner", "learner stalled: the search waits, without a storm")
 async def test_while_the_learner_stalls_the_search_fills_its_bound_and_waits(tmp_path: Path) -> None:
     async with simulated(tmp_path, settings(**SHAPE, stop__candidates=40), World(seed=1)) as run:
-        stalled, counted = Stalled(run.core.stages.learner), Counting(run.core.stages.population)
-        run.core.stages = replace(run.core.stages, learner=stalled, population=counted)
+        stalled, counted = Stalled(run.core.stages.learner), Counting(run.core.recorder.population)
+        run.core.stages = replace(run.core.stages, learner=stalled)
+        run.core.recorder.population = cast("Any", counted)
         full = (run.core.state.bound + 1) * run.core.state.size
         async with anyio.create_task_group() as group:
             group.start_soon(drive, run.core)
@@ -103,8 +108,9 @@ async def test_while_the_learner_stalls_the_search_fills_its_bound_and_waits(tmp
 @pytest.mark.fault("Replay and learner", "search stalled")
 async def test_while_every_evaluation_stalls_the_learner_waits(tmp_path: Path) -> None:
     async with simulated(tmp_path, settings(**SHAPE, stop__candidates=24), World(seed=1), FAULTLESS) as run:
-        stalled, counted = Stalled(run.core.stages.evaluator, at_once=6), Counting(run.core.stages.population)
-        run.core.stages = replace(run.core.stages, evaluator=stalled, population=counted)
+        stalled, counted = Stalled(run.core.stages.evaluator, at_once=6), Counting(run.core.recorder.population)
+        run.core.stages = replace(run.core.stages, evaluator=stalled)
+        run.core.recorder.population = cast("Any", counted)
         async with anyio.create_task_group() as group:
             group.start_soon(drive, run.core)
             with anyio.fail_after(LONG_S):
@@ -136,7 +142,7 @@ async def test_under_a_bound_of_a_million_the_threads_are_the_limit_and_every_gr
     for group in groups:
         rewards = [lease["reward"] for lease in candidates if lease["group_number"] == group["group_number"]]
         assert len(rewards) == SHAPE["learner__group_size"]
-        result = phase_adaptive(np.array(rewards), k=SHAPE["learner__k"], alpha=group["alpha"])
+        result = phase_adaptive(np.array(rewards), Parameters(k=SHAPE["learner__k"], alpha=group["alpha"]))
         useless = f"{result.branch} branch collapsed" if isinstance(result, Collapsed) else ""
         assert (group["state"], group["reason"]) == ("skipped" if useless else "trained", useless)
     assert_sound(tmp_path / "population.db", finished=True)

@@ -7,17 +7,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from pace_async.evaluate.selfcheck import pick_tier
+from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.population.schema import upgrade
 from pace_async.population.store import Store
-from pace_async.runtime import launch
-from pace_async.runtime.launch import header_of
-from pace_async.runtime.places import Places
+from pace_async.runtime.run_paths import RunPaths
+from pace_async.runtime.start import launch
+from pace_async.runtime.start.launch import header_of
 from pace_async.task import load_task
-from tests.command_line import Shell
 from tests.faults.invariants import assert_sound
-from tests.faults.lives import REACHED, Life, Lives, lives
-from tests.simulated import settings
+from tests.faults.lives import REACHED, Lives, ProcessLife, lives
+from tests.support.command_line import Shell
+from tests.support.simulated_runs import settings
 
 SMALL = {"stop__candidates": 4, "search__threads": 2, "learner__group_size": 2, "learner__k": 2}
 
@@ -36,17 +36,17 @@ def test_killed_at_any_commit_of_its_start_a_run_can_be_begun_or_gone_on_with(
     kills, had_run = 0, set[bool]()
     while True:
         folder = memory / f"{point}-{kills + 1}"
-        life = Life(str(folder), SMALL, starts="run", name=point, number=kills + 1)
+        life = ProcessLife(str(folder), SMALL, starts="run", name=point, number=kills + 1)
         if not process.live(life):
             break
         kills += 1
-        places = Places(folder)
-        had_run.add(places.holds_run)
-        again = "resume" if places.holds_run else "run"
+        paths = RunPaths(folder)
+        had_run.add(paths.holds_run)
+        again = "resume" if paths.holds_run else "run"
         assert not process.live(replace(life, starts=again, name=""))
         assert (folder / REACHED).exists(), f"{again} after a kill at {point} {kills}"
-        assert places.config.is_file()
-        assert_sound(places.file)
+        assert paths.config.is_file()
+        assert_sound(paths.file)
         assert not list(folder.glob(".*.tmp*"))
     assert (folder / REACHED).exists()
     assert kills >= 3
@@ -66,7 +66,7 @@ def test_a_folder_in_which_no_run_began_says_which_command_begins_it(
         "--run-dir demo` begins it.\n"
     )
     assert shell.pace("run", "--run-dir", "demo", "--dry-run").code == 0
-    assert not process.live(Life(str(tmp_path / "demo"), SMALL, starts="run"))
+    assert not process.live(ProcessLife(str(tmp_path / "demo"), SMALL, starts="run"))
     said = shell.pace("run", "--run-dir", "demo", "--dry-run")
     assert (said.code, "already holds a run: `pace resume demo` goes on with it" in said.err) == (2, True)
 

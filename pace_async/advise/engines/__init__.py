@@ -1,5 +1,5 @@
-"""What serves the advisor's tokens: the embedded engine (a child process) and its managed start.
+"""Inference engines for the advisor: the embedded engine and vLLM, each a child process.
 
-Only `embedded` and the modules it loads (`server`, `batcher`, `slots`, `sampling`, `load`) import torch; the runtime
-imports `managed` and `wire`.
+The runtime imports only modules without torch: `managed`, `vllm_managed`, `vllm_found`, `vllm_plugin`, `served_copy`
+and `wire`. The other modules run in the engines' processes.
 """

@@ -1,9 +1,9 @@
 """The decode loop: requests join and leave a running batch between tokens.
 
-Invariant: one thread, the one that calls `run`, touches the model and the cache. The keys and values of a row cover all
-its tokens but the last; every step feeds each row's last token and samples its next, so a prompt, a kept request whose
-cache was dropped, and a running one differ only in what is prefilled before the step. Every token carries the version
-label under which it was sampled. While paused, or while the weights are unknown, no token is sampled.
+Invariant: only the thread that calls `run` touches the model and the cache. A row's cached keys and values cover all
+its tokens but the last. Every step feeds each row's last token and samples the next. So a new prompt, a kept request
+whose cache was dropped, and a running request differ only in what is prefilled before the step. Every token carries
+the version label under which it was sampled. No token is sampled while paused or while the weights are unknown.
 Not a scheduler: first come, first served, up to `max_rows` at once.
 """
 
@@ -17,25 +17,25 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import torch
+from torch import Tensor
 
 from pace_async.advise.engines.load import load_checkpoint, receipt
-from pace_async.advise.engines.sampling import draw_uniforms, sample
 from pace_async.advise.engines.slots import decode, prefill, slot_cache
 
 T = TypeVar("T")
 
 
 class NotNow(RuntimeError):
-    """The call does not fit the state the engine is in."""
+    """The call is not valid in the engine's current state."""
 
 
 class NotFinite(RuntimeError):
-    """The model produced numbers that are not finite."""
+    """The model produced logits that are not finite."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
-    """A finished answer; spans are (version label, start, end) over its tokens."""
+class FinishedAnswer:
+    """A finished answer. `spans` are (version label, start, end) over its tokens."""
 
     token_ids: list[int]
     logprobs: list[float]
@@ -49,7 +49,7 @@ class _Row:
     ids: list[int]
     temperature: float
     uniforms: list[float]
-    future: "Future[Sampled]"
+    future: "Future[FinishedAnswer]"
     end_ids: frozenset[int]
     cached: bool = False
     logprobs: list[float] = field(default_factory=list[float])
@@ -71,7 +71,7 @@ class _Row:
 
 
 class Batcher:
-    """`submit` and `call` may be used from any thread."""
+    """Decode loop. `submit` and `call` may be called from any thread."""
 
     def __init__(self, model: Any, *, end_ids: frozenset[int], max_rows: int, threads: int, version: str) -> None:
         self._model = model
@@ -90,21 +90,21 @@ class Batcher:
 
     @property
     def version(self) -> str:
-        """Label of the weights that are served, or `unknown`."""
+        """Label of the served weights, or `unknown`."""
         return self._version if self._update == "none" else "unknown"
 
     @property
     def open_requests(self) -> int:
-        """Requests that were given and neither answered nor dropped."""
+        """Submitted requests that are neither answered nor dropped."""
         with self._changed:
             return len(self._waiting) + len(self._rows)
 
     def submit(
         self, prompt_ids: list[int], *, max_tokens: int, temperature: float, seed: int, past_end: bool = False
-    ) -> "Future[Sampled]":
-        """Ask for an answer; `past_end`: of exactly `max_tokens`. Cancelling the future ends the request. Fails with
-        NotFinite."""
-        future: Future[Sampled] = Future()
+    ) -> "Future[FinishedAnswer]":
+        """Queue a request for one answer. `past_end`: exactly `max_tokens` tokens. Cancelling the future ends the
+        request. The future may fail with NotFinite."""
+        future: Future[FinishedAnswer] = Future()
         uniforms = draw_uniforms(seed, max_tokens)
         ends = frozenset[int]() if past_end else self._end_ids
         row = _Row(len(prompt_ids), list(prompt_ids), temperature, uniforms, future, ends)
@@ -114,7 +114,7 @@ class Batcher:
         return future
 
     def call(self, action: Callable[[], T]) -> "Future[T]":
-        """Run `action` in the loop's thread between two tokens."""
+        """Run `action` in the loop's thread, between two tokens."""
         future: Future[T] = Future()
 
         def run() -> None:
@@ -129,10 +129,10 @@ class Batcher:
             self._changed.notify()
         return future
 
-    # What follows runs in the loop's thread only.
+    # The methods below run in the loop's thread only.
 
     def run(self) -> None:
-        """Decode for ever."""
+        """Decode until the process ends."""
         torch.set_num_threads(self._threads)
         with torch.inference_mode():
             while True:
@@ -154,14 +154,14 @@ class Batcher:
         self.paused = False
 
     def start_update(self) -> None:
-        """From here to `finish_update` the weights count as unknown. Raises NotNow unless paused."""
+        """Begin an update. The weights count as unknown until `finish_update`. Raises NotNow unless paused."""
         if not self.paused:
             raise NotNow("pause before a weight update")
         self._update = "started"
         self._types = None
 
     def load(self, folder: Path) -> None:
-        """Raises NotNow, or BadCheckpoint; after either the weights are unknown."""
+        """Load the checkpoint in `folder`. Raises NotNow or BadCheckpoint. After either the weights are unknown."""
         if self._update not in ("started", "loaded"):
             raise NotNow("start a weight update first")
         self._update = "failed"
@@ -170,13 +170,13 @@ class Batcher:
         self._update = "loaded"
 
     def loaded_digests(self) -> dict[str, str]:
-        """What was loaded since `start_update`, digested from the model. Raises NotNow."""
+        """Digests, taken from the model, of the tensors loaded since `start_update`. Raises NotNow."""
         if self._update != "loaded" or self._types is None:
             raise NotNow("no weights were loaded in this update")
         return receipt(self._model, self._types)
 
     def finish_update(self, version: str) -> None:
-        """The weights are known again, and are `version`. Raises NotNow."""
+        """End an update: the weights are known again, as `version`. Raises NotNow."""
         if self._update != "loaded":
             raise NotNow("no weights were loaded in this update")
         self._version = version
@@ -197,7 +197,7 @@ class Batcher:
             if not row.cached:
                 prefill(self._model, self._cache, slot, row.ids[:-1])
                 row.cached = True
-                if self._calls:  # a pause need not wait until all are prefilled
+                if self._calls:  # so that a pause does not wait for all prefills
                     return
         if not rows:
             return
@@ -214,7 +214,7 @@ class Batcher:
         self._keep([not self._settle(row) for row in rows])
 
     def _settle(self, row: _Row) -> bool:
-        """Answer the row if it is at its end."""
+        """Answer the row if it has ended or failed. Returns whether it was answered."""
         finish = row.finished()
         failed = not isfinite(row.logprobs[-1])
         if finish is None and not failed:
@@ -224,12 +224,12 @@ class Batcher:
                 row.future.set_exception(NotFinite("the model's logits are not finite"))
             else:
                 row.future.set_result(
-                    Sampled(row.ids[row.prompt_length :], row.logprobs, row.spans, finish or "length")
+                    FinishedAnswer(row.ids[row.prompt_length :], row.logprobs, row.spans, finish or "length")
                 )
         return True
 
     def _keep(self, kept: list[bool]) -> None:
-        """Drop the other rows; the last ones move into the gaps."""
+        """Drop the rows that are not kept. The last rows fill the gaps."""
         for slot in reversed([slot for slot, keep in enumerate(kept) if not keep]):
             last = self._rows.pop()
             if slot < len(self._rows):
@@ -237,7 +237,27 @@ class Batcher:
                 self._cache.move(len(self._rows), slot)
 
     def _forget(self) -> None:
-        """Every row's keys and values are computed anew before its next token."""
+        """Drop the cache. Each row is prefilled again before its next token."""
         self._cache.clear()
         for row in self._rows:
             row.cached = False
+
+
+def draw_uniforms(seed: int, count: int) -> list[float]:
+    """`count` doubles in [0, 1) from a generator seeded with `seed`."""
+    generator = torch.Generator().manual_seed(seed)
+    return _listed(torch.rand(count, generator=generator, dtype=torch.float64))
+
+
+def sample(logits_BV: Tensor, temperatures_B: Tensor, uniforms_B: Tensor) -> tuple[list[int], list[float]]:
+    """Tokens, and their log-probabilities in nats under softmax(logits / temperature), both of length B. A row with
+    a logit that is not finite yields a log-probability that is not finite."""
+    logprobs_BV = torch.log_softmax(logits_BV.float() / temperatures_B[:, None], dim=-1)
+    cumulative_BV = logprobs_BV.double().exp().cumsum(-1)
+    targets_B1 = (uniforms_B * cumulative_BV[:, -1])[:, None]
+    tokens_B1 = torch.searchsorted(cumulative_BV, targets_B1, right=True).clamp_(max=logits_BV.shape[1] - 1)
+    return _listed(tokens_B1[:, 0]), _listed(logprobs_BV.gather(1, tokens_B1)[:, 0])
+
+
+def _listed(tensor: Any) -> list[Any]:
+    return tensor.tolist()

@@ -2,10 +2,10 @@
 
     python -m pace_async.advise.engines.embedded --model DIR --port 0 --version 0
 
-On 127.0.0.1 only. When it serves it prints one line {"ready": true, "port": P} on standard output; where it cannot,
-{"ready": false, "error": "…"}, and ends with 1. It ends when its standard input closes or its parent dies, at once:
-it holds nothing that must be saved. With --standalone it runs until it is ended, and what it serves has no version
-until a run has pushed one. Weights are fp32, loaded by the same code that loads a pushed version.
+It listens on 127.0.0.1 only. When it serves, it prints one line {"ready": true, "port": P} on standard output. If it
+cannot serve, it prints {"ready": false, "error": "…"} and exits with 1. It exits at once when its standard input closes
+or its parent dies, because it holds nothing that must be saved. With --standalone it runs until it is stopped, and its
+weights have no version until a run pushes one. Weights are fp32, loaded by the same code as a pushed version.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from pace_async.children import die_with_parent
-from pace_async.heap import start_up_frozen
+from pace_async.gc_freeze import start_up_frozen
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--model", type=Path, required=True, help="model directory")
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one")
     parser.add_argument("--version", help="label of the weights in the model directory [0; none with --standalone]")
-    parser.add_argument("--standalone", action="store_true", help="go on without whoever started it")
+    parser.add_argument("--standalone", action="store_true", help="keep running when the parent process ends")
     parser.add_argument("--max-rows", type=int, default=32, help="answers generated at once")
     parser.add_argument("--threads", type=int, default=1, help="threads of one tensor operation")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
@@ -50,7 +50,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _prepare(arguments: argparse.Namespace, listener: socket.socket) -> Any:
-    """Everything up to serving; raises for a model directory that cannot be served."""
+    """Load the model and build the server. Raises if the model directory cannot be served."""
     import torch
     import transformers
     import uvicorn
@@ -86,7 +86,7 @@ def _prepare(arguments: argparse.Namespace, listener: socket.socket) -> Any:
             access_log=False,
             lifespan="off",
             timeout_graceful_shutdown=1,
-            timeout_keep_alive=600,  # at its 5 s it closes a connection just as httpx uses it again
+            timeout_keep_alive=600,  # the default of 5 s closes connections that httpx is about to reuse
         )
     )
 
@@ -100,8 +100,9 @@ def _prepare(arguments: argparse.Namespace, listener: socket.socket) -> Any:
 
 
 def load_model(folder: Path, device: str) -> Any:
-    """The causal LM of `folder`, fp32, every tensor proven to be loaded, as it was written where that is recorded: no
-    push proves what an engine starts with. Raises OSError or ValueError."""
+    """The causal LM in `folder`, in fp32. Proves that every tensor is loaded, and that the files match their recorded
+    digests if there are any, because no push proves the weights that an engine starts with. Raises OSError or
+    ValueError."""
     import torch
     import transformers
 
@@ -119,7 +120,7 @@ def load_model(folder: Path, device: str) -> Any:
 
 
 def end_token_ids(folder: Path, model: Any) -> frozenset[int]:
-    """Tokens after which an answer ends: of generation_config.json where there is one, else of the model."""
+    """Tokens that end an answer: from generation_config.json if it exists, else from the model."""
     ids: int | list[int] | None = model.config.get_text_config().eos_token_id
     file = folder / "generation_config.json"
     if file.is_file():
@@ -128,7 +129,7 @@ def end_token_ids(folder: Path, model: Any) -> frozenset[int]:
 
 
 def _listener(port: int) -> socket.socket:
-    # asyncio turns Nagle's algorithm off only where the protocol is named; with it each answer takes 40 ms longer.
+    # asyncio turns Nagle's algorithm off only if the protocol is named. With it, each answer takes 40 ms longer.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
@@ -137,7 +138,7 @@ def _listener(port: int) -> socket.socket:
 
 
 def _decode(batcher: Any) -> NoReturn:
-    """A loop that fails takes the process with it: the runtime restarts the engine."""
+    """Run the decode loop. If it fails, the process exits and the runtime restarts the engine."""
     try:
         batcher.run()
     finally:
@@ -151,7 +152,7 @@ def _end_with_stdin() -> NoReturn:
 
 
 def _say(line: dict[str, object]) -> None:
-    """The one line of standard output; whatever is printed later goes to the log."""
+    """Print the one line of standard output. Later output goes to the log."""
     print(json.dumps(line), flush=True)
     os.dup2(2, 1)
 

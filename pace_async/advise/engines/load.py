@@ -1,7 +1,7 @@
-"""Weights from a checkpoint directory into a model, proven tensor by tensor.
+"""Load weights from a checkpoint directory into a model, and prove it tensor by tensor.
 
-Invariant: nothing is copied until every tensor of the checkpoint has its place in the model with the same shape, every
-place in the model is covered, and every number is finite. What is digested afterwards is what stands in the model.
+Invariant: copying starts only after these checks: every tensor of the checkpoint has a place of the same shape in the
+model, every place in the model is covered, and every number is finite. Digests are taken from the model afterwards.
 """
 
 from collections.abc import Iterator
@@ -16,16 +16,15 @@ from torch import Tensor
 from pace_async.weights import tensor_digest
 
 SPELLING = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
-"""How safetensors calls the types that can be served."""
+"""safetensors' names of the types that can be served."""
 
 
 class BadCheckpoint(ValueError):
-    """The checkpoint does not fit the model; the model was not touched."""
+    """The checkpoint does not fit the model. The model is unchanged."""
 
 
 def load_checkpoint(model: Any, folder: Path) -> dict[str, torch.dtype]:
-    """Copy every tensor of `folder` into `model`; returns the checkpoint's names with their types. Raises
-    BadCheckpoint."""
+    """Copy every tensor of `folder` into `model`. Returns the type of each tensor, by name. Raises BadCheckpoint."""
     places = _places(model)
     types: dict[str, torch.dtype] = {}
     first: dict[int, tuple[str, Tensor]] = {}
@@ -49,28 +48,28 @@ def load_checkpoint(model: Any, folder: Path) -> dict[str, torch.dtype]:
 
 
 def receipt(model: Any, types: dict[str, torch.dtype]) -> dict[str, str]:
-    """Digest of each tensor as it now stands in the model, in the checkpoint's type (a bf16 checkpoint is served in
-    fp32, which loses nothing)."""
+    """Digest of each tensor as the model now holds it, in the checkpoint's type. (A bf16 checkpoint is served in fp32,
+    which is lossless.)"""
     places = _places(model)
     return {name: digest_of(places[name].detach().to("cpu", dtype)) for name, dtype in types.items()}
 
 
 def refuse_unless_servable(folder: Path, name: str, tensor: Tensor) -> None:
-    """Raises BadCheckpoint for a type that is not known and for numbers that are not finite."""
+    """Raises BadCheckpoint for an unknown type or for numbers that are not finite."""
     if tensor.dtype not in SPELLING:
         raise BadCheckpoint(f"{folder}: {name} is of type {tensor.dtype}, which cannot be served")
-    # The extremes are NaN if anything is, and cost a thirtieth of asking each number.
+    # If any number is NaN, the extremes are NaN. Testing only them takes a thirtieth of the time.
     if tensor.numel() > 0 and not bool(torch.isfinite(torch.stack(torch.aminmax(tensor))).all()):
         raise BadCheckpoint(f"{folder}: {name} holds a number that is not finite")
 
 
 def _places(model: Any) -> dict[str, Tensor]:
-    """Name to the model's own tensor; tied tensors stand under each of their names."""
+    """The model's own tensors by name. A tied tensor appears under each of its names."""
     return dict(model.state_dict())
 
 
 def read_tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
-    """Name and tensor, over every safetensors file of a checkpoint. Raises BadCheckpoint."""
+    """Yields name and tensor from every safetensors file of a checkpoint. Raises BadCheckpoint."""
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise BadCheckpoint(f"{folder} holds no safetensors file")
@@ -86,6 +85,6 @@ def read_tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
 
 
 def digest_of(tensor: Tensor) -> str:
-    """The digest of `weights.tensor_digest`, of a tensor on the CPU; nothing is copied."""
+    """`weights.tensor_digest` of a tensor on the CPU. A contiguous tensor is not copied."""
     data = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data
     return tensor_digest(SPELLING[tensor.dtype], tuple(tensor.shape), data)

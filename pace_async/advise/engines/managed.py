@@ -1,8 +1,8 @@
-"""An engine as a child of the runtime: started, watched, restarted, ended.
+"""An engine as a child process of the runtime: start, watch, restart, stop.
 
-Invariant: an engine's address stays the same over restarts, so clients and publishers keep theirs; after the context
-is left, no process of it runs. Who notices that the engine died, or answers nothing any more, is whoever waits on
-`wait_lost`; who decides to restart is the runtime. Imports no torch.
+Invariant: a restart keeps the engine's address, so clients and publishers need no change. After the context ends, none
+of its processes runs. `wait_lost` reports an engine that died or stopped answering. The runtime decides to restart it.
+Imports no torch.
 """
 
 import json
@@ -23,7 +23,7 @@ from pace_async.silence import wait_silent
 
 
 class EngineProcess(ABC):
-    """One engine process at a time, whichever engine it is. `url` has no slash at its end."""
+    """At most one engine process at a time, for any kind of engine. `url` has no trailing slash."""
 
     def __init__(self, *, log: Path, start_s: float) -> None:
         self._log = log
@@ -41,12 +41,12 @@ class EngineProcess(ABC):
         return self._running.pid
 
     async def wait_died(self) -> int:
-        """Returns the exit status (negative: the signal) when the engine has ended, whatever ended it."""
+        """Wait until the engine ends for any reason. Returns its exit status (negative: the signal)."""
         return await self._running.wait()
 
     async def wait_lost(self, hung_s: float) -> InfrastructureFault:
-        """Return when the engine has ended, or has answered no look at its health for `hung_s` seconds: it is killed
-        then. What an engine is asked for does not matter: its health does not wait for that."""
+        """Wait until the engine ends, or answers no health check for `hung_s` seconds. Then it is killed. Requests in
+        progress do not delay a health check."""
         process, hung = self._running, False
         async with anyio.create_task_group() as tasks, self._health() as answers:
 
@@ -64,13 +64,13 @@ class EngineProcess(ABC):
         return InfrastructureFault("engine_died", f"it ended with status {process.returncode}: restarting it")
 
     def kill(self) -> None:
-        """End the engine at once; `wait_died` returns."""
+        """Kill the engine. `wait_died` returns."""
         if self._process is not None and self._process.returncode is None:
             kill_group(self._process.pid)
 
     @asynccontextmanager
     async def _health(self) -> AsyncGenerator[Callable[[], Awaitable[bool]]]:
-        """Asks the engine whether it is well."""
+        """Yields a function that performs one health check."""
         async with httpx.AsyncClient(base_url=self.url, timeout=None, trust_env=False) as http:
 
             async def answers() -> bool:
@@ -82,13 +82,13 @@ class EngineProcess(ABC):
             yield answers
 
     async def stop(self) -> None:
-        """End the engine; quiet if none runs."""
+        """Stop the engine. Does nothing if none runs."""
         stack, self._child = self._child, AsyncExitStack()
         self._process = None
         await stack.aclose()
 
     async def _run(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start the child and wait until it serves. Raises InfrastructureFault; then nothing runs."""
+        """Start the child and wait until it serves. Raises InfrastructureFault, after which no process runs."""
         try:
             self._process = await self._child.enter_async_context(
                 child(command, log=self._log, environment=environment)
@@ -104,7 +104,7 @@ class EngineProcess(ABC):
 
     @abstractmethod
     async def _serving(self, process: Process) -> int:
-        """Wait until the child serves; its port. Raises InfrastructureFault("engine_start")."""
+        """Wait until the child serves. Returns its port. Raises InfrastructureFault("engine_start")."""
 
     @property
     def _running(self) -> Process:
@@ -114,13 +114,13 @@ class EngineProcess(ABC):
 
 
 def refuse_unless_model(model: Path) -> None:
-    """Raises UsageError for a directory that holds no model."""
+    """Raises UsageError for a directory without a model."""
     if not (model / "config.json").is_file():
         raise UsageError(f"{model} is not a model directory: it has no config.json.")
 
 
 class EngineHandle(EngineProcess):
-    """The embedded engine. `threads` are those of one tensor operation."""
+    """The embedded engine. `threads` is the number of threads of one tensor operation."""
 
     def __init__(self, *, log: Path, max_rows: int, threads: int, start_s: float) -> None:
         super().__init__(log=log, start_s=start_s)
@@ -128,12 +128,12 @@ class EngineHandle(EngineProcess):
         self._threads = threads
 
     async def restart(self, model: Path, version: int) -> None:
-        """End the engine and start it with the weights of `model`, labelled `version`. Raises InfrastructureFault."""
+        """Stop the engine and start it with the weights in `model`, labelled `version`. Raises InfrastructureFault."""
         await self.stop()
         await self.start(model, version)
 
     async def start(self, model: Path, version: int) -> None:
-        """Raises UsageError for a directory that holds no model, InfrastructureFault if it does not come up."""
+        """Raises UsageError for a directory without a model, InfrastructureFault if the engine does not start."""
         refuse_unless_model(model)
         command = python_module(
             "pace_async.advise.engines.embedded",
@@ -147,19 +147,19 @@ class EngineHandle(EngineProcess):
         stdout = cast("ByteReceiveStream", process.stdout)
         try:
             line = await BufferedByteReceiveStream(stdout).receive_until(b"\n", 65536)
-            said: dict[str, Any] = json.loads(line)
+            ready: dict[str, Any] = json.loads(line)
         except (anyio.IncompleteRead, anyio.DelimiterNotFound, ValueError):
             raise InfrastructureFault("engine_start", f"the engine ended before it served; see {self._log}") from None
-        if not said.get("ready"):
-            raise InfrastructureFault("engine_start", f"{said.get('error')}; see {self._log}")
-        return int(said["port"])
+        if not ready.get("ready"):
+            raise InfrastructureFault("engine_start", f"{ready.get('error')}; see {self._log}")
+        return int(ready["port"])
 
 
 @asynccontextmanager
 async def managed_engine(
     model: Path, *, log: Path, version: int = 0, max_rows: int = 32, threads: int = 1, start_s: float = 180.0
 ) -> AsyncGenerator[EngineHandle]:
-    """An embedded engine that serves `model`, labelled `version`; its standard error goes to `log`. Raises UsageError,
+    """An embedded engine that serves `model`, labelled `version`. Its standard error goes to `log`. Raises UsageError,
     InfrastructureFault("engine_start")."""
     handle = EngineHandle(log=log, max_rows=max_rows, threads=threads, start_s=start_s)
     await handle.start(model, version)

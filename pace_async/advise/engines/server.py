@@ -1,7 +1,7 @@
-"""The embedded engine's HTTP face: `wire`'s paths over one `Batcher`.
+"""HTTP server of the embedded engine: the paths of `wire`, served by one `Batcher`.
 
-Every answer of 400 and above has the body {"error": {"message", "type", "code"}}. A request whose client has gone is
-dropped from the batch. Nothing here touches the model: every such call is handed to the batcher's thread.
+Every answer with status 400 or above has the body {"error": {"message", "type", "code"}}. If a client disconnects, its
+request leaves the batch. This module never touches the model: such calls run in the batcher's thread.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pace_async.advise.engines import wire
-from pace_async.advise.engines.batcher import Batcher, NotFinite, NotNow, Sampled
+from pace_async.advise.engines.batcher import Batcher, FinishedAnswer, NotFinite, NotNow
 from pace_async.advise.engines.load import BadCheckpoint
 from pace_async.weights import checkpoint_digests
 
@@ -28,13 +28,13 @@ T = TypeVar("T")
 Body = TypeVar("Body", bound=BaseModel)
 
 
-class Refused(ValueError):
-    """The request itself is wrong."""
+class RequestRefused(ValueError):
+    """The request is invalid."""
 
 
 def build_app(batcher: Batcher, tokenizer: Any, *, name: str, vocabulary: int, max_model_len: int) -> Starlette:
-    """`tokenizer` as transformers makes it; `name` is what /v1/models says; `vocabulary` is how many token ids the
-    model knows; `max_model_len` is in tokens."""
+    """`tokenizer` comes from transformers. `name` is the model's name in /v1/models. `vocabulary` is the number of
+    token ids. `max_model_len` is in tokens."""
     face = _Face(batcher, tokenizer, name, vocabulary, max_model_len)
     routes = {
         "POST": {
@@ -77,15 +77,15 @@ class _Face:
         self.announced: Path | None = None
 
     async def generate(self, request: Request) -> Response:
-        asked = await _body(request, wire.GenerateRequest)
-        parameters = asked.sampling_params
-        room = self.max_model_len - len(asked.token_ids)
+        body = await _body(request, wire.GenerateRequest)
+        parameters = body.sampling_params
+        room = self.max_model_len - len(body.token_ids)
         if room < 1:
-            raise Refused(f"the prompt has {len(asked.token_ids)} tokens; at most {self.max_model_len - 1} fit")
-        if not all(0 <= token < self.vocabulary for token in asked.token_ids):
-            raise Refused(f"token ids must lie in [0, {self.vocabulary})")
+            raise RequestRefused(f"the prompt has {len(body.token_ids)} tokens; at most {self.max_model_len - 1} fit")
+        if not all(0 <= token < self.vocabulary for token in body.token_ids):
+            raise RequestRefused(f"token ids must lie in [0, {self.vocabulary})")
         future = self.batcher.submit(
-            asked.token_ids,
+            body.token_ids,
             max_tokens=min(parameters.max_tokens, room),
             temperature=parameters.temperature,
             seed=parameters.seed if parameters.seed is not None else uuid4().int >> 65,
@@ -94,22 +94,22 @@ class _Face:
         sampled = await _unless_gone(request, future)
         if sampled is None:
             return Response(status_code=499)
-        return JSONResponse(_generate_answer(asked.request_id or uuid4().hex, sampled))
+        return JSONResponse(_generate_answer(body.request_id or uuid4().hex, sampled))
 
     async def tokenize(self, request: Request) -> Response:
-        asked = await _body(request, wire.TokenizeRequest)
-        ids: list[int] = self.tokenizer.encode(asked.prompt, add_special_tokens=asked.add_special_tokens)
+        body = await _body(request, wire.TokenizeRequest)
+        ids: list[int] = self.tokenizer.encode(body.prompt, add_special_tokens=body.add_special_tokens)
         return JSONResponse({"count": len(ids), "max_model_len": self.max_model_len, "tokens": ids})
 
     async def detokenize(self, request: Request) -> Response:
-        asked = await _body(request, wire.DetokenizeRequest)
-        return JSONResponse({"prompt": self.tokenizer.decode(asked.tokens)})
+        body = await _body(request, wire.DetokenizeRequest)
+        return JSONResponse({"prompt": self.tokenizer.decode(body.tokens)})
 
     async def pause(self, request: Request) -> Response:
         if request.query_params.get("mode") != "keep":
-            raise Refused("pause takes mode=keep only: running requests are kept")
+            raise RequestRefused("pause takes mode=keep only: running requests are kept")
         if request.query_params.get("clear_cache", "true") != "true":
-            raise Refused("pause takes clear_cache=true only: new weights never see keys and values of old ones")
+            raise RequestRefused("pause takes clear_cache=true only: new weights never see keys and values of old ones")
         await self._call(self.batcher.pause)
         return JSONResponse({"status": "paused"})
 
@@ -144,7 +144,7 @@ class _Face:
         return JSONResponse({"results": [await self._call(self.batcher.loaded_digests)]})
 
     def _read(self) -> dict[str, str]:
-        """The model is small: that it can be read is all there is to prepare."""
+        """Digests of the announced checkpoint. A small model needs no other preparation than this reading."""
         if self.announced is None:
             raise NotNow("no weights were announced")
         try:
@@ -156,7 +156,7 @@ class _Face:
         return JSONResponse({"weight_version": self.batcher.version})
 
     async def reset_prefix_cache(self, request: Request) -> Response:
-        return JSONResponse({"success": True})  # no prefix is ever kept, so there is none to forget
+        return JSONResponse({"success": True})  # the engine keeps no prefix cache
 
     async def health(self, request: Request) -> Response:
         return Response(status_code=200)
@@ -172,7 +172,7 @@ class _Face:
         return await asyncio.wrap_future(self.batcher.call(action))
 
 
-def _generate_answer(request_id: str, sampled: Sampled) -> dict[str, Any]:
+def _generate_answer(request_id: str, sampled: FinishedAnswer) -> dict[str, Any]:
     content = [
         {"token_id": token, "logprob": logprob}
         for token, logprob in zip(sampled.token_ids, sampled.logprobs, strict=True)
@@ -193,11 +193,11 @@ async def _body(request: Request, model: type[Body]) -> Body:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise Refused(f"{where}: {first['msg']}") from None
+        raise RequestRefused(f"{where}: {first['msg']}") from None
 
 
 async def _unless_gone(request: Request, future: "Future[T]") -> T | None:
-    """The future's result; None, with the future cancelled, where the client closes its connection first."""
+    """The future's result. If the client disconnects first, cancels the future and returns None."""
     wrapped = asyncio.wrap_future(future)
     async with anyio.create_task_group() as tasks:
 
@@ -216,12 +216,12 @@ async def _unless_gone(request: Request, future: "Future[T]") -> T | None:
 
 
 def _answering(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    """What goes wrong becomes an answer with the status that tells whose fault it was."""
+    """Turn an error into an answer: 400 or 409 for the caller's error, 500 for the engine's."""
 
     async def answer(request: Request) -> Response:
         try:
             return await handler(request)
-        except (Refused, BadCheckpoint) as error:
+        except (RequestRefused, BadCheckpoint) as error:
             return _error(400, error)
         except NotNow as error:
             return _error(409, error)

@@ -1,8 +1,9 @@
-"""Keys and values of the sequences that are being generated, one slot each.
+"""Key-value cache of the running sequences, one slot for each.
 
-Invariant: slot s holds the keys and values of its sequence in columns 0, 1, …, so sequences of any length stand side
-by side, none is ever moved because another is longer, and a mask hides what lies beyond each one's end. Memory grows
-with the most rows and the longest sequence seen. Not paged, and no prefix is shared: the embedded model is small.
+Invariant: slot s holds the keys and values of its sequence in columns 0, 1, …. So sequences of any length fit side by
+side, no sequence moves because another is longer, and a mask hides the columns after each one's end. Memory grows with
+the largest number of rows and the longest sequence so far. Not paged, and prefixes are not shared: the embedded model
+is small.
 """
 
 from typing import Any
@@ -15,14 +16,14 @@ _COLUMNS = 256
 
 
 class _Layer(CacheLayerMixin):
-    """One attention layer: two tensors of shape (rows, heads, columns, head width), grown when needed."""
+    """Cache of one attention layer: two tensors of shape (rows, heads, columns, head width) that grow on demand."""
 
     def __init__(self, cache: "SlotCache") -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self.cache = cache
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Keys and values to attend to, after the new ones have been put in their places."""
+        """Store the new keys and values. Returns those to attend to."""
         cache = self.cache
         if cache.slot is not None:
             count = key_states.shape[2]
@@ -71,7 +72,7 @@ class _Layer(CacheLayerMixin):
 
 
 class SlotCache(Cache):
-    """What transformers writes to and attends from; `prefill` and `decode` say where the next forward pass writes."""
+    """transformers writes to and attends from this cache. `prefill` and `decode` set where the next pass writes."""
 
     def __init__(self, layers: int) -> None:
         self._layers = [_Layer(self) for _ in range(layers)]
@@ -81,12 +82,12 @@ class SlotCache(Cache):
         self.width = 0
 
     def prefill(self, slot: int) -> None:
-        """The next forward pass is one whole sequence from its beginning, into `slot`."""
+        """Prepare for a forward pass over one whole sequence, written to `slot`."""
         self.slot = slot
 
     def decode(self, columns_B: Tensor) -> Tensor:
-        """The next forward pass is one token for each of slots 0 … B−1, at these columns. Returns the attention mask,
-        (B, 1, 1, width), true where a row may look."""
+        """Prepare for a forward pass over one token for each of slots 0 … B−1, written at these columns. Returns the
+        attention mask, (B, 1, 1, width), true where a row may attend."""
         self.slot = None
         self.columns = columns_B
         self.rows = torch.arange(len(columns_B), device=columns_B.device)
@@ -94,20 +95,20 @@ class SlotCache(Cache):
         return (torch.arange(self.width, device=columns_B.device) <= columns_B[:, None])[:, None, None, :]
 
     def move(self, source: int, target: int) -> None:
-        """The sequence in slot `source` stands in slot `target` from now on."""
+        """Move the sequence in slot `source` to slot `target`."""
         for layer in self._layers:
             layer.move(source, target)
 
     def clear(self) -> None:
-        """Forget everything, and give the memory back."""
+        """Drop all keys and values and free their memory."""
         for layer in self._layers:
             layer.keys = layer.values = None
             layer.is_initialized = False
 
 
 def slot_cache(model: Any) -> SlotCache:
-    """A cache for `model`. Raises ValueError where the architecture needs another kind (sliding windows, state
-    spaces) or where decoding through it does not give what a plain forward pass gives."""
+    """A cache for `model`. Raises ValueError if the architecture needs another kind of cache (sliding windows, state
+    spaces), or if cached decoding differs from a plain forward pass."""
     layers: list[Any] = DynamicCache(config=model.config).layers
     if not layers or any(type(layer) is not DynamicLayer for layer in layers):
         raise ValueError(f"the embedded engine serves full-attention models only, not {model.config.model_type}")
@@ -119,7 +120,7 @@ def slot_cache(model: Any) -> SlotCache:
 
 
 def _decoding_error(model: Any, cache: SlotCache) -> float:
-    """Largest difference of log-probabilities between cached and plain decoding of two short sequences."""
+    """Largest difference in log-probability between cached and plain decoding of two short sequences."""
     vocabulary = model.config.get_text_config().vocab_size
     sequences = [[(7 * i + 3) % vocabulary for i in range(count)] for count in (5, 9)]
     for slot, ids in enumerate(sequences):
@@ -133,7 +134,7 @@ def _decoding_error(model: Any, cache: SlotCache) -> float:
 
 
 def prefill(model: Any, cache: SlotCache, slot: int, ids: list[int]) -> None:
-    """Compute and keep the keys and values of `ids` in `slot`."""
+    """Compute the keys and values of `ids` and store them in `slot`."""
     if not ids:
         return
     cache.prefill(slot)
@@ -143,8 +144,8 @@ def prefill(model: Any, cache: SlotCache, slot: int, ids: list[int]) -> None:
 
 
 def decode(model: Any, cache: SlotCache, sequences: list[list[int]]) -> Tensor:
-    """Logits of the token after each sequence, (B, V) fp32. Slot b must hold all of sequence b but its last token,
-    whose keys and values are added."""
+    """Logits of the next token of each sequence, (B, V), fp32. Slot b must hold sequence b without its last token. The
+    pass adds the last token's keys and values."""
     columns = torch.tensor([len(ids) - 1 for ids in sequences], device=model.device)
     tokens = torch.tensor([[ids[-1]] for ids in sequences], device=model.device)
     answer = model(

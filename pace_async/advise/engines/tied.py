@@ -1,8 +1,8 @@
-"""Which tensors of a model are one: `python -m pace_async.advise.engines.tied MODEL_DIR` prints {one's name: [the
-other's name, its shape]}, as the model's own class has them; {} where the configuration ties nothing.
+"""Which tensors of a model are tied: `python -m pace_async.advise.engines.tied MODEL_DIR` prints {tied name: [name of
+the tensor that it repeats, its shape]}, by the names of the model's class. Prints {} if the configuration ties nothing.
 
-A checkpoint may name them otherwise than the class: transformers renames some when it loads. A process of its own,
-because it loads torch. No weights are read.
+A checkpoint may use other names than the class: transformers renames some tensors when it loads. Runs in a separate
+process, because it loads torch. Reads no weights.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any, cast
 
 
 def tied_tensors(model: Path) -> dict[str, tuple[str, list[int]]]:
-    """Raises OSError, ValueError for a model that transformers does not know."""
+    """Raises OSError or ValueError for a model that transformers does not know."""
     import torch
     import transformers
 

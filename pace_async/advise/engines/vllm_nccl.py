@@ -1,9 +1,9 @@
-"""The engine's end of a transfer over NCCL: vLLM's own engine for it, with a shelf where it expects a model.
+"""The engine's end of a transfer over NCCL: vLLM's own NCCL engine, which fills a `Shelf` instead of a model.
 
-So what arrives is looked at before any of it reaches the model. Runs beside generation, in a thread of its own, on
-streams of its own (that is what vLLM's packed transfer uses); the tensors go on to the machine's memory as they come,
-and no more than two chunks of them are on the card. Runs inside vLLM's workers. Not for models that are split over
-devices: the group has one receiver.
+So tensors are checked before any of them reaches the model. A transfer runs beside generation, in a separate thread and
+on separate streams (vLLM's packed transfer uses its own). Tensors move to host memory as they arrive, so at most two
+chunks are on the card. Runs inside vLLM's workers. Models that are split over devices are not supported: the group has
+one receiver.
 """
 
 import threading
@@ -24,19 +24,19 @@ _Engine = cast("type[Any]", _nccl.NCCLWeightTransferEngine)
 
 
 class Shelf:
-    """Keeps what arrives, in the machine's memory, by name."""
+    """Received tensors in host memory, by name."""
 
     def __init__(self) -> None:
         self.tensors: dict[str, Tensor] = {}
 
     def load_weights(self, given: Sequence[tuple[str, Tensor]]) -> None:
-        """Called by vLLM with views of a buffer that it uses again."""
+        """vLLM calls this with views of a buffer that it reuses."""
         for name, tensor in given:
             self.tensors[name] = tensor.to("cpu", copy=True)
 
 
 class Receiver(_Engine):
-    """vLLM's receiving end, for one transfer."""
+    """Receiver of one transfer."""
 
     def __init__(self, config: Any, vllm_config: Any, device: torch.device) -> None:
         base: Any = super()
@@ -44,10 +44,10 @@ class Receiver(_Engine):
         base.__init__(config, vllm_config, device, self.shelf)
 
     def receive(self, transfer: Transfer) -> dict[str, Tensor]:
-        """Meet the learner and take its tensors. Raises RuntimeError, OSError; TimeoutError after the transfer's own
-        deadline."""
+        """Connect to the learner and receive its tensors. Raises RuntimeError, OSError, or TimeoutError after the
+        transfer's own deadline."""
         if self.device.type != "cpu":
-            torch.accelerator.set_device_index(self.device)  # each thread has its own
+            torch.accelerator.set_device_index(self.device)  # the index is per thread
         self.init_transfer_engine(
             _nccl.NCCLWeightTransferInitInfo(
                 master_address=ADDRESS,
@@ -74,7 +74,7 @@ class Receiver(_Engine):
 
 
 def beside(work: Callable[[], T]) -> Future[T]:
-    """Do it in a thread of its own, which nobody waits for: a peer that never comes holds up no later transfer."""
+    """Run `work` in a daemon thread, so that a missing peer delays no later transfer."""
     future: Future[T] = Future()
 
     def run() -> None:

@@ -1,5 +1,8 @@
-"""What vLLM loads in each of its processes (entry point `pace` of `vllm.general_plugins`): the weight-transfer backend
-`pace_file`, and, in servers that the runtime started, the tie to the parent's life. Loads nothing heavy."""
+"""Plugin that vLLM loads in each of its processes (entry point `pace` of `vllm.general_plugins`).
+
+It registers the weight-transfer backend `pace_file`. In servers that the runtime started, it also makes each process
+end with its parent. Imports nothing heavy.
+"""
 
 import contextlib
 import os
@@ -13,9 +16,9 @@ STARTED_BY_PACE = "PACE_STARTED_THIS_SERVER"
 
 
 def register() -> None:
-    """Called by vLLM, perhaps more than once in one process."""
+    """vLLM may call this more than once in one process."""
     if STARTED_BY_PACE in os.environ:
-        die_with_parent()  # vLLM's engine and workers outlive a server that was killed
+        die_with_parent()  # otherwise vLLM's engine and workers outlive a killed server
     factory = cast("Any", import_module("vllm.distributed.weight_transfer.factory")).WeightTransferEngineFactory
     with contextlib.suppress(ValueError):  # it is registered already
         factory.register_engine(BACKEND, "pace_async.advise.engines.vllm_file", "FileTransfer")

@@ -1,10 +1,10 @@
-"""Whether a model computes with the weights that it was given, tensor by tensor.
+"""Proof, tensor by tensor, that a model computes with given weights.
 
-vLLM fuses tensors, pads them and, on a CPU, packs them into kernels whose parameters are empty afterwards: a parameter
-proves nothing. So a layer is asked. Applied to a unit vector it returns one column of its weight, exactly, in any
-type, whatever kernel multiplies (one times the number, plus zeros). A few columns of every layer, drawn anew for each
-version, cover all rows of every tensor; what is no matrix is compared where it stands. One learning step changes
-nearly every column, so weights of an earlier version do not pass. Needs a layer to lie whole on one device.
+A parameter proves nothing: vLLM fuses and pads tensors, and on a CPU packs them into kernels and empties the
+parameters. So the layer itself is applied to unit vectors. Each returns one column of its weight, exactly, in any type
+and with any kernel (one times the number, plus zeros). A few columns of every layer cover all rows of every tensor, and
+they are drawn anew for each version. Tensors that are no matrices are compared in the parameter. One learning step
+changes nearly every column, so weights of an earlier version do not pass. Each layer must lie whole on one device.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,28 +13,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pace_async.advise.engines.vllm_places import Place, Places
+from pace_async.advise.engines.vllm_parameter_map import ParameterMap, ParameterRows
 
 COLUMNS = 8
-"""Asked of each layer."""
+"""Columns compared per layer."""
 
 
 def not_in_force(model: Any, tensors: Mapping[str, Tensor], seed: int, rename: Callable[[str], str] = str) -> list[str]:
-    """Names of the tensors that the model does not compute with; empty if all are in force. `rename` turns a
-    checkpoint's name into the model's; `seed` draws the columns."""
-    places = Places(model, {rename(name): tensor.shape for name, tensor in tensors.items()})
+    """Names of the tensors that the model does not compute with. Empty if it computes with all. `rename` maps a
+    checkpoint's tensor name to the model's. `seed` draws the columns."""
+    parameters = ParameterMap(model, {rename(name): tensor.shape for name, tensor in tensors.items()})
     columns: dict[int, tuple[Tensor, Tensor]] = {}
     wrong: list[str] = []
     for name, tensor in tensors.items():
-        place = places.of(rename(name))
-        if place is None or not _in_force(place, tensor, columns, seed):
+        rows = parameters.rows_of(rename(name))
+        if rows is None or not _in_force(rows, tensor, columns, seed):
             wrong.append(name)
     return wrong
 
 
 def columns_of(layer: Any, method: Any, weight: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """Which columns were drawn, and what the kernel of a layer holds in them, (rows, columns). Width, type and device
-    are those of `weight`."""
+    """Numbers of the drawn columns, and those columns as the layer's kernel holds them, of shape (rows, columns).
+    Width, type and device are those of `weight`."""
     width = weight.shape[1]
     which = torch.randperm(width, generator=torch.Generator().manual_seed(seed))[:COLUMNS]
     units = torch.zeros(len(which), width, dtype=weight.dtype, device=weight.device)
@@ -42,28 +42,28 @@ def columns_of(layer: Any, method: Any, weight: Tensor, seed: int) -> tuple[Tens
     return which, method.apply(layer, units, None).T
 
 
-def _in_force(place: Place, tensor: Tensor, columns: dict[int, tuple[Tensor, Tensor]], seed: int) -> bool:
-    stored: Tensor | None = getattr(place.layer, place.parameter, None)
+def _in_force(rows: ParameterRows, tensor: Tensor, columns: dict[int, tuple[Tensor, Tensor]], seed: int) -> bool:
+    stored: Tensor | None = getattr(rows.layer, rows.parameter, None)
     if stored is None:
         return False
     proven = False
     if stored.numel() > 0:
-        if not _same(_rows(stored, place, tensor), tensor.to(stored.device, stored.dtype)):
+        if not _same(_rows(stored, rows, tensor), tensor.to(stored.device, stored.dtype)):
             return False
         proven = True
-    method = getattr(place.layer, "quant_method", None)
-    if place.parameter != "weight" or tensor.ndim != 2 or not hasattr(method, "apply"):
+    method = getattr(rows.layer, "quant_method", None)
+    if rows.parameter != "weight" or tensor.ndim != 2 or not hasattr(method, "apply"):
         return proven
-    if id(place.layer) not in columns:
+    if id(rows.layer) not in columns:
         like = torch.empty(0, tensor.shape[1], dtype=stored.dtype, device=stored.device)
-        columns[id(place.layer)] = columns_of(place.layer, method, like, seed)
-    which, computed = columns[id(place.layer)]
+        columns[id(rows.layer)] = columns_of(rows.layer, method, like, seed)
+    which, computed = columns[id(rows.layer)]
     expected = tensor[:, which].to(computed.device, computed.dtype)
-    return torch.equal(_rows(computed, place, tensor), expected)
+    return torch.equal(_rows(computed, rows, tensor), expected)
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
-    """Bit for bit, in words of eight bytes where they can be cut so: a fifth of the time of comparing numbers."""
+    """Equal bit for bit. Compares words of eight bytes where possible, which takes a fifth of the time."""
     if one.shape != other.shape:
         return False
     flat, reference = one.contiguous().view(-1), other.contiguous().view(-1)
@@ -73,5 +73,5 @@ def _same(one: Tensor, other: Tensor) -> bool:
     return torch.equal(flat, reference)
 
 
-def _rows(whole: Tensor, place: Place, tensor: Tensor) -> Tensor:
-    return whole[place.offset : place.offset + tensor.shape[0]] if tensor.ndim else whole
+def _rows(whole: Tensor, rows: ParameterRows, tensor: Tensor) -> Tensor:
+    return whole[rows.offset : rows.offset + tensor.shape[0]] if tensor.ndim else whole

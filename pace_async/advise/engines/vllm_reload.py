@@ -1,4 +1,4 @@
-"""A version that vLLM's own loader puts in force, whatever the model is made of and wherever its tensors came from.
+"""A version that vLLM's own loader loads: for any model, with tensors from a file or from the learner.
 
 Runs inside vLLM's workers.
 """
@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 
 from pace_async.advise.engines.load import BadCheckpoint, digest_of, refuse_unless_servable
-from pace_async.advise.engines.vllm_places import with_head
+from pace_async.advise.engines.vllm_parameter_map import with_head
 from pace_async.advise.engines.vllm_proof import not_in_force
 
 _reload = cast("Any", import_module("vllm.model_executor.model_loader.reload"))
@@ -20,7 +20,7 @@ _embedding = cast("Any", import_module("vllm.model_executor.layers.vocab_paralle
 
 
 class Reloaded:
-    """A `vllm_file.Prepared`: `tensors`, in the machine's memory, of the version in `folder`. Raises BadCheckpoint."""
+    """A `vllm_file.PreparedVersion`. `tensors` of the version in `folder`, in host memory. Raises BadCheckpoint."""
 
     def __init__(self, model: Any, model_config: Any, folder: Path, tensors: Mapping[str, torch.Tensor]) -> None:
         self._model, self._model_config, self._folder = model, model_config, folder
@@ -52,7 +52,7 @@ class Reloaded:
 
 
 def ends_of(model: Any) -> tuple[str, str] | None:
-    """Paths of the one embedding and the one output head, where the model keeps them apart."""
+    """Paths of the embedding and the output head, if the model has one of each with separate weights, else None."""
     layers: list[tuple[str, Any]] = [
         (path, layer) for path, layer in model.named_modules() if isinstance(layer, _embedding.VocabParallelEmbedding)
     ]

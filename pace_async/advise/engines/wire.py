@@ -1,17 +1,17 @@
-"""The subset of vLLM 0.32's HTTP protocol that pace speaks, as values; client and embedded engine share it.
+"""The subset of vLLM 0.32's HTTP protocol that pace uses, as types. Client and embedded engine share it.
 
     POST /inference/v1/generate     token ids in, token ids, logprobs and weight-version spans out
-    POST /tokenize /detokenize      text to ids and back (special tokens are kept in the text)
+    POST /tokenize /detokenize      text to ids and back (the text keeps special tokens)
     GET  /health /v1/models /load
     POST /pause?mode=keep&clear_cache=true    GET /is_paused    POST /resume
     POST /init_weight_transfer_engine /start_weight_update /update_weights /finish_weight_update
     POST /collective_rpc {"method": M}   → {"results": [{tensor name: digest}, …]}, one for each worker
-        M = weights_prepared   what was read of the announced directory; null while it is being read
-        M = weight_receipt     what stands in the model
+        M = weights_prepared   tensors read from the announced directory; null until all are read
+        M = weight_receipt     tensors that the model holds
     GET  /weight_info               POST /reset_prefix_cache
 
-Requests refuse a field they do not know (it would be ignored silently); answers may carry more than is read here.
-Not a general client: sampling is from the whole distribution (top-p 1), and one answer is given for each request.
+Requests reject unknown fields, which a server would ignore silently. Answers may contain more fields than are read
+here. Not a general client: it samples from the whole distribution (top-p 1), and one request gives one answer.
 """
 
 from typing import Literal
@@ -28,7 +28,7 @@ class _Answer(BaseModel):
 
 
 class SamplingParams(_Request):
-    """How to sample. `logprobs` 0 asks for the sampled token's own; `ignore_eos`: the answer goes on past its end."""
+    """How to sample. `logprobs` 0 requests those of the sampled tokens. `ignore_eos` continues after the end token."""
 
     max_tokens: int = Field(ge=1)
     temperature: float = Field(default=1.0, gt=0)
@@ -67,8 +67,8 @@ class VersionSpan(_Answer):
     end: int
 
 
-class Choice(_Answer):
-    """`weight_versions` None: a server that does not say which weights sampled which token."""
+class CompletionChoice(_Answer):
+    """`weight_versions` is None if the server does not report which weights sampled which token."""
 
     index: int
     finish_reason: str
@@ -79,7 +79,7 @@ class Choice(_Answer):
 
 class GenerateAnswer(_Answer):
     request_id: str
-    choices: list[Choice]
+    choices: list[CompletionChoice]
 
 
 class TokenizeRequest(_Request):
@@ -104,7 +104,7 @@ class DetokenizeAnswer(_Answer):
 
 
 class InitRequest(_Request):
-    """`path`: what the next update will name; an engine reads it while it generates."""
+    """Announces the directory of the next update. An engine reads it while it generates."""
 
     init_info: "FileUpdate"
 

@@ -1,10 +1,10 @@
-"""The tables. Every one is keyed by run_id first, so that several runs can share one database.
+"""The tables. Every key starts with run_id, so that several runs can share one database.
 
-Invariants that the database itself holds: an id is used once; every reference exists; a score is there if and only if
-the outcome is ok, and is finite; a lease is closed if and only if its state says how; a lease is trained in one group
-at most. What needs two rows to decide (legal order, staleness within the bound) is held by `writes`. Times are seconds
-since the epoch, durations seconds. The words are those of `pace_async.events`; `update` and `group` are words of SQL,
-so the columns are update_number and group_number.
+The database itself enforces: an id is used once; every reference exists; a score exists if and only if the outcome is
+ok, and is finite; a lease is closed if and only if its state is a closing one; a lease is trained in at most one group.
+`writes` enforces rules over several rows (legal order, staleness within the bound). Times are seconds since the epoch,
+durations seconds. Names are those of `pace_async.events`. `update` and `group` are SQL keywords, so the columns are
+update_number and group_number.
 """
 
 from pace_async.population.models.advice import (
@@ -14,9 +14,10 @@ from pace_async.population.models.advice import (
     IslandActionRow,
     IslandRow,
     LeaseRow,
-    Proposal,
+    ProposalRow,
 )
 from pace_async.population.models.base import (
+    ATTEMPT_OUTCOMES,
     GROUP_STATES,
     LEASE_STAGES,
     LEASE_STATES,
@@ -25,7 +26,13 @@ from pace_async.population.models.base import (
     STAGE_OUTCOMES,
     Base,
 )
-from pace_async.population.models.candidates import CandidateRow, CascadeScoreRow, ClaimRow, FreshScoreRow
+from pace_async.population.models.candidates import (
+    CandidateRow,
+    CascadeScoreRow,
+    ClaimRow,
+    EvaluationAttemptRow,
+    FreshScoreRow,
+)
 from pace_async.population.models.implementing import (
     ImplementerCallRow,
     ImplementerCheckRow,
@@ -34,9 +41,10 @@ from pace_async.population.models.implementing import (
     ReservationRow,
 )
 from pace_async.population.models.learning import GroupRow, VersionRow
-from pace_async.population.models.running import Fault, Run, RunState, SecretRow, SettingChangeRow
+from pace_async.population.models.running import FaultRow, RunRow, RunStateRow, SecretRow, SettingChangeRow
 
 __all__ = [
+    "ATTEMPT_OUTCOMES",
     "GROUP_STATES",
     "LEASE_STAGES",
     "LEASE_STATES",
@@ -48,8 +56,9 @@ __all__ = [
     "CandidateRow",
     "CascadeScoreRow",
     "ClaimRow",
+    "EvaluationAttemptRow",
     "ExperimentRow",
-    "Fault",
+    "FaultRow",
     "FreshScoreRow",
     "GroupRow",
     "IdeaRow",
@@ -60,10 +69,10 @@ __all__ = [
     "IslandActionRow",
     "IslandRow",
     "LeaseRow",
-    "Proposal",
+    "ProposalRow",
     "ReservationRow",
-    "Run",
-    "RunState",
+    "RunRow",
+    "RunStateRow",
     "SecretRow",
     "SettingChangeRow",
     "VersionRow",

@@ -1,4 +1,4 @@
-"""Rollouts before there is a program: islands, leases, ideas, the advisor's answers."""
+"""Tables of rollouts before a program exists: islands, leases, ideas, the advisor's answers."""
 
 from typing import get_args
 
@@ -21,10 +21,10 @@ class IslandRow(Base):
 
 
 class LeaseRow(Base):
-    """A rollout from admission to closing. `oldest_version` is the oldest weight version among its tokens, `staleness`
-    the group's update minus it, `trained_by` that update if it trained. `group_reward` is the reward that entered the
-    group's advantages: another than the candidate's where rewards are shuffled for control; `migrant` the candidate of
-    another island that was to be its parent."""
+    """A rollout from admission to closing. `oldest_version` is the oldest weight version among its tokens. `staleness`
+    is the group's update minus it. `trained_by` is that update if it trained. `group_reward` is the reward in the
+    group's advantages, which differs from the candidate's if rewards are shuffled as a control. `migrant` is the
+    candidate of another island given as its parent."""
 
     __tablename__ = "leases"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -60,7 +60,7 @@ class LeaseRow(Base):
 
 class IslandActionRow(Base):
     """An island that had stopped improving went back along its history or crossed over with another as `lease` opened:
-    the fields of `events.IslandActed`. What came over stands in `ideas`."""
+    the fields of `events.IslandActed`. The ideas taken in are in `ideas`."""
 
     __tablename__ = "island_actions"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -92,8 +92,8 @@ class IslandActionRow(Base):
 
 
 class IdeaRow(Base):
-    """An idea as it first stood in an island's pool; `lease` is the rollout that proposed it or, where it came over
-    from another island, the one that opened then. `origin` is its number on that island, which stands with the action.
+    """An idea as it entered an island's pool. `lease` is the rollout that proposed it or, for an idea from another
+    island, the one that opened then. `origin` is its number on that island; the action's row names the island.
     """
 
     __tablename__ = "ideas"
@@ -110,9 +110,9 @@ class IdeaRow(Base):
     )
 
 
-class Proposal(Base):
-    """One of the ideas a rollout proposed, in order. `known`: it repeats that idea, by the advisor's verdict
-    or word for word."""
+class ProposalRow(Base):
+    """One of the ideas that a rollout proposed, in order. `known`: it repeats that idea, by the advisor's verdict or
+    word for word."""
 
     __tablename__ = "proposals"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -129,7 +129,7 @@ class Proposal(Base):
 
 
 class ExperimentRow(Base):
-    """What the advisor chose to do to which parent. `description` is NULL where its answer could not be parsed."""
+    """The advisor's chosen experiment and its parent. `description` is NULL if the answer could not be parsed."""
 
     __tablename__ = "experiments"
     run_id: Mapped[int] = mapped_column(primary_key=True)

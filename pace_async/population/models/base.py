@@ -1,4 +1,4 @@
-"""What all tables share: types, names of constraints, the words that columns may hold."""
+"""Shared by all tables: types, names of constraints, allowed values of columns."""
 
 from typing import Any, get_args
 
@@ -12,9 +12,10 @@ LEASE_STATES = ("open", "trained", "skipped", "aborted", "expired")
 LEASE_STAGES = ("admitted", "advised", "complete", "shipped")
 GROUP_STATES = ("shipped", "trained", "skipped")
 RUN_STATES = ("running", "draining", "done", "stopped_by_budget", "interrupted", "gave_up", "crashed")
+ATTEMPT_OUTCOMES = tuple(word for word in get_args(Outcome) if word != "below_threshold")
 SCORED_OUTCOMES = tuple(word for word in get_args(Outcome) if word != "infrastructure_error")
 STAGE_OUTCOMES = tuple(word for word in SCORED_OUTCOMES if word != "below_threshold")
-"""Of one evaluation; what a cascade makes of several is a candidate's."""
+"""Outcomes of one evaluation. A cascade's combined outcome belongs to the candidate."""
 
 
 def one_of(column: str, words: tuple[str, ...]) -> CheckConstraint:

@@ -1,4 +1,4 @@
-"""Candidates, their scores, and what was scored on the way."""
+"""Tables of candidates, their scores and the evaluations before them."""
 
 from typing import Any
 
@@ -6,12 +6,21 @@ from sqlalchemy import BigInteger, CheckConstraint, ForeignKeyConstraint, Index,
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pace_async.population.columns import CleanJson
-from pace_async.population.models.base import SCORED_OUTCOMES, STAGE_OUTCOMES, Base, finite, one_of, refers
+from pace_async.population.models.base import (
+    ATTEMPT_OUTCOMES,
+    SCORED_OUTCOMES,
+    STAGE_OUTCOMES,
+    Base,
+    finite,
+    one_of,
+    refers,
+)
 
 
 class CandidateRow(Base):
     """A complete rollout. Candidate 0 is the task's own program: it has no lease and no island. `merit` is the score,
-    negated where lower is better, so that one index ranks either direction."""
+    negated where lower is better, so that one index ranks either direction; `queue_seconds` is NULL in rows of versions
+    that did not measure it."""
 
     __tablename__ = "candidates"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -26,6 +35,7 @@ class CandidateRow(Base):
     mechanism: Mapped[str | None]
     detail: Mapped[str]
     seconds: Mapped[float]
+    queue_seconds: Mapped[float | None]
     memoised: Mapped[bool]
     at: Mapped[float]
     metrics: Mapped[dict[str, Any]]
@@ -49,10 +59,35 @@ class CandidateRow(Base):
     )
 
 
+class EvaluationAttemptRow(Base):
+    """One attempt to evaluate a program: the fields of `events.EvaluationAttempted`. Lease 0 has no row in `leases`, so
+    `lease` is no foreign key."""
+
+    __tablename__ = "evaluation_attempts"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    lease: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    stage: Mapped[str] = mapped_column(primary_key=True)
+    fresh: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    attempt: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    outcome: Mapped[str]
+    seconds: Mapped[float]
+    queue_seconds: Mapped[float]
+    started_at: Mapped[float]
+    ended_at: Mapped[float]
+    detail: Mapped[str]
+    accepted: Mapped[bool]
+    __table_args__ = (
+        ForeignKeyConstraint(("run_id",), ["runs.run_id"]),
+        one_of("outcome", ATTEMPT_OUTCOMES),
+        CheckConstraint("outcome <> 'infrastructure_error' OR NOT accepted", name="accepted_if_not_lost"),
+        CheckConstraint("attempt > 0 AND fresh >= 0 AND lease >= 0", name="numbered"),
+    )
+
+
 class CascadeScoreRow(Base):
-    """A cheap stage of a rollout's evaluation that has ended: the fields of `events.CascadeStageEnded`. `number` is the
-    stage's place in the cascade; `ordinal` counts a lease's stages, whose programs may be several. `program` is what
-    goes on to the next stage."""
+    """An ended cheap stage of a rollout's evaluation: the fields of `events.CascadeStageEnded`. `number` is the stage's
+    place in the cascade. `ordinal` counts the stages of a lease, which may have several programs. `program` goes on to
+    the next stage."""
 
     __tablename__ = "cascade_scores"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -80,8 +115,7 @@ class CascadeScoreRow(Base):
 
 
 class FreshScoreRow(Base):
-    """A candidate whose score claimed to be a new best, tried on fresh instances: the fields of `events.FreshScore`, in
-    the order of the tries."""
+    """A try of a claimed new best on fresh instances: the fields of `events.FreshScore`, in the order of the tries."""
 
     __tablename__ = "fresh_scores"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -106,8 +140,8 @@ class FreshScoreRow(Base):
 
 
 class ClaimRow(Base):
-    """A program that is being tried on fresh instances: the fields of `events.Claimed`, so that a resume goes on where
-    a crash cut it off. Gone when its candidate is there, or its lease aborted."""
+    """A program under test on fresh instances: the fields of `events.Claimed`, so that a resume continues after a
+    crash. Deleted when its candidate exists or its lease is aborted."""
 
     __tablename__ = "claims"
     run_id: Mapped[int] = mapped_column(primary_key=True)

@@ -1,4 +1,4 @@
-"""What implementers were asked and what it cost."""
+"""Tables of calls to implementers and their cost."""
 
 from typing import get_args
 
@@ -28,7 +28,7 @@ class ImplementerChoiceRow(Base):
 
 
 class ImplementerCallRow(Base):
-    """One call of an implementer, paid for whether or not a program came of it."""
+    """One call of an implementer, charged with or without a program."""
 
     __tablename__ = "implementer_calls"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -49,7 +49,7 @@ class ImplementerCallRow(Base):
 
 class ImplementerTryRow(Base):
     """One answer of a model to an experiment: the fields of `events.ImplementerTry`, and `ordinal`, the call that
-    brought it. `evaluation` is there where the program failed and the model was asked again."""
+    returned it. `evaluation` is set if the program failed and the model was asked again."""
 
     __tablename__ = "implementer_tries"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -72,8 +72,8 @@ class ImplementerTryRow(Base):
 
 
 class ReservationRow(Base):
-    """What a call may cost at most, committed before it is made. `ordinal` is the call of its lease that closed it,
-    NULL while that is in flight."""
+    """The most that a call may cost, committed before the call. `ordinal` is the call of its lease that closed it, NULL
+    while the call is in flight."""
 
     __tablename__ = "reservations"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -91,7 +91,7 @@ class ReservationRow(Base):
 
 
 class ImplementerCheckRow(Base):
-    """A tiny call made when a process began, to prove that the model answers."""
+    """A tiny call at a process's start, which proves that the model answers."""
 
     __tablename__ = "implementer_checks"
     run_id: Mapped[int] = mapped_column(primary_key=True)

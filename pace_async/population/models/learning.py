@@ -1,4 +1,4 @@
-"""Groups, and the versions that they made."""
+"""Tables of groups and the versions they produced."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from pace_async.population.models.base import GROUP_STATES, Base, one_of, refers
 
 
 class GroupRow(Base):
-    """B rollouts that left to train version `update_number`. `metrics` holds what the learner reported beyond the
-    columns. The rewards and advantages stand with the leases; they have none where a branch collapsed. `restores`: the
-    version that the advisor was to go back to instead of training on the group; `rate` multiplied the learning rate;
-    `step_scale` is the share of the step that was taken."""
+    """B rollouts shipped to train version `update_number`. `metrics` holds the learner's figures without a column.
+    Rewards and advantages are in the leases, and advantages are NULL if a branch collapsed. `restores`: the version to
+    which the advisor goes back instead of training on the group. `rate` multiplied the learning rate. `step_scale` is
+    the share of the step that was taken."""
 
     __tablename__ = "groups"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -45,9 +45,9 @@ class GroupRow(Base):
 
 
 class VersionRow(Base):
-    """A version of the advisor's weights. Version 0 is the advisor as given; every other one was written by a group;
-    with `restored`, out of the weights and optimizer of that version.
-    `probe_k3`: how far what was served lay from the learner's own weights, after the push that is in the receipt."""
+    """A version of the advisor's weights. Version 0 is the advisor as given. Every other version was written by a
+    group; with `restored`, from the weights and optimizer of that version. `probe_k3`: divergence of the served weights
+    from the learner's own, after the push in the receipt."""
 
     __tablename__ = "versions"
     run_id: Mapped[int] = mapped_column(primary_key=True)

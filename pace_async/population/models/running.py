@@ -1,4 +1,4 @@
-"""The run, its states, its settings, what failed around it."""
+"""Tables of the run as a whole: its header, its states, its settings, faults outside."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from sqlalchemy.orm import Mapped, mapped_column
 from pace_async.population.models.base import RUN_STATES, Base, one_of, refers
 
 
-class Run(Base):
-    """What the run is, fixed when it starts. `config` is the whole resolved configuration. Milliseconds, of all
-    processes that drove the run, NULL until one has measured: `longest_stall_ms`, the longest turn of the event loop by
-    the wall clock, `longest_turn_cpu_ms`, the longest by its thread's processor time."""
+class RunRow(Base):
+    """The run's identity and settings, fixed at its start. `config` is the whole resolved configuration.
+    `longest_stall_ms` and `longest_turn_cpu_ms` are the longest turns of the event loop, in milliseconds of wall clock
+    and of its thread's processor time, over all processes that drove the run. They are NULL until measured."""
 
     __tablename__ = "runs"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -39,8 +39,8 @@ class Run(Base):
 
 
 class SecretRow(Base):
-    """What nobody who writes programs may come to know of a run: `fresh` is what the seeds of its fresh instances
-    follow from. No view, fact, page or command shows it; it is read when a run is loaded."""
+    """The secret of a run, hidden from every author of programs: the seeds of its fresh instances derive from `fresh`.
+    No view, fact, page or command shows it. It is read only when a run is loaded."""
 
     __tablename__ = "secrets"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -48,8 +48,8 @@ class SecretRow(Base):
     __table_args__ = (ForeignKeyConstraint(("run_id",), ["runs.run_id"]),)
 
 
-class RunState(Base):
-    """The history of the run's state; the last row is the present."""
+class RunStateRow(Base):
+    """The history of the run's state. The last row is the present state."""
 
     __tablename__ = "run_states"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -60,8 +60,8 @@ class RunState(Base):
     __table_args__ = (ForeignKeyConstraint(("run_id",), ["runs.run_id"]), one_of("state", RUN_STATES))
 
 
-class Fault(Base):
-    """Something outside failed; `stage` names where."""
+class FaultRow(Base):
+    """A failure of a service or the machine. `stage` names where."""
 
     __tablename__ = "faults"
     run_id: Mapped[int] = mapped_column(primary_key=True)

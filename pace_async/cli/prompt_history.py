@@ -1,0 +1,93 @@
+"""The prompts of one candidate as the models saw them: the advisor's prompts and the implementer's messages.
+
+The advisor's come from the tokens in the rows. The implementer's are rebuilt from the parent, the idea and the
+experiment by the code that first built them. If the task has changed since, they hold its present text, and a note
+tells this.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from pace_async.config import Config
+from pace_async.errors import UsageError
+from pace_async.events import ImplementerTry, RunHeader
+from pace_async.implement.base import Experiment
+from pace_async.implement.prompts import messages_for
+from pace_async.population.reading.reader import Reader
+from pace_async.registry.implementers import implementer_of
+from pace_async.runtime.children.advisor_folder import advisor_folder
+from pace_async.search.state import Member
+from pace_async.task import load_task
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One question to the advisor and its answer. `tokens` counts the question's."""
+
+    purpose: str
+    tokens: int
+    text: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A question to the implementer after a failed try. `number` is the number of the following try, `content` the last
+    message. The other messages are those of the first question."""
+
+    number: int
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """All prompts of one candidate. `messages` are the implementer's, role and content, empty if it was not asked.
+    `note` gives the reason, or the difference from the messages at that time. `repairs` are the questions after failed
+    tries."""
+
+    advisor: tuple[Prompt, ...]
+    messages: tuple[Mapping[str, str], ...]
+    note: str
+    repairs: tuple[Again, ...] = ()
+
+
+def asked_for(reader: Reader, candidate: int) -> Asked:
+    """The prompts of a candidate. Raises UsageError if there is no such candidate, or if the advisor's tokenizer or the
+    task is missing."""
+    header, found = reader.header(), reader.show(candidate)
+    prompts = reader.advisor_prompts(candidate)
+    advisor: tuple[Prompt, ...] = ()
+    if prompts:
+        tokenizer = _tokenizer(Config.model_validate(header.config).advisor.model)
+        advisor = tuple(
+            Prompt(call["purpose"], len(ids), tokenizer.decode(list(ids), skip_special_tokens=False), call["text"])
+            for call, ids in zip(found["calls"], prompts, strict=True)
+        )
+    if not any(implementer_of(call["model"]).asks_a_model for call in found["implementer_calls"]):
+        return Asked(advisor, (), "no model was asked to write the program")
+    parent = reader.show(found["parent"])
+    return Asked(advisor, *_messages(header, found, Member(found["parent"], parent["program"], parent["score"])))
+
+
+def _messages(
+    header: RunHeader, found: dict[str, Any], parent: Member
+) -> tuple[tuple[Mapping[str, str], ...], str, tuple[Again, ...]]:
+    task = load_task(header.task)
+    changed = "" if task.digest == header.task_digest else "the task has changed since; its words are those of now"
+    experiment = Experiment(found["candidate"], found["idea"] or "", found["experiment"])
+    tries = tuple(ImplementerTry(**tried) for tried in found["tries"])
+    repairs = (
+        Again(number + 1, messages_for(task, parent, replace(experiment, tries=tries[:number]))[-1]["content"])
+        for number in range(1, len(tries))
+    )
+    return messages_for(task, parent, experiment), changed, tuple(repairs)
+
+
+def _tokenizer(model: str) -> Any:
+    from tokenizers import Tokenizer
+
+    file = advisor_folder(model) / "tokenizer.json"
+    if not file.is_file():
+        raise UsageError(f"The advisor's prompts cannot be read: {file} is not there.")
+    return cast("Any", Tokenizer).from_file(str(file))

@@ -1,0 +1,125 @@
+"""Makes an evaluator from the configuration: the one place that knows all of its parts."""
+
+import platform
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import anyio
+
+from pace_async import config
+from pace_async.apart import working_apart
+from pace_async.errors import UsageError
+from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
+from pace_async.evaluate.cascade import cascaded
+from pace_async.evaluate.local import LocalEvaluator, Parts
+from pace_async.evaluate.memo import ScoreMemo
+from pace_async.evaluate.sandbox import cgroup, leftovers
+from pace_async.evaluate.sandbox.runner import CandidateRunner
+from pace_async.evaluate.sandbox.selfcheck import pick_tier
+from pace_async.evaluate.sandbox.tiers import Tier
+from pace_async.evaluate.sandbox.warm import imports_of
+from pace_async.evaluate.scorer.scorer_client import Bounds, Scorer
+from pace_async.evaluate.scorer.scorer_log import scorer_log
+from pace_async.evaluate.scorer.scorer_pool import Scorers
+from pace_async.evaluate.turns import Turns
+from pace_async.task import Setting, Task, refuse_if_changed, settings_of
+
+GROUPS_S = 30.0
+"""How long the last processes of candidates, which are killed, may take to be gone: the machine may be busy."""
+PACKAGE = Path(__file__).parent.parent
+
+Say = Callable[[str, str], Awaitable[None]]
+"""Called with the kind and the detail of what makes evaluations slower: `warm_parent`, `score_memo`."""
+
+
+@asynccontextmanager
+async def open_evaluator(
+    task: Task,
+    evaluation: config.EvaluationConfig,
+    *,
+    tier: Tier | None = None,
+    log: Path | None = None,
+    say: Say | None = None,
+) -> AsyncGenerator[LocalEvaluator]:
+    """The evaluator that a configuration asks for. `tier` is a sandbox tier that is proven already; without one, the
+    best that this machine proves is taken. `log` receives what the task's evaluator prints; without one, it is kept
+    only for the note of an error. Raises UsageError if no tier is proven, or if the task's evaluator cannot be loaded.
+    """
+    chosen = tier if tier is not None else await pick_tier(evaluation.unsafe_no_sandbox)
+    hierarchy = cgroup.find()
+    leftovers.sweep(*(hierarchy.folders if hierarchy else ()))
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(groups_removed)
+        own = stack.enter_context(scorer_log())
+        await stack.enter_async_context(working_apart())
+        turns = Turns()
+        memo = await _opened_memo(stack, task, evaluation, say)
+        scorers = await stack.enter_async_context(_scorers(task, evaluation, log or own, turns))
+        if scorers.timed and task.spec.deterministic:
+            raise UsageError(f"Task {task.name!r}: score takes `seconds`, so task.yaml must say deterministic: false.")
+        runner = CandidateRunner(chosen, (PACKAGE, task.folder), partial(say, "warm_parent") if say else None)
+        # Not where time is scored: the kernel updates a running process's clock only now and then, and counts what a
+        # fork has yet to copy as its work. There each candidate begins alike, from nothing.
+        if evaluation.warm and not scorers.timed:
+            stack.push_async_callback(runner.close)
+            modules = {name.removesuffix(".py") for name in task.spec.files}
+            await runner.warm_up([name for name in imports_of(task.program) if name not in modules])
+        parts = Parts(runner, scorers, turns, memo, _setting(chosen, evaluation.settings))
+        yield await stack.enter_async_context(LocalEvaluator(task, evaluation, parts))
+
+
+async def evaluate_file(
+    task: Task, program: str, evaluation: config.EvaluationConfig, log: Path | None = None
+) -> Evaluation:
+    """Score one program exactly as a run would, but cold: for one program, a warm parent costs more than it saves.
+    `log` receives what the task's evaluator prints."""
+    cold = evaluation.model_copy(update={"warm": False})
+    request = EvaluationRequest.of(task.spec, EvaluationId("eval", 0), program, evaluation.seed)
+    async with open_evaluator(task, cold, log=log) as evaluator:
+        return await cascaded(evaluator, task.spec, request)
+
+
+async def groups_removed() -> None:
+    """Return once no control group of an evaluation is left, or after GROUPS_S: the kernel does not say when the last
+    process of one is gone."""
+    with anyio.move_on_after(GROUPS_S, shield=True):
+        wait_s = 0.01
+        while not cgroup.all_removed():
+            await anyio.sleep(wait_s)
+            wait_s = min(2 * wait_s, 0.5)
+
+
+def _scorers(task: Task, evaluation: config.EvaluationConfig, log: Path, turns: Turns) -> Scorers:
+    most = min(evaluation.scorers, evaluation.slots)
+    bounds = Bounds.of(evaluation.scorer_memory_mb, most, task.spec.output_values)
+    settings = settings_of(task.spec, evaluation.settings)
+    stages = tuple(stage.name for stage in task.spec.cascade)
+    vouch = partial(refuse_if_changed, task)
+    return Scorers(lambda: Scorer(task.folder / task.spec.evaluator, log, bounds, settings, stages, vouch), most, turns)
+
+
+async def _opened_memo(
+    stack: AsyncExitStack, task: Task, evaluation: config.EvaluationConfig, say: Say | None
+) -> ScoreMemo | None:
+    """None where a score may come out differently the next time."""
+    if not task.spec.deterministic:
+        return None
+    memo = ScoreMemo(evaluation.memo, partial(say, "score_memo") if say else None)
+    await memo.open()
+    stack.push_async_callback(memo.close)
+    return memo
+
+
+def _setting(tier: Tier, settings: Mapping[str, Setting]) -> str:
+    """The environment part of the score memo's key."""
+    chosen = [f"{name}={settings[name]!r}" for name in sorted(settings)]
+    parts = [*chosen, tier.name, platform.machine(), f"python-{platform.python_version()}"]
+    for package in ("numpy", "scipy", "torch"):
+        try:
+            parts.append(f"{package}-{version(package)}")
+        except PackageNotFoundError:
+            continue
+    return " ".join(parts)

@@ -1,0 +1,154 @@
+"""Evaluations by their identity: what is submitted once runs once, whoever waits for it.
+
+Invariants: one identity names one program; an evaluation that was submitted again is the same evaluation; a task that
+waits can be cancelled without ending the evaluation for others. Not a memo: an entry knows an identity, not equal
+programs, and the oldest evaluations that have ended are forgotten.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import anyio
+
+from pace_async.errors import InfrastructureFault, PaceBug
+from pace_async.evaluate.attempts import attempted_once
+from pace_async.evaluate.base import CANCELLED, Evaluation, EvaluationId, EvaluationRequest, UnknownEvaluation
+
+ENDED_KEPT = 1000
+"""How many evaluations that have ended can still be asked for."""
+
+
+@dataclass(eq=False, slots=True)
+class _Entry:
+    """`request` is there until the evaluation has ended; `scope` while it runs. `result` is there once it has ended."""
+
+    program: int
+    request: EvaluationRequest | None
+    scope: anyio.CancelScope | None = None
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    one: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
+    result: Evaluation | Exception | None = None
+
+
+class Identities:
+    """Runs `work` once for each identity. `start` runs a function in the background. Without it, the first task that
+    waits for an evaluation runs it, and if that task is cancelled the next one begins anew."""
+
+    def __init__(
+        self,
+        work: Callable[[EvaluationRequest], Awaitable[Evaluation]],
+        start: Callable[[Callable[[], Awaitable[None]]], object] | None = None,
+    ) -> None:
+        self._work, self._start = work, start
+        self._entries: dict[EvaluationId, _Entry] = {}
+        self._ended: dict[EvaluationId, None] = {}
+
+    def submit(self, request: EvaluationRequest) -> None:
+        """See `Evaluator.submit`."""
+        program = hash(request.program)
+        known = self._entries.get(request.id)
+        if known is None:
+            entry = self._entries[request.id] = _Entry(program, request)
+            if self._start is not None:
+                self._start(lambda: self._run(entry))
+        elif known.program != program:
+            raise PaceBug(f"{request.id} names two programs")
+
+    async def result(self, identity: EvaluationId) -> Evaluation:
+        """See `Evaluator.result`."""
+        entry = self._entries.get(identity)
+        if entry is None:
+            raise UnknownEvaluation(identity)
+        if self._start is not None:
+            await entry.ended.wait()
+        else:
+            async with entry.one:
+                await self._run(entry)
+        if isinstance(entry.result, Exception):
+            raise entry.result
+        return entry.result or CANCELLED
+
+    async def cancel(self, identity: EvaluationId) -> None:
+        """See `Evaluator.cancel`."""
+        entry = self._entries.pop(identity, None)
+        self._ended.pop(identity, None)
+        if entry is None or entry.result is not None:
+            return
+        if entry.scope is not None:
+            entry.scope.cancel()
+            await entry.ended.wait()
+        entry.result = entry.result or CANCELLED
+        entry.ended.set()
+
+    def pending(self) -> Sequence[EvaluationId]:
+        """See `Evaluator.pending`."""
+        return [identity for identity, entry in self._entries.items() if entry.result is None]
+
+    async def _run(self, entry: _Entry) -> None:
+        request = entry.request
+        if entry.result is not None or request is None:
+            return
+        try:
+            with anyio.CancelScope() as entry.scope:
+                try:
+                    entry.result = await self._work(request)
+                except Exception as error:
+                    entry.result = error
+            if entry.scope.cancelled_caught:
+                entry.result = CANCELLED
+        finally:
+            entry.scope = None
+            if self._start is not None or entry.result is not None:
+                entry.result, entry.request = entry.result or CANCELLED, None
+                entry.ended.set()
+                self._keep(request.id, entry)
+
+    def _keep(self, identity: EvaluationId, entry: _Entry) -> None:
+        if self._entries.get(identity) is not entry:
+            return  # cancelled
+        if isinstance(entry.result, Exception):
+            del self._entries[identity]  # it may be submitted again
+            return
+        self._ended[identity] = None
+        while len(self._ended) > ENDED_KEPT:
+            oldest = next(iter(self._ended))
+            del self._ended[oldest], self._entries[oldest]
+
+
+class InTaskEvaluator(ABC):
+    """Implements `base.Evaluator` for evaluators that are one function: an evaluation runs in the first task that waits
+    for it. An evaluation that comes back without attempts was one."""
+
+    @abstractmethod
+    async def run(self, request: EvaluationRequest) -> Evaluation:
+        """One evaluation. Does not raise for what the program does; an InfrastructureFault is its outcome."""
+
+    def clock(self) -> float:
+        """Seconds since the epoch, for the times of attempts."""
+        return time.time()
+
+    async def submit(self, request: EvaluationRequest) -> None:
+        self._identities.submit(request)
+
+    async def result(self, identity: EvaluationId) -> Evaluation:
+        return await self._identities.result(identity)
+
+    async def cancel(self, identity: EvaluationId) -> None:
+        await self._identities.cancel(identity)
+
+    def pending(self) -> Sequence[EvaluationId]:
+        return self._identities.pending()
+
+    @cached_property
+    def _identities(self) -> Identities:
+        return Identities(self._attempt)
+
+    async def _attempt(self, request: EvaluationRequest) -> Evaluation:
+        try:
+            came = await self.run(request)
+        except InfrastructureFault as fault:
+            came = Evaluation("infrastructure_error", None, 0.0, str(fault))
+        return came if came.attempts else attempted_once(request, came, self.clock())

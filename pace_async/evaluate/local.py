@@ -1,0 +1,225 @@
+"""The evaluator of this machine: a candidate runner and a scorer, and what surrounds them.
+
+program ─► memo? ─► slot ─► runner (sandbox) ─► `verdict` ─► scorer ─► Evaluation
+
+The runner and the scorer do not know one another. What surrounds them is here: slots, the memo, retries where the
+machine failed, and a second run alone where a program may not be to blame for its end. `assemble` puts the parts
+together.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from pace_async import config
+from pace_async.compiling import compiled
+from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.evaluate.attempts import Attempts, attempted_once
+from pace_async.evaluate.base import SECRET_SEEDS, Evaluation, EvaluationId, EvaluationRequest
+from pace_async.evaluate.identities import Identities
+from pace_async.evaluate.memo import Key, ScoreMemo
+from pace_async.evaluate.sandbox.converse import Job
+from pace_async.evaluate.sandbox.ended import Ended
+from pace_async.evaluate.sandbox.runner import CandidateRunner
+from pace_async.evaluate.sandbox.verdict import doubt, judge, one_line
+from pace_async.evaluate.scorer.scorer_client import EvaluatorFailed
+from pace_async.evaluate.scorer.scorer_pool import Scorers
+from pace_async.evaluate.turns import Turns
+from pace_async.program_files import parted
+from pace_async.programs import LONGEST_PROGRAM
+from pace_async.task import FULL, Task, TaskSpec
+
+BACKOFF_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a LocalEvaluator is made of. `turns` are shared by the evaluator and its scorers; `setting` names the
+    environment in the memo's keys."""
+
+    runner: CandidateRunner
+    scorers: Scorers
+    turns: Turns
+    memo: ScoreMemo | None
+    setting: str
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One attempt under way: when it was asked for (monotonic), when it got its slot (monotonic, and since the epoch),
+    and how its run ended."""
+
+    asked: float = field(default_factory=time.monotonic)
+    began: float | None = None
+    started_at: float = field(default_factory=time.time)
+    ended: Ended | None = None
+
+    def begin(self) -> None:
+        self.began, self.started_at = time.monotonic(), time.time()
+
+    @property
+    def queue_seconds(self) -> float:
+        return (time.monotonic() if self.began is None else self.began) - self.asked
+
+    @property
+    def seconds(self) -> float:
+        if self.ended is not None:
+            return self.ended.seconds
+        return time.monotonic() - (self.asked if self.began is None else self.began)
+
+
+class LocalEvaluator:
+    """Implements `base.Evaluator`. Use as an async context manager: evaluations that are under way at its end are
+    cancelled."""
+
+    def __init__(self, task: Task, evaluation: config.EvaluationConfig, parts: Parts) -> None:
+        self.task, self.parts = task, parts
+        self._retries = evaluation.retries
+        self._slots = anyio.CapacityLimiter(evaluation.slots)
+        self._share = min(1.0, len(os.sched_getaffinity(0)) / evaluation.slots)
+        self._tasks: TaskGroup | None = None
+        self._identities = Identities(self._evaluated, self._begin)
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await anyio.create_task_group().__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """No evaluation raises in its task, so what the body raised passes as it is, in no group."""
+        if self._tasks is not None:
+            self._tasks.cancel_scope.cancel()
+            await self._tasks.__aexit__(None, None, None)
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether the next candidate will be forked from a warm parent."""
+        return self.parts.runner.is_warm
+
+    async def refuse_unless_fresh(self) -> None:
+        """Raises UsageError if the task's evaluator cannot make the instances of a secret seed, which has 129 bits."""
+        await self.parts.scorers.instances(SECRET_SEEDS)
+
+    async def submit(self, request: EvaluationRequest) -> None:
+        """See `base.Evaluator`. Raises UsageError for a request that needs a GPU: none is given to candidates here."""
+        if request.needs.gpus:
+            raise UsageError("An evaluation on this machine gets no GPU: ask for none.")
+        self._identities.submit(request)
+
+    async def result(self, identity: EvaluationId) -> Evaluation:
+        return await self._identities.result(identity)
+
+    async def cancel(self, identity: EvaluationId) -> None:
+        await self._identities.cancel(identity)
+
+    def pending(self) -> Sequence[EvaluationId]:
+        return self._identities.pending()
+
+    def _begin(self, work: object) -> None:
+        assert self._tasks is not None, "it is used as a context manager"
+        self._tasks.start_soon(work)  # pyright: ignore[reportArgumentType]
+
+    async def _evaluated(self, request: EvaluationRequest) -> Evaluation:
+        """Nothing is run for a program that is refused unread, or whose score is known."""
+        if complaint := _refused(request.program, self.task.spec):
+            return _unrun(request, Evaluation("candidate_error", None, 0.0, complaint))
+        try:
+            read = await compiled(request.program)
+        except InfrastructureFault as fault:
+            return _unrun(request, Evaluation("infrastructure_error", None, 0.0, one_line(str(fault))))
+        if read.too_much:
+            return _unrun(request, Evaluation("candidate_error", None, 0.0, read.fault))
+        memo = self.parts.memo
+        if memo is None or request.seed >= SECRET_SEEDS:
+            return await self._tried(request)
+        key = Key(self.task.digest, request.seed, read.digest, self._setting_of(request.stage))
+        known = await memo.get(key)
+        if known is not None:
+            return _unrun(request, known)
+        result = await self._tried(request)
+        await memo.put(key, result)
+        return result
+
+    def _setting_of(self, stage: str) -> str:
+        return self.parts.setting if stage == FULL else f"stage={stage} {self.parts.setting}"
+
+    async def _tried(self, request: EvaluationRequest) -> Evaluation:
+        """Again where the machine failed."""
+        attempts = Attempts(request)
+        result = await self._try(request, attempts)
+        for retry in range(self._retries):
+            if result.outcome != "infrastructure_error":
+                break
+            await anyio.sleep(BACKOFF_S * 2**retry)
+            result = await self._try(request, attempts)
+        return attempts.result(result)
+
+    async def _try(self, request: EvaluationRequest, attempts: Attempts) -> Evaluation:
+        """One attempt, or two where the first is doubted."""
+        attempt = _Attempt()
+        try:
+            job = await self._job(request)
+            attempt.asked = time.monotonic()
+            async with self._slots, self.parts.turns.together():
+                attempt.begin()
+                attempt.ended = ended = await self.parts.runner.run(job, request.limits)
+            if (doubted := doubt(ended, self._share)) is not None:
+                verdict = judge(ended)
+                first = Evaluation(verdict.outcome, None, ended.seconds, f"{doubted}: run once more, alone")
+                _tell(attempts, attempt, first, accepted=False)
+                attempt = _Attempt()
+                async with self.parts.turns.alone():
+                    attempt.begin()
+                    attempt.ended = ended = await self.parts.runner.run(job, request.limits)
+                if doubt(ended, 1.0) not in (None, doubted):
+                    raise InfrastructureFault("evaluation_disturbed", "it was starved once and killed once")
+            came = await self._scored(request, ended)
+        except InfrastructureFault as fault:
+            error = one_line(fault.detail) if isinstance(fault, EvaluatorFailed) else ""
+            detail = one_line(str(fault))
+            came = Evaluation("infrastructure_error", None, attempt.seconds, detail, evaluator_error=error)
+        return _tell(attempts, attempt, came, accepted=came.outcome != "infrastructure_error")
+
+    async def _job(self, request: EvaluationRequest) -> Job:
+        spec, scorers = self.task.spec, self.parts.scorers
+        instances = await scorers.instances(request.seed, request.stage)
+        (_, first), *others = parted(request.program) if spec.files else (("", request.program),)
+        return Job(first, spec.entry, instances, timed=scorers.timed, files=dict(others))
+
+    async def _scored(self, request: EvaluationRequest, ended: Ended) -> Evaluation:
+        verdict = judge(ended)
+        if verdict.outcome != "ok":
+            return Evaluation(verdict.outcome, None, ended.seconds, verdict.detail)
+        overhead = min(ended.echoes, default=0.0)
+        calls = [max(0.0, call - overhead) for call in ended.calls]
+        scored = await self.parts.scorers.score(request.seed, verdict.outputs, calls, overhead, request.stage)
+        if scored.score is None:
+            detail, error = one_line(scored.invalid), one_line(scored.raised)
+            return Evaluation("invalid_score", None, ended.seconds, detail, evaluator_error=error)
+        return Evaluation("ok", scored.score, ended.seconds, "", scored.metrics)
+
+
+def _tell(attempts: Attempts, attempt: _Attempt, came: Evaluation, *, accepted: bool) -> Evaluation:
+    came = replace(came, queue_seconds=attempt.queue_seconds)
+    attempts.add(came, attempt.started_at, time.time(), accepted=accepted)
+    return came
+
+
+def _unrun(request: EvaluationRequest, came: Evaluation) -> Evaluation:
+    return attempted_once(request, came, time.time())
+
+
+def _refused(program: str, spec: TaskSpec) -> str:
+    """Why a program is none of this task's, if so: it is too long, or consists of other files. A program without file
+    names is the task's first file alone."""
+    if len(program) > LONGEST_PROGRAM:
+        return f"the program is longer than {LONGEST_PROGRAM} characters"
+    names = [name for name, _ in parted(program)] if spec.files else [""]
+    known = (spec.program, *spec.files)
+    if names == [""] or (names[0] == spec.program and len(set(names)) == len(names) and set(names) <= set(known)):
+        return ""
+    return f"a program of this task consists of {', '.join(known)}, each once; this one of {', '.join(names)}"

@@ -1,0 +1,110 @@
+"""A candidate's first process, started by itself: bubblewrap or the driver's own Python."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+
+from pace_async.children import kill_group
+from pace_async.evaluate.sandbox.inside import calls, seccomp
+from pace_async.evaluate.sandbox.pipes import Descriptors
+from pace_async.evaluate.sandbox.tiers import Plan
+
+GRACE_S = 5.0
+
+
+class FirstProcess(Protocol):
+    """What `launch` needs of the process with which everything else of a candidate ends."""
+
+    @property
+    def ended(self) -> int:
+        """A descriptor that can be read once it has ended."""
+        ...
+
+    @property
+    def pid(self) -> int:
+        """Its id here."""
+        ...
+
+    @property
+    def lost(self) -> tuple[str, str] | None:
+        """After `kill`: why it had ended, as kind and detail of a fault, where that cannot be the candidate's doing."""
+        ...
+
+    @property
+    def processor_s(self) -> float:
+        """After `kill`: processor seconds that it used, 0 where they are not told."""
+        ...
+
+    async def kill(self) -> int:
+        """End it and all that it started, also when cancelled; the driver's exit code, negative for a signal."""
+        ...
+
+
+class ColdProcess:
+    """Implements `FirstProcess`. `wrapped` as in the `Plan`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], ended: int, wrapped: bool) -> None:
+        self._process, self.ended, self._wrapped = process, ended, wrapped
+        self.lost: tuple[str, str] | None = None
+        self.processor_s = 0.0
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def kill(self) -> int:
+        ended = self._process.poll() is not None
+        kill_group(self.pid)
+        with anyio.move_on_after(GRACE_S, shield=True):
+            await anyio.wait_readable(self.ended)
+        code = self._process.poll()
+        if code is None:
+            return -9
+        if self._wrapped and ended and code in (-signal.SIGKILL, -signal.SIGTERM):
+            # Out of every candidate's reach, and its own limits do not hold for it.
+            self.lost = ("sandbox_killed", f"somebody outside ended it with {signal.Signals(-code).name}")
+        return 128 - code if self._wrapped and 128 < code < 160 else code
+
+
+def start(
+    plan: Plan, scratch: Path | None, descriptors: Sequence[int], mine: Descriptors, *, one_thread: bool
+) -> ColdProcess:
+    """Start the first process with these descriptors as standard input, output and error, and the rest as they are.
+    With `one_thread` a filter of its own lets it start no thread. From this thread: with the thread that started it,
+    it would die. Raises OSError."""
+    stdin, stdout, stderr, *kept = descriptors
+    argv = list(plan.argv)
+    with Descriptors() as lent:
+        if plan.wrapped and "seccomp" in plan.confinement:
+            rules = _filter_of_bubblewrap(one_thread)
+            lent.own(rules)
+            argv[1:1] = ["--seccomp", str(rules)]
+            kept.append(rules)
+        process = subprocess.Popen(
+            argv,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=(*kept, *plan.descriptors),
+            env=plan.environment,
+            cwd=scratch,
+            start_new_session=True,
+        )
+    ended = os.pidfd_open(process.pid)
+    mine.own(ended)
+    return ColdProcess(process, ended, plan.wrapped)
+
+
+def _filter_of_bubblewrap(one_thread: bool) -> int:
+    """A file that holds the filter, read once. bubblewrap puts it on itself and on the driver, which adds its own when
+    it has set its limits."""
+    code = seccomp.filter_program(calls.machine(), own_namespaces=True, pid=0, one_thread=one_thread, confined=False)
+    file = os.memfd_create("filter")
+    os.write(file, code)
+    os.lseek(file, 0, os.SEEK_SET)
+    return file

@@ -1,0 +1,225 @@
+"""Run one program in a sandbox, once. Returns what the supervisor saw; `verdict` decides what it means.
+
+Invariant: when `launch` returns or is cancelled, the candidate's process group has been killed, its pipes are closed
+and no descriptor or directory of it is left. Nothing that a candidate does can keep `launch` waiting beyond the time
+limit and a few seconds of grace, and no more than the output limit is kept of what it says.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from pace_async.errors import InfrastructureFault
+from pace_async.evaluate.sandbox import cold, leftovers
+from pace_async.evaluate.sandbox.cgroup import Group
+from pace_async.evaluate.sandbox.converse import ECHOES, Conversation, Job
+from pace_async.evaluate.sandbox.ended import Ended
+from pace_async.evaluate.sandbox.inside.frame import LONGEST_HEADER
+from pace_async.evaluate.sandbox.inside.warm import RESULT
+from pace_async.evaluate.sandbox.pipes import Sink
+from pace_async.evaluate.sandbox.tiers import Limits, Plan, Tier
+from pace_async.evaluate.sandbox.usage import Usage, measure
+from pace_async.evaluate.sandbox.warm import WarmParent
+from pace_async.evaluate.sandbox.wiring import Wiring
+from pace_async.programs import parts_of
+
+DRAIN_S = 1.0
+LEAST_S = 0.1
+TAIL_BYTES = 4096
+
+
+async def launch(tier: Tier, job: Job, limits: Limits, hidden: Sequence[Path], warm: WarmParent | None = None) -> Ended:
+    """Run the job in a process forked by `warm`, a parent in the same tier with the same folders hidden, or in a
+    process started for it. Raises InfrastructureFault if the machine did not start it."""
+    try:
+        if warm is None:
+            return await _launched_cold(tier, job, limits, hidden)
+        waiting = await warm.prefork.take(limits.memory_mb)
+        with closing(waiting):
+            plan = tier.plan(limits, hidden, None)
+            warm.prefork.refill(limits.memory_mb)
+            return await _run(plan, job, limits, waiting.wiring, _Start(waiting.started, RESULT))
+    except OSError as error:
+        raise InfrastructureFault("sandbox_start", error.strerror or str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """How the first process is started. `result` and `members` are the numbers under which the driver knows its result
+    pipe, and the control groups that it has yet to join."""
+
+    process: Callable[[], Awaitable[cold.FirstProcess]]
+    result: int
+    members: Sequence[int] = ()
+
+
+async def _launched_cold(tier: Tier, job: Job, limits: Limits, hidden: Sequence[Path]) -> Ended:
+    with closing(Wiring.open(limits.memory_mb, tier.isolates)) as wiring, _scratch(tier.needs_scratch) as scratch:
+        plan = tier.plan(limits, hidden, scratch)
+        if scratch is not None and plan.scratch_owner is not None:
+            os.chown(scratch, plan.scratch_owner, plan.scratch_owner)
+
+        async def start() -> cold.FirstProcess:
+            return cold.start(plan, scratch, wiring.given, wiring.mine, one_thread=job.timed)
+
+        result, *members = wiring.given[RESULT:]
+        return await _run(plan, job, limits, wiring, _Start(start, result, members))
+
+
+async def _run(plan: Plan, job: Job, limits: Limits, wiring: Wiring, start: _Start) -> Ended:
+    nonce = secrets.token_hex(16)
+    head = _head(plan, job, nonce, start)
+    most = limits.output_bytes
+    result = Sink(wiring.answers, "the result", most + _framing(job))
+    stdout = Sink(wiring.stdout, "standard output", most, TAIL_BYTES)
+    stderr = Sink(wiring.stderr, "standard error", most, TAIL_BYTES)
+    talk = Conversation(job, nonce, result, processor="seccomp" in plan.confinement)
+    began = time.monotonic()
+    talk.open(wiring.job, head)
+    process = await start.process()
+    watch = _Watch(process, wiring, limits, talk, (result, stdout, stderr))
+    usage: Usage | None = None
+    try:
+        wiring.hand_over()
+        await watch.until_over()
+        seconds = time.monotonic() - began
+        if watch.timed_out:
+            usage = measure(process.pid, wiring.group)
+    finally:
+        code = await process.kill()
+    survivors = await watch.drained()
+    talk.end()
+    return Ended(
+        answers=talk.answers,
+        calls=talk.calls,
+        echoes=talk.echoes,
+        stdout=bytes(stdout.data),
+        stderr=bytes(stderr.data),
+        exit_code=code,
+        stopped=not watch.exited,
+        timed_out=watch.timed_out,
+        out_of_time=watch.used_up or _out_of_time(plan, code, process.processor_s),
+        overflowed=watch.overflowed,
+        out_of_memory=wiring.group is not None and not talk.answers.complete and wiring.group.out_of_memory(),
+        survivors=survivors,
+        seconds=seconds,
+        usage=usage,
+        lost=process.lost,
+    )
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Watches one candidate until its first process ends or a limit is reached. `sinks` are the result, standard output
+    and standard error; `exited`: the first process ended; `used_up`: the processor time is used up; `timed_out`:
+    neither ended the watch, nor did a pipe that carried too much."""
+
+    process: cold.FirstProcess
+    wiring: Wiring
+    limits: Limits
+    talk: Conversation
+    sinks: tuple[Sink, Sink, Sink]
+    exited: bool = False
+    used_up: bool = False
+    timed_out: bool = False
+
+    @property
+    def overflowed(self) -> str | None:
+        return next((sink.name for sink in self.sinks if sink.full), None)
+
+    async def until_over(self) -> None:
+        """Hold the conversation and read the pipes meanwhile."""
+        with anyio.move_on_after(self.limits.seconds):
+            async with anyio.create_task_group() as tg:
+                tg.start_soon(self._converse, tg.cancel_scope)
+                tg.start_soon(self._bound, tg.cancel_scope)
+                for sink in self.sinks[1:]:
+                    tg.start_soon(self._read, sink, tg.cancel_scope)
+                await anyio.wait_readable(self.process.ended)
+                self.exited = True
+                tg.cancel_scope.cancel()
+        self.timed_out = not self.exited and not self.used_up and self.overflowed is None
+
+    async def drained(self) -> bool:
+        """Read what is left in the pipes; whether something still holds them after DRAIN_S."""
+        with anyio.move_on_after(DRAIN_S) as draining:
+            for sink in self.sinks:
+                await sink.read_on()
+        return draining.cancelled_caught
+
+    async def _converse(self, scope: anyio.CancelScope) -> None:
+        await self.talk.hold(self.wiring.mine, self.wiring.job, self.process)
+        if self.sinks[0].full:
+            scope.cancel()
+
+    async def _bound(self, scope: anyio.CancelScope) -> None:
+        self.used_up = await _used_up(self.wiring.group, self.limits.processor_limit_s)
+        if self.used_up:
+            scope.cancel()
+
+    async def _read(self, sink: Sink, scope: anyio.CancelScope) -> None:
+        await sink.read_on()
+        if sink.full:
+            scope.cancel()
+
+
+async def _used_up(group: Group | None, limit: float) -> bool:
+    """Wait until the group's processes have used `limit` seconds of processor time together. False at once where no
+    control group counts them. The next look is no sooner than all processors could have used up what was left."""
+    while group is not None and (used := group.processor_s()) is not None:
+        if used >= limit:
+            return True
+        await anyio.sleep(max((limit - used) / len(os.sched_getaffinity(0)), LEAST_S))
+    return False
+
+
+def _out_of_time(plan: Plan, code: int, used: float) -> bool:
+    """A process 1 of its namespaces ignores the kernel's SIGXCPU, and is killed a second of work later."""
+    limit = plan.confinement.get("limits", {}).get("RLIMIT_CPU")
+    return code == -signal.SIGXCPU or (code == -signal.SIGKILL and limit is not None and used >= limit - 1)
+
+
+def _head(plan: Plan, job: Job, nonce: str, start: _Start) -> bytes:
+    """What the driver reads first: the program and what to do with it."""
+    parts = parts_of(job.program)  # compiled already for its digest; compiling it again is a quarter of a launch
+    head = {
+        "nonce": nonce,
+        "result": start.result,
+        "path": [str(path) for path in plan.imports],
+        "confinement": {**plan.confinement, "cgroups": start.members, "one_thread": job.timed},
+        "program": "" if parts else job.program,
+        "parts": [(part.above, part.code.hex()) for part in parts],
+        "files": dict(job.files),
+        "entry": job.entry,
+        "echoes": ECHOES if job.timed else 0,
+        "instances": len(job.instances),
+    }
+    return json.dumps(head).encode()
+
+
+def _framing(job: Job) -> int:
+    """What the result pipe may carry besides outputs: the echoes, written at most as wide as they came, and headers."""
+    echoes = ECHOES * max(map(len, job.instances), default=0) if job.timed else 0
+    return (len(job.instances) + ECHOES + 3) * LONGEST_HEADER + echoes
+
+
+@contextmanager
+def _scratch(needed: bool) -> Generator[Path | None]:
+    if not needed:
+        yield None
+        return
+    folder = Path(tempfile.mkdtemp(prefix=leftovers.prefix()))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,48 @@
+"""What a runtime that was killed could not remove: private directories and control groups.
+
+Each carries its maker's process id, and the process namespace in which that id means something. `sweep` removes those
+whose maker is gone; never one of a live process, of another namespace or of another user.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from pace_async.evaluate.sandbox.users import belongs_here
+
+_NAME = re.compile(r"pace-(\d+)-(\d+)-\w+")
+
+
+def prefix() -> str:
+    """How the names of this process's directories and control groups begin."""
+    return f"pace-{_namespace()}-{os.getpid()}-"
+
+
+def sweep(*control_folders: Path) -> None:
+    """Remove what dead processes left in the temporary directory and in these control group folders."""
+    for folder in _orphans(Path(tempfile.gettempdir())):
+        shutil.rmtree(folder, ignore_errors=True)
+    for control in control_folders:
+        for group in _orphans(control):
+            with contextlib.suppress(OSError):  # somebody else was quicker, or its last process is not gone yet
+                group.rmdir()
+
+
+def _orphans(folder: Path) -> list[Path]:
+    found: list[Path] = []
+    for path in folder.glob(f"pace-{_namespace()}-*"):
+        match = _NAME.fullmatch(path.name)
+        with contextlib.suppress(OSError):
+            mine = belongs_here(path.lstat().st_uid) and path.is_dir() and not path.is_symlink()
+            if match and mine and not Path("/proc", match[2]).exists():
+                found.append(path)
+    return found
+
+
+@cache
+def _namespace() -> int:
+    return Path("/proc/self/ns/pid").stat().st_ino

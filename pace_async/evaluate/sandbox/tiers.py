@@ -1,0 +1,303 @@
+"""How well a candidate is locked in: the sandbox tiers, from the strongest to none.
+
+A tier says how to start the driver, and what the driver must do to itself before it loads the program; it starts
+nothing itself. That a tier holds on this machine is proven by `selfcheck`, never assumed.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from pace_async.evaluate.base import Limits
+from pace_async.evaluate.sandbox.claims import EVERYTHING, WITHOUT_LANDLOCK
+from pace_async.evaluate.sandbox.inside import calls, landlock
+from pace_async.evaluate.sandbox.inside.driver import START
+from pace_async.evaluate.sandbox.inside.warm import START as FORK
+from pace_async.evaluate.sandbox.python_files import PythonFiles, Reached, locate, outside, reached_by_others
+from pace_async.evaluate.sandbox.users import fresh_uid, tasks_of_user
+
+HERE = Path(__file__).parent
+SCRATCH_MB = 64
+SHARED_MEMORY_MB = 16
+LIBRARY_HEADROOM_MB = 512
+PROCESSES = 64
+INSIDE = "/pace"
+INSTALL = "apt install bubblewrap"
+VARIABLES = {
+    "HOME": "/tmp",
+    "LANG": "C.UTF-8",
+    "PYTHONHASHSEED": "0",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A command line, the environment that its first process starts with, and what the driver is to do to itself.
+    `imports` is added to a program's import path, `descriptors` are given to the first process besides its pipes,
+    `scratch_owner` is the user to whom the private directory must belong, where one is needed. `wrapped` says that the
+    first process is bubblewrap: it takes a system-call filter for itself, and passes the driver's exit code on, as 128
+    and the number where it was a signal."""
+
+    argv: Sequence[str]
+    environment: dict[str, str]
+    confinement: dict[str, Any] = field(default_factory=dict[str, Any])
+    imports: Sequence[Path] = ()
+    descriptors: Sequence[int] = ()
+    scratch_owner: int | None = None
+    wrapped: bool = False
+
+
+class Tier(Protocol):
+    """One way of locking a candidate in."""
+
+    @property
+    def name(self) -> str:
+        """bubblewrap, rlimits or none: what stands in the run's row."""
+        ...
+
+    @property
+    def isolates(self) -> bool:
+        """Whether anything stands between a candidate and this machine."""
+        ...
+
+    @property
+    def remedy(self) -> str:
+        """What to install for a stronger tier; empty for the strongest."""
+        ...
+
+    @property
+    def needs_scratch(self) -> bool:
+        """Whether the parent must make (and remove) a private directory for each evaluation."""
+        ...
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """What the self-check found that this tier does not prevent here (names of `claims.PROBES`)."""
+        ...
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """What this tier must have stopped in the self-check to be used here (names of `claims.PROBES`)."""
+        ...
+
+    def plan(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Plan:
+        """`hidden` are folders that the candidate must not be able to read, wherever they lie."""
+        ...
+
+    def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Plan | None:
+        """A parent that imports these and then forks candidates, told to through this descriptor. None where a fork
+        would be locked in less well than what `plan` says, or shows too little of itself to be sure."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Bubblewrap:
+    """Own mount, process, network, IPC and host namespaces; only Python's files, read-only; a fresh user id where this
+    process is root (otherwise a user namespace). `proc` is false where a container forbids a new /proc."""
+
+    executable: str
+    proc: bool = True
+    gaps: tuple[str, ...] = ()
+    name: str = "bubblewrap"
+    needs_scratch: bool = False
+    isolates: bool = True
+    remedy: str = ""
+    claims: tuple[str, ...] = EVERYTHING
+
+    def plan(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Plan:
+        root = os.getuid() == 0
+        user = ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root else ["--unshare-user"]
+        confinement: dict[str, Any] = {"limits": _resource_limits(limits, PROCESSES), "drop_capabilities": True}
+        if root:
+            confinement["uid"] = fresh_uid()
+        if calls.machine():
+            confinement["seccomp"] = "namespaces"
+        python = locate()
+        argv = [*self._locked_in(hidden, user, alone=True), *_driver(python.executable, INSIDE)]
+        return Plan(argv, {}, confinement, python.imports, wrapped=True)
+
+    def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Plan | None:
+        if not self.proc or not calls.machine():
+            return None
+        sizes = {"/tmp": SCRATCH_MB << 20, "/dev/shm": SHARED_MEMORY_MB << 20}
+        asked: dict[str, Any] = {
+            "control": control,
+            "path": [str(path) for path in locate().imports],
+            "imports": list(imports),
+            "sizes": sizes,
+            "kept": [str(path) for path in locate().paths if any(path.is_relative_to(folder) for folder in sizes)],
+        }
+        needed = ["SYS_ADMIN", "SETUID", "SETGID"]
+        user: list[str] = []
+        if os.getuid() != 0:
+            needed.append("SETFCAP")  # to give its own user, who is root there, another id in a namespace below
+            user = ["--unshare-user", "--uid", "0", "--gid", "0"]
+            asked["user"] = {"uid": os.getuid(), "gid": os.getgid()}
+        for name in needed:
+            user += ["--cap-add", f"CAP_{name}"]
+        command = _python(locate().executable, FORK.format(folder=INSIDE))
+        return Plan([*self._locked_in(hidden, user, alone=False), *command, json.dumps(asked)], {})
+
+    def _locked_in(self, hidden: Sequence[Path], user: Sequence[str], *, alone: bool) -> tuple[str, ...]:
+        """`alone` says that a candidate is process 2, with bubblewrap as process 1 beside it."""
+        return _bubblewrapped(self.executable, self.proc, locate(), tuple(hidden), tuple(user), alone)
+
+
+@dataclass(frozen=True, slots=True)
+class Rlimits:
+    """Own session and process group, resource limits, clean environment, private directory; beyond that what the
+    kernel gives without privileges: Landlock for files, a system-call filter for the network and for leaving the
+    group. As root also a fresh user id."""
+
+    gaps: tuple[str, ...] = ()
+    name: str = "rlimits"
+    needs_scratch: bool = True
+    isolates: bool = True
+    remedy: str = INSTALL
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """Everything, where the kernel has Landlock."""
+        return EVERYTHING if landlock.version() else WITHOUT_LANDLOCK
+
+    def plan(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Plan:
+        assert scratch is not None
+        python = locate()
+        uid = fresh_uid() if os.getuid() == 0 else None
+        alone = uid is not None
+        reached = reached_by_others(python) if alone else Reached(python.executable, python.imports, ())
+        confinement: dict[str, Any] = {
+            "limits": _resource_limits(limits, PROCESSES if alone else PROCESSES + tasks_of_user()),
+            "drop_capabilities": True,
+            "die_with": os.getpid(),
+        }
+        if uid is not None:
+            confinement["uid"] = uid
+        if landlock.version():
+            readable, listable = outside([*python.paths, *python.targets], hidden)
+            devices = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
+            confinement["landlock"] = {
+                "readable": [str(path) for path in (*readable, HERE / "inside")],
+                "listable": [str(path) for path in listable],
+                "writable": [str(scratch), *devices],
+            }
+        if calls.machine():
+            confinement["seccomp"] = "alone"
+        environment = {**VARIABLES, "HOME": str(scratch), "TMPDIR": str(scratch)}
+        argv = _driver(reached.executable, str(HERE))
+        return Plan(argv, environment, confinement, reached.imports, reached.descriptors, uid)
+
+    def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Plan | None:
+        """None: without namespaces a parent of the same user would be within a candidate's reach."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class NoSandbox:
+    """Only a session of its own and a clean environment. For code that you trust as you trust your own."""
+
+    gaps: tuple[str, ...] = ()
+    name: str = "none"
+    needs_scratch: bool = True
+    isolates: bool = False
+    remedy: str = INSTALL
+    claims: tuple[str, ...] = ()
+
+    def plan(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Plan:
+        assert scratch is not None
+        environment = {**VARIABLES, "HOME": str(scratch), "TMPDIR": str(scratch)}
+        python = locate()
+        argv = _driver(python.executable, str(HERE))
+        return Plan(argv, environment, {"die_with": os.getpid()}, python.imports)
+
+    def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Plan | None:
+        """None: there would be nothing between a candidate and its parent."""
+        return None
+
+
+class NotInstalled(Exception):
+    """A tier cannot be tried here; the text is the reason, without a full stop."""
+
+
+TierFactory = Callable[[], Sequence[Tier]]
+"""The variants of a tier on this machine, the strongest first. Raises NotInstalled."""
+
+
+def bubblewrap() -> Sequence[Tier]:
+    """With a new /proc and without, which a container may forbid. Raises NotInstalled."""
+    executable = shutil.which("bwrap")
+    if executable is None:
+        raise NotInstalled("bubblewrap is not installed")
+    return Bubblewrap(executable), Bubblewrap(executable, proc=False)
+
+
+def rlimits() -> Sequence[Tier]:
+    """What the kernel gives without privileges."""
+    return (Rlimits(),)
+
+
+def no_sandbox() -> Sequence[Tier]:
+    """For code that is trusted."""
+    return (NoSandbox(),)
+
+
+@lru_cache(maxsize=8)
+def _bubblewrapped(
+    executable: str, proc: bool, python: PythonFiles, hidden: tuple[Path, ...], user: tuple[str, ...], alone: bool
+) -> tuple[str, ...]:
+    """The command line up to what is to be run: the same for every launch of an evaluator."""
+    argv = [executable, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net"]
+    argv += ["--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL", *user]
+    # First, so that what is mounted below /tmp (an environment that lies there) is not covered by it.
+    argv += ["--perms", "1777", "--size", str(SCRATCH_MB << 20), "--tmpfs", "/tmp"]
+    for folder in python.parents:
+        argv += ["--perms", "0755", "--dir", str(folder)]
+    for link, target in python.links:
+        argv += ["--symlink", target, link]
+    for path in python.paths:
+        argv += ["--ro-bind", str(path), str(path)]
+    argv += ["--perms", "0755", "--dir", INSIDE, "--ro-bind", str(HERE / "inside"), f"{INSIDE}/inside"]
+    for folder in hidden:
+        if any(folder.is_relative_to(path) for path in python.paths):
+            argv += ["--perms", "0000", "--tmpfs", str(folder), "--remount-ro", str(folder)]
+    if proc:
+        argv += ["--proc", "/proc"]
+    if proc and alone:  # bubblewrap runs on as process 1, without limits: of the same user, its memory could be written
+        argv += ["--perms", "0555", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
+    argv += ["--dev", "/dev"]
+    argv += ["--perms", "1777", "--size", str(SHARED_MEMORY_MB << 20), "--tmpfs", "/dev/shm"]
+    argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
+    for name, value in VARIABLES.items():
+        argv += ["--setenv", name, value]
+    # Started with nothing: bubblewrap stays as process 1, whose first environment can be read.
+    return (*argv, "--")
+
+
+def _driver(executable: Path, folder: str) -> list[str]:
+    return _python(executable, START.format(folder=folder))
+
+
+def _python(executable: Path, code: str) -> list[str]:
+    return [str(executable), "-sSPB", "-c", code]
+
+
+def _resource_limits(limits: Limits, tasks: int) -> dict[str, int]:
+    return {
+        "RLIMIT_AS": (limits.memory_mb + LIBRARY_HEADROOM_MB) << 20,
+        "RLIMIT_CORE": 1,  # at 0 the kernel still starts the program of a piped core pattern, at 1 it does not
+        "RLIMIT_CPU": limits.processor_limit_s + 1,
+        "RLIMIT_FSIZE": SCRATCH_MB << 20,
+        "RLIMIT_NOFILE": 256,
+        "RLIMIT_NPROC": tasks,
+        "RLIMIT_SIGPENDING": 256,  # counted for the user as a whole
+        "RLIMIT_MSGQUEUE": 0,
+    }

@@ -1,0 +1,72 @@
+"""What a candidate's processes had of the processors, and how long they waited for more, read before they are ended.
+
+Where a control group counts processor time, that is the sum over all that ever was in it. Elsewhere it is that of the
+processes that are there and of the children that they waited for. How long a thread stood in a queue is the scheduler's
+own count: a program that sleeps does not wait.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pace_async.evaluate.sandbox.cgroup import Group
+
+FAR_LESS = 0.5
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Processor seconds of all processes together, and the seconds that the thread which waited longest was ready to
+    run and did not; None where the kernel does not count these."""
+
+    processor_s: float
+    waited_s: float | None
+
+
+def starved(usage: Usage, seconds: float, share: float) -> bool:
+    """Whether a program that ran for so many seconds had far less than its share of a processor, and not by its own
+    choice. `share` is at most 1."""
+    far_less = FAR_LESS * share * seconds
+    return usage.processor_s < far_less and (usage.waited_s is None or usage.waited_s >= far_less)
+
+
+def measure(pid: int, group: Group | None) -> Usage:
+    """Of all in the group, or, without one, of this process and all below it."""
+    members = group.members() if group is not None else _below(pid)
+    counted = group.processor_s() if group is not None else None
+    used = sum(map(_processor_s, members)) if counted is None else counted
+    waits = [wait for member in members if (wait := _waited_s(member)) is not None]
+    return Usage(used, max(waits, default=None))
+
+
+def _below(pid: int) -> list[int]:
+    found = [pid]
+    for process in found:  # grows
+        try:
+            for thread in Path(f"/proc/{process}/task").iterdir():
+                found += map(int, (thread / "children").read_text().split())
+        except OSError:
+            continue  # it has ended, or this kernel does not say
+    return found
+
+
+def _processor_s(pid: int) -> float:
+    """Of the process and of those of its children that it has waited for."""
+    try:
+        fields: Sequence[str] = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / _TICKS
+
+
+def _waited_s(pid: int) -> float | None:
+    longest = None
+    try:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            waited = int((thread / "schedstat").read_text().split()[1]) / 1e9
+            longest = waited if longest is None else max(longest, waited)
+    except (OSError, IndexError):
+        return longest
+    return longest

@@ -1,0 +1,253 @@
+"""The runtime's side of one scorer process: ask, with a deadline, and start it again if it died.
+
+Invariant: a reply always belongs to the request that waits for it; a scorer that missed a deadline, ran over a bound or
+broke off is killed and never read from again. One that is started vouches first that the task is still the same.
+"""
+
+import json
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import anyio
+import anyio.to_thread
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from pace_async.children import child, clean_environment, python_module
+from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.evaluate.base import without_secret
+from pace_async.evaluate.sandbox import cgroup
+from pace_async.evaluate.scorer.strict_json import MOST_VALUES
+from pace_async.task import FULL, Setting
+
+START_S = 60.0
+EXIT_S = 5.0
+LONGEST_REPLY = 256 << 20
+CHUNK = 1 << 20
+LEAST_MB = 1024
+MOST_TASKS = 1024
+CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one request may cost: seconds of processor time, and as many by the clock; MiB of memory, of the process and
+    all that it starts; values in the outputs of a candidate."""
+
+    memory_mb: int
+    seconds: float = 60.0
+    values: int = MOST_VALUES
+
+    @classmethod
+    def of(cls, memory_mb: int | None, scorers: int, values: int) -> Self:
+        """Where no memory is given: half of what there is, shared by the scorers, and at least LEAST_MB."""
+        return cls(memory_mb or max(LEAST_MB, cgroup.memory_mb() // (2 * scorers)), values=values)
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """`score` is None where the outputs, or the score, were not allowed; then `invalid` says why, and `raised` where
+    the evaluator made a mistake of its own about them, if it did."""
+
+    score: float | None
+    metrics: Mapping[str, float]
+    invalid: str = ""
+    raised: str = ""
+
+
+class EvaluatorFailed(InfrastructureFault):
+    """The task's evaluator raised an error of its own: `detail` says where and what."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("evaluator_failed", detail)
+
+
+class OverBound(InfrastructureFault):
+    """The scorer ran over a bound, or crashed, while it worked on one candidate's outputs. The candidate's fault if
+    that happens again in a fresh scorer, alone. `detail` goes on after "scoring its outputs"."""
+
+
+class Scorer:
+    """One child process for one task; requests are served one at a time. Use as an async context manager."""
+
+    def __init__(
+        self,
+        evaluator: Path,
+        log: Path,
+        bounds: Bounds | None = None,
+        settings: Mapping[str, Setting] | None = None,
+        stages: Sequence[str] = (),
+        vouch: Callable[[], None] | None = None,
+    ) -> None:
+        """`bounds` are of one request; starting is bounded by START_S. `stages` are those of the task's cascade.
+        `vouch` is called whenever a process has loaded the evaluator, and raises UsageError if that is no longer the
+        task's. `timed`, known once it has started, says whether the score depends on the calls' seconds."""
+        self._evaluator, self._log = evaluator, log
+        self._bounds = bounds or Bounds.of(None, 1, MOST_VALUES)
+        self._settings, self._stages = dict(settings or {}), list(stages)
+        self._vouch = vouch
+        self.timed = False
+        self._lock = anyio.Lock()
+        self._stack = AsyncExitStack()
+        self._process: Process | None = None
+        self._group: cgroup.Group | None = None
+        self._replies: BufferedByteReceiveStream | None = None
+        self._instances: dict[tuple[int, str], list[str]] = {}
+
+    async def __aenter__(self) -> Self:
+        async with self._lock:
+            await self._start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stop()
+
+    async def instances(self, seed: int, stage: str = FULL) -> list[str]:
+        """JSON text of each instance. Raises UsageError if the evaluator cannot make them, in its own
+        words where it misses a file."""
+        if (seed, stage) not in self._instances:
+            reply = _told(await self._ask({"op": "instances", "seed": seed, "stage": stage}, ()), seed)
+            if "missing" in reply:
+                raise UsageError(f"{reply['missing'].rstrip('.')}.")
+            if "fault" in reply:
+                raise UsageError(f"{self._evaluator}: instances failed: {reply['fault']}.")
+            self._instances[seed, stage] = reply["instances"]
+        return self._instances[seed, stage]
+
+    async def score(
+        self,
+        seed: int,
+        outputs: Sequence[bytes],
+        seconds: Sequence[float] = (),
+        overhead: float = 0.0,
+        stage: str = FULL,
+    ) -> Scored:
+        """Score unparsed outputs, one for each instance; `seconds` are those of their calls, less `overhead`. Raises
+        OverBound, EvaluatorFailed if the evaluator failed by itself, InfrastructureFault if the scorer died."""
+        request = {"op": "score", "seed": seed, "stage": stage, "lengths": [len(output) for output in outputs]}
+        timing = {"seconds": list(seconds), "overhead": overhead}
+        reply = _told(await self._ask({**request, **timing}, outputs), seed)
+        if "memory" in reply or ("fault" in reply and self._out_of_memory):
+            async with self._lock:
+                await self._stop()  # who knows what it still holds
+            raise OverBound("scorer_memory", self._over_memory)
+        if "fault" in reply:
+            raise EvaluatorFailed(str(reply["fault"]))
+        if "invalid" in reply:
+            return Scored(None, {}, str(reply["invalid"]), str(reply["raised"]))
+        return Scored(reply["score"], reply["metrics"])
+
+    @property
+    def _out_of_memory(self) -> bool:
+        """Whether the kernel killed one of its processes: the evaluator may have started others."""
+        return self._group is not None and self._group.out_of_memory()
+
+    @property
+    def _over_memory(self) -> str:
+        return f"took more than {self._bounds.memory_mb} MiB of memory (evaluation.scorer_memory_mb)"
+
+    async def _ask(self, request: Mapping[str, Any], data: Sequence[bytes]) -> dict[str, Any]:
+        async with self._lock:
+            if self._process is None:
+                await self._start()
+            process, seconds, answered = self._process, self._bounds.seconds, False
+            assert process is not None and process.stdin is not None
+            try:
+                with anyio.fail_after(seconds):
+                    await process.stdin.send(json.dumps(request).encode() + b"\n")
+                    for text in data:
+                        for begin in range(0, len(text), CHUNK):
+                            await process.stdin.send(text[begin : begin + CHUNK])
+                    reply = await self._receive()
+                    answered = True
+                    return reply
+            except TimeoutError:
+                raise OverBound("scorer_timeout", f"took more than {seconds:g} s") from None
+            except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                raise await self._died(process) from None
+            except anyio.DelimiterNotFound:
+                raise InfrastructureFault("scorer_died", f"a reply of more than {LONGEST_REPLY} bytes") from None
+            finally:
+                if not answered:
+                    await self._stop()
+
+    async def _died(self, process: Process) -> InfrastructureFault:
+        """Why the child ended. Its control group tells whether memory ran out. Where another process killed it, the
+        machine is to blame."""
+        with anyio.move_on_after(EXIT_S):
+            await process.wait()
+        code = process.returncode
+        if self._out_of_memory:
+            return OverBound("scorer_memory", self._over_memory)
+        if code == -signal.SIGXCPU:
+            return OverBound("scorer_timeout", f"took more than {self._bounds.seconds:g} s of processor time")
+        if code is not None and -code in CRASHES:
+            return OverBound("scorer_crashed", f"crashed the scorer ({signal.Signals(-code).name})")
+        how = f" with {signal.Signals(-code).name}" if code is not None and code < 0 else " by itself"
+        return InfrastructureFault("scorer_died", f"the process of the task's evaluator ended{how}")
+
+    async def _receive(self) -> dict[str, Any]:
+        assert self._replies is not None
+        return json.loads(await self._replies.receive_until(b"\n", LONGEST_REPLY))
+
+    async def _start(self) -> None:
+        environment = clean_environment(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+        process = await self._stack.enter_async_context(child(self._command(), log=self._log, environment=environment))
+        assert process.stdout is not None
+        self._process, self._replies = process, BufferedByteReceiveStream(process.stdout)
+        started = False
+        try:
+            with anyio.fail_after(START_S):
+                hello = await self._receive()
+            if self._vouch is not None and "ready" in hello:
+                await anyio.to_thread.run_sync(self._vouch)
+            started = "ready" in hello
+            self.timed = bool(hello.get("timed"))
+        except TimeoutError:
+            raise InfrastructureFault("scorer_start", f"not ready within {START_S:g} s") from None
+        except (anyio.EndOfStream, anyio.IncompleteRead):
+            raise InfrastructureFault("scorer_start", "the process of the task's evaluator ended at once") from None
+        finally:
+            if not started:
+                await self._stop()
+        if not started:
+            raise UsageError(f"{self._evaluator} cannot be loaded: {hello.get('fault')}{self._advice(hello)}.")
+
+    def _command(self) -> list[str]:
+        """Its control group is made first, and removed with it."""
+        hierarchy = cgroup.find()
+        self._group = hierarchy.create(self._bounds.memory_mb, MOST_TASKS) if hierarchy else None
+        if self._group is not None:
+            self._stack.callback(cgroup.discard, self._group)
+        bounds = {
+            "groups": [str(folder / cgroup.MEMBERS) for folder in self._group.folders] if self._group else [],
+            "memory_mb": self._bounds.memory_mb,
+            "seconds": self._bounds.seconds,
+            "values": self._bounds.values,
+        }
+        given = (self._settings, self._stages, bounds)
+        return python_module("pace_async.evaluate.scorer.scorer_process", str(self._evaluator), *map(json.dumps, given))
+
+    def _advice(self, hello: Mapping[str, Any]) -> str:
+        if "memory" not in hello:
+            return ""
+        return f"; it may use {self._bounds.memory_mb} MiB, which evaluation.scorer_memory_mb changes"
+
+    async def _stop(self) -> None:
+        """End the child, at once if it is stuck in a request: its answer is not read any more."""
+        with anyio.CancelScope(shield=True):
+            process, self._process, self._replies = self._process, None, None
+            if process is not None and self._lock.locked() and process.returncode is None:
+                process.kill()
+            await self._stack.aclose()
+            self._stack = AsyncExitStack()
+            self._group = None
+
+
+def _told(reply: dict[str, Any], seed: int) -> dict[str, Any]:
+    """The reply, in whose words the seed does not stand if it is secret."""
+    return {name: without_secret(value, seed) if isinstance(value, str) else value for name, value in reply.items()}

@@ -1,0 +1,40 @@
+"""What a task's evaluator printed and raised, kept for as long as somebody may ask for it.
+
+Invariant: a person reads it at the terminal; no prompt, row or event does.
+"""
+
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pace_async.errors import PaceError
+from pace_async.evaluate.sandbox import leftovers
+
+MOST_BYTES = 16 << 10
+MOST_LINES = 60
+
+
+@contextmanager
+def scorer_log() -> Generator[Path]:
+    """A log in a folder that is removed at the end. A PaceError that leaves the block takes along, as a note, what
+    stands in the log."""
+    with tempfile.TemporaryDirectory(prefix=leftovers.prefix()) as folder:
+        log = Path(folder) / "scorer.log"
+        try:
+            yield log
+        except PaceError as error:
+            if said := printed(log):
+                error.add_note(f"What the evaluator printed:\n{said}")
+            raise
+
+
+def printed(log: Path) -> str:
+    """The last MOST_LINES lines of a log, at most MOST_BYTES bytes; empty where there is none."""
+    try:
+        with log.open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, 2) - MOST_BYTES))
+            lines = stream.read().decode("utf-8", "replace").rstrip().split("\n")
+    except OSError:
+        return ""
+    return "\n".join(lines[-MOST_LINES:])

@@ -1,0 +1,190 @@
+"""The scorer: a process that loads a task's evaluator.
+
+    python -m pace_async.evaluate.scorer.scorer_process EVALUATOR SETTINGS STAGES BOUNDS
+
+
+It is trusted and long-lived; it never runs a candidate's code, and a candidate never sees its files. Requests and
+replies are JSON lines on stdin and stdout; a `score` request is followed by as many bytes as it says, which are a
+candidate's outputs, one after the other, each parsed by itself, here and nowhere else, strictly (`strict_json`):
+
+    {"op": "instances", "seed": 0, "stage": "full"}     -> {"instances": ["JSON text", ...]}
+    {"op": "score", "seed": 0, "lengths": [17], ...}... -> {"score": 1.5, "metrics": {...}} or {"invalid": "why"}
+
+A reply {"fault": "where and why"} means that the evaluator itself failed; with "missing", that a file of the user's is
+not there, and what to do about it; with "memory", that it did not get the memory that it asked for. "raised" beside
+"invalid" is where the evaluator raised something else than the ValueError by which it refuses an output. What the
+evaluator prints, and its tracebacks, go to standard error. The first line, unasked, is {"ready": true, "timed": whether
+`score` takes `seconds`} or a fault. What the evaluator's functions are given besides their fixed arguments goes by the
+names of their parameters: `settings`, `seed`, `stage`, and for `score` also `seconds` and `overhead`. STAGES are the
+names of a cascade's cheap stages: where there are any, `instances` has to take `stage`. BOUNDS: `groups` (files in
+which this process enters itself into its control group), `memory_mb`, `seconds` of processor time for each request, and
+`values` that the outputs of a candidate may hold. One that works for longer is killed by the kernel, with SIGXCPU.
+"""
+
+import importlib.util
+import inspect
+import json
+import math
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from pace_async.evaluate.scorer.raised import Raised
+from pace_async.evaluate.scorer.strict_json import Invalid, parse_all
+
+LONGEST_REASON = 4096
+# What a check of wrongly shaped outputs raises; anything else is the evaluator's or the machine's own trouble.
+THE_OUTPUTS_FAULT = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+
+
+def main(evaluator: Path, settings: Mapping[str, Any], stages: Sequence[str], bounds: Mapping[str, Any]) -> None:
+    """Serve until stdin ends."""
+    from pace_async.children import die_with_parent
+
+    die_with_parent()
+    requests, replies = _take_over_pipes()
+    raised = Raised(evaluator.parent)
+    try:
+        _bound(bounds)
+        make, score = _load(evaluator)
+        _check_settings(settings, make, score)
+        _check_stages(stages, make)
+    except BaseException as error:
+        _send(replies, _fault(error, raised))
+        return
+    _send(replies, {"ready": True, "timed": "seconds" in inspect.signature(score).parameters})
+    texts: dict[tuple[int, str], list[str]] = {}
+    while line := requests.readline():
+        request: dict[str, Any] = json.loads(line)
+        try:
+            outputs = [requests.read(length) for length in request.get("lengths", ())]
+            _allow(bounds["seconds"])
+            seed, stage = int(request["seed"]), str(request["stage"])
+            known = {"settings": dict(settings), "seed": seed, "stage": stage}
+            if (seed, stage) not in texts:
+                texts[seed, stage] = _texts(make(seed, **_asked_for(make, 1, known)))
+            if request["op"] == "instances":
+                reply: dict[str, Any] = {"instances": texts[seed, stage]}
+            else:
+                known |= {"seconds": request.get("seconds"), "overhead": request.get("overhead")}
+                instances = [json.loads(text) for text in texts[seed, stage]]
+                values = parse_all(outputs, bounds["values"])
+                reply = _score(partial(score, **_asked_for(score, 2, known)), instances, values, raised)
+        except Invalid as error:
+            reply = {"invalid": str(error)[:LONGEST_REASON], "raised": error.raised}
+        except Exception as error:
+            reply = _fault(error, raised)
+        _send(replies, reply)
+
+
+def read_score(result: object) -> tuple[float, dict[str, float]]:
+    """What an evaluator's `score` returned: a finite number under "score", finite numbers besides. Raises Invalid."""
+    if not isinstance(result, dict) or "score" not in result:
+        why = 'the evaluator returned no mapping with a "score"'
+        raise Invalid(why, why)
+    numbers: dict[str, float] = {}
+    for name, value in cast("dict[object, object]", result).items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise Invalid(f"{name} is not a finite number: {value!r}"[:200])
+        numbers[str(name)] = float(value)
+    return numbers.pop("score"), numbers
+
+
+def _texts(instances: object) -> list[str]:
+    if not isinstance(instances, list):
+        raise TypeError("instances must be a list")
+    return [json.dumps(instance, allow_nan=False) for instance in cast("list[object]", instances)]
+
+
+def _asked_for(function: Callable[..., object], fixed: int, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the known values that the function has a parameter for, after its fixed ones."""
+    names = list(inspect.signature(function).parameters)[fixed:]
+    return {name: value for name, value in known.items() if name in names}
+
+
+def _check_settings(settings: Mapping[str, Any], *functions: Callable[..., object]) -> None:
+    if settings and not any("settings" in inspect.signature(function).parameters for function in functions):
+        raise TypeError("the task has settings, and neither instances nor score takes `settings`")
+
+
+def _check_stages(stages: Sequence[str], make: Callable[..., object]) -> None:
+    if stages and "stage" not in inspect.signature(make).parameters:
+        raise TypeError("the task has a cascade, and instances does not take `stage`: no stage would be cheap")
+
+
+def _score(
+    score: Callable[[Any, Any], object], instances: list[Any], outputs: list[Any], raised: Raised
+) -> dict[str, Any]:
+    if len(outputs) != len(instances):
+        raise Invalid(f"there must be one output for each of the {len(instances)} instances")
+    try:
+        number, metrics = read_score(score(instances, outputs))
+    except Invalid:
+        raise
+    except THE_OUTPUTS_FAULT as error:
+        if type(error) is ValueError:
+            raise Invalid(str(error)) from None
+        raise Invalid(f"{type(error).__name__}: {error}", raised.tell(error)) from None
+    return {"score": number, "metrics": metrics}
+
+
+def _fault(error: BaseException, raised: Raised) -> dict[str, Any]:
+    if isinstance(error, FileNotFoundError) and error.errno is None:  # in the evaluator's own words, for the user
+        said = str(error)[:LONGEST_REASON]
+        return {"fault": said, "missing": said}
+    reply: dict[str, Any] = {"fault": raised.tell(error)}
+    if isinstance(error, MemoryError):
+        reply["memory"] = True
+    return reply
+
+
+def _bound(bounds: Mapping[str, Any]) -> None:
+    """Join the control group, which counts memory in use, and set the limits beyond which an allocation is refused."""
+    for members in bounds["groups"]:
+        Path(members).write_text("0")
+    _limit(resource.RLIMIT_CORE, 1)  # the memory of one that is killed is nothing to keep
+    # Not of all addresses: libraries for GPUs reserve more of those than there is memory.
+    _limit(resource.RLIMIT_DATA, bounds["memory_mb"] << 20)
+
+
+def _allow(seconds: float) -> None:
+    """So much more processor time."""
+    _limit(resource.RLIMIT_CPU, int(time.process_time() + seconds) + 1)
+
+
+def _limit(kind: int, value: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+
+
+def _load(evaluator: Path) -> tuple[Callable[..., Any], Callable[..., object]]:
+    sys.path.insert(0, str(evaluator.parent))
+    spec = importlib.util.spec_from_file_location("evaluator", evaluator)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{evaluator} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["evaluator"] = module
+    spec.loader.exec_module(module)
+    return module.instances, module.score
+
+
+def _take_over_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """The request and reply streams; what the evaluator prints goes to standard error instead."""
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    return requests, replies
+
+
+def _send(replies: BinaryIO, value: dict[str, Any]) -> None:
+    replies.write(json.dumps(value, allow_nan=False).encode() + b"\n")
+    replies.flush()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3]), json.loads(sys.argv[4]))

@@ -1,0 +1,22 @@
+"""Literal types shared by events and tables."""
+
+from typing import Literal
+
+Purpose = Literal["propose", "assess", "select"]
+Action = Literal["backtrack", "crossover"]
+Kind = Literal["tuning", "invention", "refinement"]
+Closing = Literal["trained", "skipped", "aborted", "expired"]
+Outcome = Literal[
+    "ok",
+    "candidate_error",
+    "timeout",
+    "out_of_memory",
+    "output_overflow",
+    "invalid_score",
+    "suspicious",
+    "infrastructure_error",
+    "unparsed",
+    "not_implemented",
+    "unchanged",
+    "below_threshold",
+]

@@ -1,0 +1,220 @@
+"""Numbers, durations and events as short text, the same on every display and in the closing summary.
+
+Pure. Text from a model, a program or a library is made safe to show. Invariant: `clean` returns one line of visible
+characters without combining marks. It cannot move the cursor, colour, reverse or overprint anything, or break an
+alignment. Put it into rich's `Text`, which reads no markup. Not for storage: the population keeps the original text.
+"""
+
+import math
+import re
+import unicodedata
+from collections.abc import Mapping
+
+from rich.cells import cell_len, set_cell_size
+
+from pace_async.events import Evaluated, FaultSeen, GroupEnded, GroupShipped, LeaseAborted, RunStateChanged, Stalled
+from pace_async.observe.roofline import Roofline
+from pace_async.registry.objectives import objective_of
+from pace_async.registry.staleness_policies import policy_of
+
+_ANSI = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # control sequences: colours, cursor
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)"  # titles, links, device strings
+    r"|\x1b[ -/]*[0-~]?"  # the rest
+)
+_LONGEST = 4000
+
+
+def clean(text: str, limit: int | None = None) -> str:
+    """One printable line: escape sequences, control, format (bidi), surrogate, private-use, unassigned and combining
+    characters are gone, runs of white space are one space. Cut to `limit` terminal cells where given."""
+    visible = unicodedata.normalize("NFC", _ANSI.sub("", text[:_LONGEST]))
+    kept = "".join(" " if character.isspace() else character for character in visible if _shows(character))
+    line = " ".join(kept.split())
+    return line if limit is None else cut(line, limit)
+
+
+def cut(line: str, cells: int) -> str:
+    """`line` in at most `cells` terminal cells, with … in place of the cut end."""
+    if cell_len(line) <= cells:
+        return line
+    return set_cell_size(line, cells - 1).rstrip() + "…" if cells > 0 else ""
+
+
+def _shows(character: str) -> bool:
+    return character.isspace() or unicodedata.category(character)[0] not in "CM"
+
+
+OUTCOMES: Mapping[str, str] = {
+    "ok": "scored",
+    "candidate_error": "raised an error",
+    "timeout": "ran out of time",
+    "out_of_memory": "ran out of memory",
+    "output_overflow": "printed too much",
+    "invalid_score": "gave no valid score",
+    "suspicious": "was suspicious",
+    "infrastructure_error": "met a machine error",
+    "unparsed": "could not be parsed",
+    "not_implemented": "could not be implemented",
+    "unchanged": "changed nothing",
+    "below_threshold": "was stopped by a cheap stage",
+}
+COLLAPSED = "branch collapsed"
+"""How the reason of a group ends in which a branch of the advantage did not vary."""
+STOP_RULES = ("candidates", "updates", "minutes", "budget", "target")
+STATES: Mapping[str, str] = {
+    "starting": "starting",
+    "running": "running",
+    "draining": "draining: finishing what is in flight",
+    "done": "done",
+    "stopped_by_budget": "stopped by its budget",
+    "interrupted": "interrupted",
+    "gave_up": "gave up",
+    "crashed": "crashed",
+}
+
+
+def score(value: float) -> str:
+    """A score with four decimals; six significant digits where four decimals would say too little or too much."""
+    if not math.isfinite(value):
+        return str(value)
+    return f"{value:.4f}" if value == 0 or 0.001 <= abs(value) < 100_000 else f"{value:.6g}"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A measure with `digits` significant digits; a dash where there is none."""
+    if value is None:
+        return "–"
+    if not math.isfinite(value):
+        return str(value)
+    if value == 0:
+        return "0"
+    text = f"{value:.{digits}g}"
+    return text if "e" in text and not 1e-3 <= abs(value) < 1e6 else f"{value:.{_decimals(value, digits)}f}"
+
+
+def duration(seconds: float) -> str:
+    """m:ss, or h:mm:ss from an hour on."""
+    whole = max(0, int(seconds))
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def count(amount: int, one: str, many: str | None = None) -> str:
+    """`1 group`, `2 groups`."""
+    return f"{amount:,} {one if amount == 1 else many or one + 's'}"
+
+
+def usd(amount: float) -> str:
+    """Money, in cents where there are cents."""
+    if 0 < amount < 0.0001:
+        return "<$0.0001"
+    return f"${amount:,.2f}" if amount == 0 or amount >= 0.01 else f"${amount:.4f}"
+
+
+def candidate_done(event: Evaluated, improved: bool, experiment: str) -> str:
+    """One candidate's outcome, and its experiment as the advisor wrote it."""
+    verdict = OUTCOMES[event.outcome] if event.score is None else f"scored {score(event.score)}"
+    best = ", the best so far" if improved else ""
+    what = clean(experiment)
+    return f"candidate {event.lease} (island {event.island}) {verdict}{best}" + (f": {what}" if what else "")
+
+
+def seed_program(event: Evaluated) -> str:
+    """The outcome of the task's own program."""
+    return (
+        f"seed program {OUTCOMES[event.outcome]}"
+        if event.score is None
+        else f"seed program scored {score(event.score)}"
+    )
+
+
+def bound(policy: str, most: int) -> str:
+    """What the staleness bound limits: under `soft` not the age itself."""
+    return f"{'at most' if policy_of(policy).bounds_maximum else 'mean at most'} {most}"
+
+
+def group_ended(ended: GroupEnded, shipped: GroupShipped | None, objective: str) -> str:
+    """One group's outcome. Alpha appears only where the objective has one."""
+    if ended.closing != "trained":
+        why = clean(ended.reason) or "no reason given"
+        if why.endswith(COLLAPSED):
+            why = f"nothing tells its rollouts apart, so there is nothing to learn ({why}{_all_alike(shipped)})"
+        return f"group {ended.number} {ended.closing}: {why}"
+    words = f"group {ended.number} trained version {ended.version}"
+    if (scale := ended.metrics.get("step_scale", 1.0)) < 1.0:
+        words += f" by a step shortened to 1/{1 / scale:.0f}"
+    if shipped is not None and shipped.number == ended.number:
+        mean = sum(shipped.rewards) / len(shipped.rewards)
+        alpha = f", alpha {shipped.alpha:.2f}" if objective_of(objective).uses_alpha else ""
+        words += f": mean reward {mean:.2f}{alpha}, staleness {staleness(shipped.staleness)}"
+    return words
+
+
+def went_back(times: int) -> str:
+    """How often the advisor was replaced by an earlier version of itself."""
+    return f"went back to a good version {'once' if times == 1 else f'{times} times'}"
+
+
+def _all_alike(shipped: GroupShipped | None) -> str:
+    """The clause for a group without a signal whose rewards are all 0; empty otherwise."""
+    if shipped is None or any(shipped.rewards):
+        return ""
+    return "; every reward is 0: no program got beyond the bound at which progress begins"
+
+
+def staleness(values: tuple[int, ...]) -> str:
+    """`0 to 2 (mean 0.9)`, in updates."""
+    low, high = min(values), max(values)
+    return f"{low}" if low == high else f"{low} to {high} (mean {sum(values) / len(values):.1f})"
+
+
+def ledger(busy: float | None, limits: Roofline | None) -> str:
+    """How busy the threads are, and the run's bottleneck; empty before anything was timed."""
+    if busy is None or limits is None:
+        return ""
+    return f"threads {100 * busy:.0f} % busy, slowed by: {limits.binding}"
+
+
+def fault(event: FaultSeen) -> str:
+    """A failure of a service or the machine."""
+    lease = "" if event.lease is None else f" (candidate {event.lease})"
+    detail = clean(event.detail)
+    return f"fault in {clean(event.where)}{lease}: {clean(event.kind)}" + (f": {detail}" if detail else "")
+
+
+def aborted(event: LeaseAborted) -> str:
+    """A rollout that ended by an infrastructure fault."""
+    detail = clean(event.detail)
+    return f"candidate {event.lease} (island {event.island}) aborted: {clean(event.kind)}" + (
+        f": {detail}" if detail else ""
+    )
+
+
+def failing(stages: Mapping[str, str]) -> str:
+    """The stages that fail at every try; empty where none does."""
+    return " and ".join(f"{clean(stage)} fails at every try" for stage in stages)
+
+
+def stalled(event: Stalled) -> str:
+    """The pause while a write fails."""
+    return f"paused: {clean(event.reason)}; the run goes on by itself when it can write again"
+
+
+def state(event: RunStateChanged) -> str:
+    """The run's state and its reason."""
+    why = reason(event.state, event.reason)
+    return STATES.get(event.state, clean(event.state)) + (f": {why}" if why else "")
+
+
+def reason(state: str, given: str) -> str:
+    """The reason of the run's state; empty where the state needs none."""
+    if (state, given) == ("stopped_by_budget", "budget"):
+        return ""
+    if given in STOP_RULES:
+        return f"stop rule {given} met"
+    return "" if given == state else clean(given)
+
+
+def _decimals(value: float, digits: int) -> int:
+    return max(0, digits - 1 - math.floor(math.log10(abs(value))))

@@ -1,0 +1,31 @@
+"""Fields of facts with a column of the same name. Writing and reading both use these lists.
+
+A new field of such a fact needs only its column and its name here.
+"""
+
+from dataclasses import fields
+
+from pace_async.events import (
+    CascadeScore,
+    Claimed,
+    Evaluated,
+    EvaluationAttempted,
+    FreshScore,
+    ImplementerChosen,
+    IslandActed,
+    RunHeader,
+)
+
+
+def _names(fact: type, *, without: tuple[str, ...] = ()) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(fact) if field.name not in without)
+
+
+HEADER_FIELDS = _names(RunHeader)
+ACTION_FIELDS = _names(IslandActed, without=("ideas",))
+CHOICE_FIELDS = _names(ImplementerChosen)
+ATTEMPT_FIELDS = _names(EvaluationAttempted)
+CASCADE_FIELDS = _names(CascadeScore)
+CLAIM_FIELDS = _names(Claimed, without=("tries", "queue_seconds"))
+FRESH_FIELDS = _names(FreshScore)
+EVALUATED_FIELDS = _names(Evaluated, without=("lease", "island", "fresh", "gained"))

@@ -1,0 +1,87 @@
+"""Which implementer was chosen for which rollouts, what each was paid, and what came of it: rows back into values."""
+
+from collections import defaultdict
+from collections.abc import Collection
+
+from sqlalchemy import Connection, and_, select
+from sqlalchemy.orm import aliased
+
+from pace_async.events import ImplementerChosen
+from pace_async.population.fields import CHOICE_FIELDS
+from pace_async.population.models import CandidateRow, ImplementerCallRow, ImplementerChoiceRow, LeaseRow
+from pace_async.search.bandit import Result
+
+
+def choices_of(connection: Connection, run_id: int, leases: Collection[int] | None) -> dict[int, ImplementerChosen]:
+    """The choices, by lease, leases without one left out; all of them where `leases` is None."""
+    statement = select(ImplementerChoiceRow).where(ImplementerChoiceRow.run_id == run_id)
+    if leases is not None:
+        statement = statement.where(ImplementerChoiceRow.lease.in_(leases))
+    rows = connection.execute(statement)
+    return {row.lease: ImplementerChosen(**{name: getattr(row, name) for name in CHOICE_FIELDS}) for row in rows}
+
+
+def gains_of(connection: Connection, run_id: int) -> set[int]:
+    """The leases with a choice whose candidate scores better than its parent."""
+    choice, parent = ImplementerChoiceRow, aliased(CandidateRow)
+    rows = connection.execute(
+        select(choice.lease)
+        .join(CandidateRow, and_(CandidateRow.run_id == choice.run_id, CandidateRow.candidate == choice.lease))
+        .join(parent, and_(parent.run_id == CandidateRow.run_id, parent.candidate == CandidateRow.parent))
+        .where(choice.run_id == run_id, CandidateRow.merit > parent.merit)
+    )
+    return {row.lease for row in rows}
+
+
+def paid_of(connection: Connection, run_id: int, leases: Collection[int] | None) -> dict[int, dict[str, float]]:
+    """USD paid to each model for a lease, added up in the order of its calls; for all leases where `leases` is None."""
+    statement = select(ImplementerCallRow.lease, ImplementerCallRow.model, ImplementerCallRow.cost_usd).where(
+        ImplementerCallRow.run_id == run_id
+    )
+    if leases is not None:
+        statement = statement.where(ImplementerCallRow.lease.in_(leases))
+    found: defaultdict[int, dict[str, float]] = defaultdict(dict)
+    for row in connection.execute(statement.order_by(ImplementerCallRow.lease, ImplementerCallRow.ordinal)):
+        found[row.lease][row.model] = found[row.lease].get(row.model, 0.0) + row.cost_usd
+    return dict(found)
+
+
+def results_of(connection: Connection, run_id: int) -> dict[str, dict[int, Result]]:
+    """What came of the choices of complete rollouts, by the state of their lease, then by lease. Rollouts in which
+    another model than the chosen one was asked too are left out."""
+    choice, parent = ImplementerChoiceRow, aliased(CandidateRow)
+    rows = connection.execute(
+        select(choice, LeaseRow.state, (CandidateRow.merit > parent.merit).label("gained"))
+        .join(LeaseRow, and_(LeaseRow.run_id == choice.run_id, LeaseRow.lease == choice.lease))
+        .join(CandidateRow, and_(CandidateRow.run_id == choice.run_id, CandidateRow.candidate == choice.lease))
+        .join(parent, and_(parent.run_id == CandidateRow.run_id, parent.candidate == CandidateRow.parent))
+        .where(choice.run_id == run_id)
+        .order_by(choice.lease)
+    ).all()
+    if not rows:
+        return {}
+    paid = paid_of(connection, run_id, None)
+    found: defaultdict[str, dict[int, Result]] = defaultdict(dict)
+    for row in rows:
+        usd = paid.get(row.lease, {})
+        if all(model == row.model for model in usd):
+            result = Result(row.lease, row.kind, row.model, bool(row.gained), usd.get(row.model, 0.0))
+            found[row.state][row.lease] = result
+    return dict(found)
+
+
+def tally(results: Collection[Result]) -> list[dict[str, object]]:
+    """kind, model, rollouts, gains and usd, added up over results; by kind and model."""
+    groups: defaultdict[tuple[str, str], list[Result]] = defaultdict(list)
+    for result in results:
+        groups[result.kind, result.model].append(result)
+    return [
+        {
+            "kind": kind,
+            "model": model,
+            "rollouts": len(found),
+            "gains": sum(result.gained for result in found),
+            "usd": sum(result.usd for result in found),
+        }
+        for (kind, model), found in sorted(groups.items())
+    ]

@@ -1,0 +1,57 @@
+"""The present state of each island, for people and programs: progress, momentum, the last action and its reason."""
+
+from typing import Any
+
+from pace_async.population.reading.record import RunRecord
+from pace_async.population.reading.replay import rules_of_run
+from pace_async.search.acting import progress_of, why
+from pace_async.search.state import Island, Rules
+
+
+def islands_now(record: RunRecord) -> list[dict[str, Any]]:
+    """One mapping for each island that has opened a lease, by number. `best_score` and `best_candidate` are of the
+    program from which it continues, which after a backtrack is not its best ever. `progress` in [0, 1] is that score's.
+    `rollouts` have ended, `since_action` of them since the last action. `staying` rollouts are left until the ideas set
+    aside return. `last_action` is null or has its own keys, `why` among them."""
+    rules = rules_of_run(record.header)
+    return [_now(record.islands[number], rules) for number in sorted(record.islands)]
+
+
+def _now(island: Island, rules: Rules) -> dict[str, Any]:
+    best, course = island.members[0], island.course
+    return {
+        "island": island.number,
+        "rollouts": course.updates,
+        "best_score": best.score,
+        "best_candidate": best.candidate,
+        "progress": progress_of(island, rules),
+        "momentum": course.momentum,
+        "members": len(island.members),
+        "snapshots": len(course.history),
+        "ideas": len(island.ideas),
+        "ideas_aside": len(course.aside),
+        "staying": course.stay,
+        "since_action": course.since,
+        "last_action": _last_action(island),
+    }
+
+
+def _last_action(island: Island) -> dict[str, Any] | None:
+    acted = island.course.acted
+    if acted is None:
+        return None
+    return {
+        "action": acted.action,
+        "lease": acted.lease,
+        "candidate": acted.candidate,
+        "snapshot": acted.snapshot,
+        "partner": acted.partner,
+        "ideas_taken": len(acted.ideas),
+        "momentum": acted.momentum,
+        "rollouts": acted.rollouts,
+        "progress": acted.progress,
+        "rival": acted.rival,
+        "probability": acted.probability,
+        "why": why(acted),
+        "at": acted.at,
+    }

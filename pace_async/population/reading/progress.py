@@ -1,0 +1,183 @@
+"""The progress of a run as its screen shows it, read from the rows by a resumed process."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, and_, case, func, select
+
+from pace_async.population.models import (
+    CandidateRow,
+    ExperimentRow,
+    FaultRow,
+    FreshScoreRow,
+    GroupRow,
+    ImplementerCallRow,
+    LeaseRow,
+    VersionRow,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Improvement:
+    """A candidate better than all before it. `place` counts the candidates before it. `fresh` is its score on the fresh
+    instances that confirmed it, None if it was not tried on any."""
+
+    place: int
+    candidate: int
+    score: float
+    island: int | None
+    at: float
+    experiment: str | None
+    fresh: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LastStep:
+    """The learner's figures for the last trained group."""
+
+    loss: float | None
+    entropy: float | None
+    grad_norm: float | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Counts: `outcomes` of candidates; `leases` by (state, stage); `staleness` of trained leases by age; `groups` by
+    state, and `rollbacks` among them; `shortened` and `undone` are steps. `improvements` and `rewards` (the mean of
+    each ended group) are oldest first. `experiments` are those of leases that wait for their score."""
+
+    outcomes: Mapping[str, int]
+    memoised: int
+    improvements: tuple[Improvement, ...]
+    leases: Mapping[tuple[str, str], int]
+    staleness: Mapping[int, int]
+    experiments: Mapping[int, str]
+    groups: Mapping[str, int]
+    rewards: tuple[float, ...]
+    alpha: float | None
+    last_step: LastStep | None
+    rollbacks: int
+    shortened: int
+    undone: int
+    faults: int
+    implementer_calls: int
+
+
+def progress_of(connection: Connection, run_id: int, kept: int) -> Progress:
+    """The progress, with the rewards of the last `kept` groups."""
+    outcomes = connection.execute(
+        select(CandidateRow.outcome, func.count(), func.sum(case((CandidateRow.memoised, 1), else_=0)))
+        .where(CandidateRow.run_id == run_id, CandidateRow.candidate > 0)
+        .group_by(CandidateRow.outcome)
+    ).all()
+    leases = connection.execute(
+        select(LeaseRow.state, LeaseRow.stage, func.count())
+        .where(LeaseRow.run_id == run_id)
+        .group_by(LeaseRow.state, LeaseRow.stage)
+    )
+    ages = connection.execute(
+        select(LeaseRow.staleness, func.count())
+        .where(LeaseRow.run_id == run_id, LeaseRow.state == "trained")
+        .group_by(LeaseRow.staleness)
+    )
+    experiments = connection.execute(
+        select(ExperimentRow.lease, ExperimentRow.description)
+        .join(LeaseRow, and_(LeaseRow.run_id == ExperimentRow.run_id, LeaseRow.lease == ExperimentRow.lease))
+        .where(ExperimentRow.run_id == run_id, LeaseRow.state == "open", LeaseRow.stage == "advised")
+    )
+    groups = connection.execute(
+        select(GroupRow.state, func.count()).where(GroupRow.run_id == run_id).group_by(GroupRow.state)
+    )
+    latest = select(GroupRow.alpha).where(GroupRow.run_id == run_id).order_by(GroupRow.group_number.desc()).limit(1)
+    rollbacks, shortened, undone = connection.execute(
+        select(
+            func.sum(case((and_(GroupRow.state == "skipped", GroupRow.restores.is_not(None)), 1), else_=0)),
+            func.sum(case((and_(GroupRow.step_scale > 0, GroupRow.step_scale < 1), 1), else_=0)),
+            func.sum(case((GroupRow.step_scale == 0, 1), else_=0)),
+        ).where(GroupRow.run_id == run_id)
+    ).one()
+    return Progress(
+        outcomes={row[0]: row[1] for row in outcomes},
+        memoised=sum(int(row[2]) for row in outcomes),
+        improvements=_improvements(connection, run_id),
+        leases={(row[0], row[1]): row[2] for row in leases},
+        staleness={age: rollouts for age, rollouts in ages if age is not None},
+        experiments={row.lease: row.description or "" for row in experiments},
+        groups={row[0]: row[1] for row in groups},
+        rewards=_rewards(connection, run_id, kept),
+        alpha=connection.execute(latest).scalar(),
+        last_step=_last_step(connection, run_id),
+        rollbacks=int(rollbacks or 0),
+        shortened=int(shortened or 0),
+        undone=int(undone or 0),
+        faults=connection.execute(select(func.count()).where(FaultRow.run_id == run_id)).scalar_one(),
+        implementer_calls=connection.execute(
+            select(func.count()).where(ImplementerCallRow.run_id == run_id)
+        ).scalar_one(),
+    )
+
+
+def _improvements(connection: Connection, run_id: int) -> tuple[Improvement, ...]:
+    order = (CandidateRow.at, CandidateRow.candidate)
+    before = func.max(CandidateRow.merit).over(order_by=order, rows=(None, -1)).label("before")
+    placed = (
+        select(
+            *(CandidateRow.run_id, CandidateRow.candidate, CandidateRow.island, CandidateRow.score),
+            *(CandidateRow.merit, CandidateRow.at, before),
+            (func.row_number().over(order_by=order) - 1).label("place"),
+        )
+        .where(CandidateRow.run_id == run_id)
+        .subquery()
+    )
+    fresh = (
+        select(func.min(FreshScoreRow.score))
+        .where(
+            FreshScoreRow.run_id == placed.c.run_id,
+            FreshScoreRow.candidate == placed.c.candidate,
+            FreshScoreRow.held,
+        )
+        .scalar_subquery()
+    )
+    experiment = and_(ExperimentRow.run_id == placed.c.run_id, ExperimentRow.lease == placed.c.candidate)
+    rows = connection.execute(
+        select(
+            *(placed.c.place, placed.c.candidate, placed.c.score, placed.c.island, placed.c.at),
+            *(ExperimentRow.description, fresh),
+        )
+        .select_from(placed)
+        .outerjoin(ExperimentRow, experiment)
+        .where(placed.c.merit.is_not(None), placed.c.before.is_(None) | (placed.c.merit > placed.c.before))
+        .order_by(placed.c.place)
+    )
+    return tuple(Improvement(*row) for row in rows)
+
+
+def _rewards(connection: Connection, run_id: int, kept: int) -> tuple[float, ...]:
+    of_group = and_(LeaseRow.run_id == GroupRow.run_id, LeaseRow.group_number == GroupRow.group_number)
+    rows = connection.execute(
+        select(func.avg(LeaseRow.group_reward))
+        .select_from(GroupRow)
+        .join(LeaseRow, of_group)
+        .where(GroupRow.run_id == run_id, GroupRow.state != "shipped")
+        .group_by(GroupRow.group_number)
+        .order_by(GroupRow.group_number.desc())
+        .limit(kept)
+    ).all()
+    return tuple(float(row[0]) for row in reversed(rows))
+
+
+def _last_step(connection: Connection, run_id: int) -> LastStep | None:
+    row = connection.execute(
+        select(GroupRow.loss, GroupRow.entropy, GroupRow.grad_norm, GroupRow.seconds)
+        .where(GroupRow.run_id == run_id, GroupRow.state == "trained")
+        .order_by(GroupRow.group_number.desc())
+        .limit(1)
+    ).one_or_none()
+    return None if row is None else LastStep(*row)
+
+
+def groups_of_versions(connection: Connection, run_id: int) -> list[int]:
+    """The groups that produced the versions so far, in the order of the versions."""
+    made = select(VersionRow.group_number).where(VersionRow.run_id == run_id, VersionRow.group_number.is_not(None))
+    return [number for (number,) in connection.execute(made.order_by(VersionRow.version)) if number is not None]

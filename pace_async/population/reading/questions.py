@@ -1,0 +1,246 @@
+"""Questions of people and commands about a run. Each is a function of one open connection and returns plain values.
+
+Answers within one transaction agree with each other. Nothing here writes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, func, select, text
+
+from pace_async.durable import DISK_FAULTS
+from pace_async.errors import UsageError
+from pace_async.population.models import (
+    CandidateRow,
+    FaultRow,
+    GroupRow,
+    ImplementerCallRow,
+    LeaseRow,
+    RunRow,
+    RunStateRow,
+    VersionRow,
+)
+from pace_async.population.reading.candidates import candidates_with_experiments, columns
+from pace_async.population.reading.implementers_chosen import choices_of, results_of, tally
+from pace_async.population.reading.load import closings_of, find_run, state_of_run
+from pace_async.population.reading.read_facts import advice_of, evaluations_of, fresh_of, stages_of
+from pace_async.population.reading.read_spending import spend_of, tries_of
+
+WAITS = {
+    "all_providers_down": "no model answers",
+    "provider_back": "",
+    "engine_died": "the advisor engine is down",
+    "engine_hung": "the advisor engine is down",
+    "engine_back": "",
+    **DISK_FAULTS,
+    "disk_back": "",
+}
+"""Kinds of faults that begin a wait of the whole run, with its description, or end it (empty)."""
+
+_PROGRAM = columns(
+    *("candidate", "island", "parent", "outcome", "score", "reward", "mechanism", "detail", "seconds", "memoised"),
+    *("at", "program_hash", "program", "lease_state", "lease_stage", "admitted_version", "policy_version"),
+    *("group_number", "update_number", "staleness", "advantage", "idea_number", "idea", "experiment", "cost_usd"),
+)
+
+
+def rows_of(connection: Connection, sql: str, parameters: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
+    """Rows of one statement, column name to value; `:name` stands for a parameter."""
+    found = connection.execute(text(sql), parameters or {})
+    names = list(map(str, found.keys()))
+    return [dict(zip(names, row, strict=True)) for row in found]
+
+
+def conservation(connection: Connection, run: str | None = None) -> dict[str, int]:
+    """admitted, trained, skipped, aborted, expired, open (the first is the sum of the others, always), and
+    max_trained_staleness (0 where nothing was trained)."""
+    run_id = find_run(connection, run)
+    counts = closings_of(connection, run_id)
+    oldest = select(func.max(LeaseRow.staleness)).where(LeaseRow.run_id == run_id, LeaseRow.state == "trained")
+    return {
+        "admitted": sum(counts.values()),
+        **{state: counts[state] for state in ("trained", "skipped", "aborted", "expired", "open")},
+        "max_trained_staleness": connection.execute(oldest).scalar_one() or 0,
+    }
+
+
+def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
+    """How far a run is. `candidates` are rollouts evaluated (the task's own program not counted), `updates` groups that
+    ended, skipped ones too, as `--updates` counts them; `versions_published` leaves out version 0; `best_score` is null
+    before the first score, `best_fresh_score` where the best was not tried on fresh instances; `state` is the last
+    committed; `waiting` is null, or what the whole run waits for and since when, according to the rows; `failing` the
+    stages that fail at every try, each with its reason and start, of a run that is driven or gave up;
+    `longest_stall_ms` and `longest_turn_cpu_ms` the longest turns of the event loop, null until they were measured;
+    `implementers` what came of the models that a bandit chose, by kind of experiment."""
+    run_id = find_run(connection, run)
+    complete = (CandidateRow.run_id == run_id,)
+    groups = {
+        row.state: row.groups
+        for row in connection.execute(
+            select(GroupRow.state, func.count().label("groups"))
+            .where(GroupRow.run_id == run_id)
+            .group_by(GroupRow.state)
+        )
+    }
+    published = select(func.count()).where(
+        VersionRow.run_id == run_id, VersionRow.state == "published", VersionRow.version > 0
+    )
+    first = select(CandidateRow.candidate, CandidateRow.score).where(*complete, CandidateRow.merit.is_not(None))
+    best = connection.execute(first.order_by(CandidateRow.merit.desc(), CandidateRow.candidate).limit(1)).one_or_none()
+    state, reason = state_of_run(connection, run_id)
+    return {
+        "candidates": connection.execute(
+            select(func.count()).where(*complete, CandidateRow.candidate > 0)
+        ).scalar_one(),
+        "updates": groups.get("trained", 0) + groups.get("skipped", 0),
+        "versions_published": connection.execute(published).scalar_one(),
+        "best_score": None if best is None else best.score,
+        "best_fresh_score": None if best is None else _confirmed(connection, run_id, best.candidate),
+        **conservation(connection, run),
+        "spend_usd": spend_of(connection, run_id),
+        "state": state,
+        "reason": reason,
+        "waiting": _waiting(connection, run_id) if state in ("running", "draining") else None,
+        "failing": _failing(connection, run_id) if state in ("running", "draining", "gave_up") else [],
+        **_turns(connection, run_id),
+        "groups_trained": groups.get("trained", 0),
+        "groups_skipped": groups.get("skipped", 0),
+        "rollbacks": [
+            {"version": row.version, "restored": row.restored, "group": row.group_number, "at": row.written_at}
+            for row in connection.execute(
+                select(VersionRow)
+                .where(VersionRow.run_id == run_id, VersionRow.restored.is_not(None))
+                .order_by(VersionRow.version)
+            )
+        ],
+        "steps_shortened": _steps(connection, run_id, GroupRow.step_scale > 0, GroupRow.step_scale < 1),
+        "steps_undone": _steps(connection, run_id, GroupRow.step_scale == 0),
+        "implementers": tally([one for found in results_of(connection, run_id).values() for one in found.values()]),
+    }
+
+
+def _steps(connection: Connection, run_id: int, *which: ColumnElement[bool]) -> int:
+    return connection.execute(select(func.count()).where(GroupRow.run_id == run_id, *which)).scalar_one()
+
+
+def _turns(connection: Connection, run_id: int) -> dict[str, float | None]:
+    """The longest turns of the event loop, null until they were measured."""
+    row = connection.execute(
+        select(RunRow.longest_stall_ms, RunRow.longest_turn_cpu_ms).where(RunRow.run_id == run_id)
+    ).one()
+    return {"longest_stall_ms": row.longest_stall_ms, "longest_turn_cpu_ms": row.longest_turn_cpu_ms}
+
+
+def _waiting(connection: Connection, run_id: int) -> dict[str, Any] | None:
+    """What a driven run waits for according to its rows, and since when; None if nothing. Faults of earlier processes
+    do not count."""
+    begun = select(func.max(RunStateRow.at)).where(RunStateRow.run_id == run_id, RunStateRow.state == "running")
+    row = connection.execute(
+        select(FaultRow.kind, FaultRow.at)
+        .where(FaultRow.run_id == run_id, FaultRow.kind.in_(WAITS), FaultRow.at >= begun.scalar_subquery())
+        .order_by(FaultRow.number.desc())
+        .limit(1)
+    ).one_or_none()
+    words = None if row is None else WAITS[row.kind]
+    return None if row is None or not words else {"for": words, "since": row.at}
+
+
+def _failing(connection: Connection, run_id: int) -> list[dict[str, Any]]:
+    """The stages whose last pause, in the last process that drove the run, has not ended."""
+    begun = select(func.max(RunStateRow.at)).where(RunStateRow.run_id == run_id, RunStateRow.state == "running")
+    rows = connection.execute(
+        select(FaultRow.stage, FaultRow.kind, FaultRow.detail, FaultRow.at)
+        .where(
+            FaultRow.run_id == run_id,
+            FaultRow.kind.in_(("stage_paused", "stage_back")),
+            FaultRow.at >= begun.scalar_subquery(),
+        )
+        .order_by(FaultRow.number)
+    )
+    latest = {row.stage: row for row in rows}
+    return [
+        {"stage": row.stage, "why": row.detail, "since": row.at}
+        for row in latest.values()
+        if row.kind == "stage_paused"
+    ]
+
+
+def best(connection: Connection, run: str | None = None) -> dict[str, Any]:
+    """The best program and its origin. `fresh_score` is its score on the fresh instances that confirmed it, null if it
+    was not tried. Raises UsageError before the first score."""
+    run_id = find_run(connection, run)
+    best_first = (CandidateRow.merit.desc(), CandidateRow.candidate)
+    row = _program(connection, run_id, CandidateRow.merit.is_not(None), *best_first)
+    if row is None:
+        raise UsageError("The run has no program with a score yet.")
+    return {**row, "fresh_score": _confirmed(connection, run_id, row["candidate"])}
+
+
+def show(connection: Connection, candidate: int, run: str | None = None) -> dict[str, Any]:
+    """One candidate: the program, its idea and experiment, its parent, its reward, how long it waited for a slot, the
+    advisor's calls (text, versions
+    as [version, start, end] by token) and the implementer's, the model that a bandit chose and why (null where none
+    did), what models answered, try by try, and how it did in the cheap stages of a cascade and on fresh instances,
+    where it was tried on them. Raises UsageError if there is no such candidate."""
+    run_id = find_run(connection, run)
+    last = select(func.coalesce(func.max(CandidateRow.candidate), -1)).where(CandidateRow.run_id == run_id)
+    newest = connection.execute(last).scalar_one()
+    # beyond the database's integers
+    row = _program(connection, run_id, CandidateRow.candidate == candidate) if candidate <= newest else None
+    if row is None:
+        known = f"the newest is {newest}" if newest >= 0 else "it has none yet"
+        raise UsageError(f"The run has no candidate {candidate}; {known}.")
+    evaluated = evaluations_of(connection, run_id, [candidate])[candidate]
+    advice = advice_of(connection, run_id, [candidate]).get(candidate)
+    chosen = choices_of(connection, run_id, [candidate]).get(candidate)
+    implementer = select(ImplementerCallRow).where(
+        ImplementerCallRow.run_id == run_id, ImplementerCallRow.lease == candidate
+    )
+    return {
+        **row,
+        "metrics": evaluated.metrics,
+        "queue_seconds": evaluated.queue_seconds,
+        "cascade": [
+            {"number": ended.number, **asdict(ended.score)}
+            for ended in stages_of(connection, run_id, [candidate]).get(candidate, ())
+        ],
+        "fresh_scores": [asdict(tried) for tried in evaluated.fresh],
+        "calls": [
+            {
+                "purpose": call.purpose,
+                "text": call.text,
+                "prompt_tokens": len(call.prompt_ids),
+                "completion_tokens": len(call.completion_ids),
+                "versions": [[span.version, span.start, span.end] for span in call.spans],
+                "seconds": call.seconds,
+            }
+            for call in (advice.calls if advice is not None else ())
+        ],
+        "implementer_calls": [
+            {
+                "model": row.model,
+                "outcome": row.outcome,
+                "prompt_tokens": row.prompt_tokens,
+                "completion_tokens": row.completion_tokens,
+                "cost_usd": row.cost_usd,
+                "seconds": row.seconds,
+            }
+            for row in connection.execute(implementer.order_by(ImplementerCallRow.ordinal))
+        ],
+        "chosen": asdict(chosen) if chosen is not None else None,
+        "tries": [asdict(tried) for tried in tries_of(connection, run_id, candidate)],
+    }
+
+
+def _confirmed(connection: Connection, run_id: int, candidate: int) -> float | None:
+    """The score of the try that confirmed a claim."""
+    tries = fresh_of(connection, run_id, [candidate]).get(candidate, ())
+    return next((tried.score for tried in tries if tried.held), None)
+
+
+def _program(connection: Connection, run_id: int, which: ColumnElement[bool], *order: Any) -> dict[str, Any] | None:
+    """The first candidate of those, by the names that commands print."""
+    statement = candidates_with_experiments(*_PROGRAM).where(CandidateRow.run_id == run_id, which)
+    row = connection.execute(statement.order_by(*order).limit(1)).mappings().one_or_none()
+    return None if row is None else {str(name): value for name, value in row.items()}

@@ -1,0 +1,220 @@
+"""Turns rows back into the facts that wrote them. Each function takes ids and returns the facts by id.
+
+A fact read back equals the written one, except for values that the database cannot hold: see `columns` (texts,
+non-finite metrics) and `blobs` (log-probabilities are float32).
+"""
+
+from collections import defaultdict
+from collections.abc import Collection
+
+from sqlalchemy import Connection, func, select
+
+from pace_async.events import (
+    Advised,
+    AdvisorCall,
+    CascadeScore,
+    CascadeStageEnded,
+    Claimed,
+    Evaluated,
+    FreshScore,
+    IdeaNote,
+    IdeaTaken,
+    IslandActed,
+)
+from pace_async.population.blobs import unpack_ids, unpack_logprobs, unpack_spans
+from pace_async.population.fields import (
+    ACTION_FIELDS,
+    CASCADE_FIELDS,
+    CLAIM_FIELDS,
+    EVALUATED_FIELDS,
+    FRESH_FIELDS,
+)
+from pace_async.population.models import (
+    AdvisorCallRow,
+    CandidateRow,
+    CascadeScoreRow,
+    ClaimRow,
+    EvaluationAttemptRow,
+    ExperimentRow,
+    FreshScoreRow,
+    IdeaRow,
+    IslandActionRow,
+    LeaseRow,
+    ProposalRow,
+    SecretRow,
+)
+
+NOTES_AT_A_TIME = 5000
+
+
+def advice_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, Advised]:
+    """The advisor's decisions, with tokens."""
+    calls: defaultdict[int, list[AdvisorCall]] = defaultdict(list)
+    for row in connection.execute(
+        select(AdvisorCallRow)
+        .where(AdvisorCallRow.run_id == run_id, AdvisorCallRow.lease.in_(leases))
+        .order_by(AdvisorCallRow.lease, AdvisorCallRow.ordinal)
+    ):
+        calls[row.lease].append(
+            AdvisorCall(
+                purpose=row.purpose,
+                prompt_ids=unpack_ids(row.prompt_ids, row.prompt_tokens),
+                completion_ids=unpack_ids(row.completion_ids, row.completion_tokens),
+                logprobs=unpack_logprobs(row.logprobs),
+                spans=unpack_spans(row.spans),
+                text=row.text,
+                seconds=row.seconds,
+            )
+        )
+    notes = notes_of(connection, run_id, leases)
+    rows = connection.execute(
+        select(ExperimentRow)
+        .where(ExperimentRow.run_id == run_id, ExperimentRow.lease.in_(leases))
+        .order_by(ExperimentRow.lease)
+    )
+    return {
+        row.lease: Advised(
+            lease=row.lease,
+            island=row.island,
+            parent=row.parent,
+            calls=tuple(calls[row.lease]),
+            ideas=notes.get(row.lease, ()),
+            idea=row.idea,
+            experiment=row.description,
+            at=row.at,
+        )
+        for row in rows
+    }
+
+
+def notes_of(connection: Connection, run_id: int, leases: Collection[int] | None) -> dict[int, tuple[IdeaNote, ...]]:
+    """The ideas that each rollout proposed, in order; of every rollout where `leases` is None."""
+    statement = select(ProposalRow).where(ProposalRow.run_id == run_id).order_by(ProposalRow.lease, ProposalRow.ordinal)
+    if leases is not None:
+        statement = statement.where(ProposalRow.lease.in_(leases))
+    notes: defaultdict[int, list[IdeaNote]] = defaultdict(list)
+    for row in connection.execute(statement.execution_options(yield_per=NOTES_AT_A_TIME)):
+        notes[row.lease].append(IdeaNote(number=row.idea, description=row.description, known=row.known))
+    return {lease: tuple(listed) for lease, listed in notes.items()}
+
+
+def actions_of(connection: Connection, run_id: int) -> dict[int, IslandActed]:
+    """Every action of an island, by the lease that opened with it."""
+    taken: defaultdict[int, list[IdeaTaken]] = defaultdict(list)
+    for row in connection.execute(
+        select(IdeaRow).where(IdeaRow.run_id == run_id, IdeaRow.origin.is_not(None)).order_by(IdeaRow.idea)
+    ):
+        taken[row.lease].append(IdeaTaken(number=row.idea, description=row.description, origin=row.origin))
+    rows = connection.execute(
+        select(IslandActionRow).where(IslandActionRow.run_id == run_id).order_by(IslandActionRow.lease)
+    )
+    return {
+        row.lease: IslandActed(ideas=tuple(taken[row.lease]), **{name: getattr(row, name) for name in ACTION_FIELDS})
+        for row in rows
+    }
+
+
+def evaluations_of(connection: Connection, run_id: int, candidates: Collection[int]) -> dict[int, Evaluated]:
+    """Complete rollouts. The task's own program, candidate 0, comes back as of island 0."""
+    fresh = fresh_of(connection, run_id, candidates)
+    rows = connection.execute(
+        select(CandidateRow)
+        .where(CandidateRow.run_id == run_id, CandidateRow.candidate.in_(candidates))
+        .order_by(CandidateRow.candidate)
+    )
+    return {
+        row.candidate: Evaluated(
+            lease=row.candidate,
+            island=row.island or 0,
+            fresh=fresh.get(row.candidate, ()),
+            **{name: getattr(row, name) for name in EVALUATED_FIELDS},
+        )
+        for row in rows
+    }
+
+
+def fresh_of(connection: Connection, run_id: int, candidates: Collection[int]) -> dict[int, tuple[FreshScore, ...]]:
+    """The tries on fresh instances, in their order; candidates without one left out."""
+    tries: defaultdict[int, list[FreshScore]] = defaultdict(list)
+    for row in connection.execute(
+        select(FreshScoreRow)
+        .where(FreshScoreRow.run_id == run_id, FreshScoreRow.candidate.in_(candidates))
+        .order_by(FreshScoreRow.candidate, FreshScoreRow.number)
+    ):
+        tries[row.candidate].append(FreshScore(**{name: getattr(row, name) for name in FRESH_FIELDS}))
+    return {candidate: tuple(listed) for candidate, listed in tries.items()}
+
+
+def stages_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, tuple[CascadeStageEnded, ...]]:
+    """The cheap stages that ended, in their order; leases without one left out."""
+    found: defaultdict[int, list[CascadeStageEnded]] = defaultdict(list)
+    for row in connection.execute(
+        select(CascadeScoreRow)
+        .where(CascadeScoreRow.run_id == run_id, CascadeScoreRow.lease.in_(leases))
+        .order_by(CascadeScoreRow.lease, CascadeScoreRow.ordinal)
+    ):
+        score = CascadeScore(**{name: getattr(row, name) for name in CASCADE_FIELDS})
+        ended = CascadeStageEnded(row.lease, row.number, score, row.program, row.mechanism, row.at)
+        found[row.lease].append(ended)
+    return {lease: tuple(listed) for lease, listed in found.items()}
+
+
+def attempts_of(connection: Connection, run_id: int) -> dict[tuple[int, str, int], int]:
+    """The newest attempt by (lease, stage, fresh), of leases that are open and of the task's own program."""
+    row = EvaluationAttemptRow
+    open_leases = select(LeaseRow.lease).where(LeaseRow.run_id == run_id, LeaseRow.state == "open")
+    newest = connection.execute(
+        select(row.lease, row.stage, row.fresh, func.max(row.attempt).label("attempt"))
+        .where(row.run_id == run_id, (row.lease == 0) | row.lease.in_(open_leases))
+        .group_by(row.lease, row.stage, row.fresh)
+    )
+    return {(found.lease, found.stage, found.fresh): found.attempt for found in newest}
+
+
+def claims_of(connection: Connection, run_id: int) -> dict[int, Claimed]:
+    """What is being tried on fresh instances, by lease."""
+    waits = _waits_of(connection, run_id)
+    return {
+        row.lease: Claimed(
+            **{name: getattr(row, name) for name in CLAIM_FIELDS},
+            tries=tuple(FreshScore(**tried) for tried in row.tries),
+            queue_seconds=waits.get(row.lease, 0.0),
+        )
+        for row in connection.execute(select(ClaimRow).where(ClaimRow.run_id == run_id).order_by(ClaimRow.lease))
+    }
+
+
+def _waits_of(connection: Connection, run_id: int) -> dict[int, float]:
+    """Seconds that the program of each claim waited for slots: in each stage, from the attempt after the last but one
+    that was accepted, which was another program's, to the last."""
+    row = EvaluationAttemptRow
+    claims = select(ClaimRow.lease).where(ClaimRow.run_id == run_id)
+    accepted: dict[tuple[int, str], float] = {}
+    waiting: defaultdict[tuple[int, str], float] = defaultdict(float)
+    for made in connection.execute(
+        select(row.lease, row.stage, row.accepted, row.queue_seconds)
+        .where(row.run_id == run_id, row.fresh == 0, row.lease.in_(claims))
+        .order_by(row.lease, row.stage, row.attempt)
+    ):
+        key = (made.lease, made.stage)
+        waiting[key] += made.queue_seconds
+        if made.accepted:
+            accepted[key] = waiting.pop(key)
+    waits: defaultdict[int, float] = defaultdict(float)
+    for (lease, _), seconds in accepted.items():
+        waits[lease] += seconds
+    return waits
+
+
+def own_scores_of(connection: Connection, run_id: int) -> dict[int, float | None]:
+    """The scores of the task's own program on fresh instances, by the number of the seed, as far as they were needed
+    with the seeds that the run has now."""
+    statement = select(FreshScoreRow.seed, FreshScoreRow.own_score).where(FreshScoreRow.run_id == run_id)
+    tries = [tried for claim in claims_of(connection, run_id).values() for tried in claim.tries]
+    rows = [*tries, *connection.execute(statement.distinct())]
+    return {row.seed: row.own_score for row in rows if row.seed > 0}
+
+
+def secret_of(connection: Connection, run_id: int) -> str:
+    """What the seeds of a run's fresh instances follow from."""
+    return connection.execute(select(SecretRow.fresh).where(SecretRow.run_id == run_id)).scalar_one()

@@ -1,0 +1,80 @@
+"""Reads money, the results of calls, and the settings that resumes changed."""
+
+import json
+from collections.abc import Collection
+
+from sqlalchemy import Connection, and_, func, select
+
+from pace_async.events import ImplementerReserved, ImplementerTry
+from pace_async.population.models import (
+    ImplementerCallRow,
+    ImplementerCheckRow,
+    ImplementerTryRow,
+    ReservationRow,
+    SettingChangeRow,
+)
+
+
+def spend_of(connection: Connection, run_id: int) -> float:
+    """USD paid to implementers: their calls and the checks."""
+    return sum(
+        connection.execute(
+            select(func.coalesce(func.sum(table.cost_usd), 0.0)).where(table.run_id == run_id)
+        ).scalar_one()
+        for table in (ImplementerCallRow, ImplementerCheckRow)
+    )
+
+
+def reserved_of(connection: Connection, run_id: int) -> tuple[ImplementerReserved, ...]:
+    """Reservations that no call has closed, oldest first."""
+    rows = connection.execute(
+        select(ReservationRow)
+        .where(ReservationRow.run_id == run_id, ReservationRow.ordinal.is_(None))
+        .order_by(ReservationRow.number)
+    )
+    return tuple(ImplementerReserved(row.number, row.lease, row.model, row.cost_usd, row.at) for row in rows)
+
+
+def changes_of(connection: Connection, run_id: int) -> dict[str, object]:
+    """The settings that resumes changed, by dotted key, the latest value of each."""
+    rows = connection.execute(
+        select(SettingChangeRow.key, SettingChangeRow.after)
+        .where(SettingChangeRow.run_id == run_id)
+        .order_by(SettingChangeRow.number)
+    )
+    return {row.key: json.loads(row.after) for row in rows}
+
+
+def tries_by_call(
+    connection: Connection, run_id: int, leases: Collection[int]
+) -> dict[tuple[int, int], ImplementerTry]:
+    """What models answered, by lease and by the number of the call within it, in their order."""
+    made = and_(
+        ImplementerCallRow.run_id == ImplementerTryRow.run_id,
+        ImplementerCallRow.lease == ImplementerTryRow.lease,
+        ImplementerCallRow.ordinal == ImplementerTryRow.ordinal,
+    )
+    rows = connection.execute(
+        select(ImplementerTryRow, ImplementerCallRow.model)
+        .join(ImplementerCallRow, made)
+        .where(ImplementerTryRow.run_id == run_id, ImplementerTryRow.lease.in_(leases))
+        .order_by(ImplementerTryRow.lease, ImplementerTryRow.number)
+    )
+    return {
+        (row.lease, row.ordinal): ImplementerTry(
+            number=row.number,
+            model=row.model,
+            outcome=row.outcome,
+            detail=row.detail,
+            program=row.program,
+            answer=row.answer,
+            evaluation=row.evaluation,
+            evaluation_detail=row.evaluation_detail or "",
+        )
+        for row in rows
+    }
+
+
+def tries_of(connection: Connection, run_id: int, lease: int) -> tuple[ImplementerTry, ...]:
+    """What models answered to one experiment, oldest first."""
+    return tuple(tries_by_call(connection, run_id, [lease]).values())

@@ -1,0 +1,160 @@
+"""A population opened read-only, during a run or after it.
+
+Invariant: it never creates or changes the file, and every problem is one UsageError in one sentence. Not asynchronous:
+commands use it without an event loop.
+"""
+
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, select
+from sqlalchemy.exc import DatabaseError
+
+from pace_async.errors import UsageError
+from pace_async.events import RunHeader
+from pace_async.population.connect import Place, damage, dangling, engine, in_words, locate, refuse_unless_sound
+from pace_async.population.models import RunRow
+from pace_async.population.reading import questions, stream
+from pace_async.population.reading.account import Account, account_of
+from pace_async.population.reading.audit import Check, audit
+from pace_async.population.reading.load import find_run, header_of, load_record
+from pace_async.population.reading.read_facts import advice_of
+from pace_async.population.reading.record import RunRecord
+from pace_async.population.reading.timings import recorded_seconds, timings_of
+from pace_async.population.reading.typed import Answer, ask
+from pace_async.population.schema import refuse_unless_current, state_of
+from pace_async.population.timings import ROLLOUTS_TIMED, RecordedSeconds, Timings
+
+TYPED_S = 60.0
+"""Default time limit of a typed statement."""
+
+
+class Reader:
+    """Questions to one population. `run` is optional if the population holds only one run or was opened for one."""
+
+    def __init__(self, place: Place, reader: Engine, run: str | None = None) -> None:
+        self.place = place
+        self._engine = reader
+        self._run = run
+
+    def runs(self) -> tuple[str, ...]:
+        """Names of the runs, oldest first."""
+        with self._open() as connection:
+            return tuple(connection.execute(select(RunRow.name).order_by(RunRow.run_id)).scalars())
+
+    def header(self, run: str | None = None) -> RunHeader:
+        """What the run is."""
+        with self._open() as connection:
+            return header_of(connection, find_run(connection, run or self._run))
+
+    def record(self, run: str | None = None) -> RunRecord:
+        """The run as a resumed runtime would find it."""
+        with self._open() as connection:
+            return load_record(connection, run or self._run)
+
+    def conservation(self, run: str | None = None) -> dict[str, int]:
+        """See `questions.conservation`."""
+        with self._open() as connection:
+            return questions.conservation(connection, run or self._run)
+
+    def status(self, run: str | None = None) -> dict[str, Any]:
+        """See `questions.status`."""
+        with self._open() as connection:
+            return questions.status(connection, run or self._run)
+
+    def best(self, run: str | None = None) -> dict[str, Any]:
+        """See `questions.best`."""
+        with self._open() as connection:
+            return questions.best(connection, run or self._run)
+
+    def show(self, candidate: int, run: str | None = None) -> dict[str, Any]:
+        """See `questions.show`."""
+        with self._open() as connection:
+            return questions.show(connection, candidate, run or self._run)
+
+    def timings(self, kept: int = ROLLOUTS_TIMED, run: str | None = None) -> Timings:
+        """See `timings.timings_of`."""
+        with self._open() as connection:
+            return timings_of(connection, find_run(connection, run or self._run), kept)
+
+    def recorded_seconds(self, run: str | None = None) -> RecordedSeconds:
+        """See `timings.recorded_seconds`."""
+        with self._open() as connection:
+            return recorded_seconds(connection, find_run(connection, run or self._run))
+
+    def account(self, run: str | None = None) -> Account:
+        """See `account.account_of`."""
+        with self._open() as connection:
+            return account_of(connection, find_run(connection, run or self._run))
+
+    def advisor_prompts(self, candidate: int, run: str | None = None) -> list[tuple[int, ...]]:
+        """Token ids of each advisor prompt of a candidate, in order."""
+        with self._open() as connection:
+            advice = advice_of(connection, find_run(connection, run), [candidate]).get(candidate)
+            return [call.prompt_ids for call in advice.calls] if advice is not None else []
+
+    def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
+        """Rows of a trusted statement; `:name` stands for a parameter."""
+        with self._open() as connection:
+            return questions.rows_of(connection, sql, parameters)
+
+    def sql(self, statement: str, timeout_s: float = TYPED_S) -> Answer:
+        """The answer to a typed statement (`typed`). Raises UsageError if it does anything but read this database, or
+        takes longer than `timeout_s` seconds."""
+        with self._open() as connection:
+            try:
+                return ask(connection, statement, timeout_s)
+            except UsageError as error:
+                raise UsageError(f"{_short(self.place)} refuses the statement: {error}.") from None
+
+    def check(self) -> tuple[str, ...]:
+        """The problems of the file: those of the database's own check, or else rows with broken references. Empty when
+        sound."""
+        with self._open() as connection:
+            return tuple(damage(connection) or dangling(connection))
+
+    def audit(self) -> tuple[Check, ...]:
+        """See `audit`: every promise of the file and of the runs in it."""
+        with self._open() as connection:
+            return tuple(audit(connection))
+
+    def stream(self, kind: stream.Kind, run: str | None = None) -> Iterator[dict[str, Any]]:
+        """See `stream.stream`: rows as they are read, of one moment of the run."""
+        with self._open() as connection:
+            yield from stream.stream(connection, find_run(connection, run or self._run), kind)
+
+    def programs(self, run: str | None = None) -> Iterator[dict[str, Any]]:
+        """See `stream.programs`."""
+        with self._open() as connection:
+            yield from stream.programs(connection, find_run(connection, run or self._run))
+
+    @contextmanager
+    def _open(self) -> Generator[Connection]:
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except DatabaseError as error:
+            raise UsageError(f"{self.place} cannot be read ({in_words(error)}): restore it from a backup.") from None
+
+
+def _short(place: Place) -> str:
+    return place.name if isinstance(place, Path) else str(place)
+
+
+@contextmanager
+def open_readonly(where: str | Place, run: str | None = None) -> Generator[Reader]:
+    """Open a population for questions, about `run` unless a question names another. Raises UsageError for a file that
+    is missing, damaged, no population, or of another schema, and for a server that cannot be reached."""
+    place = locate(where)
+    refuse_unless_sound(place)
+    opened = engine(place, "read")
+    reader = Reader(place, opened, run)
+    try:
+        with reader._open() as connection:  # pyright: ignore[reportPrivateUsage]
+            state = state_of(connection, str(place))
+        refuse_unless_current(state, str(place))
+        yield reader
+    finally:
+        opened.dispose()

@@ -1,0 +1,363 @@
+"""The state of a run, folded anew from its rows by the fold that made it (`state.apply`).
+
+The rows hold events (opened, acted, proposed, tried, scored, trained), never derived state. So the state is unique, and
+a resumed run has exactly the state of the interrupted one. The order of commits is not stored and not needed: facts
+come by lease, because one island makes one rollout at a time, and a group comes after its last lease. What a lease
+takes in from another island is older than the lease, and is passed to the fold separately.
+
+Of a closed lease only the fold's input is read: no tokens, answers or metrics. Calls of which only the cost matters
+are added up by the database, and the fold begins with their sum.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, not_, or_, select
+
+from pace_async.config import SearchConfig
+from pace_async.events import (
+    Advised,
+    Evaluated,
+    EvaluationAttempted,
+    Fact,
+    GroupEnded,
+    GroupShipped,
+    IdeaNote,
+    ImplementerCalled,
+    ImplementerChecked,
+    ImplementerReserved,
+    LeaseAborted,
+    LeaseOpened,
+    LeaseReleased,
+    RunHeader,
+    VersionPublished,
+)
+from pace_async.population.models import (
+    CandidateRow,
+    ExperimentRow,
+    GroupRow,
+    ImplementerCallRow,
+    ImplementerCheckRow,
+    ImplementerChoiceRow,
+    LeaseRow,
+    ProposalRow,
+    ReservationRow,
+    VersionRow,
+)
+from pace_async.population.reading.implementers_chosen import choices_of, gains_of
+from pace_async.population.reading.read_facts import (
+    actions_of,
+    advice_of,
+    attempts_of,
+    claims_of,
+    evaluations_of,
+    stages_of,
+)
+from pace_async.population.reading.read_spending import tries_by_call
+from pace_async.search.course import goal_of
+from pace_async.search.state import Member, Rules, rules_of
+from pace_async.state.apply import apply
+from pace_async.state.run_state import RunState, Terms
+
+BATCH = 500
+"""Rollouts read at a time: each brings its program."""
+
+
+def rules_of_run(header: RunHeader) -> Rules:
+    """What the run's row fixes about its islands."""
+    settings = cast("dict[str, Any]", header.config.get("search") or {})
+    search = SearchConfig.model_validate({"memory_mb": None, **settings})  # a run older than the limit has none
+    return rules_of(search, header.direction, goal_of(header.direction, header.lower, header.upper))
+
+
+def state_of(connection: Connection, run_id: int, header: RunHeader) -> RunState:
+    """The fold over all facts of a run. How much is kept, and what fades, comes from the configuration in the run's
+    row. Raises PaceBug for rows that no run can have written."""
+    terms = Terms(header.group_size, header.max_staleness, rules_of_run(header))
+    state = RunState(terms, spend_usd=_sum_of_calls(connection, run_id))
+    source = _Source(connection, run_id)
+    state.lent.update(dict.fromkeys(source.lent, ()))
+    state.lent_programs.update(source.migrants)
+    for fact in source.facts():
+        apply(state, fact)
+    return state
+
+
+class _Source:
+    """The facts of one run. Small tables are read at once, the rollouts with their notes and calls in batches."""
+
+    def __init__(self, connection: Connection, run_id: int) -> None:
+        self._connection, self._run_id = connection, run_id
+        rows = connection.execute(
+            select(LeaseRow.lease, LeaseRow.stage, LeaseRow.migrant).where(
+                LeaseRow.run_id == run_id, LeaseRow.state == "open"
+            )
+        ).all()
+        leases = [row.lease for row in rows]
+        self._open = set(leases)
+        self._advice = advice_of(connection, run_id, leases)
+        self._ended = evaluations_of(connection, run_id, [0, *leases])
+        self._tries = tries_by_call(connection, run_id, leases)
+        self._stages, self._claims = stages_of(connection, run_id, leases), claims_of(connection, run_id)
+        self._attempts = attempts_of(connection, run_id)
+        self._actions = actions_of(connection, run_id)
+        self._chosen, self._gains = choices_of(connection, run_id, None), gains_of(connection, run_id)
+        self.lent = [acted.as_of for acted in self._actions.values() if acted.as_of is not None]
+        self.migrants = {
+            row.migrant: _program(connection, run_id, row.migrant)
+            for row in rows
+            if row.migrant is not None and row.stage in ("admitted", "advised")
+        }
+
+    def facts(self) -> Iterator[Fact]:
+        """All facts that the fold needs."""
+        connection, run_id = self._connection, self._run_id
+        if 0 in self._ended:
+            yield self._ended[0]
+        yield from _checks(connection, run_id)
+        yield from _last_reservation(connection, run_id)
+        yield from self._attempted(0)
+        groups = _groups(connection, run_id)
+        group = next(groups, None)
+        taken: defaultdict[int, list[Any]] = defaultdict(list)
+        for rows in _streamed(connection, _rollouts(run_id)):
+            notes = _notes(connection, run_id, rows[0].lease, rows[-1].lease)
+            calls = _calls(connection, run_id, rows[0].lease, rows[-1].lease)
+            for row in rows:
+                lease, number = row.lease, row.group_number
+                yield from self._rollout(row, notes.get(lease, ()), calls.get(lease, ()))
+                if number is not None:
+                    taken[number].append(row)
+                while group is not None and group.last_lease <= lease:
+                    yield from _group(group, taken.pop(group.group_number))
+                    group = next(groups, None)
+
+    def _rollout(self, row: Row[Any], notes: Sequence[IdeaNote], calls: Sequence[Any]) -> Iterator[Fact]:
+        lease, island, parent, state = row.lease, row.island, row.parent, row.state
+        yield LeaseOpened(lease, island, row.deadline, row.admitted_version, row.opened_at, row.migrant)
+        if lease in self._actions:
+            yield self._actions[lease]
+        if parent is not None:
+            yield self._advice.get(lease) or Advised(
+                lease, island, parent, (), tuple(notes), row.idea, row.description, 0.0
+            )
+        if lease in self._chosen:
+            yield self._chosen[lease]
+        for call in calls:
+            tried = self._tries.get((lease, call.ordinal))
+            yield ImplementerCalled(lease, call.model, "", 0, 0, call.cost_usd, 0.0, 0.0, tried=tried)
+        if lease in self._open:
+            yield from self._stages.get(lease, ())
+            yield from self._attempted(lease)
+            if lease in self._claims:
+                yield self._claims[lease]
+        if row.outcome is not None:
+            yield self._evaluated(row)
+        if state == "aborted":
+            yield LeaseAborted(lease, island, "", "", row.closed_at)
+        elif state != "open" and row.group_number is None:
+            yield LeaseReleased(lease, state, row.closed_at)
+
+    def _evaluated(self, row: Row[Any]) -> Evaluated:
+        gained = row.lease in self._gains
+        ended = self._ended.get(row.lease)
+        if ended is not None:
+            return replace(ended, gained=gained)
+        return Evaluated(
+            lease=row.lease,
+            island=row.island,
+            parent=row.parent,
+            program=row.program,
+            program_hash=None,
+            outcome=row.outcome,
+            detail="",
+            score=row.score,
+            reward=0.0,
+            metrics={},
+            seconds=0.0,
+            memoised=False,
+            mechanism=None,
+            at=0.0,
+            gained=gained,
+        )
+
+    def _attempted(self, lease: int) -> Iterator[Fact]:
+        for (of_lease, stage, fresh), attempt in self._attempts.items():
+            if of_lease == lease:
+                yield EvaluationAttempted(lease, stage, fresh, attempt, "ok", 0.0, 0.0, 0.0, 0.0, "", False)
+
+
+def _group(group: Row[Any], leases: list[Any]) -> Iterator[Fact]:
+    """Shipped, and where they have come, ended and published."""
+    weighed = all(lease.advantage is not None for lease in leases)
+    taken = tuple(lease.lease for lease in leases)
+    yield GroupShipped(
+        number=group.group_number,
+        update=group.update_number,
+        leases=taken,
+        staleness=tuple(lease.staleness for lease in leases),
+        rewards=tuple(lease.group_reward for lease in leases),
+        advantages=tuple(lease.advantage for lease in leases) if weighed else None,
+        alpha=group.alpha,
+        digest=group.digest,
+        at=group.shipped_at,
+        restores=group.restores,
+        rate=group.rate,
+    )
+    if group.state == "shipped":
+        return
+    version = group.update_number if group.version is None else group.version
+    yield GroupEnded(
+        number=group.group_number,
+        update=group.update_number,
+        leases=taken,
+        closing=group.state,
+        reason="",
+        version=version,
+        weights=group.weights,
+        metrics={},
+        seconds=0.0,
+        at=group.ended_at,
+    )
+    if group.published is not None:
+        yield VersionPublished(version, 0.0, 0.0, {}, group.published)
+
+
+def _streamed(connection: Connection, statement: Any) -> Iterator[Sequence[Any]]:
+    """The rows in batches; row by row takes twice as long."""
+    return connection.execute(statement.execution_options(yield_per=BATCH)).partitions()
+
+
+def _rollouts(run_id: int) -> Any:
+    advised = and_(ExperimentRow.run_id == LeaseRow.run_id, ExperimentRow.lease == LeaseRow.lease)
+    complete = and_(CandidateRow.run_id == LeaseRow.run_id, CandidateRow.lease == LeaseRow.lease)
+    columns = (
+        LeaseRow.lease,
+        LeaseRow.island,
+        LeaseRow.state,
+        LeaseRow.deadline,
+        LeaseRow.admitted_version,
+        LeaseRow.opened_at,
+        LeaseRow.closed_at,
+        LeaseRow.migrant,
+        LeaseRow.group_number,
+        LeaseRow.staleness,
+        LeaseRow.group_reward,
+        LeaseRow.advantage,
+        ExperimentRow.parent,
+        ExperimentRow.idea,
+        ExperimentRow.description,
+        CandidateRow.outcome,
+        CandidateRow.score,
+        CandidateRow.program,
+    )
+    return (
+        select(*columns)
+        .select_from(LeaseRow)
+        .outerjoin(ExperimentRow, advised)
+        .outerjoin(CandidateRow, complete)
+        .where(LeaseRow.run_id == run_id)
+        .order_by(LeaseRow.lease)
+    )
+
+
+def _notes(connection: Connection, run_id: int, first: int, last: int) -> dict[int, list[IdeaNote]]:
+    """Of the leases from `first` to `last`."""
+    statement = (
+        select(ProposalRow.lease, ProposalRow.idea, ProposalRow.description, ProposalRow.known)
+        .where(ProposalRow.run_id == run_id, ProposalRow.lease.between(first, last))
+        .order_by(ProposalRow.lease, ProposalRow.ordinal)
+    )
+    notes: defaultdict[int, list[IdeaNote]] = defaultdict(list)
+    for lease, idea, description, known in connection.execute(statement).all():
+        notes[lease].append(IdeaNote(idea, description, known))
+    return notes
+
+
+def _calls(connection: Connection, run_id: int, first: int, last: int) -> dict[int, list[Any]]:
+    """Of the leases from `first` to `last`, those calls that the fold reads one by one."""
+    row = ImplementerCallRow
+    statement = (
+        select(row.lease, row.ordinal, row.model, row.cost_usd)
+        .where(row.run_id == run_id, row.lease.between(first, last), _is_read(run_id))
+        .order_by(row.lease, row.ordinal)
+    )
+    calls: defaultdict[int, list[Any]] = defaultdict(list)
+    for call in connection.execute(statement).all():
+        calls[call.lease].append(call)
+    return calls
+
+
+def _is_read(run_id: int) -> ColumnElement[bool]:
+    """Whether the fold reads a call itself: its lease is open, or an implementer was chosen for it."""
+    lease = ImplementerCallRow.lease
+    is_open = select(LeaseRow.lease).where(LeaseRow.run_id == run_id, LeaseRow.state == "open")
+    chosen = select(ImplementerChoiceRow.lease).where(ImplementerChoiceRow.run_id == run_id)
+    return or_(lease.in_(is_open), lease.in_(chosen))
+
+
+def _sum_of_calls(connection: Connection, run_id: int) -> float:
+    """USD of the calls that the fold does not read one by one."""
+    row = ImplementerCallRow
+    statement = select(func.coalesce(func.sum(row.cost_usd), 0.0)).where(row.run_id == run_id, not_(_is_read(run_id)))
+    return connection.execute(statement).scalar_one()
+
+
+def _groups(connection: Connection, run_id: int) -> Iterator[Any]:
+    """By number, each with its last lease and the version that it made, if it made one."""
+    last = (
+        select(LeaseRow.group_number, func.max(LeaseRow.lease).label("last_lease"))
+        .where(LeaseRow.run_id == run_id, LeaseRow.group_number.is_not(None))
+        .group_by(LeaseRow.group_number)
+        .subquery()
+    )
+    made = and_(VersionRow.run_id == GroupRow.run_id, VersionRow.group_number == GroupRow.group_number)
+    columns = (
+        GroupRow.group_number,
+        GroupRow.update_number,
+        GroupRow.state,
+        GroupRow.alpha,
+        GroupRow.digest,
+        GroupRow.shipped_at,
+        GroupRow.ended_at,
+        GroupRow.restores,
+        GroupRow.rate,
+        VersionRow.version,
+        VersionRow.weights,
+        VersionRow.published_at.label("published"),
+        last.c.last_lease,
+    )
+    statement = (
+        select(*columns)
+        .join(last, last.c.group_number == GroupRow.group_number)
+        .outerjoin(VersionRow, made)
+        .where(GroupRow.run_id == run_id)
+        .order_by(GroupRow.group_number)
+    )
+    return (group for groups in _streamed(connection, statement) for group in groups)
+
+
+def _checks(connection: Connection, run_id: int) -> Iterator[Fact]:
+    """What the checks of models cost."""
+    row = ImplementerCheckRow
+    for found in connection.execute(select(row.model, row.cost_usd).where(row.run_id == run_id).order_by(row.number)):
+        yield ImplementerChecked(found.model, 0, 0, found.cost_usd, 0.0, 0.0)
+
+
+def _last_reservation(connection: Connection, run_id: int) -> Iterator[Fact]:
+    """The newest, which the next one's number follows; a call that it was made for did not outlive its process."""
+    row = ReservationRow
+    newest = select(row).where(row.run_id == run_id).order_by(row.number.desc()).limit(1)
+    for found in connection.execute(newest):
+        yield ImplementerReserved(found.number, found.lease, found.model, found.cost_usd, found.at)
+
+
+def _program(connection: Connection, run_id: int, candidate: int) -> Member:
+    row = connection.execute(
+        select(CandidateRow.candidate, CandidateRow.program, CandidateRow.score).where(
+            CandidateRow.run_id == run_id, CandidateRow.candidate == candidate
+        )
+    ).one()
+    return Member(row.candidate, row.program, row.score)

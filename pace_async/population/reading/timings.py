@@ -1,0 +1,175 @@
+"""Reads how long the stages of a run took: the values are in `population.timings`."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, and_, exists, func, select, text
+from sqlalchemy.orm import aliased
+
+from pace_async.population.models import (
+    CandidateRow,
+    ExperimentRow,
+    FreshScoreRow,
+    GroupRow,
+    ImplementerCallRow,
+    LeaseRow,
+    RunStateRow,
+    SettingChangeRow,
+    VersionRow,
+)
+from pace_async.population.reading.candidates import candidates_with_experiments
+from pace_async.population.timings import ROLLOUTS_TIMED, RecordedSeconds, RolloutTimes, Timings
+
+
+def timings_of(connection: Connection, run_id: int, kept: int = ROLLOUTS_TIMED) -> Timings:
+    """With at most `kept` rollouts."""
+    of_run = CandidateRow.run_id == run_id
+    whole = CandidateRow.at - LeaseRow.opened_at
+    begun = aliased(RunStateRow)
+    interrupted = exists().where(
+        begun.run_id == run_id, begun.state == "running", begun.at > LeaseRow.opened_at, begun.at < CandidateRow.at
+    )
+    driven = (of_run, CandidateRow.lease.is_not(None), ~interrupted)
+    fresh = (
+        select(func.coalesce(func.sum(FreshScoreRow.seconds), 0.0))
+        .where(FreshScoreRow.run_id == CandidateRow.run_id, FreshScoreRow.candidate == CandidateRow.candidate)
+        .correlate(CandidateRow)
+        .scalar_subquery()
+    )
+    called = (
+        select(func.max(ImplementerCallRow.at))
+        .where(ImplementerCallRow.run_id == CandidateRow.run_id, ImplementerCallRow.lease == CandidateRow.lease)
+        .correlate(CandidateRow)
+        .scalar_subquery()
+    )
+    rows = connection.execute(
+        candidates_with_experiments(
+            whole.label("whole"),
+            (CandidateRow.seconds + fresh).label("evaluation"),
+            (CandidateRow.at - ExperimentRow.at).label("since_advice"),
+            (CandidateRow.at - called).label("since_call"),
+        )
+        .where(*driven)
+        .order_by(CandidateRow.candidate.desc())
+        .limit(kept)
+    ).all()
+    rollouts = [
+        RolloutTimes(row.whole, row.evaluation, _least(row.since_advice, row.since_call)) for row in reversed(rows)
+    ]
+    of_lease = and_(LeaseRow.run_id == CandidateRow.run_id, LeaseRow.lease == CandidateRow.lease)
+    busy = select(func.sum(whole)).select_from(CandidateRow).join(LeaseRow, of_lease).where(*driven)
+    candidates = select(func.count()).where(of_run, CandidateRow.lease.is_not(None))
+    learning = select(GroupRow.seconds).where(GroupRow.run_id == run_id, GroupRow.state == "trained")
+    push = select(VersionRow.seconds).where(
+        VersionRow.run_id == run_id, VersionRow.version > 0, VersionRow.seconds.is_not(None)
+    )
+    return Timings(
+        candidates=connection.execute(candidates).scalar_one(),
+        busy=connection.execute(busy).scalar_one() or 0.0,
+        rollouts=tuple(rollouts),
+        learning=connection.execute(learning.order_by(GroupRow.group_number.desc()).limit(1)).scalar() or 0.0,
+        push=connection.execute(push.order_by(VersionRow.version.desc()).limit(1)).scalar() or 0.0,
+        driven=_driven(connection, run_id),
+        slots=_slots(connection, run_id),
+    )
+
+
+def _least(*seconds: float | None) -> float:
+    return min((one for one in seconds if one is not None), default=0.0)
+
+
+def _driven(connection: Connection, run_id: int) -> float:
+    """Seconds in which a process drove the run. A process without a recorded end counts up to the last candidate."""
+    states = connection.execute(
+        select(RunStateRow.state, RunStateRow.at).where(RunStateRow.run_id == run_id).order_by(RunStateRow.number)
+    )
+    total, since = 0.0, None
+    for state, at in states:
+        if state == "running":
+            since = at
+        elif state != "draining" and since is not None:
+            total, since = total + at - since, None
+    last = connection.execute(select(func.max(CandidateRow.at)).where(CandidateRow.run_id == run_id)).scalar()
+    return total + (max(0.0, last - since) if since is not None and last is not None else 0.0)
+
+
+def _slots(connection: Connection, run_id: int) -> int | None:
+    changed = connection.execute(
+        select(SettingChangeRow.after)
+        .where(SettingChangeRow.run_id == run_id, SettingChangeRow.key == "evaluation.slots")
+        .order_by(SettingChangeRow.number.desc())
+        .limit(1)
+    ).scalar()
+    return None if changed is None else json.loads(changed)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRollout:
+    """A complete rollout of a run whose fresh tries and implementer took no time: its seconds, its completion and its
+    lease's closing."""
+
+    whole: float
+    evaluation: float
+    waited: float
+    at: float
+    state: str
+    staleness: int | None
+
+
+def finished_rollouts(connection: Connection, run_id: int) -> list[FinishedRollout]:
+    """Every complete rollout, by lease."""
+    rows = connection.execute(
+        candidates_with_experiments(
+            (CandidateRow.at - LeaseRow.opened_at).label("whole"),
+            CandidateRow.seconds.label("evaluation"),
+            (CandidateRow.at - ExperimentRow.at - CandidateRow.seconds).label("waited"),
+            CandidateRow.at,
+            LeaseRow.state,
+            LeaseRow.staleness,
+        )
+        .where(CandidateRow.run_id == run_id, ExperimentRow.lease.is_not(None))
+        .order_by(CandidateRow.candidate)
+    )
+    return [FinishedRollout(*row) for row in rows]
+
+
+def recorded_seconds(connection: Connection, run_id: int) -> RecordedSeconds:
+    """The stage durations of a recorded run."""
+
+    def pairs(statement: str) -> Iterator[tuple[float | None, ...]]:
+        return (tuple(row) for row in connection.execute(text(statement), {"run_id": run_id}))
+
+    evaluations = connection.execute(
+        select(CandidateRow.candidate, CandidateRow.lease, CandidateRow.seconds)
+        .where(CandidateRow.run_id == run_id)
+        .order_by(CandidateRow.candidate)
+    ).all()
+    fresh = connection.execute(
+        select(FreshScoreRow.candidate, FreshScoreRow.seed, FreshScoreRow.seconds)
+        .join(
+            CandidateRow,
+            and_(CandidateRow.run_id == FreshScoreRow.run_id, CandidateRow.candidate == FreshScoreRow.candidate),
+        )
+        .where(FreshScoreRow.run_id == run_id)
+        .order_by(CandidateRow.at, FreshScoreRow.number)
+    )
+    [(advising, implementing)] = pairs(
+        """SELECT AVG(e.at - l.opened_at), COALESCE((SELECT SUM(seconds) FROM implementer_calls
+                  WHERE run_id = :run_id), 0) / COUNT(*)
+           FROM experiments e JOIN leases l ON l.run_id = e.run_id AND l.lease = e.lease WHERE e.run_id = :run_id"""
+    )
+    [(learning,)] = pairs("SELECT AVG(ended_at - shipped_at) FROM groups WHERE run_id = :run_id AND state = 'trained'")
+    [(pushing,)] = pairs(
+        """SELECT AVG(seconds) FROM versions
+           WHERE run_id = :run_id AND group_number IS NOT NULL AND state = 'published'"""
+    )
+    return RecordedSeconds(
+        evaluations=tuple((row.candidate, row.seconds) for row in evaluations if row.lease is not None),
+        own=sum(row.seconds for row in evaluations if row.lease is None),
+        fresh=tuple((row.candidate, row.seed, row.seconds) for row in fresh),
+        advising=float(advising or 0.0),
+        implementing=float(implementing or 0.0),
+        learning=float(learning or 0.0),
+        pushing=float(pushing or 0.0),
+    )

@@ -1,0 +1,159 @@
+"""Runs one typed statement, which may only read this database, within a time limit.
+
+Invariant: the database itself enforces this for any statement. SQLite asks an authorizer about each action and a
+progress handler whether to continue. A server uses a read-only transaction, accepts one statement at a time, and ends
+it by its own clock.
+"""
+
+import math
+import re
+import sqlite3
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from pace_async.errors import UsageError
+
+MOST_ROWS = 1_000_000
+LONGEST_VALUE = 256 << 20
+STEPS = 10_000
+"""Instructions of SQLite between two looks at the clock."""
+_READS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+_ABOUT = (
+    *("table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list"),
+    *("foreign_key_check", "integrity_check", "quick_check"),
+)
+"""Pragmas that only read, with or without an argument."""
+_STANDING = (
+    *("database_list", "compile_options", "collation_list", "function_list", "module_list", "pragma_list"),
+    *("user_version", "schema_version", "application_id", "data_version", "encoding", "journal_mode", "query_only"),
+    *("page_count", "page_size", "freelist_count", "foreign_keys"),
+)
+"""Pragmas that read if they get no value."""
+_WRITES = {
+    getattr(sqlite3, name): name.removeprefix("SQLITE_").replace("_", " ").lower()
+    for name in dir(sqlite3)
+    if re.fullmatch(
+        r"SQLITE_((CREATE|DROP)_\w+|ALTER_TABLE|ANALYZE|ATTACH|DETACH|DELETE|INSERT|UPDATE|REINDEX|SAVEPOINT"
+        r"|TRANSACTION)",
+        name,
+    )
+}
+_SERVER_ACTS = ("copy", "do", "call", "execute", "prepare", "listen", "notify", "load", "lock", "set", "reset")
+"""Actions besides reading that a server allows in a read-only transaction."""
+_COMMENTS = re.compile(r"\s+|--[^\n]*(\n|$)|/\*.*?\*/|\(", re.DOTALL)
+_TIMED_OUT = "57014"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Rows of a statement, in order."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+def ask(connection: Connection, statement: str, timeout_s: float) -> Answer:
+    """The statement's rows, within `timeout_s` seconds. Raises UsageError with the reason, beginning in small letters,
+    where it is refused, takes longer, or gives more than MOST_ROWS rows."""
+    if not (math.isfinite(timeout_s) and timeout_s > 0):
+        raise UsageError(f"--timeout must be a number of seconds above 0, not {timeout_s}.")
+    if not _after_comments(statement).strip("; \t\r\n"):
+        raise UsageError("it is empty: write one that reads, such as `select * from leaderboard limit 5`")
+    if not connection.in_transaction():
+        connection.begin()
+    is_file = connection.dialect.name == "sqlite"
+    limited = _in_file if is_file else _on_server
+    with limited(connection, statement, timeout_s) as why:
+        try:
+            result = connection.exec_driver_sql(statement)
+            if not result.returns_rows:
+                return Answer((), ())
+            columns, rows = tuple(result.keys()), result.fetchmany(MOST_ROWS + 1)
+        except DBAPIError as error:
+            raise UsageError(_in_words(error, why, timeout_s)) from None
+        except (sqlite3.Warning, UnicodeError, ValueError) as error:  # such as two statements, or a text cut in half
+            raise UsageError(str(error).rstrip(".")) from None
+    if len(rows) > MOST_ROWS:
+        raise UsageError(f"it gives more than {MOST_ROWS:,} rows: add a LIMIT, or use `pace export`")
+    return Answer(columns, tuple(tuple(row) for row in rows))
+
+
+def _after_comments(statement: str) -> str:
+    at = 0
+    while (skipped := _COMMENTS.match(statement, at)) is not None:
+        at = skipped.end()
+    return statement[at:]
+
+
+def not_allowed(refused: list[str]) -> str:
+    """The reason why a statement was refused."""
+    return f"{refused[-1]} is not allowed here, only what reads"
+
+
+@contextmanager
+def only_reading(connection: sqlite3.Connection) -> Generator[list[str]]:
+    """While the body runs, the connection may only read its own database. The list collects what was refused, in
+    words."""
+    refused: list[str] = []
+
+    def decide(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+        if action in _READS and not (action == sqlite3.SQLITE_FUNCTION and str(second).lower() == "load_extension"):
+            return sqlite3.SQLITE_OK
+        name = str(first).lower()
+        if action == sqlite3.SQLITE_TRANSACTION and name == "rollback":  # after an error, by the library
+            return sqlite3.SQLITE_OK
+        if action == sqlite3.SQLITE_PRAGMA and (name in _ABOUT or (name in _STANDING and second is None)):
+            return sqlite3.SQLITE_OK
+        what = f"pragma {name}" if action == sqlite3.SQLITE_PRAGMA else _WRITES.get(action, "that")
+        refused.append("load_extension" if action == sqlite3.SQLITE_FUNCTION else what)
+        return sqlite3.SQLITE_DENY
+
+    for table in ("json_each", "json_tree"):  # asked for first under the authorizer, they would be refused as made anew
+        with suppress(sqlite3.Error):
+            connection.execute(f"SELECT 1 FROM {table}('[]')").close()
+    connection.set_authorizer(decide)
+    try:
+        yield refused
+    finally:
+        connection.set_authorizer(None)
+
+
+@contextmanager
+def _in_file(connection: Connection, _statement: str, timeout_s: float) -> Generator[list[str]]:
+    driver = cast("sqlite3.Connection", connection.connection.dbapi_connection)
+    deadline = time.monotonic() + timeout_s
+    longest = driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    driver.set_progress_handler(lambda: int(time.monotonic() > deadline), STEPS)
+    try:
+        with only_reading(driver) as refused:
+            yield refused
+    finally:
+        driver.set_progress_handler(None, 0)
+        driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
+
+
+@contextmanager
+def _on_server(connection: Connection, statement: str, timeout_s: float) -> Generator[list[str]]:
+    word = re.match(r"\w+", _after_comments(statement))
+    if word and (first := word[0].lower()) in _SERVER_ACTS:
+        raise UsageError(not_allowed([first]))
+    connection.exec_driver_sql(f"SET LOCAL statement_timeout = {min(2**31 - 1, max(1, round(1000 * timeout_s)))}")
+    yield []
+
+
+def _in_words(error: DBAPIError, refused: list[str], timeout_s: float) -> str:
+    late = (
+        getattr(error.orig, "sqlite_errorname", "") == "SQLITE_INTERRUPT"
+        or getattr(error.orig, "sqlstate", "") == _TIMED_OUT
+    )
+    if late:
+        return f"it took longer than {timeout_s:g} s; --timeout SECONDS allows more"
+    if refused:
+        return not_allowed(refused)
+    return str(error.orig).rstrip(".")

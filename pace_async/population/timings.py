@@ -1,0 +1,55 @@
+"""Durations of a run's stages, to explain its speed and to simulate it in another shape.
+
+Values only: a command that is refused at once loads this module and no database library.
+"""
+
+from dataclasses import dataclass
+
+ROLLOUTS_TIMED = 256
+"""How many of the newest rollouts give the speed of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutTimes:
+    """One complete rollout in seconds: `whole` from its lease to its score, `evaluation` with its tries on fresh
+    instances, `since_answer` from the last answer of a model to the score, the wait for an evaluation slot included."""
+
+    whole: float
+    evaluation: float
+    since_answer: float
+
+    @property
+    def waited(self) -> float:
+        """The wait for a slot: the time since the last answer without the evaluation."""
+        return max(0.0, self.since_answer - self.evaluation)
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """The stages of a run. `rollouts` are the newest, oldest first, and `busy` the thread seconds of all; of neither
+    those into which an interruption fell. `candidates` counts all but the task's own program; `learning` and `push` are
+    the last step's and push's seconds, 0 before; `driven` the seconds in which a process drove the run; `slots` the
+    evaluation slots that a resume set, None where none did."""
+
+    candidates: int
+    busy: float
+    rollouts: tuple[RolloutTimes, ...]
+    learning: float
+    push: float
+    driven: float
+    slots: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedSeconds:
+    """What stages took. `evaluations` by lease, `own` that of the task's own program, 0 where it has none; `fresh` are
+    (candidate, number of the seed, seconds) of each try on fresh instances, in the order in which they were made; the
+    others are means."""
+
+    evaluations: tuple[tuple[int, float], ...]
+    own: float
+    fresh: tuple[tuple[int, int, float], ...]
+    advising: float
+    implementing: float
+    learning: float
+    pushing: float

@@ -1,0 +1,31 @@
+"""Runs work on a database connection without interruption.
+
+A task cancelled during a transaction can leave its connection with the write lock held until garbage collection. So
+each transaction runs in its own task, which is never cancelled. The waiting caller may be cancelled, and the
+transaction still completes. Invariant: no task is lost; `settle` returns when all are done.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Uncut:
+    """Runs coroutines to their end. Works only on asyncio, like the database driver."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[Any]] = set()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, which completes even if the waiting caller is cancelled."""
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await asyncio.shield(task)
+
+    async def settle(self) -> None:
+        """Wait until all work is done."""
+        if self._running:
+            await asyncio.wait(self._running)

@@ -1,0 +1,245 @@
+"""Writes rows of one rollout: its island's action, admitted → advised → complete, or aborted.
+
+Each function writes one fact into an open transaction and raises PaceBug if the fact cannot follow the present rows.
+The condition of each UPDATE enforces the order, so that the database decides it, not this process's memory.
+"""
+
+from dataclasses import asdict
+
+from sqlalchemy import Integer, bindparam, delete, func, select, update
+
+from pace_async.errors import PaceBug
+from pace_async.events import (
+    Advised,
+    AdvisorCall,
+    CascadeStageEnded,
+    Claimed,
+    Evaluated,
+    EvaluationAttempted,
+    IslandActed,
+    LeaseAborted,
+    LeaseOpened,
+)
+from pace_async.population.blobs import pack_ids, pack_logprobs, pack_spans
+from pace_async.population.fields import (
+    ACTION_FIELDS,
+    ATTEMPT_FIELDS,
+    CASCADE_FIELDS,
+    CLAIM_FIELDS,
+    EVALUATED_FIELDS,
+    FRESH_FIELDS,
+)
+from pace_async.population.models import (
+    AdvisorCallRow,
+    CandidateRow,
+    CascadeScoreRow,
+    ClaimRow,
+    EvaluationAttemptRow,
+    ExperimentRow,
+    FreshScoreRow,
+    IdeaRow,
+    IslandActionRow,
+    IslandRow,
+    LeaseRow,
+    ProposalRow,
+)
+from pace_async.population.prepared import Prepared
+from pace_async.population.writing.scope import OF_LEASE, OF_RUN, STANDING, Scope
+
+WITHDRAW = Prepared(delete(ClaimRow).where(ClaimRow.run_id == OF_RUN, ClaimRow.lease == OF_LEASE))
+KNOWN_ISLAND = Prepared(
+    select(IslandRow.island).where(IslandRow.run_id == OF_RUN, IslandRow.island == bindparam("of_island"))
+)
+OLDEST = func.coalesce(bindparam("oldest", type_=Integer()), LeaseRow.admitted_version)
+ADVISE = Prepared(
+    update(LeaseRow).where(*STANDING, LeaseRow.stage == "admitted").values(stage="advised", oldest_version=OLDEST)
+)
+DECIDED = Prepared(select(LeaseRow.lease).where(*STANDING, LeaseRow.stage == "advised"))
+NEXT_STAGE = Prepared(
+    select(func.coalesce(func.max(CascadeScoreRow.ordinal), 0) + 1).where(
+        CascadeScoreRow.run_id == OF_RUN, CascadeScoreRow.lease == OF_LEASE
+    )
+)
+COMPLETE = Prepared(update(LeaseRow).where(*STANDING, LeaseRow.stage == "advised").values(stage="complete"))
+ABORT = Prepared(
+    update(LeaseRow)
+    .where(*STANDING, LeaseRow.stage != "shipped")
+    .values(state="aborted", reason=bindparam("why"), closed_at=bindparam("now"))
+)
+
+
+def lease_opened(scope: Scope, fact: LeaseOpened) -> None:
+    """The lease, and the island's row if this is its first lease."""
+    if scope.value(KNOWN_ISLAND, of_island=fact.island) is None:
+        scope.add(IslandRow, {"island": fact.island})
+    scope.add(
+        LeaseRow,
+        {
+            "lease": fact.lease,
+            "island": fact.island,
+            "state": "open",
+            "stage": "admitted",
+            "admitted_version": fact.version,
+            "deadline": fact.deadline,
+            "opened_at": fact.at,
+            "migrant": fact.migrant,
+        },
+    )
+
+
+def island_acted(scope: Scope, fact: IslandActed) -> None:
+    """The action and the ideas it took in. Its lease must exist."""
+    scope.add(IslandActionRow, {name: getattr(fact, name) for name in ACTION_FIELDS})
+    scope.add(
+        IdeaRow,
+        *(
+            {
+                "island": fact.island,
+                "idea": idea.number,
+                "lease": fact.lease,
+                "description": idea.description,
+                "origin": idea.origin,
+            }
+            for idea in fact.ideas
+        ),
+    )
+
+
+def advised(scope: Scope, fact: Advised) -> None:
+    """The calls, new ideas, proposals and the chosen experiment. A lease without tokens counts as sampled by its
+    admission's version."""
+    versions = [span.version for call in fact.calls for span in call.spans]
+    _advance(scope, fact.lease, "advised", ADVISE, oldest=min(versions, default=None))
+    scope.add(AdvisorCallRow, *(_call(fact.lease, n, call) for n, call in enumerate(fact.calls, start=1)))
+    scope.add(
+        IdeaRow,
+        *(
+            {"island": fact.island, "idea": note.number, "lease": fact.lease, "description": note.description}
+            for note in fact.ideas
+            if not note.known
+        ),
+    )
+    scope.add(
+        ProposalRow,
+        *(
+            {
+                "lease": fact.lease,
+                "ordinal": ordinal,
+                "island": fact.island,
+                "idea": note.number,
+                "known": note.known,
+                "description": note.description,
+            }
+            for ordinal, note in enumerate(fact.ideas, start=1)
+        ),
+    )
+    scope.add(
+        ExperimentRow,
+        {
+            "lease": fact.lease,
+            "island": fact.island,
+            "parent": fact.parent,
+            "idea": fact.idea,
+            "description": fact.experiment,
+            "at": fact.at,
+        },
+    )
+
+
+def claimed(scope: Scope, fact: Claimed) -> None:
+    """Replaces the lease's earlier claim, which has fewer tries."""
+    if scope.value(DECIDED, of_lease=fact.lease) is None:
+        raise PaceBug(f"lease {fact.lease} cannot claim a new best: it {scope.lease_is(fact.lease)}")
+    _withdraw(scope, fact.lease)
+    row = {name: getattr(fact, name) for name in CLAIM_FIELDS}
+    scope.add(ClaimRow, {**row, "metrics": dict(fact.metrics), "tries": [asdict(tried) for tried in fact.tries]})
+
+
+def evaluated(scope: Scope, fact: Evaluated) -> None:
+    """The candidate and its tries on fresh instances. Lease 0 is the task's own program, which has no lease and no
+    island."""
+    own = fact.lease != 0
+    if own:
+        _advance(scope, fact.lease, "complete", COMPLETE)
+    scope.add(
+        CandidateRow,
+        {
+            "candidate": fact.lease,
+            "lease": fact.lease if own else None,
+            "island": fact.island if own else None,
+            "merit": None if fact.score is None else fact.score if scope.direction == "maximize" else -fact.score,
+            **{name: getattr(fact, name) for name in EVALUATED_FIELDS},
+            "metrics": dict(fact.metrics),
+        },
+    )
+    scope.add(
+        FreshScoreRow,
+        *(
+            {"candidate": fact.lease, "number": number, **{name: getattr(tried, name) for name in FRESH_FIELDS}}
+            for number, tried in enumerate(fact.fresh, start=1)
+        ),
+    )
+    if fact.fresh:
+        _withdraw(scope, fact.lease)
+
+
+def cascade_stage_ended(scope: Scope, fact: CascadeStageEnded) -> None:
+    """A stage of a rollout that is advised and not complete."""
+    if scope.value(DECIDED, of_lease=fact.lease) is None:
+        raise PaceBug(f"lease {fact.lease} cannot have ended a stage: it {scope.lease_is(fact.lease)}")
+    scope.add(
+        CascadeScoreRow,
+        {
+            "lease": fact.lease,
+            "ordinal": scope.value(NEXT_STAGE, of_lease=fact.lease),
+            "number": fact.number,
+            **{name: getattr(fact.score, name) for name in CASCADE_FIELDS},
+            "program": fact.program,
+            "mechanism": fact.mechanism,
+            "at": fact.at,
+        },
+    )
+
+
+def evaluation_attempted(scope: Scope, fact: EvaluationAttempted) -> None:
+    """An attempt of any lease, open or closed, and of the task's own program."""
+    scope.add(EvaluationAttemptRow, {name: getattr(fact, name) for name in ATTEMPT_FIELDS})
+
+
+def lease_aborted(scope: Scope, fact: LeaseAborted) -> None:
+    """Closes a lease without training. A shipped lease closes only with its group."""
+    scope.one(
+        ABORT,
+        lambda: f"lease {fact.lease} cannot be aborted: it {scope.lease_is(fact.lease)}",
+        of_lease=fact.lease,
+        why=f"{fact.kind}: {fact.detail}" if fact.detail else fact.kind,
+        now=fact.at,
+    )
+    _withdraw(scope, fact.lease)
+
+
+def _withdraw(scope: Scope, lease: int) -> None:
+    WITHDRAW.run(scope.connection, {"of_run": scope.run_id, "of_lease": lease})
+
+
+def _advance(scope: Scope, lease: int, after: str, statement: Prepared, **more: int | None) -> None:
+    scope.one(
+        statement, lambda: f"lease {lease} cannot become {after}: it {scope.lease_is(lease)}", of_lease=lease, **more
+    )
+
+
+def _call(lease: int, ordinal: int, call: AdvisorCall) -> dict[str, object]:
+    return {
+        "lease": lease,
+        "ordinal": ordinal,
+        "purpose": call.purpose,
+        "text": call.text,
+        "prompt_tokens": len(call.prompt_ids),
+        "completion_tokens": len(call.completion_ids),
+        "oldest_version": min((span.version for span in call.spans), default=None),
+        "seconds": call.seconds,
+        "prompt_ids": pack_ids(call.prompt_ids),
+        "completion_ids": pack_ids(call.completion_ids),
+        "logprobs": pack_logprobs(call.logprobs),
+        "spans": pack_spans(call.spans),
+    }

@@ -1,0 +1,69 @@
+"""Writes rows of the run as a whole: its header, its states, faults outside."""
+
+from typing import Any, cast
+
+from sqlalchemy import Connection, Double, bindparam, case, insert, update
+
+from pace_async.events import FaultSeen, LoopMeasured, RunHeader, RunStateChanged
+from pace_async.population.fields import HEADER_FIELDS
+from pace_async.population.models import FaultRow, RunRow, RunStateRow, SecretRow, VersionRow
+from pace_async.population.prepared import Prepared
+from pace_async.population.writing.scope import OF_RUN, Scope, next_number
+
+
+def _greater(column: Any, name: str) -> Any:
+    """The greater of the parameter of that name and the column."""
+    given: Any = bindparam(name, type_=cast("Any", Double()))
+    return case((column > given, column), else_=given)
+
+
+NEXT_STATE, NEXT_FAULT = next_number(RunStateRow), next_number(FaultRow)
+MEASURED = Prepared(
+    update(RunRow)
+    .where(RunRow.run_id == OF_RUN)
+    .values(
+        longest_stall_ms=_greater(RunRow.longest_stall_ms, "stall"),
+        longest_turn_cpu_ms=_greater(RunRow.longest_turn_cpu_ms, "turn"),
+    )
+)
+
+
+def run_created(connection: Connection, header: RunHeader, secret: str, at: float) -> int:
+    """The run's row, its `secret`, and version 0, the advisor as given. Returns run_id."""
+    values = {name: getattr(header, name) for name in HEADER_FIELDS}
+    values["config"] = dict(header.config)
+    created = connection.execute(insert(RunRow).values(**values, created_at=at).returning(RunRow.run_id)).scalar_one()
+    connection.execute(insert(SecretRow).values(run_id=created, fresh=secret))
+    connection.execute(insert(VersionRow).values(run_id=created, version=0, state="written", written_at=at))
+    return created
+
+
+def run_state_changed(scope: Scope, fact: RunStateChanged) -> None:
+    """One more state in the history."""
+    number = scope.value(NEXT_STATE)
+    scope.add(RunStateRow, {"number": number, "state": fact.state, "reason": fact.reason, "at": fact.at})
+
+
+def loop_measured(scope: Scope, fact: LoopMeasured) -> None:
+    """Replaces shorter measurements."""
+    scope.one(
+        MEASURED,
+        lambda: "there is no such run",
+        stall=fact.longest_stall_ms,
+        turn=fact.longest_turn_cpu_ms,
+    )
+
+
+def fault_seen(scope: Scope, fact: FaultSeen) -> None:
+    """One more fault. A named lease must exist; 0, the task's own program, has none."""
+    scope.add(
+        FaultRow,
+        {
+            "number": scope.value(NEXT_FAULT),
+            "stage": fact.where,
+            "kind": fact.kind,
+            "detail": fact.detail,
+            "lease": fact.lease or None,
+            "at": fact.at,
+        },
+    )

@@ -1,0 +1,20 @@
+"""Parent rules (`search.parents`): how an island chooses the program to change.
+
+The code of a rule is a function of one island: `search.parents.ParentRule`.
+"""
+
+from pace_async.registry.base import Entry, Registry
+
+PARENT_RULES = Registry(
+    "parent rule",
+    Entry("tournament", "the best of a few drawn among its best (PACEvolve)", "pace_async.search.parents:tournament"),
+    Entry(
+        "puct",
+        "the most promising of all it keeps, reached score against how often it was tried (TTT-Discover)",
+        "pace_async.search.puct:puct",
+    ),
+    Entry(
+        "map_elites", "the best of one cell of a grid over what programs are like", "pace_async.search.grid:map_elites"
+    ),
+    Entry("top_k", "one of its best, all alike", "pace_async.search.parents:top_k"),
+)

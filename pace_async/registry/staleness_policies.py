@@ -1,0 +1,52 @@
+"""Staleness policies (`--staleness-policy`).
+
+The code of a policy chooses what the learner trains next: `staleness.policies.PolicyFunction`.
+"""
+
+from dataclasses import dataclass
+
+from pace_async.registry.base import Entry, Registry
+
+
+@dataclass(frozen=True, slots=True)
+class StalenessPolicy(Entry):
+    """`bounds_maximum`: nothing older than `staleness.max_staleness` trains. `counts_running`: leases in flight count
+    against the bound on open ones. `waits_for_slowest`: no group overtakes a lease whose deadline would be missed.
+    `allows_sync`: it makes sense behind a barrier."""
+
+    bounds_maximum: bool = True
+    counts_running: bool = True
+    waits_for_slowest: bool = False
+    allows_sync: bool = False
+
+
+STALENESS_POLICIES = Registry(
+    "staleness policy",
+    StalenessPolicy(
+        "pace",
+        "hard bound, nothing thrown away",
+        "pace_async.staleness.policies:pace",
+        waits_for_slowest=True,
+        allows_sync=True,
+    ),
+    StalenessPolicy(
+        "soft",
+        "trains in order of completion, so bounds the mean only",
+        "pace_async.staleness.policies:soft",
+        bounds_maximum=False,
+    ),
+    StalenessPolicy(
+        "drop",
+        "discards what is too old, so wastes finished evaluations and starves slow ones",
+        "pace_async.staleness.policies:drop",
+        counts_running=False,
+    ),
+)
+
+_UNKNOWN = StalenessPolicy("", "a policy that is not installed", bounds_maximum=False)
+
+
+def policy_of(name: str) -> StalenessPolicy:
+    """The entry for a recorded name. A policy that is not installed here counts as one without a bound on the maximum,
+    so that its run can still be read."""
+    return STALENESS_POLICIES.get(name, _UNKNOWN)

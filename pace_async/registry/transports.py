@@ -1,0 +1,32 @@
+"""Publisher transports (`advisor.transport`): how a version gets from the learner to an engine.
+
+The code of a transport makes a publisher to one engine: `publish.base.PublisherFactory`. Adapters have a publisher of
+their own, whatever the transport.
+"""
+
+from dataclasses import dataclass
+
+from pace_async.registry.base import Entry, Registry
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherTransport(Entry):
+    """`gpu_to_gpu`: versions go from the learner's GPU to the engine's, so each needs one of its own, on this machine.
+    `carries_adapters`: it can be chosen where the learner makes adapters."""
+
+    gpu_to_gpu: bool = False
+    carries_adapters: bool = True
+
+
+TRANSPORTS = Registry(
+    "transport",
+    PublisherTransport("file", "it reads what the learner wrote", "pace_async.publish.file:by_file"),
+    PublisherTransport(
+        "nccl",
+        "the learner sends it from GPU to GPU while the server generates; needs vLLM on a GPU of its own, on this "
+        "machine",
+        "pace_async.publish.nccl:by_nccl",
+        gpu_to_gpu=True,
+        carries_adapters=False,
+    ),
+)

@@ -1,0 +1,253 @@
+"""Puts an engine behind the seams: Engine, Publisher, and the process that the engine supervisor restarts.
+
+Invariant: after a restart an engine serves the newest complete weights, under their version, from the first token that
+counts. The embedded engine starts with them. vLLM starts with any weights, unlabelled, and gets a push with a receipt.
+If a push to it fails after it began, it is killed, because only a restart makes its weights known again. Servers by URL
+get pushes until one succeeds, because the run cannot restart them.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+
+import anyio
+
+from pace_async.advise.base import Engine
+from pace_async.advise.client import special_token_ids
+from pace_async.advise.engines.managed import EngineHandle, managed_engine
+from pace_async.advise.engines.served_copy import serve_from
+from pace_async.advise.engines.vllm_found import Build, Missing, find_vllm
+from pace_async.advise.engines.vllm_managed import AdapterSlots, VllmHandle, VllmSettings, managed_vllm
+from pace_async.config import Config
+from pace_async.errors import GaveUp, InfrastructureFault, UsageError
+from pace_async.publish.base import Publisher, PushFailed, Receipt, Sender
+from pace_async.registry.engines import ADVISOR_ENGINES, engine_of
+from pace_async.runtime.children.cards import cards_of
+from pace_async.runtime.children.engine_supervisor import SupervisedEngine
+from pace_async.runtime.children.external import urls_of
+from pace_async.runtime.children.fleet import Fleet, FleetPolicy, fleet_of
+from pace_async.runtime.children.replica import Probing, Replica
+from pace_async.runtime.run_paths import RunPaths
+from pace_async.state.run_state import RunState
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """An engine that is up and serves the newest complete weights."""
+
+    client: Engine
+    publisher: Publisher
+    process: SupervisedEngine
+
+
+EngineFactory = Callable[
+    [Config, RunPaths, Path, RunState, Probing, Sender | None], AbstractAsyncContextManager[Served]
+]
+"""Serves for as long as it is open. Arguments as of `serving`."""
+
+
+def refuse_unless_served(engine: str) -> None:
+    """Raises UsageError for an unknown or unusable engine. Servers by URL are not contacted."""
+    entry = engine_of(engine)
+    if entry.name not in ADVISOR_ENGINES:
+        raise UsageError(f"--engine {engine}: there is {ADVISOR_ENGINES.listed()}.")
+    entry.refuse_unless_there(engine)
+
+
+@asynccontextmanager
+async def serving(
+    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: Sender | None = None
+) -> AsyncGenerator[Served]:
+    """The engine that the configuration names. `given` is version 0's directory; `sender`: the learner, for a transport
+    that takes versions from its memory. Raises UsageError, GaveUp, InfrastructureFault."""
+    factory = cast("EngineFactory", engine_of(config.advisor.engine).load())
+    async with factory(config, paths, given, state, probing, sender) as served:
+        yield served
+
+
+@dataclass(frozen=True, slots=True)
+class _Embedded:
+    handle: EngineHandle
+    replica: Replica
+    state: RunState
+    given: Path
+    log: str = "its log is in the run's folder"
+
+    async def wait_lost(self, hung_s: float) -> InfrastructureFault:
+        return await self.handle.wait_lost(hung_s)
+
+    async def restart(self) -> None:
+        await self.handle.restart(_newest(self.state, self.given), self.state.learner)
+        self.replica.believe()
+
+
+@asynccontextmanager
+async def embedded(
+    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: Sender | None
+) -> AsyncGenerator[Served]:
+    """The server in the package."""
+    async with (
+        managed_engine(
+            _newest(state, given),
+            version=state.learner,
+            log=paths.logs / "engine.log",
+            threads=config.advisor.threads,
+            start_s=config.advisor.engine_start_s,
+        ) as handle,
+        _replica(config, given, handle.url, probing, numbered=True) as replica,
+    ):
+        yield Served(replica, replica, _Embedded(handle, replica, state, given))
+
+
+@dataclass(frozen=True, slots=True)
+class _Vllm:
+    handle: VllmHandle
+    publisher: Publisher
+    state: RunState
+    model: Path
+    log: str = "its log is in the run's folder"
+
+    async def wait_lost(self, hung_s: float) -> InfrastructureFault:
+        return await self.handle.wait_lost(hung_s)
+
+    async def restart(self) -> None:
+        await self.handle.restart(self.model)
+        await self.label()
+
+    async def label(self) -> None:
+        """Push the newest weights to a server that has just come up. Raises PushFailed."""
+        await self.publisher.publish(self.state.learner, _newest(self.state, self.model))
+
+
+class Killable(Protocol):
+    """A server that can be ended at once. Its supervisor restarts it."""
+
+    def kill(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class KillsWhatItLeftUnknown:
+    """A `Publisher` that ends the server if a push fails after it began. The supervisor restarts the server with known
+    weights."""
+
+    publisher: Publisher
+    handle: Killable
+
+    async def publish(self, version: int, weights: Path) -> Receipt:
+        try:
+            return await self.publisher.publish(version, weights)
+        except PushFailed as failed:
+            if failed.began:
+                self.handle.kill()
+            raise
+
+
+@asynccontextmanager
+async def vllm(
+    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: Sender | None
+) -> AsyncGenerator[Served]:
+    """vLLM, started by the run."""
+    build, chosen, cards = vllm_build(), config.advisor, cards_of(config)
+    settings = VllmSettings(
+        requests=config.search.threads,
+        kv_cache_gib=chosen.kv_cache_gib,
+        gpu_memory=chosen.gpu_memory,
+        threads=chosen.threads,
+        adapters=adapter_slots(config),
+        gpu=cards.engine if cards is not None else None,
+        arguments=chosen.engine_arguments,
+    )
+    model = serve_from(given, paths.served_model)
+    log = paths.logs / "engine.log"
+    async with (
+        managed_vllm(build, model, settings, log=log, start_s=chosen.engine_start_s) as handle,
+        _replica(config, given, handle.url, probing, adapters=settings.adapters is not None, sender=sender) as replica,
+    ):
+        process = _Vllm(handle, replica, state, model)
+        await process.label()
+        yield Served(replica, KillsWhatItLeftUnknown(replica, handle), process)
+
+
+@asynccontextmanager
+async def servers(
+    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: Sender | None
+) -> AsyncGenerator[Served]:
+    """Servers by URL, which run already."""
+    model = serve_from(given, paths.served_model)
+    policy = FleetPolicy(probing.tell, config.faults.backoff, wait_s=config.advisor.timeout_s)
+    async with AsyncExitStack() as stack:
+        replicas = [
+            await stack.enter_async_context(_replica(config, given, url, probing, sender=sender))
+            for url in urls_of(config.advisor.engine)
+        ]
+        fleet = await stack.enter_async_context(fleet_of(replicas, state.learner, _newest(state, model), policy))
+        await _first_push(config, fleet)
+        yield Served(fleet, fleet, fleet)
+
+
+async def _first_push(config: Config, fleet: Fleet) -> None:
+    """Wait until a server serves. Raises UsageError if all refuse the push, GaveUp when patience ends."""
+
+    async def give_up() -> None:
+        await fleet.wait_refused(config.faults.retries + 1)
+        tasks.cancel_scope.cancel()
+
+    with anyio.move_on_after(config.faults.patience_s) as patience:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(give_up)
+            await fleet.restart()
+            tasks.cancel_scope.cancel()
+    if not any(map(fleet.may_be_asked, fleet.members)):
+        seconds = config.faults.patience_s
+        if patience.cancelled_caught:
+            raise GaveUp(
+                f"No engine could be pushed to for {seconds:.0f} s ({fleet.faults()}): see to the servers; "
+                "`pace resume` goes on from what is committed."
+            )
+        raise UsageError(
+            f"--engine {config.advisor.engine} does not take the weights of --advisor {config.advisor.model} "
+            f"({fleet.faults()})."
+        )
+
+
+def vllm_build(engine: str = "vllm") -> Build:
+    """The vLLM build of this machine. Raises UsageError if there is none that can serve here."""
+    found = find_vllm()
+    if isinstance(found, Missing):
+        raise UsageError(f"--engine {engine}: {found.found}; mend it with `{found.remedy}`.")
+    return found
+
+
+def _newest(state: RunState, given: Path) -> Path:
+    return Path(state.weights) if state.weights else given
+
+
+def adapter_slots(config: Config) -> AdapterSlots | None:
+    """The number of adapters that requests may need at once: η + 1 versions under which open leases may have been
+    admitted, and the next version, for its probe."""
+    rank = config.learner.lora_rank
+    return None if rank is None else AdapterSlots(rank, config.bound + 2)
+
+
+def _replica(
+    config: Config,
+    given: Path,
+    url: str,
+    probing: Probing,
+    *,
+    numbered: bool = False,
+    adapters: bool = False,
+    sender: Sender | None = None,
+) -> Replica:
+    return Replica(
+        url,
+        probing=probing,
+        special_ids=special_token_ids(given),
+        timeout_s=config.advisor.timeout_s,
+        numbered=numbered,
+        adapters=adapters,
+        transport=config.advisor.transport,
+        sender=sender,
+    )

@@ -1,0 +1,86 @@
+"""Checks engines given by URL, which already run, before a run begins."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import anyio.to_thread
+
+from pace_async.advise.client import HttpEngine
+from pace_async.config import Config
+from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.publish.base import PushFailed
+from pace_async.publish.phases import Phases
+from pace_async.registry.engines import engine_of
+from pace_async.registry.transports import TRANSPORTS
+from pace_async.runtime.children.advisor_folder import advisor_folder
+
+SAMPLE = "Raise the number of restarts from 16 to 64; keep naïve tie-breaking (it's cheap)."
+ANSWER_S = 20.0
+
+
+def urls_of(engine: str) -> tuple[str, ...]:
+    """The servers that --engine names, without a slash at their end. Raises UsageError."""
+    urls = tuple(url.strip().rstrip("/") for url in engine.split(","))
+    for url in urls:
+        if not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#@\s]*)?", url):
+            raise UsageError(f"--engine {engine}: {url or 'an empty entry'} is no http://HOST:PORT.")
+    if len(set(urls)) < len(urls):
+        raise UsageError(f"--engine {engine}: one server stands there twice.")
+    return urls
+
+
+async def refuse_unless_fit(config: Config, *, all_up: bool) -> None:
+    """Raises UsageError for a server that takes no pushed weights or serves another model, and with `all_up` for one
+    that does not answer. Engines without a URL are not checked."""
+    if not engine_of(config.advisor.engine).runs_already:
+        return
+    expected = await anyio.to_thread.run_sync(_tokens, advisor_folder(config.advisor.model))
+    for url in urls_of(config.advisor.engine):
+        async with HttpEngine(url, timeout_s=min(ANSWER_S, config.advisor.timeout_s)) as engine:
+            try:
+                await engine.label()
+                found = await engine.tokens(SAMPLE)
+            except InfrastructureFault as fault:
+                said = " ".join(fault.detail.split())[:200]
+                if fault.kind in ("engine_unreachable", "engine_timeout"):
+                    if all_up:
+                        raise UsageError(f"--engine {url}: nothing answers there ({said}).") from None
+                    continue
+                raise UsageError(
+                    f"--engine {url} is no server that weights can be published to ({said}); docs/engines.md "
+                    "says how to start one."
+                ) from None
+        if TRANSPORTS[config.advisor.transport].gpu_to_gpu:
+            await _refuse_unless_on_gpu(f"advisor.transport {config.advisor.transport}", url)
+        if expected is not None and found != expected:
+            raise UsageError(
+                f"--engine {url} serves another model than --advisor {config.advisor.model}: its tokenizer differs."
+            )
+
+
+async def _refuse_unless_on_gpu(asked: str, url: str) -> None:
+    phases = Phases(url, phase_s=ANSWER_S)
+    try:
+        devices: list[Any] = json.loads(await phases.ask("collective_rpc", {"method": "serves_on"}))["results"]
+    except (PushFailed, ValueError, KeyError, TypeError):
+        raise UsageError(
+            f"{asked}: --engine {url} is no vLLM with this package's plugin; docs/engines.md says how to start one."
+        ) from None
+    finally:
+        await phases.aclose()
+    if devices != ["cuda"]:
+        found = ", ".join(map(str, devices))
+        raise UsageError(f"{asked} needs a server on one GPU, and --engine {url} serves on: {found}.")
+
+
+def _tokens(model: Path) -> tuple[int, ...] | None:
+    """The sample's tokens by the model's own tokenizer; None if it has no tokenizer.json."""
+    file = model / "tokenizer.json"
+    if not file.is_file():
+        return None
+    from tokenizers import Tokenizer
+
+    tokenizer = cast("Any", Tokenizer).from_file(str(file))
+    return tuple(tokenizer.encode(SAMPLE, add_special_tokens=False).ids)

@@ -1,0 +1,235 @@
+"""One engine with its client and its publisher. Answers wait for the proof of their push.
+
+Invariant: no token is returned that was sampled by weights whose push is unproven. The proof is a receipt of every
+tensor, then a probe: k3 of one of the server's own answers against the learner. Tokens sampled between push and probe
+wait for the probe, and are void if it fails. After a failure no new request is sent until a push is proven.
+
+Each push gives its weights their own label, `VERSION.RUN.PUSH`. A server that restarted with other weights, or that
+another run pushed to, therefore has another label. Two pushes of one version differ too.
+Invariant: a label gives a version only once its push is proven. An earlier caller waits, and gets `Voided` if the push
+failed.
+"""
+
+import math
+import secrets
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import cast
+
+import anyio
+
+from pace_async.advise.base import Completion, Voided
+from pace_async.advise.client import HttpEngine
+from pace_async.errors import InfrastructureFault
+from pace_async.learn.base import LogprobScorer
+from pace_async.publish import probe
+from pace_async.publish.adapter import AdapterPublisher, LoadedAdapters
+from pace_async.publish.base import EnginePublisher, PublisherFactory, PublisherParts, PushFailed, Receipt, Sender
+from pace_async.registry.transports import TRANSPORTS
+from pace_async.weights import BASE
+
+
+@dataclass(slots=True)
+class _Push:
+    version: int
+    proven: bool | None = None
+    settled: anyio.Event = field(default_factory=anyio.Event)
+
+
+class PushLabels:
+    """`advise.client.Labels` of one engine. `numbered` is for an engine that the run starts with known weights: a bare
+    number is then a version too."""
+
+    def __init__(self, *, numbered: bool = False) -> None:
+        self._numbered = numbered
+        self._run = secrets.token_hex(4)
+        self._pushes: dict[str, _Push] = {}
+
+    def begin(self, version: int) -> str:
+        """Make the label of a push that begins."""
+        label = f"{version}.{self._run}.{len(self._pushes) + 1}"
+        self._pushes[label] = _Push(version)
+        return label
+
+    def settle(self, proven: bool) -> str | None:
+        """Settle the last push as proven or failed. Returns its label if proven."""
+        for label, push in reversed(self._pushes.items()):
+            if push.proven is None:
+                push.proven = proven
+                push.settled.set()
+            return label if push.proven else None
+        return None
+
+    @property
+    def last(self) -> str | None:
+        """The label of the last push."""
+        return next(reversed(self._pushes), None)
+
+    async def version(self, label: str) -> int:
+        push = self._pushes.get(label)
+        if push is None:
+            return self._number(label)
+        await push.settled.wait()
+        if not push.proven:
+            raise Voided(f"sampled by weights {label}, which a probe or a push left unproven")
+        return push.version
+
+    async def oldest(self, before: str, after: str) -> int:
+        versions = [await self.version(before), await self.version(after)]
+        names = list(self._pushes)
+        first = names.index(before) if before in self._pushes else -1
+        last = names.index(after) if after in self._pushes else -1
+        return min([*versions, *[await self.version(name) for name in names[first + 1 : last]]])
+
+    def _number(self, label: str) -> int:
+        if not (self._numbered and label.isdecimal()):
+            raise InfrastructureFault("bad_spans", f"weights {label!r} are none that this run has pushed")
+        return int(label)
+
+
+Tell = Callable[[InfrastructureFault], Awaitable[None]]
+"""Records a fault of a service."""
+
+
+async def ignore_fault(fault: InfrastructureFault) -> None:
+    """Default for an engine whose faults are not recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probing:
+    """Settings of a push's probe: at most so many tokens, `scorer` None for no probe, `limit` the k3 above which the
+    push has failed."""
+
+    scorer: LogprobScorer | None = None
+    limit: float = 5e-3
+    temperature: float = 1.0
+    tell: Tell = ignore_fault
+    tokens: int = probe.TOKENS
+
+
+class Replica:
+    """An `Engine` and a `Publisher`. `url` has no slash at its end; `adapters`: each version is a LoRA adapter, and the
+    engine's base is known to be version 0; `transport` carries whole weights, from `sender` where it takes them from
+    the learner's memory. An async context manager."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        probing: Probing,
+        special_ids: Collection[int] = (),
+        timeout_s: float = 120.0,
+        phase_s: float = 60.0,
+        numbered: bool = False,
+        adapters: bool = False,
+        transport: str = "file",
+        sender: Sender | None = None,
+    ) -> None:
+        self.url = url
+        self.labels = PushLabels(numbered=numbered or adapters)
+        held = LoadedAdapters() if adapters else None
+        self.client = HttpEngine(url, special_ids=special_ids, timeout_s=timeout_s, labels=self.labels, adapters=held)
+        self._publisher: EnginePublisher
+        if held is not None:
+            self._publisher = AdapterPublisher(url, held, phase_s=phase_s, label=self.labels.begin)
+        else:
+            factory = cast("PublisherFactory", TRANSPORTS[transport].load())
+            self._publisher = factory(PublisherParts(url, phase_s, self.labels.begin, sender))
+        self._probing = probing
+        self._timeout_s = timeout_s
+        self._alarms = 0
+        self._one = anyio.Lock()
+        self._sound = anyio.Event()
+        self._sound.set()
+
+    async def encode(self, text: str) -> tuple[int, ...]:
+        return await self.client.encode(text)
+
+    async def decode(self, token_ids: tuple[int, ...]) -> str:
+        return await self.client.decode(token_ids)
+
+    async def generate(
+        self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int
+    ) -> Completion:
+        with anyio.move_on_after(self._timeout_s) as waited:
+            await self._sound.wait()
+        if waited.cancelled_caught:
+            raise InfrastructureFault("engine_unproven", f"{self.url}: no push was proven in {self._timeout_s:g} s")
+        return await self.client.generate(prompt_ids, max_tokens=max_tokens, temperature=temperature, seed=seed)
+
+    async def publish(self, version: int, weights: Path) -> Receipt:
+        """Push and probe. Raises PushFailed, of kind probe_failed too: the engine then serves under an unproven
+        label."""
+        async with self._one:
+            try:
+                receipt = await self._publisher.publish(version, weights)
+                k3 = await self._probe(version)
+            except BaseException:
+                self.labels.settle(False)
+                raise
+            self.labels.settle(True)
+            await self._publisher.turn_to(self._name(version))
+            self._sound.set()
+            return replace(receipt, k3=k3)
+
+    def believe(self) -> None:
+        """Accept requests again after the engine was restarted with known weights."""
+        self._sound.set()
+
+    async def __aenter__(self) -> "Replica":
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.client.aclose()
+        await self._publisher.aclose()
+
+    async def _probe(self, version: int) -> float | None:
+        """The probe's k3; None without a learner to compare with. Raises PushFailed."""
+        if self._probing.scorer is None:
+            return None
+        try:
+            k3 = await self._k3(self._probing.scorer, version)
+        except InfrastructureFault as fault:
+            self._distrust()
+            raise PushFailed(fault.kind, f"probe: {fault.detail}", began=True) from fault
+        if k3 is None or k3 <= self._probing.limit:
+            return k3
+        self._distrust()
+        detail = f"version {version}: k3 {k3:.3g} on a fixed prompt, above {self._probing.limit:g}: other weights"
+        raise PushFailed("probe_failed", detail, began=True)
+
+    async def _k3(self, scorer: LogprobScorer, version: int) -> float | None:
+        name = self._name(version)
+        prompt = await self.client.encode(probe.TEXT)
+        sampled = await self.client.sample(
+            prompt,
+            max_tokens=self._probing.tokens,
+            temperature=self._probing.temperature,
+            seed=probe.SEED + self._alarms,  # another sample, or a false alarm would repeat
+            adapter=name if self._publisher.names_adapters else None,
+            past_end=True,
+        )
+        strange = {span.version for span in sampled.spans or ()} - {name}
+        if strange:
+            raise InfrastructureFault("probe_failed", f"answered by weights {min(strange)!r}")
+        try:
+            own = await scorer.logprobs(version, prompt, sampled.token_ids)
+        except InfrastructureFault as fault:
+            await self._probing.tell(fault)  # the receipt is valid without it
+            return None
+        if own is None:
+            return None
+        k3 = probe.k3_of(sampled.logprobs, own)
+        return math.inf if math.isnan(k3) else k3
+
+    def _name(self, version: int) -> str:
+        """The label of the weights of the last push."""
+        if self._publisher.names_adapters and version == 0:
+            return BASE
+        return self.labels.last or ""
+
+    def _distrust(self) -> None:
+        self._alarms += 1
+        if self._sound.is_set():
+            self._sound = anyio.Event()

@@ -1,0 +1,279 @@
+"""Where search threads and the learning loop meet: what is known of a run, its seams, and who goes on when.
+
+The state of the run changes by `record` alone. Whoever has recorded something wakes those who can go on then, and each
+looks again (`Waiting`). Admission is first come, first served, where an island comes in the order of its last lease
+(`Turn`): so neither the speed of a stage nor a crash changes who gets which lease.
+
+Invariant of `Waiting`: whoever changes the state says so afterwards, and every task whose condition holds then is
+woken. Each looks again before it goes on, because another may have been faster. Of the islands that wait to be admitted
+only the first in line can go on, so a change costs the same for a thousand of them as for one.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+from anyio import to_thread
+
+from pace_async.advise.base import Engine
+from pace_async.config import Config
+from pace_async.errors import InfrastructureFault
+from pace_async.evaluate.base import Evaluator
+from pace_async.events import Fact, FaultSeen, IslandActed, LeaseOpened, TransientEvent
+from pace_async.implement.base import Implementer
+from pace_async.learn.base import Learner
+from pace_async.observe.bus import Bus
+from pace_async.publish.base import Publisher
+from pace_async.runtime.run.clock import Clock
+from pace_async.runtime.run.fresh import FreshInstances
+from pace_async.runtime.run.loop_turns import Turns
+from pace_async.runtime.run.recorder import Recorder
+from pace_async.runtime.run.stopping import Progress, Reason, reason_to_stop
+from pace_async.runtime.run.work import Work, unfinished
+from pace_async.search.acting import decide
+from pace_async.search.draws import generator
+from pace_async.search.ideas import Pool
+from pace_async.search.parents import choose_migrant
+from pace_async.search.state import Member
+from pace_async.state.claimed import ClaimedPlace
+from pace_async.state.run_state import Opening, RunState, Turn
+from pace_async.task import Task
+
+
+class Waiting:
+    """Tasks that wait for a condition each."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[anyio.Event, Callable[[], bool]] = {}
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Return once `condition()` holds; it is looked at after every change."""
+        while not condition():
+            event = anyio.Event()
+            self._waiting[event] = condition
+            try:
+                await event.wait()
+            finally:
+                del self._waiting[event]
+
+    def changed(self) -> None:
+        """Wake those whose condition holds."""
+        for event, condition in self._waiting.items():
+            if condition():
+                event.set()
+
+
+class Line:
+    """Islands in the order in which they are admitted, whether or not their threads wait already."""
+
+    def __init__(self, turns: Iterable[Turn]) -> None:
+        self._turns = sorted(turns)
+        self._waiting: dict[Turn, anyio.Event] = {}
+
+    def enter(self, turn: Turn) -> None:
+        """Take a place in the line, once."""
+        place = bisect_left(self._turns, turn)
+        if place == len(self._turns) or self._turns[place] != turn:
+            self._turns.insert(place, turn)
+
+    def is_first(self, turn: Turn) -> bool:
+        """Whether nobody comes before."""
+        return self._turns[0] == turn
+
+    async def wait(self, turn: Turn) -> None:
+        """Return when it may be worth looking again."""
+        event = self._waiting[turn] = anyio.Event()
+        try:
+            await event.wait()
+        finally:
+            del self._waiting[turn]
+
+    def leave(self, turn: Turn) -> None:
+        """Give the place up."""
+        del self._turns[bisect_left(self._turns, turn)]
+
+    def wake_first(self) -> None:
+        """Let the first look again, if its thread waits."""
+        if self._turns and (event := self._waiting.get(self._turns[0])) is not None:
+            event.set()
+
+    def wake_all(self) -> None:
+        """Let every one look again."""
+        for event in self._waiting.values():
+            event.set()
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The real or simulated other side of every seam. Without a learner nothing is trained."""
+
+    engine: Engine
+    implementer: Implementer
+    evaluator: Evaluator
+    clock: Clock
+    learner: Learner | None
+    publisher: Publisher | None
+
+
+@dataclass(slots=True)
+class Core:
+    """Ties the tasks of a run together. Without `fresh` new bests are believed. What is here beside the recorder is of
+    this process and in no row: whether its engine is up, why it stops, what it has yet to take up (`unfinished`) and
+    what it has laid down (`parked`: leases that stay open for a resume)."""
+
+    config: Config
+    task: Task
+    horizon: int
+    recorder: Recorder
+    stages: Stages
+    groups_folder: Path
+    run: str = "run"
+    """Its name, which is part of the identity of an evaluation."""
+    fresh: FreshInstances | None = None
+    turns: Turns | None = None
+    threads: bool = False
+    """Whether long work goes to a thread: then what happens when depends on the machine."""
+    started: float = 0.0
+    stopping: Reason | None = None
+    engine_up: bool = True
+    parked: set[int] = field(default_factory=set[int])
+    unfinished: list[Work] = field(init=False)
+    _waiting: Waiting = field(default_factory=Waiting)
+    _line: Line = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Every island without work waits already, whether or not its thread has started."""
+        self.unfinished = unfinished(self.state)
+        busy = {work.island for work in self.unfinished}
+        self._line = Line(self.state.turn_of(island) for island in self.state.islands if island not in busy)
+
+    @property
+    def state(self) -> RunState:
+        """What is known of the run."""
+        return self.recorder.state
+
+    @property
+    def bus(self) -> Bus:
+        """Where what happens is shown."""
+        return self.recorder.bus
+
+    async def record(self, *facts: Fact) -> None:
+        """Commit facts in one transaction, apply them, show them. Raises GaveUp."""
+        await self.recorder.record(*facts)
+
+    async def apart(self, work: Callable[[], T]) -> T:
+        """The result of long work, for which the event loop does not stand still."""
+        return await to_thread.run_sync(work) if self.threads else work()
+
+    def show(self, event: TransientEvent) -> None:
+        """Show something that is not worth a row."""
+        self.bus.publish(event)
+
+    def changed(self) -> None:
+        """Decide whether the run ends; wake those who can go on."""
+        if self.stopping is None:
+            self.stopping = reason_to_stop(self.config.stop, self.progress(), self.task.spec.direction)
+        if self.stopping is not None:
+            self._line.wake_all()
+        elif self._room():
+            self._line.wake_first()
+        self._waiting.changed()
+
+    def stop(self, reason: Reason) -> None:
+        """Open no further lease; what runs may finish."""
+        self.stopping = self.stopping or reason
+        self.changed()
+
+    def progress(self) -> Progress:
+        """What the stop rules look at."""
+        return Progress(
+            candidates=self.state.evaluated,
+            groups=self.state.groups - bool(self.state.training),
+            minutes=(self.stages.clock.monotonic() - self.started) / 60,
+            spend_usd=self.state.spend_usd,
+            best=self.state.best.score if self.state.best else None,
+        )
+
+    async def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Return once `condition()` holds; it is looked at after every change."""
+        await self._waiting.until(condition)
+
+    @property
+    def at_work(self) -> int:
+        """Leases that threads of this process work on."""
+        return self.state.working - len(self.parked)
+
+    def park(self, lease: int) -> None:
+        """Leave a running lease open, for a resume to work on; it keeps its deadline."""
+        self.parked.add(lease)
+
+    async def admit(self, island: int) -> Work | None:
+        """The next lease for an island's thread, or None when the run is ending. What an earlier process left
+        unfinished on this island comes first."""
+        for place, work in enumerate(self.unfinished):
+            if work.island == island:
+                return self.unfinished.pop(place)
+        if not await self._reached(island):
+            self.changed()
+            return None
+        lease, now = self.state.next_lease(), self.stages.clock.now()
+        acted, migrant, arriving = self._act(lease.lease, island, now)
+        place = Opening(lease, island, self.state.served, migrant, arriving)
+        with ClaimedPlace.lease(self.state, place):
+            self.changed()
+            arrived = migrant.candidate if migrant is not None else None
+            await self.record(LeaseOpened(lease.lease, island, lease.deadline, place.served, now, arrived), *acted)
+        return Work(lease, island, migrant)
+
+    async def _reached(self, island: int) -> bool:
+        """Wait until it is the island's turn and there is room; False when the run is ending."""
+        turn = self.state.turn_of(island)
+        self._line.enter(turn)
+        try:
+            while self.stopping is None and not (self._line.is_first(turn) and self._room()):
+                await self._line.wait(turn)
+        finally:
+            self._line.leave(turn)
+        return self.stopping is None
+
+    def _act(self, lease: int, number: int, now: float) -> tuple[tuple[IslandActed, ...], Member | None, Pool]:
+        """What an island does as it opens a lease, if anything, and the parent and the ideas that come from another."""
+        state, seed, rules = self.state, self.config.seed, self.state.terms.rules
+        island, seen = state.islands[number], self.state.seen
+        acted = decide(
+            island, seen.elites, seen.pools, rules, lease=lease, draw=lambda: generator(seed, lease, "action"), at=now
+        )
+        if acted is not None:
+            partner = acted.partner
+            if partner is None:
+                return (acted,), None, ()
+            return (acted,), seen.elites[partner], seen.pools[partner].ideas
+        search = self.config.search
+        migrant = choose_migrant(
+            seen.elites,
+            island,
+            rules.direction,
+            generator(seed, lease, "migrant"),
+            probability=search.migration,
+            size=search.tournament_size,
+        )
+        return (), migrant, ()
+
+    def _room(self) -> bool:
+        limit = self.config.stop.candidates
+        under_limit = limit is None or self.state.evaluated + self.at_work < limit
+        return under_limit and self.state.may_admit()
+
+    async def fault(self, where: str, fault: InfrastructureFault, lease: int | None = None) -> None:
+        """Record that something outside failed."""
+        await self.record(FaultSeen(where, fault.kind, fault.detail, lease, self.stages.clock.now()))
+
+    def backoff(self, attempt: int) -> float:
+        """Seconds to wait before try `attempt` (from 1): doubling, at most 30."""
+        return self.config.faults.backoff(attempt)

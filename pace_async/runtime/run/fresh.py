@@ -1,0 +1,170 @@
+"""A score that would be a new best is confirmed on fresh instances before its program may be a parent, the best, or
+training data.
+
+The seeds follow from a secret that is drawn when the run begins, so nobody who writes programs can make the instances
+beforehand, and no row, event or message names one: outside this file and the evaluator a seed is its number. They are
+the run's, so the task's own program is scored once for each and no more; no score of the run comes from them, and what
+a program says or how it fails there reaches nobody who writes programs. Cheap: a claim ends with the first try that
+bears it out, and new bests are rare. A resume makes no try again whose end was remembered.
+
+Scores come from one hidden set of instances, so a program can reach a best score because it is good at the task or
+because it knows that set. Measured is the gain over the task's own program, on the same instances, since one set may be
+harder than another:
+
+    gain claimed  g = ±(score − own score) on the hidden instances
+    gain kept     k = ±(score − own score) on fresh ones
+    the claim holds there if k ≥ SHARE · g − SLACK · (upper − lower)
+
+One set of fresh instances that bears a claim out is enough: an honest program may have had luck with the hidden set, a
+program that knows it by heart gains nothing anywhere else. SHARE and SLACK are wide for the same reason: of catalogue
+programs of the bundled tasks, whose scores vary by up to half of their gain from seed to seed, hardly one fails three
+times. What they let pass is a gain that is half real.
+"""
+
+import hmac
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import anyio
+
+from pace_async.evaluate.base import (
+    SECRET_SEEDS,
+    Evaluation,
+    EvaluationId,
+    EvaluationLost,
+    EvaluationRequest,
+    Evaluator,
+    evaluate,
+)
+from pace_async.events import Claimed, EvaluationAttempted, FreshScore
+from pace_async.search.state import Member
+from pace_async.task import FULL, Task, better
+
+SHARE = 0.5
+SLACK = 0.05
+
+
+def claims_best(score: float, members: Iterable[Member], direction: str) -> bool:
+    """Whether the score is strictly better than that of every member."""
+    return all(better(direction, score, member.score) for member in members)
+
+
+def bears_out(
+    claimed: float, own: float, fresh: float, own_fresh: float | None, *, direction: str, lower: float, upper: float
+) -> bool:
+    """Whether a `fresh` score confirms the `claimed` one, given the scores of the task's own program on the hidden and
+    on the fresh instances. Without a score on the fresh ones, they count as no harder than the hidden ones."""
+    sign = 1.0 if direction == "maximize" else -1.0
+    gained = sign * (claimed - own)
+    kept = sign * (fresh - (own if own_fresh is None else own_fresh))
+    return kept >= SHARE * gained - SLACK * (upper - lower)
+
+
+Told = tuple[EvaluationAttempted, ...]
+Remember = Callable[[tuple[FreshScore, ...], Told], Awaitable[None]]
+"""Commits the tries so far, and attempts that are not recorded yet."""
+
+
+async def _nothing(tries: tuple[FreshScore, ...], attempts: Told) -> None:
+    """Remember no tries: a crash costs them again."""
+
+
+def claimed_evaluation(claim: Claimed, attempts: Told = ()) -> Evaluation:
+    """The evaluation on the hidden instances that a claim was made of. `attempts` are not recorded yet."""
+    return Evaluation(
+        "ok",
+        claim.score,
+        claim.seconds,
+        metrics=claim.metrics,
+        memoised=claim.memoised,
+        queue_seconds=claim.queue_seconds,
+        attempts=attempts,
+    )
+
+
+def fresh_seeds(secret: str, count: int) -> tuple[int, ...]:
+    """The first `count` seeds of the run with this secret: 128 bits each that nothing but the secret tells, and none
+    that a user could set."""
+    return tuple(
+        SECRET_SEEDS + int.from_bytes(hmac.digest(secret.encode(), f"fresh {number}".encode(), "sha256")[:16])
+        for number in range(1, count + 1)
+    )
+
+
+@dataclass(slots=True)
+class FreshInstances:
+    """Tries claims out for one run. `own` is the task's own program with its score on the hidden instances; `known` its
+    scores on fresh ones so far, by the number of the seed, from 1. `run` is the run's name; `attempts` are the numbers
+    of the newest attempts by (lease, stage, fresh), which the run keeps; `_made` are those of this process, also before
+    they are recorded."""
+
+    evaluator: Evaluator
+    task: Task
+    own: Member
+    seeds: Sequence[int] = field(repr=False)
+    known: dict[int, float | None] = field(default_factory=dict[int, float | None])
+    run: str = "run"
+    attempts: Mapping[tuple[int, str, int], int] = field(default_factory=dict[tuple[int, str, int], int])
+    _made: dict[tuple[int, str, int], int] = field(default_factory=dict[tuple[int, str, int], int])
+    _one: anyio.Lock = field(default_factory=anyio.Lock)
+
+    async def confirmed(
+        self, claim: Claimed, attempts: Told = (), remember: Remember = _nothing
+    ) -> tuple[Evaluation, tuple[FreshScore, ...]]:
+        """The evaluation as it may be believed, and the tries: that of the claim where one of them holds, else
+        "suspicious", without a score. The claim's own tries, none of which held, are not made again. `attempts` are
+        those of its evaluation, not recorded yet. Before each try `remember` is told of those so far; the attempts of
+        the result are those that it was not told. Raises EvaluationLost."""
+        tries, told = list(claim.tries), attempts
+        for number in range(len(tries) + 1, len(self.seeds) + 1):
+            await remember(tuple(tries), told)
+            tried, told = await self._try(claim, number)
+            tries.append(tried)
+            if tried.held:
+                break
+        found = claimed_evaluation(claim, told)
+        if tries and not tries[-1].held:
+            found = replace(found, outcome="suspicious", score=None, detail=_words(tries), metrics={}, memoised=False)
+        return found, tuple(tries)
+
+    async def _try(self, claim: Claimed, number: int) -> tuple[FreshScore, Told]:
+        own, before = await self._own_score(number)
+        try:
+            found = await self._evaluate(claim.lease, claim.program, number)
+        except EvaluationLost as lost:
+            raise EvaluationLost(lost.detail, (*before, *lost.attempts)) from None
+        bounds, direction = self.task.spec.bounds, self.task.spec.direction
+        held = found.score is not None and bears_out(
+            claim.score, self.own.score, found.score, own, direction=direction, lower=bounds.lower, upper=bounds.upper
+        )
+        tried = FreshScore(number, claim.score, found.outcome, found.score, own, held, found.seconds)
+        return tried, (*before, *found.attempts)
+
+    async def _own_score(self, number: int) -> tuple[float | None, Told]:
+        """The own program's, and the attempts that this took now."""
+        async with self._one:
+            if number in self.known:
+                return self.known[number], ()
+            found = await self._evaluate(0, self.task.program, number)
+            self.known[number] = found.score
+            return found.score, found.attempts
+
+    async def _evaluate(self, lease: int, program: str, number: int) -> Evaluation:
+        """Raises EvaluationLost. The attempts keep no detail: what a program says about secret instances is not for
+        rows."""
+        series = (lease, FULL, number)
+        newest = max(self.attempts.get(series, 0), self._made.get(series, 0))
+        identity = EvaluationId(self.run, lease, FULL, newest + 1, number)
+        request = EvaluationRequest.of(self.task.spec, identity, program, self.seeds[number - 1])
+        found = await evaluate(self.evaluator, request)
+        self._made[series] = newest + len(found.attempts)
+        attempts = tuple(replace(made, detail="") for made in found.attempts)
+        if found.outcome == "infrastructure_error":
+            raise EvaluationLost(found.detail, attempts)
+        return replace(found, attempts=attempts)
+
+
+def _words(tries: Sequence[FreshScore]) -> str:
+    """One line for the row. The advisor is shown outcomes and never these numbers."""
+    scores = ", ".join(tried.outcome if tried.score is None else f"{tried.score:.6g}" for tried in tries)
+    return f"claimed {tries[0].claimed:.6g}, which fresh instances do not bear out: {scores}"

@@ -1,0 +1,224 @@
+"""One stage of a lease, tried until it succeeds: with waits, paused while it fails for everybody, given up in the end.
+
+Invariant: while a stage is paused one try at a time is made, after growing waits, and the leases that wait for it take
+turns; what they hold, an answer of the advisor or a paid program, is kept and tried again. Every failure is a row, and
+so are the beginning and the end of a pause. Where the run is ending, a lease does not wait for a stage that is paused:
+it stays open for a resume. `Breaker` is a circuit breaker as values.
+
+Invariant of it: a stage is paused exactly from PAUSES_AFTER failures in a row on, until one try succeeds. While it is
+paused, a failure of a try that began before the last one was counted tells nothing new, and makes no wait longer. Times
+are seconds of a clock that nobody sets.
+"""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+import anyio
+
+from pace_async.advise.base import Voided
+from pace_async.errors import CandidateFault, GaveUp, InfrastructureFault
+from pace_async.evaluate.base import EvaluationLost
+from pace_async.events import EvaluationAttempted, FaultSeen
+from pace_async.runtime.run.core import Core
+
+PAUSES_AFTER = 3
+"""Failures in a row from which on one try at a time is made."""
+HELD_TRIES = 4
+"""A lease is held so many times longer in a stage that is paused: its own program is then hardly to blame."""
+
+Next = Literal["again", "abort", "give_up"]
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """`failures` in a row, of which the last was counted at `last`; `paused_since` is when the stage was paused, None
+    where it is not."""
+
+    failures: int = 0
+    last: float = float("-inf")
+    paused_since: float | None = None
+
+    @property
+    def paused(self) -> bool:
+        """Whether one try at a time is made."""
+        return self.paused_since is not None
+
+    @property
+    def waits(self) -> int:
+        """The number, from 1, of the wait before the next try of a stage that is paused."""
+        return max(1, self.failures - PAUSES_AFTER + 1)
+
+    def failed(self, began: float, now: float) -> "Breaker":
+        """After a try that began at `began` has failed at `now`."""
+        if self.paused and began < self.last:
+            return self
+        failures = self.failures + 1
+        since = self.paused_since
+        if since is None and failures >= PAUSES_AFTER:
+            since = now
+        return Breaker(failures, now, since)
+
+
+HEALTHY = Breaker()
+
+
+def after_failure(breaker: Breaker, tries: int, *, retries: int, now: float, patience_s: float) -> Next:
+    """What a lease does whose try number `tries` (from 1) in this stage has failed. `retries` are the further tries of
+    a lease in a stage that works for others."""
+    if breaker.paused_since is not None:
+        if now - breaker.paused_since > patience_s:
+            return "give_up"
+        return "abort" if tries >= HELD_TRIES * (retries + 1) else "again"
+    return "abort" if tries >= retries + 1 else "again"
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage as its faults are told. `noun` begins a sentence; `remedy` says what a person does; `retried`: whether a
+    lease tries again where others succeed; `told`: whether every failure is a row of its own already."""
+
+    name: str
+    noun: str
+    remedy: str
+    retried: bool = True
+    told: bool = False
+
+
+ADVISE = Stage("advise", "The advisor", "logs/engine.log in the run's folder says what its engine did")
+IMPLEMENT = Stage(
+    "implement",
+    "The implementer",
+    "`pace doctor --implementer MODEL` asks it one question",
+    retried=False,  # a call costs money, and whoever makes it has tried again
+    told=True,
+)
+EVALUATE = Stage(
+    "evaluate",
+    "The evaluation",
+    "logs/scorer.log in the run's folder and `pace task check` say why",
+)
+
+
+class Lost(Exception):
+    """The lease is to be aborted for `fault`; `facts` are to be committed with that, so that a process that is killed
+    again and again still gets beyond it."""
+
+    def __init__(self, fault: InfrastructureFault, facts: tuple[FaultSeen | EvaluationAttempted, ...]) -> None:
+        super().__init__(str(fault))
+        self.fault, self.facts = fault, facts
+
+
+class LeftOpen(Exception):
+    """The run is ending and the stage is paused: the lease stays open for a resume."""
+
+
+@dataclass(slots=True)
+class _Gate:
+    breaker: Breaker = HEALTHY
+    one: anyio.Lock = field(default_factory=anyio.Lock)
+
+
+@dataclass(slots=True)
+class Patience:
+    """How the stages of one run stand. `aborted` counts the leases aborted since a candidate was complete."""
+
+    core: Core
+    aborted: int = 0
+    _gates: defaultdict[str, _Gate] = field(default_factory=lambda: defaultdict(_Gate))
+
+    async def tried(
+        self, stage: Stage, lease: int, work: Callable[[], Awaitable[T]], *, ran: Callable[[T], bool] = lambda _: True
+    ) -> T:
+        """What `work` gives. `ran`: whether that shows that the stage works (a remembered score does not). Raises Lost,
+        LeftOpen, GaveUp, and what else `work` raises."""
+        gate, tries = self._gates[stage.name], 0
+        retries = self.core.config.faults.retries if stage.retried else 0
+        began = 0.0
+
+        async def begun() -> T:
+            nonlocal began
+            began = self.core.stages.clock.monotonic()
+            return await work()
+
+        while True:
+            try:
+                result = await self._in_turn(gate, begun)
+            except InfrastructureFault as fault:
+                tries, now = tries + 1, self.core.stages.clock.monotonic()
+                facts = self._failed(gate, stage, fault, lease, began, now)
+                patience_s = self.core.config.faults.patience_s
+                step = after_failure(gate.breaker, tries, retries=retries, now=now, patience_s=patience_s)
+                if step == "abort" or isinstance(fault, Voided):
+                    raise Lost(fault, facts) from None
+                await self.core.record(*facts)
+                if step == "give_up":
+                    raise GaveUp(
+                        f"{stage.noun} failed at every try for {patience_s:.0f} s (the last: {fault}): {stage.remedy}; "
+                        "`pace resume` goes on from what is committed."
+                    ) from None
+                if not gate.breaker.paused:
+                    await self._rest(self.core.backoff(tries))
+            except CandidateFault:
+                await self._succeeded(gate, stage)
+                raise
+            else:
+                if ran(result):
+                    await self._succeeded(gate, stage)
+                return result
+
+    def aborts(self, fault: InfrastructureFault) -> None:
+        """One more lease was aborted. Raises GaveUp where too many were in a row."""
+        self.aborted += 1
+        most = self.core.config.faults.max_aborted
+        if self.aborted >= most:
+            raise GaveUp(
+                f"{most} rollouts in a row were aborted without a score (the last: {fault}): "
+                '`pace db sql RUN "select * from faults"` lists what failed; `pace resume` goes on from what is '
+                "committed."
+            )
+
+    async def _in_turn(self, gate: _Gate, work: Callable[[], Awaitable[T]]) -> T:
+        """At once while the stage works; one at a time, each after a wait, while it is paused."""
+        while gate.breaker.paused:
+            async with gate.one:
+                if gate.breaker.paused:
+                    await self._rest(self.core.backoff(gate.breaker.waits))
+                    if self.core.stopping is not None:
+                        raise LeftOpen
+                    return await work()
+        return await work()
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait so long, or until the run is ending."""
+        async with anyio.create_task_group() as tasks:
+
+            async def sleep() -> None:
+                await self.core.stages.clock.sleep(seconds)
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(sleep)
+            await self.core.wait_until(lambda: self.core.stopping is not None)
+            tasks.cancel_scope.cancel()
+
+    def _failed(
+        self, gate: _Gate, stage: Stage, fault: InfrastructureFault, lease: int, began: float, now: float
+    ) -> tuple[FaultSeen | EvaluationAttempted, ...]:
+        """What is to be told of a failure: its attempts, itself, and the pause that begins with it."""
+        was_paused, at = gate.breaker.paused, self.core.stages.clock.now()
+        gate.breaker = gate.breaker.failed(began, now)
+        attempts = fault.attempts if isinstance(fault, EvaluationLost) else ()
+        itself = () if stage.told else (*attempts, FaultSeen(stage.name, fault.kind, fault.detail, lease, at))
+        if was_paused or not gate.breaker.paused:
+            return itself
+        return *itself, FaultSeen(stage.name, "stage_paused", f"one try at a time ({fault})", None, at)
+
+    async def _succeeded(self, gate: _Gate, stage: Stage) -> None:
+        was_paused, gate.breaker = gate.breaker.paused, HEALTHY
+        if was_paused:
+            now = self.core.stages.clock.now()
+            await self.core.record(FaultSeen(stage.name, "stage_back", "it works again", None, now))

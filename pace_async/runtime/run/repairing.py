@@ -1,0 +1,141 @@
+"""One experiment from its first answer to the program that counts: a model whose program fails sees why, and goes on.
+
+Invariant: what an answer was, and how its program failed before the next is asked for, is committed; so a process that
+goes on after a crash pays for no recorded answer twice. The reward is that of what comes last.
+
+Where a bandit chooses among several models, the choice is committed together with the experiment. It rests on the
+rollouts whose lease is closed, so under `--sync` on those up to the last group. A resumed run chooses as the
+uninterrupted one would have.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pace_async.config import Config
+from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationLost, EvaluationRequest
+from pace_async.evaluate.cascade import cascaded
+from pace_async.events import (
+    CascadeScore,
+    CascadeStageEnded,
+    EvaluationAttempted,
+    ImplementerChosen,
+    ImplementerTry,
+    StageChanged,
+    TryEvaluated,
+)
+from pace_async.implement.base import Experiment, Implemented, Unusable
+from pace_async.implement.repair import asks_again
+from pace_async.implement.shares import parse_shares
+from pace_async.runtime.run.core import Core
+from pace_async.runtime.run.patience import EVALUATE, IMPLEMENT, Patience
+from pace_async.runtime.run.work import Decision
+from pace_async.search.bandit import choose_arm, kind_of
+from pace_async.search.draws import generator
+from pace_async.search.state import Idea, Member
+from pace_async.state.run_state import RunState
+
+
+def chosen_implementer(
+    config: Config, state: RunState, lease: int, experiment: str | None, idea: Idea | None, now: float
+) -> ImplementerChosen | None:
+    """None where there is nothing to choose: no experiment, one model, or a draw by weight."""
+    models = [share.model for share in parse_shares(config.implementer.model)]
+    if experiment is None or len(models) == 1 or config.implementer.choice == "weights":
+        return None
+    kind = kind_of(experiment, len(idea.trials) if idea is not None else 0)
+    draw = generator(config.seed, lease, "bandit")
+    arm = choose_arm(models, state.seen.results.values(), kind, draw, config.implementer.cost_weight)
+    return ImplementerChosen(lease, kind, arm.model, arm.rate, arm.usd, now)
+
+
+async def implemented_and_evaluated(
+    core: Core, patience: Patience, island: int, decision: Decision, experiment: Experiment
+) -> tuple[Implemented, Evaluation]:
+    """The last program and its evaluation on the hidden instances; `experiment` may have tries of an earlier process.
+    A program whose evaluation failed of the machine is evaluated again, and no other is asked for. Raises
+    CandidateFault if the last answer is no program, Lost, LeftOpen, BudgetReached, GaveUp."""
+    limits, begun, passed = core.config.implementer.repair, decision.implemented, decision.passed
+    while True:
+        if begun is not None and not experiment.tries:  # of an implementer that leaves none, the catalogue
+            made, tries = begun, ()
+        else:
+            ask = partial(_implemented, core, island, decision.parent, experiment)
+            made, tries = await patience.tried(IMPLEMENT, experiment.lease, ask)
+        if begun is None or made.program != begun.program:
+            passed = ()
+        core.show(StageChanged(island, experiment.lease, "evaluate"))
+        evaluate = _Evaluating(core, experiment.lease, made, list(passed)).evaluated
+        evaluation = await patience.tried(EVALUATE, experiment.lease, evaluate, ran=_ran)
+        if made.tried is None:
+            return made, evaluation
+        tried = replace(made.tried, evaluation=evaluation.outcome, evaluation_detail=evaluation.detail)
+        tries = (*tries, tried)
+        if not asks_again(tries, limits):
+            return made, evaluation
+        await core.record(_failed(experiment.lease, tried, evaluation, core.stages.clock.now()), *evaluation.attempts)
+        experiment, begun = replace(experiment, tries=tries), None
+
+
+async def _implemented(
+    core: Core, island: int, parent: Member, experiment: Experiment
+) -> tuple[Implemented, tuple[ImplementerTry, ...]]:
+    """A program, and the tries before it. Raises CandidateFault if the last answer that may be asked for is none."""
+    tries, limits = experiment.tries, core.config.implementer.repair
+    if tries and tries[-1].evaluation is None:
+        last = tries[-1]
+        if last.outcome == "ok" and last.program is not None:
+            return Implemented(last.program, tried=last), tries[:-1]
+        if not asks_again(tries, limits):
+            raise Unusable(last)
+    core.show(StageChanged(island, experiment.lease, "implement"))
+    while True:
+        try:
+            return await core.stages.implementer.implement(core.task, parent, experiment), tries
+        except Unusable as fault:
+            tries = (*tries, fault.tried)
+            if not asks_again(tries, limits):
+                raise
+            experiment = replace(experiment, tries=tries)
+
+
+@dataclass(slots=True)
+class _Evaluating:
+    """One program on its way through the task's cascade. Each stage that is passed is committed with the program that
+    passed it, so that neither a resume nor another try pays for it again."""
+
+    core: Core
+    lease: int
+    made: Implemented
+    passed: list[CascadeScore]
+
+    async def evaluated(self) -> Evaluation:
+        """From the first stage that is not passed yet on. Raises EvaluationLost."""
+        core, spec = self.core, self.core.task.spec
+        identity = EvaluationId(core.run, self.lease)
+        request = EvaluationRequest.of(spec, identity, self.made.program, core.config.evaluation.seed)
+        found = await cascaded(
+            core.stages.evaluator,
+            spec,
+            request,
+            done=tuple(self.passed),
+            passed=self._keep,
+            number=lambda identity: core.state.next_attempt(identity.series),
+        )
+        if found.outcome == "infrastructure_error":
+            raise EvaluationLost(found.detail, found.attempts)
+        return found
+
+    async def _keep(self, score: CascadeScore, attempts: tuple[EvaluationAttempted, ...]) -> None:
+        self.passed.append(score)
+        number, made, now = len(self.passed), self.made, self.core.stages.clock.now()
+        ended = CascadeStageEnded(self.lease, number, score, made.program, made.mechanism, now)
+        await self.core.record(ended, *attempts)
+
+
+def _ran(evaluation: Evaluation) -> bool:
+    """Whether a program was run at all: one that is refused unread, or remembered, says nothing of the machine."""
+    return evaluation.seconds > 0 and not evaluation.memoised
+
+
+def _failed(lease: int, tried: ImplementerTry, evaluation: Evaluation, now: float) -> TryEvaluated:
+    return TryEvaluated(lease, tried.number, evaluation.outcome, evaluation.detail, evaluation.seconds, now)

@@ -1,0 +1,285 @@
+"""One search thread: lease, advise, implement, evaluate, reward, again. One thread is one island.
+
+A fault of the candidate is a complete rollout with reward -1. A fault of the infrastructure is retried with what the
+lease has already (`patience`) and, when it stays, closes the lease as aborted: it is never a reward. Every stage is
+committed when it ends, those of a cascade too. A lease whose call would not fit into the budget stays open for a
+resume.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from pace_async.advise.advisor import Advice, Sampling, advise
+from pace_async.advise.base import PromptTooLong
+from pace_async.compiling import program_hash
+from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault
+from pace_async.evaluate.base import Evaluation
+from pace_async.events import (
+    Advised,
+    CallUnaffordable,
+    CascadeStageEnded,
+    Claimed,
+    Evaluated,
+    EvaluationAttempted,
+    FaultSeen,
+    FreshScore,
+    LeaseAborted,
+    LeaseReleased,
+    Outcome,
+    StageChanged,
+)
+from pace_async.implement.base import Experiment, Implemented
+from pace_async.reward import reward
+from pace_async.runtime.run.core import Core
+from pace_async.runtime.run.fresh import claimed_evaluation, claims_best
+from pace_async.runtime.run.patience import ADVISE, EVALUATE, LeftOpen, Lost, Patience
+from pace_async.runtime.run.repairing import chosen_implementer, implemented_and_evaluated
+from pace_async.runtime.run.work import Decision, Work
+from pace_async.search.draws import generator
+from pace_async.search.islands import context_of
+from pace_async.search.parents import parent_of
+from pace_async.search.state import SearchContext
+from pace_async.state.apply import member_of, rollout_of, shows_at_once
+from pace_async.state.claimed import ClaimedPlace
+from pace_async.task import better
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of a lease: the program, if any was made, its evaluation, and its tries on fresh instances."""
+
+    implemented: Implemented | None
+    evaluation: Evaluation
+    fresh: tuple[FreshScore, ...] = ()
+
+
+async def search_thread(core: Core, patience: Patience, island: int) -> None:
+    """Make rollouts on one island until the run ends. Raises GaveUp."""
+    while True:
+        core.show(StageChanged(island, None, "waiting"))
+        work = await core.admit(island)
+        if work is None:
+            return
+        try:
+            await _try_out(core, patience, work, work.decision or await _decide(core, patience, work))
+            patience.aborted = 0
+        except Lost as lost:
+            lease, fault, now = work.lease.lease, lost.fault, core.stages.clock.now()
+            await core.record(*lost.facts, LeaseAborted(lease, island, fault.kind, fault.detail, now))
+            patience.aborts(fault)
+        except LeftOpen:
+            core.park(work.lease.lease)
+        except BudgetReached as reached:
+            core.park(work.lease.lease)
+            core.show(CallUnaffordable(reached.usd, reached.left_usd))
+            core.stop("budget")
+        core.changed()
+
+
+async def _decide(core: Core, patience: Patience, work: Work) -> Decision:
+    """Choose a parent and ask the advisor what to do to it."""
+    lease, island = work.lease.lease, core.state.islands[work.island]
+    search, spec = core.config.search, core.task.spec
+    core.show(StageChanged(work.island, lease, "advise"))
+    draw = generator(core.config.seed, lease, "parent")
+    parent = work.migrant or parent_of(island, search, spec.direction, draw)
+    context = context_of(island, parent, spec.direction)
+    advice = await patience.tried(ADVISE, lease, lambda: _ask(core, lease, context, island.next_idea))
+    idea, now = next((idea for idea in advice.pool if idea.number == advice.idea), None), core.stages.clock.now()
+    chosen = chosen_implementer(core.config, core.state, lease, advice.experiment, idea, now)
+    await core.record(
+        Advised(
+            lease=lease,
+            island=work.island,
+            parent=parent.candidate,
+            calls=advice.calls,
+            ideas=advice.notes,
+            idea=advice.idea,
+            experiment=advice.experiment,
+            at=now,
+        ),
+        *([chosen] if chosen is not None else []),
+    )
+    return Decision(
+        parent=parent,
+        idea_text=idea.description if idea is not None else "",
+        experiment=advice.experiment,
+        detail=advice.unparsed or "",
+        chosen=chosen,
+    )
+
+
+async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -> Advice:
+    """The advisor's answer, once the engine is up. Raises InfrastructureFault, and Lost for a prompt that the advisor
+    cannot take, however much of it is left out: the same question would never be answered."""
+    config = core.config
+    sampling = Sampling(
+        seed=config.seed,
+        max_tokens=config.advisor.max_tokens,
+        temperature=config.advisor.temperature,
+        ideas_kept=config.search.ideas_kept,
+        trials_shown=config.search.trials_shown,
+        summary_from=config.search.summary_from,
+        max_prompt_tokens=config.advisor.max_prompt_tokens,
+    )
+    await core.wait_until(lambda: core.engine_up)
+    served = core.state.served
+    try:
+        advice = await advise(
+            core.stages.engine,
+            core.task,
+            context,
+            lease=lease,
+            next_idea=next_idea,
+            sampling=sampling,
+            now=asyncio.get_running_loop().time,
+        )
+    except PromptTooLong as fault:
+        no_room = InfrastructureFault(fault.kind, _no_room(fault))
+        seen = FaultSeen(ADVISE.name, no_room.kind, no_room.detail, lease, core.stages.clock.now())
+        raise Lost(no_room, (seen,)) from None
+    oldest = min(call.oldest_version for call in advice.calls)
+    if oldest < served:
+        raise InfrastructureFault("old_weights", f"version {oldest} answered after {served} was published")
+    return advice
+
+
+def _no_room(fault: PromptTooLong) -> str:
+    return (
+        f"{fault.tokens} tokens in a context of {fault.context}, all left out and cut that can be: raise "
+        "advisor.max_prompt_tokens if that is the limit, else take an advisor with a longer context"
+    )
+
+
+async def _try_out(core: Core, patience: Patience, work: Work, decision: Decision) -> None:
+    """Implement and evaluate what was decided; the rollout is complete afterwards."""
+    lease = work.lease.lease
+    implemented: Implemented | None = None
+    fresh: tuple[FreshScore, ...] = ()
+    if work.claim is not None:
+        core.show(StageChanged(work.island, lease, "evaluate"))
+        implemented, evaluation, fresh = await _confirm(core, patience, work.claim)
+        await _complete(core, work, decision, Tried(implemented, evaluation, fresh))
+        return
+    try:
+        if decision.experiment is None:
+            raise CandidateFault("unparsed", decision.detail)
+        model = decision.chosen.model if decision.chosen is not None else None
+        experiment = Experiment(lease, decision.idea_text, decision.experiment, decision.tries, model)
+        implemented, evaluation = await implemented_and_evaluated(core, patience, work.island, decision, experiment)
+        if evaluation.score is not None and _claims_best(core, work.island, evaluation.score):
+            claim = _claim(core, work, implemented, evaluation, evaluation.score)
+            implemented, evaluation, fresh = await _confirm(core, patience, claim, evaluation.attempts)
+    except CandidateFault as fault:
+        outcome = _outcome(fault)
+        detail = fault.detail if outcome == fault.kind else str(fault)
+        evaluation = Evaluation(outcome=outcome, score=None, seconds=0.0, detail=detail)
+    await _complete(core, work, decision, Tried(implemented, evaluation, fresh))
+
+
+def _stopped_by(lease: int, evaluation: Evaluation, now: float) -> tuple[CascadeStageEnded, ...]:
+    """The cheap stage with which the rollout ends, if it does."""
+    scores = evaluation.cascade
+    if not scores or scores[-1].passed:
+        return ()
+    return (CascadeStageEnded(lease, len(scores), scores[-1], None, None, now),)
+
+
+def _claim(core: Core, work: Work, implemented: Implemented, found: Evaluation, score: float) -> Claimed:
+    return Claimed(
+        lease=work.lease.lease,
+        island=work.island,
+        program=implemented.program,
+        mechanism=implemented.mechanism,
+        score=score,
+        metrics=found.metrics,
+        seconds=found.seconds,
+        memoised=found.memoised,
+        at=core.stages.clock.now(),
+        queue_seconds=found.queue_seconds,
+    )
+
+
+async def _confirm(
+    core: Core, patience: Patience, claim: Claimed, attempts: tuple[EvaluationAttempted, ...] = ()
+) -> tuple[Implemented, Evaluation, tuple[FreshScore, ...]]:
+    """What a claim is worth once it was tried, from the first try that is not known yet. `attempts` are those of the
+    claim itself, not recorded yet."""
+    implemented = Implemented(claim.program, claim.mechanism)
+    fresh = core.fresh
+    if fresh is None:
+        return implemented, claimed_evaluation(claim, attempts), claim.tries
+
+    untold = attempts
+
+    async def remember(tries: tuple[FreshScore, ...], attempts: tuple[EvaluationAttempted, ...]) -> None:
+        nonlocal claim, untold
+        claim = replace(claim, tries=tries, at=core.stages.clock.now())
+        await core.record(claim, *attempts)
+        untold = ()
+
+    async def tried() -> tuple[Evaluation, tuple[FreshScore, ...]]:
+        return await fresh.confirmed(claim, untold, remember)
+
+    found, tries = await patience.tried(EVALUATE, claim.lease, tried)
+    return implemented, found, tries
+
+
+def _claims_best(core: Core, island: int, score: float) -> bool:
+    """Whether a score of an island would be a new best, as far as islands see one another: so under `--sync` it does
+    not hang on which rollout ends first, and no best of the whole run is missed."""
+    members = (*core.state.islands[island].members, *core.state.seen.elites.values())
+    return claims_best(score, members, core.task.spec.direction)
+
+
+async def _complete(core: Core, work: Work, decision: Decision, tried: Tried) -> None:
+    """Record the end of the rollout. What others may see of it they see from when its commit is asked for."""
+    state, lease, now = core.state, work.lease.lease, core.stages.clock.now()
+    ended = await _ended(core, work, decision, tried, now)
+    facts = *tried.evaluation.attempts, *_stopped_by(lease, tried.evaluation, now), ended
+    if core.stages.learner is None:
+        _, rollout = rollout_of(state, ended)
+        with ClaimedPlace.rollouts(state, rollout):
+            await core.record(*facts, LeaseReleased(lease, "skipped", now))
+        return
+    with ClaimedPlace.program(state, lease, work.island, member_of(ended) if shows_at_once(state) else None):
+        await core.record(*facts)
+
+
+async def _ended(core: Core, work: Work, decision: Decision, tried: Tried, now: float) -> Evaluated:
+    config, spec, evaluation, implemented = core.config, core.task.spec, tried.evaluation, tried.implemented
+    value = reward(
+        evaluation.score,
+        direction=spec.direction,
+        lower=spec.bounds.lower,
+        upper=spec.bounds.upper,
+        scale=config.reward.scale,
+        exponent=config.reward.exponent,
+        stopped=evaluation.outcome == "below_threshold",
+    )
+    program = implemented.program if implemented else None
+    score, parent = evaluation.score, decision.parent
+    return Evaluated(
+        lease=work.lease.lease,
+        island=work.island,
+        parent=parent.candidate,
+        program=program,
+        program_hash=await program_hash(program) if program is not None else None,
+        outcome=evaluation.outcome,
+        detail=evaluation.detail,
+        score=score,
+        reward=value,
+        metrics=evaluation.metrics,
+        seconds=evaluation.seconds,
+        memoised=evaluation.memoised,
+        mechanism=implemented.mechanism if implemented else None,
+        at=now,
+        fresh=tried.fresh,
+        queue_seconds=evaluation.queue_seconds,
+        gained=score is not None and better(spec.direction, score, parent.score),
+    )
+
+
+def _outcome(fault: CandidateFault) -> Outcome:
+    known: dict[str, Outcome] = {"unparsed": "unparsed", "unchanged": "unchanged"}  # the rest stands in the detail
+    return known.get(fault.kind, "not_implemented")

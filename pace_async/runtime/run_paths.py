@@ -1,0 +1,171 @@
+"""Where a run lives: runs/NAME/ with the population, the configuration, the weights, the groups and the logs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pace_async.durable import write_whole
+from pace_async.errors import UsageError
+
+RUNS = Path("runs")
+NAMED = 5
+"""Runs that are named where one was asked for that there is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaths:
+    """The files of one run."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "population.db"
+
+    @property
+    def pointer(self) -> Path:
+        """Where the population is on a server, and what the run is called there."""
+        return self.folder / "population.url"
+
+    @property
+    def population(self) -> tuple[Path | str, str | None]:
+        """A file; or the URL of a database on a server, and what the run is called there. Raises UsageError."""
+        if not self.pointer.exists():
+            return self.file, None
+        lines = self.pointer.read_text().split()
+        if len(lines) != 2:
+            raise UsageError(f"{self.pointer} must hold the URL of a database and the name of a run in it.")
+        return lines[0], lines[1]
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a run, begun at least."""
+        return self.file.is_file() or self.pointer.is_file()
+
+    @property
+    def holds_run(self) -> bool:
+        """Whether a run has begun here: its first row is written. One whose start was cut off before that has not."""
+        if not self.exists:
+            return False
+        from pace_async.population.reading.load import NoRun
+        from pace_async.population.reading.reader import open_readonly
+
+        try:
+            where, name = self.population
+            with open_readonly(where, name) as reader:
+                reader.header()
+        except NoRun:
+            return False
+        except UsageError:
+            return True  # whatever is wrong with it
+        return True
+
+    def point_to(self, url: str) -> None:
+        """Let the folder's run be one on a server. Raises InfrastructureFault where the disk fails."""
+        write_whole(self.pointer, f"{url}\n{self.name}\n")
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "config.yaml"
+
+    @property
+    def learner(self) -> Path:
+        return self.folder / "learner"
+
+    @property
+    def groups(self) -> Path:
+        return self.folder / "groups"
+
+    @property
+    def logs(self) -> Path:
+        return self.folder / "logs"
+
+    @property
+    def served_model(self) -> Path:
+        """What vLLM starts with: see `advise.engines.served_copy`."""
+        return self.folder / "engine" / "model"
+
+    @property
+    def events(self) -> Path:
+        return self.folder / "events.jsonl"
+
+    @property
+    def best(self) -> Path:
+        return self.folder / "best.py"
+
+
+def new_run_paths(task: str, run_dir: Path | None) -> RunPaths:
+    """The folder of a run that does not exist yet. Raises UsageError if it does."""
+    if run_dir is None:
+        number = 1
+        while (RUNS / f"{task}-{number}").exists():
+            number += 1
+        run_dir = RUNS / f"{task}-{number}"
+    if RunPaths(run_dir).holds_run:
+        raise UsageError(f"{run_dir} already holds a run: `pace resume {run_dir}` goes on with it.")
+    if run_dir.exists() and not run_dir.is_dir():
+        raise UsageError(f"{run_dir} is a file; --run-dir must name a folder.")
+    return RunPaths(run_dir)
+
+
+def find_run_paths(run: str | None) -> RunPaths:
+    """A run by its folder, by its name under ./runs, the latest one of a task under ./runs, or the latest one of all.
+    Raises UsageError. Loads nothing heavy: what is not there is refused before the database is."""
+    if run is None:
+        found = _there()
+        if not found:
+            raise UsageError("There is no run under ./runs yet: `pace run` makes one.")
+        return _latest(found)
+    if is_run(run):
+        return next(RunPaths(folder) for folder in _named(run) if RunPaths(folder).exists)
+    if of_task := [folder for folder in _there() if _task_of(folder) == Path(run).name]:
+        return _latest(of_task)
+    there = sorted(folder.name for folder in _there())
+    more = f" and {len(there) - NAMED} more" if len(there) > NAMED else ""
+    hint = (
+        f"there {'is' if len(there) == 1 else 'are'} {', '.join(there[:NAMED])}{more}"
+        if there
+        else "there is none under ./runs"
+    )
+    raise UsageError(f"There is no run {run!r}: {hint}.")
+
+
+def is_run(run: str) -> bool:
+    """Whether this is a run's folder, or its name under ./runs."""
+    return any(RunPaths(folder).exists for folder in _named(run))
+
+
+def _named(run: str) -> tuple[Path, ...]:
+    database = (Path(run).parent,) if run.endswith("population.db") else ()
+    return (Path(run), RUNS / run, *database)
+
+
+def _latest(folders: list[Path]) -> RunPaths:
+    return RunPaths(max(folders, key=lambda folder: _written_at(RunPaths(folder))))
+
+
+def _task_of(folder: Path) -> str:
+    """The task of a run: its configuration says so, or, before that is written, its name."""
+    try:
+        lines = RunPaths(folder).config.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        lines = []
+    said = next((line.removeprefix("task:").strip(" '\"") for line in lines if line.startswith("task:")), None)
+    return Path(said).name if said else folder.name.rpartition("-")[0]
+
+
+def _there() -> list[Path]:
+    return [folder for folder in RUNS.glob("*") if RunPaths(folder).exists]
+
+
+def _written_at(paths: RunPaths) -> float:
+    """When a row was last committed, as far as files tell: what is new stands in the log beside the database until it
+    is moved there. A reader may make an empty log, so one says nothing. Of a database on a server the events tell."""
+    log = paths.file.with_name(f"{paths.file.name}-wal")
+    times = [file.stat() for file in (paths.file, log, paths.pointer) if file.exists()]
+    if paths.pointer.exists() and paths.events.exists():
+        times.append(paths.events.stat())
+    return max((found.st_mtime for found in times if found.st_size), default=0.0)

@@ -1,0 +1,201 @@
+"""Puts the real stages behind the seams, drives the run, and says how it ended."""
+
+import sys
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pace_async.config import Config
+from pace_async.durable import write_whole
+from pace_async.errors import InfrastructureFault
+from pace_async.evaluate.assemble import open_evaluator
+from pace_async.evaluate.base import Evaluator
+from pace_async.evaluate.sandbox.tiers import Tier
+from pace_async.events import FaultSeen, Stalled, Starting
+from pace_async.gc_freeze import start_up_frozen
+from pace_async.implement.assemble import open_implementer
+from pace_async.learn.client import ProcessLearner
+from pace_async.learn.settings import TrainerConfig
+from pace_async.observe.bus import Bus, observing
+from pace_async.observe.choose import choose
+from pace_async.observe.history import view_of
+from pace_async.observe.jsonl import JsonlDisplay
+from pace_async.observe.output import Output
+from pace_async.observe.summary import closing_words
+from pace_async.population.lock import RunLock
+from pace_async.population.reading.progress import groups_of_versions
+from pace_async.population.reading.record import RunRecord
+from pace_async.population.store import Store
+from pace_async.population.writing.outage import Outage, Say
+from pace_async.registry.displays import DISPLAYS
+from pace_async.registry.objectives import trains
+from pace_async.runtime.children.advisor_folder import advisor_folder
+from pace_async.runtime.children.cards import cards_of
+from pace_async.runtime.children.engine_supervisor import SupervisedEngine
+from pace_async.runtime.children.engines import serving
+from pace_async.runtime.children.replica import Probing
+from pace_async.runtime.run.budget_ledger import BudgetLedger
+from pace_async.runtime.run.clock import RealClock
+from pace_async.runtime.run.core import Core, Stages
+from pace_async.runtime.run.fresh import FreshInstances, fresh_seeds
+from pace_async.runtime.run.learning import group_path
+from pace_async.runtime.run.loop_turns import turns_here
+from pace_async.runtime.run.recorder import Recorder
+from pace_async.runtime.run_paths import RunPaths
+from pace_async.runtime.start.restore import restore
+from pace_async.runtime.start.resuming import in_force
+from pace_async.runtime.start.supervisor import drive
+from pace_async.search.state import Member
+from pace_async.state.apply import weights_found
+from pace_async.state.run_state import RunState
+from pace_async.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a run needs before its stages are there."""
+
+    config: Config
+    task: Task
+    paths: RunPaths
+    tier: Tier
+    store: Store
+    record: RunRecord
+    lock: RunLock
+
+
+async def conduct(resources: Resources, display: str) -> str:
+    """Drive the run to its end and print the closing words; the state it ended in."""
+    config, paths = resources.config, resources.paths
+    state = restore(resources.record, config)
+    shown = replace(resources.record, header=in_force(resources.record.header, config))
+    view = await view_of(shown, config.stop, resources.store)
+    bus = Bus(replace(view, best_known=resources.task.spec.target, begun_at=time.time()))
+    resources.store.be_patient(config.faults.patience_s, waiting(resources.lock, bus))
+    output = Output(sys.stdout)
+    displays = [choose(display, output), JsonlDisplay(paths.events)]
+    recorder = Recorder(resources.store, state, bus, resources.lock.refuse_if_gone)
+    async with observing(bus, displays), _stages(resources, recorder) as (stages, engine, learner):
+        core = Core(
+            config=config,
+            task=resources.task,
+            run=resources.record.header.name,
+            horizon=resources.record.header.horizon,
+            recorder=recorder,
+            stages=stages,
+            groups_folder=paths.groups,
+            turns=turns_here(),
+            threads=True,
+            fresh=_fresh(resources, stages.evaluator, state),
+        )
+        try:
+            with start_up_frozen():
+                ended = await drive(core, engine, learner, signals=True)
+        finally:
+            keep_best(paths, core.state.best)
+    if DISPLAYS[display].announces:
+        columns = output.size()[0] if output.terminal else None
+        await say(closing_words(bus.view, paths.folder, time.time(), columns))
+    return ended
+
+
+def keep_best(paths: RunPaths, best: Member | None) -> None:
+    """A copy for people: a failure is told and ends nothing. That the folder is gone is told elsewhere."""
+    try:
+        if best is not None and paths.folder.is_dir():
+            write_whole(paths.best, best.program)
+    except InfrastructureFault as fault:
+        with suppress(OSError):
+            sys.stderr.write(f"pace: {paths.best.name} could not be written ({fault}): `pace best` prints it.\n")
+
+
+def waiting(lock: RunLock, bus: Bus | None = None) -> Say:
+    """What tells of a database that cannot be written: the lock's file, which `pace status` reads, and the screen."""
+
+    def say(news: Outage | FaultSeen) -> None:
+        away = isinstance(news, Outage)
+        lock.waits(news.reason if away else "", news.since if away else None)
+        if bus is not None:
+            bus.publish(Stalled(news.reason, news.since) if away else news)
+        elif away:
+            sys.stderr.write(f"pace: {news.reason}: waiting\n")
+
+    return say
+
+
+def _fresh(resources: Resources, evaluator: Evaluator, state: RunState) -> FreshInstances | None:
+    record, own = resources.record, resources.record.seed_program
+    seeds = fresh_seeds(record.secret, resources.config.evaluation.fresh_seeds)
+    if own is None or not seeds:
+        return None
+    run = record.header.name
+    return FreshInstances(evaluator, resources.task, own, seeds, dict(record.own_scores), run, state.attempts)
+
+
+async def say(lines: Sequence[str]) -> None:
+    """Print to whoever reads; one who has gone does not matter."""
+    output = Output(sys.stdout)
+    output.write("\n" + "\n".join(lines) + "\n")
+    await output.drain(2.0)
+    output.close()
+
+
+@asynccontextmanager
+async def _stages(
+    resources: Resources, recorder: Recorder
+) -> AsyncGenerator[tuple[Stages, SupervisedEngine, ProcessLearner | None]]:
+    """The real stages, all processes up. The engine serves the newest complete weights from its first token."""
+    config, paths, state, bus = resources.config, resources.paths, recorder.state, recorder.bus
+    given = advisor_folder(config.advisor.model)
+    learns = trains(config.learner.objective)
+
+    async def record(where: str, kind: str, detail: str) -> None:
+        await recorder.record_uncut(FaultSeen(where, kind, detail, None, RealClock().now()))
+
+    async def say_slower(kind: str, detail: str) -> None:
+        await record("evaluate", kind, detail)
+
+    async def say_fault(fault: InfrastructureFault) -> None:
+        await record("engine", fault.kind, fault.detail)
+
+    async with AsyncExitStack() as stack:
+        bus.publish(Starting("the learner" if learns else "the evaluator"))
+        learner = await stack.enter_async_context(await _learner(resources, given)) if learns else None
+        log = paths.logs / "scorer.log"
+        evaluator = await stack.enter_async_context(
+            open_evaluator(resources.task, config.evaluation, tier=resources.tier, log=log, say=say_slower)
+        )
+        if learner is not None and state.learner > 0:
+            weights_found(state, str(await learner.ready()))
+        bus.publish(Starting("the engine"))
+        probing = Probing(learner, config.advisor.probe_limit, config.advisor.temperature, say_fault)
+        served = await stack.enter_async_context(serving(config, paths, given, state, probing, learner))
+        ledger = BudgetLedger(recorder, RealClock(), config.stop.budget)
+        implementer = await stack.enter_async_context(open_implementer(config, resources.task, ledger))
+        stages = Stages(
+            engine=served.client,
+            implementer=implementer,
+            evaluator=evaluator,
+            clock=RealClock(),
+            learner=learner,
+            publisher=served.publisher if learns else None,
+        )
+        yield stages, served.process, learner
+
+
+async def _learner(resources: Resources, given: Path) -> ProcessLearner:
+    """The learner with the record of the groups that made the versions so far."""
+    groups = await resources.store.read(lambda connection: groups_of_versions(connection, resources.record.run_id))
+    cards = cards_of(resources.config)
+    return ProcessLearner(
+        given,
+        resources.paths.learner,
+        TrainerConfig.of(resources.config),
+        [group_path(resources.paths.groups, number) for number in groups],
+        log=resources.paths.logs / "learner.log",
+        step_s=resources.config.learner.step_timeout_s,
+        hung_s=resources.config.faults.hung_s,
+        gpu=cards.learner if cards is not None else None,
+    )

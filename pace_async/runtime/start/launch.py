@@ -1,0 +1,293 @@
+"""From a configuration to a driven run, and from a run's folder to the same run going on.
+
+Everything that can be refused is refused before anything is written: the task, the advisor, the implementer, the
+sandbox, and a seed program that fails its own evaluator.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+
+from pace_async.config import Config
+from pace_async.configure import dump
+from pace_async.durable import write_whole
+from pace_async.errors import GaveUp, InfrastructureFault, Interrupted, SeedProgramFails, UsageError
+from pace_async.evaluate.assemble import open_evaluator
+from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
+from pace_async.evaluate.cascade import cascaded
+from pace_async.evaluate.sandbox.selfcheck import pick_tier
+from pace_async.evaluate.sandbox.tiers import Tier
+from pace_async.evaluate.scorer.scorer_client import Scorer
+from pace_async.evaluate.scorer.scorer_log import scorer_log
+from pace_async.events import Evaluated, EvaluationAttempted, ImplementerChecked, RunHeader
+from pace_async.implement.assemble import lacks_catalogue, refuse_unless_possible
+from pace_async.implement.keys import refuse_without_keys
+from pace_async.implement.preflight import check_models, refuse_unless_ready
+from pace_async.implement.shares import models_of
+from pace_async.population.lock import RunLock
+from pace_async.population.reading.load import NoRun
+from pace_async.population.store import Store
+from pace_async.programs import program_hash
+from pace_async.registry.displays import DISPLAYS
+from pace_async.reward import reward
+from pace_async.runtime.children.advisor_folder import advisor_folder
+from pace_async.runtime.children.cards import cards_of
+from pace_async.runtime.children.engines import refuse_unless_served
+from pace_async.runtime.children.external import refuse_unless_fit
+from pace_async.runtime.run.loop_turns import TimedLoop
+from pace_async.runtime.run.stopping import default_horizon
+from pace_async.runtime.run_paths import RunPaths, find_run_paths, new_run_paths
+from pace_async.runtime.start.assemble import Resources, conduct, say, waiting
+from pace_async.runtime.start.descriptors import ensure_descriptors
+from pace_async.runtime.start.own_memory import own_memory
+from pace_async.runtime.start.refusals import limits_of
+from pace_async.runtime.start.resuming import cut_off, nothing_left, resumed_config, setting_changes
+from pace_async.runtime.start.signals import ends_as_by_ctrl_c
+from pace_async.task import Task, load_task, settings_of
+
+EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
+
+SLOW_S = 10.0
+TIMED = {"loop_factory": TimedLoop}
+
+
+def start(config: Config, asked: Task, run_dir: Path | None, display: str) -> int:
+    """Begin a run of a task, as `looking` gives it, and drive it to its end; the exit code. Raises PaceError."""
+    if lacks_catalogue(config.implementer.model, asked):
+        anyio.run(_refuse_unless_data, config, asked)  # what has to be fetched is said before what has to be chosen
+    task, paths = prepare(config, asked, run_dir)
+    try:
+        with ends_as_by_ctrl_c():
+            return anyio.run(_start, config, task, paths, display, backend_options=TIMED)
+    except KeyboardInterrupt:
+        raise _interrupted(paths) from None
+
+
+def prepare(config: Config, asked: Task, run_dir: Path | None) -> tuple[Task, RunPaths]:
+    """The task and the folder of a run that could begin: everything is refused here that can be without running
+    anything. Writes nothing."""
+    task = limits_of(config, asked)
+    _refuse_unknown_stages(config, task)
+    return task, new_run_paths(task.name, run_dir)
+
+
+def task_of(config: Config) -> Task:
+    """The task, with what the run says over its limits. Raises UsageError."""
+    return limits_of(config, load_task(config.task))
+
+
+def go_on(run: str | None, changes: Mapping[str, object], display: str) -> int:
+    """Resume a run; the exit code. Raises PaceError, RunLocked where another process drives it."""
+    paths = find_run_paths(run)
+    try:
+        with ends_as_by_ctrl_c():
+            return anyio.run(_go_on, paths, changes, display, backend_options=TIMED)
+    except KeyboardInterrupt:
+        raise _interrupted(paths) from None
+
+
+def _interrupted(paths: RunPaths) -> Interrupted:
+    if paths.holds_run:
+        return Interrupted(f"interrupted before the search began: `pace resume {paths.folder}` begins it.")
+    return Interrupted("interrupted before the run began; nothing was written.")
+
+
+async def _start(config: Config, task: Task, paths: RunPaths, display: str) -> int:
+    await refuse_unless_fit(config, all_up=True)
+    _announce(display, "proving the sandbox, and scoring the seed program in it")
+    tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
+    with told_when_slow(display):
+        seed_program = await score_seed_program(config, task, tier)
+    checks = await _check_implementers(config)
+    with RunLock(paths.folder) as lock:
+        async with Store.open(config.population.url or paths.file) as store:
+            store.be_patient(config.faults.patience_s, waiting(lock))
+            if config.population.url is not None:
+                with _writing("run it again"):
+                    paths.point_to(str(store.place))  # before there is what it points to
+            await store.create_run(header_of(config, task, paths.name, tier))
+            await store.commit(*seed_program, *checks)
+            with _writing(f"`pace resume {paths.folder}` goes on with it"):
+                write_whole(paths.config, dump(config))
+            record = await store.load(paths.name)
+            with own_memory(config.faults.runtime_memory_mb):
+                state = await conduct(Resources(config, task, paths, tier, store, record, lock), display)
+    return EXIT_CODES[state]
+
+
+async def _go_on(paths: RunPaths, changes: Mapping[str, object], display: str) -> int:
+    where, name = paths.population
+    with RunLock(paths.folder) as lock:
+        async with Store.open(where, create=False) as store:
+            try:
+                standing = await store.standing(name)
+            except NoRun:
+                raise UsageError(
+                    f"The start of {paths.folder} was cut off before its run was written, and nothing was lost: "
+                    f"`pace run TASK --run-dir {paths.folder}` begins it."
+                ) from None
+            config = resumed_config(standing, changes)
+            store.be_patient(config.faults.patience_s, waiting(lock))
+            task = task_of(config)
+            if task.digest != standing.header.task_digest:
+                raise UsageError(
+                    f"Task {task.name!r} has changed since the run began, some file in {task.folder}: scores would not "
+                    "compare. Put it back, or start a new run."
+                )
+            if (finished := nothing_left(standing, config)) is not None:
+                await say([f"{paths.folder} is finished: {finished}"])
+                return 0
+            _refuse_unknown_stages(config, task)
+            await refuse_unless_fit(config, all_up=False)
+            tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
+            checks = await _check_implementers(config)
+            own = () if standing.best is not None else await score_seed_program(config, task, tier)
+            await store.commit(*own, *checks, *setting_changes(standing, config), *cut_off(standing))
+            record = await store.load(name)
+            with _writing(f"`pace resume {paths.folder}` goes on with it"):
+                write_whole(paths.config, dump(config))
+            with own_memory(config.faults.runtime_memory_mb):
+                state = await conduct(Resources(config, task, paths, tier, store, record, lock), display)
+    return EXIT_CODES[state]
+
+
+@contextmanager
+def _writing(then: str) -> Generator[None]:
+    """Raises GaveUp where the disk fails; `then`: what to do when it has room again."""
+    try:
+        yield
+    except InfrastructureFault as fault:
+        raise GaveUp(f"The run could not begin ({fault}): see to the disk, then {then}.") from None
+
+
+def _announce(display: str, doing: str) -> None:
+    if DISPLAYS[display].announces:
+        sys.stderr.write(f"pace: {doing}\n")
+        sys.stderr.flush()
+
+
+@contextmanager
+def told_when_slow(display: str, seconds: float = SLOW_S) -> Generator[None]:
+    """Say once that the evaluator has not answered, if it takes so long; in an event loop."""
+    said = f"the evaluator has not answered for {seconds:.0f} s"
+    told = asyncio.get_running_loop().call_later(seconds, _announce, display, said)
+    try:
+        yield
+    finally:
+        told.cancel()
+
+
+async def _refuse_unless_data(config: Config, task: Task) -> None:
+    """Raises UsageError, in the evaluator's own words, for files that are not there."""
+    settings = settings_of(task.spec, config.evaluation.settings)
+    with scorer_log() as log:
+        async with Scorer(task.folder / task.spec.evaluator, log, settings=settings) as scorer:
+            await scorer.instances(config.evaluation.seed)
+
+
+async def _check_implementers(config: Config) -> tuple[ImplementerChecked, ...]:
+    """What the checks cost. Raises UsageError or GaveUp where the run could not begin; nothing is written before."""
+    models = models_of(config.implementer.model)
+    refuse_without_keys(models, config.implementer.api_base, os.environ)
+    found = await check_models(models, config.implementer)
+    refuse_unless_ready(found, config.stop)
+    return tuple(checked.fact for checked in found if checked.fact is not None)
+
+
+async def score_seed_program(config: Config, task: Task, tier: Tier) -> tuple[Evaluated | EvaluationAttempted, ...]:
+    """Candidate 0, and the attempts to evaluate it. Raises SeedProgramFails, and UsageError where no new best could be
+    confirmed; nothing is written before that."""
+    cold = config.evaluation.model_copy(update={"warm": False})  # for one program
+    request = EvaluationRequest.of(task.spec, EvaluationId("seed", 0), task.program, config.evaluation.seed)
+    with scorer_log() as log:
+        async with open_evaluator(task, cold, tier=tier, log=log) as evaluator:
+            found = await cascaded(evaluator, task.spec, request)
+            if config.evaluation.fresh_seeds and found.outcome == "ok":
+                await evaluator.refuse_unless_fresh()
+        if found.outcome != "ok" or found.score is None:
+            raise SeedProgramFails(_why_it_fails(task, found))
+    bounds = task.spec.bounds
+    ended = Evaluated(
+        lease=0,
+        island=0,
+        parent=None,
+        program=task.program,
+        program_hash=program_hash(task.program),
+        outcome="ok",
+        detail="",
+        score=found.score,
+        reward=reward(
+            found.score,
+            direction=task.spec.direction,
+            lower=bounds.lower,
+            upper=bounds.upper,
+            scale=config.reward.scale,
+            exponent=config.reward.exponent,
+        ),
+        metrics=found.metrics,
+        seconds=found.seconds,
+        memoised=found.memoised,
+        mechanism=None,
+        at=time.time(),
+    )
+    return ended, *found.attempts
+
+
+def _why_it_fails(task: Task, found: Evaluation) -> str:
+    """Whose mistake it is that the seed program has no score, and what to do."""
+    program = task.folder / task.spec.program
+    if found.evaluator_error:
+        return (
+            f"The evaluator {task.folder / task.spec.evaluator} failed while it scored the seed program "
+            f"({found.evaluator_error}); mend the evaluator, then `pace task check {task.reference}` should pass."
+        )
+    if found.outcome == "below_threshold":
+        return (
+            f"The seed program {program} is stopped before its full evaluation ({found.detail}), as most programs would"
+            f" be; `pace task check {task.reference}` says what threshold lets it pass."
+        )
+    detail = f": {found.detail}" if found.detail else ""
+    if found.outcome == "infrastructure_error":
+        return f"The seed program {program} could not be scored on this machine ({found.detail}); see `pace doctor`."
+    return (
+        f"The seed program {program} fails its own evaluator ({found.outcome}{detail}); mend it, then `pace eval "
+        f"{task.reference} {program}` should say ok."
+    )
+
+
+def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
+    """What the run is, for its row."""
+    bounds = task.spec.bounds
+    return RunHeader(
+        name=name,
+        task=task.name,
+        task_digest=task.digest,
+        seed=config.seed,
+        objective=config.learner.objective,
+        advisor=config.advisor.model,
+        engine=config.advisor.engine,
+        implementer=config.implementer.model,
+        sandbox=tier.name,
+        threads=config.search.threads,
+        group_size=config.learner.group_size,
+        max_staleness=config.bound,
+        horizon=config.learner.horizon or default_horizon(config.stop, config.learner.group_size),
+        lower=bounds.lower,
+        upper=bounds.upper,
+        direction=task.spec.direction,
+        config=config.model_dump(mode="json"),
+    )
+
+
+def _refuse_unknown_stages(config: Config, task: Task) -> None:
+    ensure_descriptors(config)
+    refuse_unless_served(config.advisor.engine)
+    cards_of(config)
+    refuse_unless_possible(config.implementer.model, task)
+    advisor_folder(config.advisor.model)

@@ -1,0 +1,111 @@
+"""What this machine can do, each with a remedy. Loads nothing heavy: a package is looked for, not imported."""
+
+import sqlite3
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from pace_async.advise.engines.vllm_found import Missing, find_vllm
+from pace_async.config import ImplementerConfig
+from pace_async.errors import UsageError
+from pace_async.evaluate.sandbox import cgroup
+from pace_async.evaluate.sandbox.selfcheck import pick_tier
+from pace_async.implement.preflight import check_models
+from pace_async.implement.shares import models_of, parse_shares
+from pace_async.registry.implementers import implementer_of
+from pace_async.runtime.children.advisor_folder import advisor_folder
+
+SAFE_SQLITE = (3, 51, 3)
+"""Earlier ones have a window in which a WAL reset with several writers corrupts; a run has one writer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check. `ok` None: missing, and only needed where it is asked for. `remedy` is empty where there is nothing to
+    do."""
+
+    name: str
+    ok: bool | None
+    found: str
+    remedy: str = ""
+
+
+async def examine(implementer: ImplementerConfig | None = None) -> list[Finding]:
+    """Every check, in the order in which a run needs them; the models of `implementer` are asked a tiny question."""
+    asked = await implementers(implementer) if implementer is not None else []
+    return [
+        _packages("engine embedded", "transformers"),
+        _vllm(),
+        _packages("learner", "trl"),
+        _advisor(),
+        await _sandbox(),
+        _control_groups(),
+        _database(),
+        *asked,
+    ]
+
+
+async def implementers(config: ImplementerConfig) -> list[Finding]:
+    """The models of one setting, each asked a tiny question."""
+    kinds = [implementer_of(share.model) for share in parse_shares(config.model)]
+    found = [Finding(f"implementer {kind.name}", True, kind.about) for kind in kinds if not kind.asks_a_model]
+    for checked in await check_models(models_of(config.model), config):
+        name, price = f"implementer {checked.model}", checked.price
+        costs = "price not known" if price is None else price.in_words()
+        if checked.failure is None and checked.fact is not None:
+            remedy = "" if price is not None else "give implementer.price_per_million_in and _out to use --budget"
+            found.append(Finding(name, True, f"answers in {checked.fact.seconds:.1f} s, {costs}", remedy))
+        else:
+            found.append(Finding(name, False, checked.reason, checked.remedy))
+    return found
+
+
+def _vllm() -> Finding:
+    """The defaults do without it, so that it is not installed is no failure."""
+    found = find_vllm()
+    if isinstance(found, Missing):
+        return Finding("engine vllm", False if found.broken else None, found.found, found.remedy)
+    return Finding("engine vllm", True, f"{found.package} {found.version}, on the {found.device}")
+
+
+def _packages(name: str, package: str) -> Finding:
+    try:
+        return Finding(name, True, f"torch {version('torch')}, {package} {version(package)}")
+    except PackageNotFoundError as error:
+        return Finding(name, False, f"{error.name} is not installed", "make setup, or pip install pace-async")
+
+
+def _advisor() -> Finding:
+    try:
+        return Finding("advisor tiny", True, f"{advisor_folder('tiny').name} in the package")
+    except UsageError as error:
+        return Finding("advisor tiny", False, str(error), "install the package again")
+
+
+async def _sandbox() -> Finding:
+    try:
+        tier = await pick_tier(False)
+    except UsageError as error:
+        return Finding("sandbox", False, str(error), "apt install bubblewrap")
+    remedy = tier.remedy
+    return Finding("sandbox", True, tier.name, remedy)
+
+
+def _control_groups() -> Finding:
+    """Runs do without them: then each process has its memory limit for itself."""
+    found, name = cgroup.find(), "control groups"
+    if found is None:
+        why = "none can be made: memory is limited for each process, not for all of a candidate's together"
+        remedy = "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes pace run"
+        return Finding(name, None, why, remedy)
+    return Finding(
+        name, True, f"version {found.version}: memory is limited for all of a candidate's processes together"
+    )
+
+
+def _database() -> Finding:
+    known = f"SQLite {sqlite3.sqlite_version}"
+    if sqlite3.sqlite_version_info >= SAFE_SQLITE:
+        return Finding("database", True, known)
+    return Finding(
+        "database", True, f"{known}: safe with one writer, as runs have", "let no second program write to it"
+    )

@@ -1,0 +1,30 @@
+"""What can be refused of a run that is to begin by looking alone.
+
+Invariant: nothing is run, written or asked, and nothing heavy is loaded: a mistake is told in a fraction of a second.
+"""
+
+import os
+from pathlib import Path
+
+from pace_async.config import Config
+from pace_async.implement.keys import refuse_without_keys
+from pace_async.implement.shares import models_of
+from pace_async.runtime.children.advisor_folder import advisor_folder
+from pace_async.runtime.run_paths import new_run_paths
+from pace_async.task import Task, limited, load_task
+
+
+def look(config: Config, run_dir: Path | None) -> Task:
+    """The task as its folder has it. Raises UsageError for a task, an advisor, a folder or a key that will not do."""
+    task = load_task(config.task)
+    limits_of(config, task)
+    new_run_paths(task.name, run_dir)
+    advisor_folder(config.advisor.model)
+    refuse_without_keys(models_of(config.implementer.model), config.implementer.api_base, os.environ)
+    return task
+
+
+def limits_of(config: Config, task: Task) -> Task:
+    """The task, with what the run says over its limits. Raises UsageError."""
+    given = config.reward
+    return limited(task, timeout_s=config.evaluation.timeout_s, lower=given.lower, upper=given.upper)

@@ -1,0 +1,22 @@
+"""The state of a run that goes on: what was folded from its rows, under the configuration of now."""
+
+from pace_async.config import Config
+from pace_async.population.reading.record import RunRecord
+from pace_async.registry.objectives import trains
+from pace_async.search.course import goal_of
+from pace_async.search.state import rules_of
+from pace_async.state.apply import resumed
+from pace_async.state.run_state import RunState, Terms
+
+
+def restore(record: RunRecord, config: Config) -> RunState:
+    """Takes over the record's own state. Needs the score of the task's own program to be committed."""
+    header = record.header
+    terms = Terms(
+        size=config.learner.group_size,
+        bound=config.bound,
+        rules=rules_of(config.search, header.direction, goal_of(header.direction, header.lower, header.upper)),
+        trains=trains(config.learner.objective),
+        policy=config.staleness.policy,
+    )
+    return resumed(record.run_state, terms, config.search.threads)

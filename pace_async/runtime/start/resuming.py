@@ -1,0 +1,178 @@
+"""What a resume may change, what is left to do, and how both are written down.
+
+Invariant: a setting changes on resume only if the recorded groups still train what they trained, scores and rewards of
+before and after still compare, and the islands can still be rebuilt from the rows. Every setting is in `MAY_CHANGE`,
+or under a name of `WHY_NOT`.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from pace_async.config import Config
+from pace_async.configure import flat, known_keys, resolve
+from pace_async.errors import UsageError
+from pace_async.events import FaultSeen, ImplementerCalled, RunHeader, SettingChanged
+from pace_async.population.reading.record import Standing
+from pace_async.runtime.run.stopping import Progress, reason_to_stop
+
+MAY_CHANGE = (
+    "stop",
+    "faults",
+    "implementer",
+    "search.trials_shown",
+    "search.summary_from",
+    "search.parents",
+    "search.tournament_size",
+    "search.tournament_pool",
+    "search.migration",
+    "search.top_k",
+    "search.puct_exploration",
+    "search.grid_bins",
+    "search.backtracking",
+    "search.actions",
+    "search.momentum_trigger",
+    "search.action_interval",
+    "search.backtrack_stay",
+    "staleness.max_staleness",
+    "advisor.engine",
+    "advisor.transport",
+    "advisor.max_tokens",
+    "advisor.max_prompt_tokens",
+    "advisor.timeout_s",
+    "advisor.engine_start_s",
+    "advisor.threads",
+    "advisor.kv_cache_gib",
+    "advisor.gpu_memory",
+    "advisor.probe_limit",
+    "advisor.engine_arguments",
+    "evaluation.slots",
+    "evaluation.warm",
+    "evaluation.memo",
+    "evaluation.retries",
+    "learner.max_length",
+    "learner.checkpoint_every",
+    "learner.step_timeout_s",
+)
+"""Settings, and rooms of which every setting may change. The bound may only be raised."""
+
+WHY_NOT = {
+    "task": "scores would not compare",
+    "seed": "every random draw of the run derives from it",
+    "population": "the rows are where they are",
+    "search.threads": "each thread is an island, and the islands are there",
+    "search": "the islands are rebuilt from the rows with it",
+    "staleness.mode": "a run goes on as it began, sync or async",
+    "staleness.policy": "open rollouts were admitted under it",
+    "advisor.model": "the versions trained so far are of this model",
+    "advisor.temperature": "what is recorded was sampled at it",
+    "evaluation": "scores would not compare",
+    "learner": "the learner rebuilds its weights from the recorded groups with it",
+    "reward": "rewards would not compare",
+}
+
+UNSTATED: dict[str, object] = {
+    "learner.warmup": 0,
+    "learner.max_move": None,
+    "learner.min_move_ess": None,
+    "learner.max_sure_move": None,
+    "learner.rollback": False,
+    "search.memory_mb": None,
+}
+"""What a run that does not state a setting began with: one that is older than the setting trained and searched without
+it, and its recorded groups must train the same again."""
+
+
+def resumed_config(standing: Standing, changes: Mapping[str, object]) -> Config:
+    """The run's configuration with the changes that a resume allows. Raises UsageError for one that it does not."""
+    before = _config_of(standing)
+    config = resolve(None, {**_flat(before), **changes}, environment={})
+    for key, old, new in _differences(before, config):
+        if not _under(key, MAY_CHANGE):
+            why = next(WHY_NOT[name] for name in sorted(WHY_NOT, key=len, reverse=True) if _under(key, (name,)))
+            raise UsageError(f"{key} is {old} in this run and cannot become {new} on resume: {why}.")
+    limit = config.stop.candidates
+    if limit is not None and limit != before.stop.candidates and limit < standing.candidates:
+        raise UsageError(
+            f"--candidates {limit} is below the {standing.candidates} candidates that are evaluated already: "
+            "name more, or leave it out."
+        )
+    if config.bound < standing.header.max_staleness:
+        raise UsageError(
+            f"--max-staleness was {standing.header.max_staleness} and may not be lowered to {config.bound} on resume: "
+            "open rollouts were admitted under the older bound."
+        )
+    if config.staleness.mode == "sync" and "staleness.max_staleness" in changes:
+        raise UsageError("A synchronous run has no bound to raise: leave --max-staleness out.")
+    return config
+
+
+def in_force(header: RunHeader, config: Config) -> RunHeader:
+    """The header as it is from now on, for what shows the run; the run's row keeps what it began as."""
+    return replace(
+        header,
+        engine=config.advisor.engine,
+        implementer=config.implementer.model,
+        max_staleness=config.bound,
+        config=config.model_dump(mode="json"),
+    )
+
+
+def nothing_left(standing: Standing, config: Config) -> str | None:
+    """Why a run that ended as it should has nothing left to do, and what would ask for more; None if it goes on. The
+    minutes of a limit are counted anew in each process."""
+    best = standing.best.score if standing.best is not None else None
+    progress = Progress(standing.candidates, standing.groups, 0.0, standing.spend_usd, best)
+    reason = reason_to_stop(config.stop, progress, standing.header.direction) if standing.finished else None
+    if reason is None:
+        return None
+    met = {
+        "candidates": f"{standing.candidates} candidates are evaluated. `--candidates N`",
+        "updates": f"{standing.groups} groups are consumed. `--updates N`",
+        "target": f"the target {config.stop.target} is reached. `--target SCORE`",
+        "budget": f"{standing.spend_usd:.4f} USD are spent. `--budget USD`",
+    }
+    return f"nothing to do, {met[reason]} asks for more."
+
+
+def setting_changes(standing: Standing, config: Config) -> tuple[SettingChanged, ...]:
+    """The settings in which a resumed run differs from what it was, each whole."""
+    return tuple(
+        SettingChanged(key, old, new, time.time()) for key, old, new in _differences(_config_of(standing), config)
+    )
+
+
+def cut_off(standing: Standing) -> tuple[ImplementerCalled | FaultSeen, ...]:
+    """Calls that were in flight when an earlier process died: whether the provider charged for them nobody knows, so
+    they count with all that was reserved."""
+    facts: list[ImplementerCalled | FaultSeen] = []
+    for open_one in standing.reserved:
+        lease, usd, now = open_one.lease, open_one.cost_usd, time.time()
+        facts.append(ImplementerCalled(lease, open_one.model, "unknown", 0, 0, usd, 0.0, now, open_one.number))
+        detail = (
+            f"a call of {open_one.model} was in flight when the run ended: counted as {usd:.6f} USD, all it may cost"
+        )
+        facts.append(FaultSeen("implement", "unknown_outcome", detail, lease, now))
+    return tuple(facts)
+
+
+def _config_of(standing: Standing) -> Config:
+    return resolve(None, {**UNSTATED, **flat(standing.header.config), **standing.changes}, environment={})
+
+
+def _flat(config: Config) -> dict[str, object]:
+    return flat(config.model_dump(mode="json"))
+
+
+def _differences(before: Config, after: Config) -> Iterator[tuple[str, str, str]]:
+    """Settings that differ, with both values as JSON."""
+    old, new = _flat(before), _flat(after)
+    for key in known_keys():
+        was, becomes = json.dumps(old[key], sort_keys=True), json.dumps(new[key], sort_keys=True)
+        if was != becomes:
+            yield key, was, becomes
+
+
+def _under(key: str, names: tuple[str, ...]) -> bool:
+    return any(key == name or key.startswith(f"{name}.") for name in names)

@@ -1,0 +1,85 @@
+"""Ctrl-C: once drains, twice cancels, thrice exits. SIGTERM counts as Ctrl-C does. A closed terminal (SIGHUP) drains,
+and may be told twice; whoever started the run so that it outlives its terminal (nohup) has it ignored."""
+
+import os
+import signal
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+
+import anyio
+
+from pace_async.events import RunStateChanged
+from pace_async.runtime.run.core import Core
+
+INTERRUPTED = 130
+
+
+async def obey_signals(core: Core, scope: anyio.CancelScope) -> None:
+    """Run beside the search until cancelled. Draining opens no lease and lets what runs finish, for at most the drain
+    deadline; what is then unfinished stays open for `pace resume`. After the search SIGTERM and SIGHUP ask for nothing
+    more: what is left is cleaned up, within its own deadlines."""
+    with _asked_nothing_more():
+        await _obey(core, scope)
+
+
+async def _obey(core: Core, scope: anyio.CancelScope) -> None:
+    presses, hung_up = 0, False
+    async with anyio.create_task_group() as group:
+        with anyio.open_signal_receiver(signal.SIGINT, *_asking_to_end()) as signals:
+            async for number in signals:
+                if number == signal.SIGHUP and hung_up:
+                    continue
+                hung_up = hung_up or number == signal.SIGHUP
+                presses += 1
+                if presses == 1:
+                    core.stop("interrupted")
+                    group.start_soon(_cancel_later, core, scope)
+                    group.start_soon(core.record, RunStateChanged("draining", "interrupted", core.stages.clock.now()))
+                elif presses == 2:
+                    scope.cancel()
+                else:
+                    os._exit(INTERRUPTED)
+
+
+@contextmanager
+def _asked_nothing_more() -> Generator[None]:
+    """Afterwards signals that ask the run to end do nothing until `ends_as_by_ctrl_c` ends; outside of it they do what
+    they did before. A receiver that closes would leave them to kill the process."""
+    before = {number: signal.getsignal(number) for number in _asking_to_end()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, _ends_already if handler is _press else handler)
+
+
+def _ends_already(_number: int, _frame: FrameType | None) -> None:
+    pass
+
+
+@contextmanager
+def ends_as_by_ctrl_c() -> Generator[None]:
+    """Before the search, and after it, what asks the run to end is what Ctrl-C is."""
+    before = {number: signal.signal(number, _press) for number in _asking_to_end()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _press(_number: int, _frame: FrameType | None) -> None:
+    if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, signal.SIG_DFL):  # a shell put the run into the background
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
+
+
+def _asking_to_end() -> tuple[signal.Signals, ...]:
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return (signal.SIGTERM,) if ignored else (signal.SIGTERM, signal.SIGHUP)
+
+
+async def _cancel_later(core: Core, scope: anyio.CancelScope) -> None:
+    await core.stages.clock.sleep(core.config.faults.drain_s)
+    scope.cancel()

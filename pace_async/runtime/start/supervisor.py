@@ -1,0 +1,116 @@
+"""Drives a run to its end: T search threads, one learning loop and the engine supervisor in one task group. Signals are
+handled outside of it, because they must still be heard when that group has been cancelled and does not end.
+
+Nothing here decides; it starts, waits, and writes down how the run ended. Ends by itself when a stop rule is met, what
+runs has finished and the groups that are complete have been trained.
+"""
+
+from contextlib import suppress
+
+import anyio
+
+from pace_async.errors import GaveUp, PaceError
+from pace_async.events import LoopMeasured, RunStateChanged
+from pace_async.runtime.children.engine_supervisor import SupervisedEngine, WatchedLearner, keep_engine, watch_learner
+from pace_async.runtime.run.core import Core
+from pace_async.runtime.run.learning import learn_while_searching
+from pace_async.runtime.run.loop_turns import Turns
+from pace_async.runtime.run.patience import Patience
+from pace_async.runtime.run.stopping import Reason
+from pace_async.runtime.run.thread import search_thread
+from pace_async.runtime.start.signals import obey_signals
+
+LAST_WORD_S = 10.0
+MEASURE_S = 10.0
+"""Between two looks at how long the turns of the event loop took."""
+STATES: dict[Reason, str] = {"budget": "stopped_by_budget", "interrupted": "interrupted"}
+
+
+async def drive(
+    core: Core,
+    engine: SupervisedEngine | None = None,
+    learner: WatchedLearner | None = None,
+    *,
+    signals: bool = False,
+) -> str:
+    """Run until it ends; the state it ended in. `engine` and `learner` are looked after. Raises GaveUp, or an
+    ExceptionGroup for our own mistakes."""
+    core.started = core.stages.clock.monotonic()
+    await core.record(RunStateChanged("running", "", core.stages.clock.now()))
+    if core.turns is not None:
+        core.turns.forget()
+    core.changed()  # a stop rule that is met already opens no lease
+    try:
+        async with anyio.create_task_group() as outside:
+            with anyio.CancelScope() as scope:
+                if signals:
+                    outside.start_soon(obey_signals, core, scope)
+                await _search_and_learn(core, engine, learner)
+            outside.cancel_scope.cancel()
+        state = STATES.get(core.stopping or "interrupted", "done")
+        reason = core.stopping or ""
+    except* PaceError as errors:
+        first = _first(errors)
+        await _last_word(core, "gave_up", str(first))
+        raise first from None
+    except* Exception as errors:
+        first = _first(errors)
+        await _last_word(core, "crashed", type(first).__name__)
+        raise
+    await _last_word(core, state, reason)
+    return state
+
+
+async def _last_word(core: Core, state: str, reason: str) -> None:
+    """Write down how the run ended. Where the database is out of reach nobody waits for that: a run without a last word
+    was cut off, and goes on as such."""
+    with anyio.move_on_after(LAST_WORD_S), suppress(GaveUp):
+        await core.record(*_measured(core), RunStateChanged(state, reason, core.stages.clock.now()))
+
+
+async def _search_and_learn(core: Core, engine: SupervisedEngine | None, learner: WatchedLearner | None) -> None:
+    async with anyio.create_task_group() as beside:
+        if engine is not None:
+            beside.start_soon(keep_engine, core, engine)
+        if learner is not None:
+            beside.start_soon(watch_learner, core, learner)
+        if core.turns is not None:
+            beside.start_soon(_measure_turns, core, core.turns)
+        if core.config.stop.minutes is not None:
+            beside.start_soon(_stop_in_time, core, core.config.stop.minutes)
+        async with anyio.create_task_group() as group:
+            patience = Patience(core)
+            for island in sorted(core.state.islands):
+                group.start_soon(search_thread, core, patience, island)
+            if core.stages.learner is not None and core.stages.publisher is not None:
+                group.start_soon(learn_while_searching, core, core.stages.learner, core.stages.publisher)
+        beside.cancel_scope.cancel()
+
+
+async def _measure_turns(core: Core, turns: Turns) -> None:
+    """Write down now and then how long the longest turns of the event loop were."""
+    known = 0.0, 0.0
+    while True:
+        await core.stages.clock.sleep(MEASURE_S)
+        if (longest := (turns.longest_wall, turns.longest_cpu)) != known:
+            known = longest
+            await core.record(*_measured(core))
+
+
+def _measured(core: Core) -> tuple[LoopMeasured, ...]:
+    """Nothing where nobody measures."""
+    turns = core.turns
+    if turns is None:
+        return ()
+    return (LoopMeasured(1000 * turns.longest_wall, 1000 * turns.longest_cpu, core.stages.clock.now()),)
+
+
+async def _stop_in_time(core: Core, minutes: float) -> None:
+    await core.stages.clock.sleep(minutes * 60)
+    core.stop("minutes")
+
+
+def _first(errors: BaseExceptionGroup[Exception]) -> Exception:
+    """The first of the errors that ended the run, out of whatever groups it stands in."""
+    found = errors.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found

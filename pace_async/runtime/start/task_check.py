@@ -1,0 +1,260 @@
+"""Whether a task is fit to be searched: its files, its seed program, its bounds, its evaluator's answers to programs
+that cheat, fail or hang, and its catalogue.
+
+Invariant: everything runs as in a run (sandbox, scorer, limits), except that no score is remembered and a hanging
+program is given seconds instead of the task's whole limit. A check never raises for what it finds: it fails, with a
+remedy. Not a proof: an evaluator can be cheated in ways that no list of programs knows. To add one for every task, add
+to `cheats`; for one task, put the program into its folder `cheats`, where each must score no better than the seed.
+"""
+
+import math
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+
+from pace_async.config import EvaluationConfig
+from pace_async.errors import CandidateFault, UsageError
+from pace_async.evaluate.assemble import open_evaluator
+from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, evaluate
+from pace_async.evaluate.local import LocalEvaluator
+from pace_async.evaluate.sandbox.selfcheck import pick_tier
+from pace_async.evaluate.sandbox.tiers import Tier
+from pace_async.evaluate.scorer.scorer_log import printed, scorer_log
+from pace_async.implement.catalogue import MechanismEdit, apply_edit, load_catalogue
+from pace_async.programs import compiled, program_hash
+from pace_async.reward import progress
+from pace_async.runtime.start.adversarial_programs import CHEATS, ENDLESS, STRICT, Cheat
+from pace_async.task import CHEATS as CHEATS_FOLDER
+from pace_async.task import FULL, CascadeStage, Setting, Task, better, load_task, settings_of, split_block
+
+HANG_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the answer. `remedy` is empty where there is nothing to do. `printed` is what the task's evaluator
+    printed, its traceback among it, where its own mistake is why the check failed."""
+
+    name: str
+    ok: bool
+    found: str
+    remedy: str = ""
+    printed: str = ""
+
+
+async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Mapping[str, Setting]) -> None:
+    """Say every check in order, each as it is known; what makes no sense after a failure is left out. `chosen` are
+    settings over those that the task is checked with. Raises UsageError where this machine has no sandbox, and for a
+    setting that the task does not have."""
+    try:
+        task = load_task(name)
+    except UsageError as error:
+        say(Check("loads", False, str(error), "mend the file that it names; docs/tasks.md has the fields"))
+        return
+    changed = {**task.spec.offline_settings, **chosen}
+    said = ", ".join(f"{name}={value}" for name, value in changed.items())
+    say(Check("loads", True, f"{task.folder}{' with ' if said else ''}{said}"))
+    task = replace(task, spec=task.spec.model_copy(update={"settings": settings_of(task.spec, changed)}))
+    tier = await pick_tier(False)
+    with scorer_log() as log:
+        try:
+            sound = await _answers(task, seed, tier, log, say)
+        except UsageError as error:
+            say(Check("evaluator loads", False, str(error), f"mend {task.spec.evaluator}", printed(log)))
+            return
+        if sound:
+            await _endless(task, seed, tier, log, say)
+    say(_catalogue(task))
+
+
+async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[Check], None]) -> bool:
+    """Score the seed program twice, then the cheats; whether the seed program scores."""
+    async with _scoring(task, seed, tier, task.spec.timeout_s, log) as scoring:
+        first = await scoring.score(task.program)
+        say(_seed_program(task, first, log))
+        if first.outcome != "ok" or first.score is None:
+            return False
+        say(_repeats(task, first, await scoring.score(task.program)))
+        say(await _fresh(task, scoring.evaluator))
+        say(_bounds(task, first.score))
+        for stage in task.spec.cascade:
+            say(_stage(stage, task.spec.direction, first, await scoring.score(task.program, stage.name)))
+        for cheat in CHEATS:
+            say(await _cheat(task, cheat, scoring))
+        for file in sorted((task.folder / CHEATS_FOLDER).glob("*.py")):
+            say(await _known_cheat(task, file, first.score, scoring))
+    return True
+
+
+async def _fresh(task: Task, evaluator: LocalEvaluator) -> Check:
+    """Whether a new best can be confirmed on fresh instances."""
+    name = "fresh instances can be made"
+    try:
+        await evaluator.refuse_unless_fresh()
+    except UsageError as error:
+        remedy = f"let instances() in {task.spec.evaluator} take every whole number below 2**129"
+        return Check(name, False, str(error), remedy)
+    return Check(name, True, "from a seed of 129 bits")
+
+
+async def _endless(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[Check], None]) -> None:
+    """Try those that end at the limit, all at once."""
+    found: dict[str, Check] = {}
+
+    async def one(cheat: Cheat) -> None:
+        found[cheat.name] = await _cheat(task, cheat, scoring)
+
+    limit = min(HANG_S, task.spec.timeout_s)
+    async with _scoring(task, seed, tier, limit, log) as scoring, anyio.create_task_group() as tg:
+        for cheat in ENDLESS:
+            tg.start_soon(one, cheat)
+    for cheat in ENDLESS:
+        say(found[cheat.name])
+
+
+@dataclass(slots=True)
+class _Scoring:
+    """Scores one program after the other, each under an identity of its own."""
+
+    evaluator: LocalEvaluator
+    seed: int
+    asked: int = 0
+
+    async def score(self, program: str, stage: str = FULL) -> Evaluation:
+        """On the instances of the seed."""
+        self.asked += 1
+        identity = EvaluationId("check", self.asked, stage)
+        return await evaluate(
+            self.evaluator, EvaluationRequest.of(self.evaluator.task.spec, identity, program, self.seed)
+        )
+
+
+@asynccontextmanager
+async def _scoring(task: Task, seed: int, tier: Tier, timeout_s: float, log: Path) -> AsyncGenerator[_Scoring]:
+    """The real evaluator, without a memo: a task that is not declared deterministic has none."""
+    spec = task.spec.model_copy(update={"deterministic": False, "timeout_s": timeout_s})
+    settings = EvaluationConfig(seed=seed)
+    async with open_evaluator(replace(task, spec=spec), settings, tier=tier, log=log) as evaluator:
+        yield _Scoring(evaluator, seed)
+
+
+def _seed_program(task: Task, found: Evaluation, log: Path) -> Check:
+    name = "seed program scores"
+    if found.outcome == "ok" and found.score is not None:
+        limit = task.spec.timeout_s
+        said = f"{found.score:.10g} in {found.seconds:.2f} s of {limit:g} s"
+        if found.seconds > 0.8 * limit:
+            return Check(name, False, said, "raise timeout_s: a slower machine would fail it")
+        return Check(name, True, said)
+    if found.evaluator_error:
+        said = f"the evaluator failed on it ({found.evaluator_error})"
+        return Check(name, False, said, f"mend {task.spec.evaluator}, not the seed program", printed(log))
+    detail = f"{found.outcome}: {found.detail}" if found.detail else found.outcome
+    if found.outcome == "infrastructure_error":
+        return Check(name, False, detail, "see that the sandbox works: pace doctor", printed(log))
+    return Check(name, False, detail, f"mend {task.spec.program}: `pace eval` on it should say ok")
+
+
+def _repeats(task: Task, first: Evaluation, second: Evaluation) -> Check:
+    name = "scores repeat"
+    if first.score == second.score:
+        said = "declared deterministic" if task.spec.deterministic else "declared not deterministic, and equal here"
+        return Check(name, True, f"{said}: twice {first.score:.10g}")
+    scores = " and ".join("none" if one.score is None else f"{one.score:.10g}" for one in (first, second))
+    if not task.spec.deterministic:
+        return Check(name, True, f"declared not deterministic: {scores}")
+    return Check(name, False, scores, "seed every draw from the instance, or declare `deterministic: false`")
+
+
+def _bounds(task: Task, score: float) -> Check:
+    name, spec = "bounds fit the seed program", task.spec
+    edges = (spec.bounds.lower, spec.bounds.upper)
+    worse, best = edges if spec.direction == "maximize" else edges[::-1]
+    share = progress(score, direction=spec.direction, lower=edges[0], upper=edges[1])
+    said = f"score {score:.6g}, bounds {worse:g} to {best:g}: progress {share:.0%}"
+    if not better(spec.direction, best, score):
+        return Check(name, False, said, f"nothing is left to gain: set the better bound beyond {score:.6g}")
+    if share > 0.5:
+        return Check(name, False, said, f"rewards hardly differ: set the worse bound near {score:.6g} or beyond it")
+    target = spec.target
+    if target is not None and not better(spec.direction, target, score):
+        return Check(name, False, f"{said}; target {target:g}", "set the target to a score better than the seed's")
+    return Check(name, True, said)
+
+
+def _stage(stage: CascadeStage, direction: str, full: Evaluation, found: Evaluation) -> Check:
+    """Whether the seed program passes a cheap stage: what every program begins from has to get that far."""
+    name = f"stage {stage.name} lets the seed program pass"
+    if found.score is None:
+        detail = f"{found.outcome}: {found.detail}" if found.detail else found.outcome
+        return Check(name, False, detail, f"let the evaluator score it with stage={stage.name!r} too")
+    said = (
+        f"{found.score:.6g} of {stage.threshold:g} in {found.seconds:.2f} s, the full evaluation {full.seconds:.2f} s"
+    )
+    if better(direction, stage.threshold, found.score):
+        return Check(name, False, said, f"set its threshold to {found.score:.6g} or worse")
+    return Check(name, True, said)
+
+
+async def _cheat(task: Task, cheat: Cheat, scoring: _Scoring) -> Check:
+    found = await scoring.score(cheat.program(task.spec.entry))
+    said = f"{found.outcome}: {found.detail}" if found.detail else found.outcome
+    if found.score is not None and math.isfinite(found.score):
+        said = f"scored {found.score:.6g}"
+    ok = found.outcome in cheat.outcomes if cheat.outcomes else found.outcome not in ("ok", "infrastructure_error")
+    return Check(cheat.name, ok, said, "" if ok else cheat.remedy.format(evaluator=task.spec.evaluator))
+
+
+async def _known_cheat(task: Task, file: Path, honest: float, scoring: _Scoring) -> Check:
+    """Whether a program of the task's own folder of cheats gains nothing over the seed program's score."""
+    name = f"cheat {file.stem} gains nothing"
+    try:
+        program = await anyio.Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        return Check(name, False, f"{file} cannot be read: {error}", "mend or remove it")
+    found = await scoring.score(program)
+    if found.outcome == "infrastructure_error":
+        return Check(name, False, f"{found.outcome}: {found.detail}", "see that the sandbox works: pace doctor")
+    if found.score is None:
+        return Check(name, True, f"{found.outcome}: {found.detail}")
+    said = f"scored {found.score:.6g}, the seed program {honest:.6g}"
+    if better(task.spec.direction, found.score, honest):
+        return Check(name, False, said, STRICT.format(evaluator=task.spec.evaluator))
+    return Check(name, True, said)
+
+
+def _catalogue(task: Task) -> Check:
+    """Whether every option of every mechanism can be applied to the seed program, and changes it."""
+    name = "catalogue applies"
+    if task.catalogue_path is None:
+        return Check(name, True, "there is none: the implementer has to be a model")
+    try:
+        catalogue = load_catalogue(task.catalogue_path)
+    except UsageError as error:
+        return Check(name, False, str(error), "mend it; docs/tasks.md has an example")
+    start, block, rest = split_block(task.program)
+    wrong: list[str] = []
+    tried = 0
+    for mechanism in catalogue.mechanisms:
+        changed = 0
+        for option in mechanism.options:
+            tried += 1
+            try:
+                edited = compiled(start + apply_edit(block, MechanismEdit(mechanism.name, option)) + rest)
+            except CandidateFault as error:
+                wrong.append(f"{mechanism.name} to {option}: {error.detail or error}")
+                break
+            if edited.fault:
+                wrong.append(f"{mechanism.name} to {option}: {edited.fault}")
+                break
+            changed += edited.digest != program_hash(task.program)
+        else:
+            if changed == 0:
+                wrong.append(f"no option of {mechanism.name} changes the seed program")
+    if wrong:
+        remedy = f"let the evolve block of {task.spec.program} assign each name once, on a line of its own"
+        return Check(name, False, "; ".join(wrong[:3]), remedy)
+    return Check(name, True, f"{tried} options of {len(catalogue.mechanisms)} mechanisms")

@@ -1,0 +1,268 @@
+"""How a fact changes what is known of a run: the one fold, over the facts of a running search as they are committed and
+over those that a resume reads back from the rows.
+
+Invariant: nothing else assigns to a `RunState` or to what it holds (`state.claimed` has the one part that is not
+committed yet). Facts of different leases may come in another order than they were committed in, so long as those of a
+lease, of an island's leases, and of the groups are in theirs: the same state comes of it, but for the order of
+`complete`.
+Pure but for the state that it is given: no clock, no draw, no row.
+"""
+
+from dataclasses import replace
+
+from pace_async.errors import PaceBug
+from pace_async.events import (
+    Advised,
+    CascadeStageEnded,
+    Claimed,
+    Evaluated,
+    EvaluationAttempted,
+    Fact,
+    GroupEnded,
+    GroupShipped,
+    ImplementerCalled,
+    ImplementerChecked,
+    ImplementerChosen,
+    ImplementerReserved,
+    IslandActed,
+    LeaseAborted,
+    LeaseOpened,
+    LeaseReleased,
+    TryEvaluated,
+    VersionPublished,
+)
+from pace_async.search.acting import after_action
+from pace_async.search.bandit import Result
+from pace_async.search.ideas import Pool, admit
+from pace_async.search.islands import after_advice, after_evaluation, first_island
+from pace_async.search.parents import fitter
+from pace_async.search.state import Island, Member, Trial
+from pace_async.staleness.gate import Lease
+from pace_async.state.run_state import Rollout, RunState, Terms, Turn, Underway, counts_of
+
+
+def apply(state: RunState, fact: Fact) -> RunState:
+    """The state after `fact`: the same object, changed. Raises PaceBug for a fact that cannot follow."""
+    match fact:
+        case LeaseOpened():
+            _lease_opened(state, fact)
+        case IslandActed():
+            _island_acted(state, fact)
+        case Advised():
+            _advised(state, fact)
+        case ImplementerChosen():
+            state.running[fact.lease].chosen = fact
+        case ImplementerReserved():
+            state.reserved[fact.number] = fact.cost_usd
+            state.reservations = max(state.reservations, fact.number)
+        case ImplementerCalled():
+            _implementer_called(state, fact)
+        case ImplementerChecked():
+            state.spend_usd += fact.cost_usd
+        case TryEvaluated():
+            _try_evaluated(state, fact)
+        case CascadeStageEnded():
+            state.running[fact.lease].stages += (fact,)
+        case EvaluationAttempted():
+            series = (fact.lease, fact.stage, fact.fresh)
+            state.attempts[series] = max(fact.attempt, state.attempts.get(series, 0))
+        case Claimed():
+            state.running[fact.lease].claim = fact
+        case Evaluated():
+            _evaluated(state, fact)
+        case LeaseAborted():
+            _no_longer_runs(state, fact.lease)
+            state.turns[fact.island] = Turn(False, fact.lease, fact.island)
+        case LeaseReleased():
+            rollout = state.complete.pop(fact.lease)
+            if fact.closing == "skipped":
+                state.visible.show(rollout)
+        case GroupShipped():
+            _group_shipped(state, fact)
+        case GroupEnded():
+            _group_ended(state, fact)
+        case VersionPublished():
+            state.served = fact.version
+        case _:
+            pass  # tells of the run's surroundings
+    return state
+
+
+def resumed(state: RunState, terms: Terms, islands: int) -> RunState:
+    """A state that was folded from rows, as a process goes on from it: under the terms of now, with all of its islands,
+    the buffer in the order of completion, no call in flight, and nothing lent."""
+    seed = state.seed_program
+    if seed is None:
+        raise PaceBug("a run cannot go on before its seed program has been scored")
+    state.terms = terms
+    state.islands = {
+        number: state.islands.get(number) or first_island(number, seed) for number in range(1, islands + 1)
+    }
+    state.complete = dict(sorted(state.complete.items(), key=lambda item: (item[1].at, item[0])))
+    state.reserved = {}
+    state.lent, state.lent_programs = {}, {}
+    return state
+
+
+def weights_found(state: RunState, weights: str) -> None:
+    """Where this process has the weights of the learner's version: no row says, for a run's folder may have moved."""
+    state.weights = weights
+
+
+def rollout_of(state: RunState, fact: Evaluated) -> tuple[Island, Rollout]:
+    """The rollout that `fact` completes, and its island afterwards. Changes nothing."""
+    underway, rules = state.running[fact.lease], state.terms.rules
+    advice = underway.advice
+    if advice is None:
+        raise PaceBug(f"lease {fact.lease} is complete and was never advised")
+    trial = None
+    if advice.experiment is not None:
+        trial = Trial(fact.lease, advice.experiment, fact.outcome, fact.score)
+    member = member_of(fact)
+    island = after_evaluation(
+        state.islands[fact.island],
+        parent=advice.parent,
+        idea=advice.idea,
+        trial=trial,
+        member=member,
+        rules=rules,
+    )
+    rollout = Rollout(
+        underway.lease,
+        advice.calls,
+        fact.reward,
+        fact.island,
+        member,
+        island.ideas,
+        result_of(underway, fact),
+        fact.outcome != "unparsed",
+        fact.at,
+    )
+    return island, rollout
+
+
+def result_of(underway: Underway, fact: Evaluated) -> Result | None:
+    """What came of choosing the implementer; None where none was chosen, or another model took over."""
+    chosen, paid = underway.chosen, underway.paid
+    if chosen is None or any(model != chosen.model for model in paid):
+        return None
+    return Result(chosen.lease, chosen.kind, chosen.model, fact.gained, paid.get(chosen.model, 0.0))
+
+
+def member_of(ended: Evaluated) -> Member | None:
+    """The candidate as a possible parent; None where it has no score."""
+    if ended.program is None or ended.score is None:
+        return None
+    return Member(candidate=ended.lease, program=ended.program, score=ended.score)
+
+
+def _lease_opened(state: RunState, fact: LeaseOpened) -> None:
+    if fact.island not in state.islands:
+        if state.seed_program is None:
+            raise PaceBug(f"lease {fact.lease} opened before the seed program was scored")
+        state.islands[fact.island] = first_island(fact.island, state.seed_program)
+    place = state.claimed.openings.get(fact.lease)
+    migrant = place.migrant if place is not None else state.lent_programs.get(fact.migrant or 0)
+    state.running[fact.lease] = Underway(Lease(fact.deadline, fact.lease), fact.island, migrant)
+    state.last_lease = max(state.last_lease, fact.lease)
+    state.turns[fact.island] = Turn(True, fact.lease, fact.island)
+
+
+def _island_acted(state: RunState, fact: IslandActed) -> None:
+    island = state.islands[fact.island]
+    try:
+        state.islands[fact.island] = after_action(island, fact, _arriving(state, fact), state.terms.rules)
+    except ValueError as error:
+        raise PaceBug(f"island {island.number} cannot act so: {error}") from error
+
+
+def _arriving(state: RunState, fact: IslandActed) -> Pool:
+    place = state.claimed.openings.get(fact.lease)
+    if place is not None:
+        return place.arriving
+    return state.lent[fact.as_of] if fact.as_of is not None else ()
+
+
+def _advised(state: RunState, fact: Advised) -> None:
+    state.running[fact.lease].advice = fact
+    island = state.islands[fact.island]
+    proposals = [note.description for note in fact.ideas]
+    verdicts = [note.number if note.known else None for note in fact.ideas]
+    try:
+        pool, numbered, next_idea = admit(
+            island.ideas, proposals, verdicts, island.next_idea, state.terms.rules.ideas_kept
+        )
+    except ValueError as error:
+        raise PaceBug(f"island {island.number} cannot take these ideas: {error}") from error
+    if [note.number for note in numbered] != [note.number for note in fact.ideas]:
+        raise PaceBug(f"island {island.number}: its ideas are not numbered in order")
+    state.islands[fact.island] = after_advice(island, pool, next_idea)
+
+
+def _implementer_called(state: RunState, fact: ImplementerCalled) -> None:
+    state.spend_usd += fact.cost_usd
+    if fact.reservation is not None:
+        state.reserved.pop(fact.reservation, None)
+    underway = state.running.get(fact.lease)
+    if underway is not None:
+        underway.paid[fact.model] = underway.paid.get(fact.model, 0.0) + fact.cost_usd
+        if fact.tried is not None:
+            underway.tries += (fact.tried,)
+
+
+def _try_evaluated(state: RunState, fact: TryEvaluated) -> None:
+    underway = state.running[fact.lease]
+    underway.tries = tuple(
+        replace(tried, evaluation=fact.outcome, evaluation_detail=fact.detail) if tried.number == fact.number else tried
+        for tried in underway.tries
+    )
+
+
+def _evaluated(state: RunState, fact: Evaluated) -> None:
+    member, direction = member_of(fact), state.terms.rules.direction
+    if member is not None:
+        state.best = fitter(direction, state.best, member)
+    if fact.lease == 0:
+        state.seed_program = member
+        return
+    island, rollout = rollout_of(state, fact)
+    state.islands[fact.island] = island
+    state.evaluated += 1
+    state.complete[fact.lease] = rollout
+    _no_longer_runs(state, fact.lease)
+    if shows_at_once(state):
+        state.visible.show_program(fact.island, member)
+    if fact.lease in state.lent:
+        state.lent[fact.lease] = island.ideas
+
+
+def _no_longer_runs(state: RunState, lease: int) -> None:
+    del state.running[lease]
+    for key in [key for key in state.attempts if key[0] == lease]:
+        del state.attempts[key]
+
+
+def shows_at_once(state: RunState) -> bool:
+    """Whether the other islands see a program as soon as it is scored: behind a barrier, what they see must not depend
+    on which rollout ends first."""
+    return state.terms.bound > 0
+
+
+def _group_shipped(state: RunState, fact: GroupShipped) -> None:
+    state.training = tuple(state.complete.pop(lease) for lease in fact.leases)
+    state.groups = fact.number
+    state.shipped = fact
+    state.spreads = state.spreads.after(fact.rewards)
+    versions = (fact.update - age for age in fact.staleness)
+    state.health = state.health.after(fact.update, counts_of(zip(versions, state.training, strict=True)))
+    if fact.restores is not None:
+        state.health = state.health.back(fact.update)
+
+
+def _group_ended(state: RunState, fact: GroupEnded) -> None:
+    for rollout in state.training:
+        state.visible.show(rollout)
+    state.training = ()
+    state.shipped = None
+    state.learner = fact.version
+    state.weights = fact.weights or state.weights

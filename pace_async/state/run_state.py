@@ -1,0 +1,271 @@
+"""What is known of a run: counts, leases, islands, the buffer. Data and questions about it; nothing here changes it.
+
+Invariants: all of it follows from committed facts, and only `state.apply` changes it, one fact at a time. `claimed` is
+the one exception: what is about to be committed, which only `state.claimed` changes.
+Of the leases, admitted = closed + open, where open = running + complete + training (+ those that are claimed);
+`complete` is in the order of completion.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pace_async.events import (
+    Advised,
+    AdvisorCall,
+    CascadeStageEnded,
+    Claimed,
+    GroupShipped,
+    ImplementerChosen,
+    ImplementerTry,
+)
+from pace_async.objectives import NO_SPREADS, Spreads
+from pace_async.search.bandit import WINDOW, Result, latest
+from pace_async.search.ideas import Pool
+from pace_async.search.parents import fitter
+from pace_async.search.state import Idea, Island, Member, Rules, Shown
+from pace_async.staleness.gate import Lease, deadline_of
+from pace_async.staleness.policies import NOTHING, Choice, Finished, admits, choose
+from pace_async.staleness.rollback import NO_GROUPS, Count, Health
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the configuration says about a run's state: the group size, the staleness bound and its policy, whether
+    anything is trained, and what is fixed about the islands."""
+
+    size: int
+    bound: int
+    rules: Rules
+    trains: bool = True
+    policy: str = "pace"
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """A complete rollout in the replay buffer, with the pool of its island as it was then, and what came of choosing
+    its implementer, if one was chosen; `parsed` is whether all of its answers could be parsed. `at` is when it was
+    complete."""
+
+    lease: Lease
+    calls: tuple[AdvisorCall, ...]
+    reward: float
+    island: int
+    member: Member | None
+    ideas: tuple[Idea, ...] = ()
+    result: Result | None = None
+    parsed: bool = True
+    at: float = 0.0
+
+    @cached_property
+    def oldest_version(self) -> int:
+        """Asked for whenever the learner looks at the buffer."""
+        return min(call.oldest_version for call in self.calls)
+
+
+def counts_of(group: Iterable[tuple[int, Rollout]]) -> dict[int, Count]:
+    """How many rollouts there are of each version, the oldest of their tokens, and how many were unparsed; given each
+    rollout with that version."""
+    counts: dict[int, tuple[int, int]] = {}
+    for version, rollout in group:
+        rollouts, unparsed = counts.get(version, (0, 0))
+        counts[version] = rollouts + 1, unparsed + (not rollout.parsed)
+    return {version: Count(*both) for version, both in counts.items()}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Turn:
+    """When an island is served among those that wait, the least first: one whose lease was aborted keeps its slot, then
+    the one whose last lease is the oldest. Neither depends on how fast anything was, and both can be read from rows."""
+
+    gave_back: bool
+    last_lease: int
+    island: int
+
+
+@dataclass(slots=True)
+class Underway:
+    """An open lease that is not complete, as far as it has got. `migrant` is the parent that comes from another island,
+    if any. `paid` is USD by model, `tries` what models answered,
+    `stages` the cheap stages that ended."""
+
+    lease: Lease
+    island: int
+    migrant: Member | None = None
+    advice: Advised | None = None
+    chosen: ImplementerChosen | None = None
+    paid: dict[str, float] = field(default_factory=dict[str, float])
+    tries: tuple[ImplementerTry, ...] = ()
+    stages: tuple[CascadeStageEnded, ...] = ()
+    claim: Claimed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A lease that is about to be committed as open; `arriving` is the pool that its island takes in with it."""
+
+    lease: Lease
+    island: int
+    served: int
+    migrant: Member | None = None
+    arriving: Pool = ()
+
+
+@dataclass(slots=True)
+class Visible:
+    """What islands see of one another: the best program of each among its complete rollouts (with a bound of 0 those
+    whose lease is closed, so under `--sync` as of the last group), the ideas of each as of the newest lease that is
+    closed, and what came of choosing implementers in closed ones."""
+
+    direction: str
+    elites: dict[int, Member] = field(default_factory=dict[int, Member])
+    pools: dict[int, Shown] = field(default_factory=dict[int, Shown])
+    results: dict[int, Result] = field(default_factory=dict[int, Result])
+
+    def copy(self) -> "Visible":
+        """One that can be changed alone."""
+        return Visible(self.direction, dict(self.elites), dict(self.pools), dict(self.results))
+
+    def show_program(self, island: int, member: Member | None) -> None:
+        """The other islands may go on from this program of `island`."""
+        if member is not None:
+            self.elites[island] = fitter(self.direction, self.elites.get(island), member)
+
+    def show(self, rollout: Rollout) -> None:
+        """The other islands may see all that this rollout found. In any order, the same comes of it."""
+        self.show_program(rollout.island, rollout.member)
+        shown, lease = self.pools.get(rollout.island), rollout.lease.lease
+        if shown is None or shown.lease < lease:
+            self.pools[rollout.island] = Shown(lease, rollout.ideas)
+        if rollout.result is not None:
+            self.results[lease] = rollout.result
+            if len(self.results) > 2 * WINDOW:
+                self.results = {result.lease: result for result in latest(self.results.values())}
+
+
+@dataclass(slots=True)
+class Places:
+    """What is claimed at this moment, each by its number: leases, programs and whole rollouts that the other islands
+    see already, USD of calls."""
+
+    openings: dict[int, Opening] = field(default_factory=dict[int, Opening])
+    programs: dict[int, tuple[int, Member]] = field(default_factory=dict[int, tuple[int, Member]])
+    rollouts: dict[int, Rollout] = field(default_factory=dict[int, Rollout])
+    money: dict[int, float] = field(default_factory=dict[int, float])
+
+
+@dataclass(slots=True)
+class RunState:
+    """Touched by the event loop only. `islands` are those that have opened a lease, and in a process all that it works
+    on. `reserved` is USD by the number of the call in flight, `reservations` the last number given out. `shipped` is
+    the group in training; `attempts` the number of the newest attempt to evaluate a program, by (lease, stage, fresh),
+    of leases that are not complete.
+    `lent` and `lent_programs` are empty but while a run is rebuilt: the pools, by lease, that later leases take in, and
+    the programs of other islands, by candidate, that open leases start from."""
+
+    terms: Terms
+    islands: dict[int, Island] = field(default_factory=dict[int, Island])
+    seed_program: Member | None = None
+    learner: int = 0
+    served: int = 0
+    groups: int = 0
+    evaluated: int = 0
+    last_lease: int = 0
+    spend_usd: float = 0.0
+    reserved: dict[int, float] = field(default_factory=dict[int, float])
+    reservations: int = 0
+    best: Member | None = None
+    weights: str | None = None
+    spreads: Spreads = NO_SPREADS
+    health: Health = NO_GROUPS
+    running: dict[int, Underway] = field(default_factory=dict[int, Underway])
+    complete: dict[int, Rollout] = field(default_factory=dict[int, Rollout])
+    training: tuple[Rollout, ...] = ()
+    shipped: GroupShipped | None = None
+    attempts: dict[tuple[int, str, int], int] = field(default_factory=dict[tuple[int, str, int], int])
+    turns: dict[int, Turn] = field(default_factory=dict[int, Turn])
+    lent: dict[int, Pool] = field(default_factory=dict[int, Pool])
+    lent_programs: dict[int, Member] = field(default_factory=dict[int, Member])
+    visible: Visible = field(init=False)
+    claimed: Places = field(default_factory=Places)
+
+    def __post_init__(self) -> None:
+        self.visible = Visible(self.terms.rules.direction)
+
+    @property
+    def size(self) -> int:
+        """Rollouts in a group."""
+        return self.terms.size
+
+    @property
+    def bound(self) -> int:
+        """Versions that a rollout may be old when it trains."""
+        return self.terms.bound
+
+    @property
+    def working(self) -> int:
+        """Leases that are open, or about to be, and not complete."""
+        return len(self.running) + len(self.claimed.openings)
+
+    @property
+    def open(self) -> int:
+        """Leases that are not closed."""
+        return self.working + len(self.complete) + len(self.training)
+
+    def may_admit(self) -> bool:
+        """Whether the gate lets one more lease open. Where nothing is trained nothing can become stale."""
+        terms = self.terms
+        return not terms.trains or admits(
+            terms.policy,
+            running=self.working,
+            held=len(self.complete) + len(self.training),
+            learner=self.learner,
+            served=self.served,
+            bound=terms.bound,
+            size=terms.size,
+        )
+
+    def next_lease(self) -> Lease:
+        """The lease that would open now."""
+        number = max(self.last_lease, *self.claimed.openings, 0) + 1
+        return Lease(deadline_of(self.served, self.terms.bound), number)
+
+    def next_attempt(self, series: tuple[int, str, int]) -> int:
+        """The number of the next attempt within (lease, stage, fresh)."""
+        return self.attempts.get(series, 0) + 1
+
+    def turn_of(self, island: int) -> Turn:
+        """Where an island stands in the order of admission."""
+        return self.turns.get(island) or Turn(True, 0, island)
+
+    @property
+    def seen(self) -> Visible:
+        """What islands see of one another now, claimed places included. Not to be changed."""
+        programs, rollouts = self.claimed.programs, self.claimed.rollouts
+        if not programs and not rollouts:
+            return self.visible
+        seen = self.visible.copy()
+        for island, member in programs.values():
+            seen.show_program(island, member)
+        for rollout in rollouts.values():
+            seen.show(rollout)
+        return seen
+
+    @property
+    def reserved_usd(self) -> float:
+        """What the calls in flight may cost, those included that are about to be made."""
+        return sum(self.reserved.values()) + sum(self.claimed.money.values())
+
+    @property
+    def calls_in_flight(self) -> int:
+        """Calls whose cost is not known, those included that are about to be made."""
+        return len(self.reserved) + len(self.claimed.money)
+
+    def choose(self) -> Choice:
+        """What to expire and what to ship next. Nothing ships while a group is in training."""
+        if self.training or not self.complete:
+            return NOTHING
+        terms = self.terms
+        finished = [Finished(rollout.lease, rollout.oldest_version) for rollout in self.complete.values()]
+        running = [each.lease for each in (*self.running.values(), *self.claimed.openings.values())]
+        return choose(terms.policy, finished, running, learner=self.learner, bound=terms.bound, size=terms.size)

@@ -1,0 +1,168 @@
+"""What each part of the scaffold is worth: all of it against plain top-k, and against itself without one part.
+
+    python scripts/benchmarks/bench_scaffold.py --seeds 0-4 --jobs 2  # resumable: finished runs are not run again
+    python scripts/benchmarks/bench_scaffold.py --seeds 0-4 --shard 1/3  # one third of the runs
+    python scripts/benchmarks/bench_scaffold.py --seeds 0-4 --report-only
+
+`all` is PACEvolve's: a tournament for parents, a pool of ideas with their experiments, islands that meet by going back
+and crossing over. `top-k` has none of it: one of the best as parent, a migrant then and again, and a prompt without
+history. `default` is what `pace run` does unless told otherwise. Budgets are equal; four islands of 120 rollouts each
+act several times, eight of 60 hardly ever. Nothing learns, so that nothing but the search differs; --objective changes
+that. Of each run: the best score, the area under best-so-far, the candidates until 95 % of the way from the seed
+program to the best score of any run here (the budget where it never got there, so a lower bound), how often islands
+went back and crossed over, and how often an idea was one that had been tried.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.benchmarks.bench_runs import (
+    Wanted,
+    connect,
+    difference,
+    exit_code,
+    finished,
+    known_names,
+    known_tasks,
+    made_folder,
+    part_of,
+    positive,
+    refuse,
+    run_all,
+    seeds_of,
+    spread,
+)
+from scripts.benchmarks.objectives_plot import draw
+from scripts.benchmarks.run_traces import Trace, read, until
+
+NO_ACTIONS = {"backtracking": "false"}
+NO_POOL = {"ideas_kept": "1", "trials_shown": "0"}
+ARMS: Mapping[str, Mapping[str, str]] = {
+    "all": {},
+    "without going back": {"actions": "crossover"},
+    "without crossing over": {"actions": "backtrack"},
+    "without both": NO_ACTIONS,
+    "without the tournament": {"parents": "top_k"},
+    "without the pool of ideas": NO_POOL,
+    "top-k": {**NO_ACTIONS, **NO_POOL, "parents": "top_k", "migration": "0.1"},
+    "default": {**NO_ACTIONS, "migration": "1"},
+}
+"""What of `search` differs from `ALL`."""
+ALL = {"backtracking": "true", "migration": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One finished run: its curves; islands that went back, that crossed over; the share of experiments whose idea,
+    by its words, the same island had tried before."""
+
+    trace: Trace
+    back: int
+    crossed: int
+    again: float
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", default="circle_packing", help="by comma")
+    parser.add_argument("--arms", default=",".join(ARMS), help="by comma")
+    parser.add_argument("--seeds", default="0-4", help="first-last")
+    parser.add_argument("--candidates", type=positive, default=480)
+    parser.add_argument("--islands", type=positive, default=4, help="search threads")
+    parser.add_argument("--objective", default="none")
+    parser.add_argument("--jobs", type=positive, default=2, help="runs at once")
+    parser.add_argument("--shard", default="1/1", help="i/n: the i-th of n parts of the runs")
+    parser.add_argument("--folder", type=Path, default=Path("runs/bench_scaffold"))
+    parser.add_argument("--plots", type=Path, help="folder of the plots; default: that of the runs")
+    parser.add_argument("--report-only", action="store_true")
+    chosen = parser.parse_args()
+    arms, seeds, tasks = known_names(chosen.arms, ARMS, "arm"), seeds_of(chosen.seeds), known_tasks(chosen.tasks)
+    failed: list[str] = []
+    if not chosen.report_only:
+        made_folder(chosen.folder)
+        every = [wanted(chosen, task, arm, seed) for seed in seeds for task in tasks for arm in arms]
+        failed = run_all(part_of(every, chosen.shard), chosen.jobs)
+    found = 0
+    for task in tasks:
+        runs = {
+            arm: [ended(folder) for seed in seeds if finished(folder := folder_of(chosen, task, arm, seed))]
+            for arm in arms
+        }
+        runs = {arm: every for arm, every in runs.items() if every}
+        found += len(runs)
+        if runs:
+            print(report(task, runs))
+            mark = best_of_all(runs)
+            missing = {(arm, ""): [mark - run.trace.best for run in every] for arm, every in runs.items()}
+            file = (chosen.plots or chosen.folder) / f"scaffold_{task}.svg"
+            draw(file, task, {"what the best score so far lacks of the best of any run": missing}, scale="log")
+    if not found and not failed:
+        refuse(f"there is no finished run in {chosen.folder}")
+    return exit_code(failed)
+
+
+def folder_of(chosen: argparse.Namespace, task: str, arm: str, seed: int) -> Path:
+    """Where one run lives."""
+    return chosen.folder / f"{task}-{arm.replace(' ', '-')}-{seed}"
+
+
+def wanted(chosen: argparse.Namespace, task: str, arm: str, seed: int) -> Wanted:
+    """One arm at one seed."""
+    arguments = [task, "--objective", chosen.objective, "--seed", str(seed), "--candidates", str(chosen.candidates)]
+    arguments += ["--set", f"search.threads={chosen.islands}"]
+    arguments += [f"--set=evaluation.memo={chosen.folder / 'memo.db'}"]
+    for name, value in {**ALL, **ARMS[arm]}.items():
+        arguments += ["--set", f"search.{name}={value}"]
+    return Wanted(folder_of(chosen, task, arm, seed), arguments)
+
+
+def ended(folder: Path) -> Ended:
+    """What there is to say of one finished run."""
+    database = connect(folder)
+    acted = dict(database.execute("select action, count(*) from actions group by action").fetchall())
+    [tried, ideas] = database.execute(
+        "select count(*), count(distinct e.island || ' ' || i.description) from experiments e "
+        "join ideas i on i.run_id = e.run_id and i.island = e.island and i.idea = e.idea"
+    ).fetchone()
+    return Ended(read(folder), acted.get("backtrack", 0), acted.get("crossover", 0), 1.0 - ideas / tried)
+
+
+def best_of_all(runs: Mapping[str, Sequence[Ended]]) -> float:
+    """The best score of any run, higher being better."""
+    return max(float(run.trace.best[-1]) for every in runs.values() for run in every)
+
+
+def report(task: str, runs: Mapping[str, Sequence[Ended]]) -> str:
+    """The table of one task, and what differs from all of the scaffold, in Markdown."""
+    mark = best_of_all(runs)
+    names = ["best", "area under best-so-far", "candidates to 95 %"]
+    lines = [f"### {task}", "", f"Seeds: {', '.join(sorted({str(len(every)) for every in runs.values()}))} an arm.", ""]
+    lines += [f"| scaffold | {' | '.join(names)} | went back | crossed over | ideas tried again | seconds |"]
+    lines += ["|---" * 8 + "|"]
+    figures = {
+        arm: [
+            [float(run.trace.best[-1]) for run in every],
+            [run.trace.area for run in every],
+            [float(until(run.trace, mark)) for run in every],
+        ]
+        for arm, every in runs.items()
+    }
+    for arm, every in runs.items():
+        cells = [spread(column) for column in figures[arm]]
+        cells += [spread([float(run.back) for run in every]), spread([float(run.crossed) for run in every])]
+        cells += [spread([run.again for run in every]), spread([run.trace.seconds for run in every])]
+        lines.append(f"| {arm} | {' | '.join(cells)} |")
+    first = next(iter(runs))
+    lines += ["", f"| difference (95 % interval, Welch) | {' | '.join(names)} |", "|---" * 4 + "|"]
+    for arm in runs:
+        if arm != first and min(len(runs[arm]), len(runs[first])) > 1:
+            cells = [difference(ours, theirs) for ours, theirs in zip(figures[first], figures[arm], strict=True)]
+            lines.append(f"| {first} − {arm} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

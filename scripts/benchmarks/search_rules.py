@@ -1,0 +1,142 @@
+"""What each rule of choosing parents is worth, with nothing else in the way: a simulation of the search alone.
+
+    python scripts/benchmarks/search_rules.py --seeds 0-7
+    python scripts/benchmarks/search_rules.py --task txn_scheduling --rules "alone,migration 0.5,migration 1"
+
+Simulated: no model, no processes. The decisions are those of a run (`search.parents`, the fold of an
+island); scores are exact, those of the task's own evaluator for programs that the catalogue makes, without a sandbox.
+As many rollouts are in flight as there are islands, each ends next with the same probability, and what it tries is one
+edit of the catalogue, drawn evenly, as behind the local server of bench_rivals.py. Scores are kept in --memo, so a
+second run is faster. Of each run: the best score, and the evaluations to 95 % of the way from the seed program to the
+best score of any run (the budget where it never got there).
+"""
+
+import argparse
+import random
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pace_async.config import SearchConfig
+from pace_async.configure import resolve
+from pace_async.implement.catalogue import Catalogue, load_catalogue
+from pace_async.search.course import goal_of
+from pace_async.search.islands import after_evaluation, first_island
+from pace_async.search.parents import best_of, choose_migrant, fitter, parent_of
+from pace_async.search.state import Member, rules_of
+from pace_async.task import Task, split_block
+from scripts.benchmarks.bench_runs import (
+    NEAR,
+    catalogue_task,
+    difference,
+    known_names,
+    made_folder,
+    positive,
+    seeds_of,
+    spread,
+)
+from scripts.benchmarks.catalogue_scores import Score, scorer_of
+from scripts.rivals.catalogue_moves import moves
+
+RULES: Mapping[str, Mapping[str, str]] = {
+    "migration 1": {},
+    "migration 0.5": {"migration": "0.5"},
+    "migration 0.1": {"migration": "0.1"},
+    "alone": {"migration": "0"},
+    "tournament of all": {"tournament_size": "64", "tournament_pool": "1"},
+    "alone with puct": {"migration": "0", "parents": "puct"},
+    "alone with map_elites": {"migration": "0", "parents": "map_elites"},
+    "alone with top_k": {"migration": "0", "parents": "top_k"},
+}
+"""What of `search` differs from the defaults."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", default="circle_packing")
+    parser.add_argument("--rules", default=",".join(RULES), help="by comma")
+    parser.add_argument("--seeds", default="0-7", help="first-last")
+    parser.add_argument("--candidates", type=positive, default=160)
+    parser.add_argument("--islands", type=positive, default=8)
+    parser.add_argument("--memo", type=Path, default=Path("runs/search_rules.db"))
+    chosen = parser.parse_args()
+    task = catalogue_task(chosen.task)
+    assert task.catalogue_path is not None
+    rules, seeds = known_names(chosen.rules, RULES, "rule"), seeds_of(chosen.seeds)
+    made_folder(chosen.memo.parent)
+    catalogue, score = load_catalogue(task.catalogue_path), scorer_of(task, chosen.memo)
+    curves: dict[str, list[list[float]]] = {}
+    for name in rules:
+        settings = {f"search.{key}": value for key, value in RULES[name].items()}
+        search = resolve(None, settings, environment={}).search
+        curves[name] = [
+            simulated(task, catalogue, score, search, seed, chosen.islands, chosen.candidates) for seed in seeds
+        ]
+        sys.stderr.write(f"{name}: {len(curves[name])} searches\n")
+    print(report(curves, score(task.program) or 0.0))
+    return 0
+
+
+def simulated(
+    task: Task, catalogue: Catalogue, score: Score, search: SearchConfig, seed: int, islands: int, candidates: int
+) -> list[float]:
+    """Best so far after each evaluation of one search."""
+    spec, draw = task.spec, random.Random(seed)
+    rules = rules_of(search, spec.direction, goal_of(spec.direction, spec.bounds.lower, spec.bounds.upper))
+    start = Member(0, task.program, score(task.program) or spec.bounds.lower)
+    there = [first_island(number, start) for number in range(islands)]
+    elites: dict[int, Member] = {}
+    flying: list[tuple[int, Member, str]] = []
+
+    def take_off(number: int) -> None:
+        migrant = choose_migrant(
+            elites,
+            there[number],
+            spec.direction,
+            draw,
+            probability=search.migration,
+            size=search.tournament_size,
+        )
+        parent = migrant or parent_of(there[number], search, spec.direction, draw)
+        before, block, after = split_block(parent.program)
+        flying.append((number, parent, before + draw.choice(moves(block, catalogue)) + after))
+
+    for number in range(islands):
+        take_off(number)
+    best, curve = start.score, list[float]()
+    while len(curve) < candidates:
+        number, parent, program = flying.pop(draw.randrange(len(flying)))
+        value = score(program)
+        member = None if value is None else Member(len(curve) + 1, program, value)
+        there[number] = after_evaluation(
+            there[number], parent=parent.candidate, idea=None, trial=None, member=member, rules=rules
+        )
+        elites[number] = fitter(spec.direction, elites.get(number), best_of(there[number].members, spec.direction))
+        best = max(best, elites[number].score)
+        curve.append(best)
+        take_off(number)
+    return curve
+
+
+def report(curves: Mapping[str, list[list[float]]], seed_score: float) -> str:
+    """The table, and what differs from the first rule, in Markdown."""
+    mark = seed_score + NEAR * (max(curve[-1] for every in curves.values() for curve in every) - seed_score)
+    figures = {
+        name: (
+            [curve[-1] for curve in every],
+            [float(sum(best < mark for best in curve[:-1]) + 1) for curve in every],
+        )
+        for name, every in curves.items()
+    }
+    lines = ["| rule | searches | best | evaluations to 95 % |", "|---|---|---|---|"]
+    for name, (best, soon) in figures.items():
+        lines.append(f"| {name} | {len(best)} | {spread(best)} | {spread(soon)} |")
+    (first, (best, soon)), *others = figures.items()
+    lines += ["", "| difference (95 % interval, Welch) | best | evaluations to 95 % |", "|---|---|---|"]
+    for name, (theirs, late) in others:
+        lines.append(f"| {first} − {name} | {difference(best, theirs)} | {difference(soon, late)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""A picture of a finished run: replays RUN/events.jsonl through the same view and layout that the screen uses.
+
+    python scripts/documentation/screenshot.py runs/NAME                     docs/run.svg, the last frame
+    python scripts/documentation/screenshot.py runs/NAME --candidates 90     the frame when 90 candidates were complete
+
+The SVG holds its text as text and asks for no font from the network. Not a drawing: every figure in it was measured.
+"""
+
+import argparse
+import sys
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console, Group
+from rich.terminal_theme import TerminalTheme
+
+from pace_async.observe.jsonl import FILE_NAME, replay
+from pace_async.observe.layout import frame
+from pace_async.observe.model import RunView
+from pace_async.task import best_known
+
+CALM = TerminalTheme(
+    (24, 28, 34),
+    (214, 219, 226),
+    [
+        (24, 28, 34),
+        (224, 108, 117),
+        (134, 194, 116),
+        (222, 184, 104),
+        (108, 160, 220),
+        (190, 140, 210),
+        (92, 184, 196),
+        (214, 219, 226),
+    ],
+)
+FORMAT = """\
+<svg class="{unique_id}" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+<style>
+.{unique_id}-matrix {{ font-family: "Fira Code", "DejaVu Sans Mono", Menlo, Consolas, monospace; \
+font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asian: full-width; }}
+.{unique_id}-title {{ font-size: 18px; font-family: arial, sans-serif; }}
+{styles}
+</style>
+<defs>
+<clipPath id="{unique_id}-clip-terminal">
+<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}" />
+</clipPath>
+{lines}
+</defs>
+{chrome}
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}
+<g class="{unique_id}-matrix" xml:space="preserve">
+{matrix}
+</g>
+</g>
+</svg>
+"""
+
+
+def moment(log: Path, candidates: int | None) -> tuple[float, RunView]:
+    """(time, view) when `candidates` were complete, or at the end. Raises SystemExit where the log has neither."""
+    last: tuple[float, RunView] | None = None
+    for at, view in replay(log):
+        last = at, view
+        if candidates is not None and view.candidates >= candidates:
+            return last
+    if last is None:
+        raise SystemExit(f"{log} holds no events: give the folder of a run.")
+    if candidates is not None:
+        raise SystemExit(f"{log} ends after {last[1].candidates} candidates: ask for fewer than {candidates}.")
+    return last
+
+
+def picture(view: RunView, now: float, columns: int, rows: int) -> str:
+    """The frame as SVG."""
+    console = Console(
+        file=StringIO(), width=columns, height=rows, record=True, force_terminal=True, color_system="truecolor"
+    )
+    console.print(Group(*frame(view, now, columns, rows)))
+    return console.export_svg(title=f"pace run {view.header.task}", theme=CALM, code_format=FORMAT, unique_id="pace")
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description="A picture of a run as SVG.")
+    parser.add_argument("run", type=Path, help="folder of the run")
+    parser.add_argument("--output", type=Path, default=Path("docs/run.svg"), help="where to write it")
+    parser.add_argument("--candidates", type=int, help="show the run as it was after this many candidates")
+    parser.add_argument("--columns", type=int, default=112)
+    parser.add_argument("--rows", type=int, default=34)
+    chosen = parser.parse_args(arguments)
+    log = chosen.run / FILE_NAME
+    if not log.is_file():
+        raise SystemExit(f"{log} is not there: give the folder of a run.")
+    at, view = moment(log, chosen.candidates)
+    known = replace(view, best_known=best_known(view.header.task))
+    chosen.output.parent.mkdir(parents=True, exist_ok=True)
+    chosen.output.write_text(picture(known, at, chosen.columns, chosen.rows), encoding="utf-8")
+    print(f"{chosen.output}: {view.candidates} candidates, {view.groups} groups")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

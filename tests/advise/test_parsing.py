@@ -1,0 +1,114 @@
+"""The answers of the advisor are read strictly: what was asked for, or the candidate's own fault."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pace_async.advise.advisor import MAX_SENTENCE, parse_assess, parse_propose, parse_select
+from pace_async.errors import CandidateFault
+
+PROPOSAL = "\n".join(f"Idea {n}\nHypothesis: h{n}\nReasoning: r{n}" for n in (1, 2, 3))
+
+sentences = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=60)
+numbers = st.integers(1, 10_000)
+
+
+def test_three_ideas_are_read_in_order() -> None:
+    assert parse_propose(PROPOSAL) == (("h1", "r1"), ("h2", "r2"), ("h3", "r3"))
+
+
+def test_blank_lines_and_trailing_spaces_are_forgiven() -> None:
+    assert parse_propose("\n" + PROPOSAL.replace("\n", "  \n\n") + "\n") == parse_propose(PROPOSAL)
+
+
+@pytest.mark.fault("Advisor and engine", "no hypothesis")
+@pytest.mark.fault("Advisor and engine", "five hundred hypotheses")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        PROPOSAL.removesuffix("\nReasoning: r3"),
+        PROPOSAL + "\nIdea 4\nHypothesis: h4\nReasoning: r4",
+        PROPOSAL.replace("Idea 2", "Idea 3"),
+        PROPOSAL.replace("Idea 1", "Idea 1:"),
+        PROPOSAL.replace("Hypothesis: h2", "hypothesis: h2"),
+        PROPOSAL.replace("Hypothesis: h2", "Hypothesis:"),
+        PROPOSAL.replace("h2", "h2\x00"),
+        PROPOSAL.replace("h2", "h2\ud800"),
+        PROPOSAL.replace("h2", "h" * (MAX_SENTENCE + 1)),
+        "Here are my ideas.\n" + PROPOSAL,
+        "\n".join(f"Idea {n}\nHypothesis: h{n}\nReasoning: r{n}" for n in range(1, 501)),
+    ],
+)
+def test_a_proposal_of_any_other_form_is_unparsed(text: str) -> None:
+    with pytest.raises(CandidateFault) as fault:
+        parse_propose(text)
+    assert fault.value.kind == "unparsed"
+    assert fault.value.detail
+
+
+@given(st.lists(st.tuples(sentences, sentences), min_size=3, max_size=3))
+def test_a_well_formed_proposal_is_read_back_whatever_it_says(pairs: list[tuple[str, str]]) -> None:
+    text = "\n".join(f"Idea {n}\nHypothesis: {h}\nReasoning: {r}" for n, (h, r) in enumerate(pairs, start=1))
+    assert parse_propose(text) == tuple(pairs)
+
+
+def test_verdicts_are_new_or_the_number_of_a_known_idea() -> None:
+    assert parse_assess("Proposal 1: new\nProposal 2: known 7\nProposal 3: new", 3, 7) == (None, 7, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Proposal 1: new\nProposal 2: new",
+        "Proposal 1: new\nProposal 2: known 8\nProposal 3: new",
+        "Proposal 1: new\nProposal 2: known 0\nProposal 3: new",
+        "Proposal 1: new\nProposal 3: new\nProposal 2: new",
+        "Proposal 1: new\nProposal 2: known\nProposal 3: new",
+        "Proposal 1: new\nProposal 2: New\nProposal 3: new",
+        "Proposal 1: new\nProposal 2: known ٧\nProposal 3: new",
+        "Proposal 1: new\nProposal 2: known 07\nProposal 3: new",
+        "Idea 1: new\nIdea 2: new\nIdea 3: new",
+    ],
+)
+def test_a_verdict_of_any_other_form_is_unparsed(text: str) -> None:
+    with pytest.raises(CandidateFault, match="unparsed"):
+        parse_assess(text, 3, 7)
+
+
+@given(st.lists(st.none() | numbers, max_size=6))
+def test_well_formed_verdicts_are_read_back(verdicts: list[int | None]) -> None:
+    lines = [f"Proposal {i}: {'new' if k is None else f'known {k}'}" for i, k in enumerate(verdicts, start=1)]
+    assert parse_assess("\n".join(lines), len(verdicts), max((k for k in verdicts if k), default=0)) == tuple(verdicts)
+
+
+def test_a_choice_is_an_idea_of_the_pool_and_an_experiment() -> None:
+    text = 'Idea ID: 7\nExperiment description: Change layout from "grid" to "hex".'
+    assert parse_select(text, 7) == (7, 'Change layout from "grid" to "hex".')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Idea ID: 7",
+        "Idea ID: 8\nExperiment description: x",
+        "Idea ID: 0\nExperiment description: x",
+        "Idea ID: seven\nExperiment description: x",
+        "Idea ID: 7\nExperiment description: ",
+        "Idea ID: 7\nExperiment description: x\nIdea ID: 7",
+        "Idea ID: 7 Experiment description: x",
+        "Experiment description: x\nIdea ID: 7",
+    ],
+)
+def test_a_choice_of_any_other_form_is_unparsed(text: str) -> None:
+    with pytest.raises(CandidateFault, match="unparsed"):
+        parse_select(text, 7)
+
+
+@given(st.text(max_size=200))
+def test_no_text_makes_a_parser_fail_otherwise(text: str) -> None:
+    for parse in (lambda: parse_propose(text), lambda: parse_assess(text, 3, 1), lambda: parse_select(text, 1)):
+        with pytest.raises(CandidateFault):
+            parse()

@@ -1,0 +1,221 @@
+"""A real vLLM server: the numbers of transformers, versions that are proven and told apart, nothing left behind."""
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+import torch
+
+from pace_async.advise.base import Completion
+from pace_async.advise.client import HttpEngine
+from pace_async.advise.engines.managed import managed_engine
+from pace_async.advise.engines.served_copy import serve_from
+from pace_async.advise.engines.vllm_found import Build, find_vllm
+from pace_async.advise.engines.vllm_managed import VllmHandle, VllmSettings, managed_vllm
+from pace_async.advise.engines.vllm_parameter_map import HEAD
+from pace_async.errors import InfrastructureFault
+from pace_async.population.reading.reader import open_readonly
+from pace_async.publish.base import PushFailed
+from pace_async.publish.file import FilePublisher
+from pace_async.runtime.children.advisor_folder import TINY
+from pace_async.weights import checkpoint_digests, write_atomically
+from tests.support.command_line import PACE
+from tests.support.engine_models import plain_logprobs
+from tests.support.tensor_files import load_file, save_file
+
+pytestmark = [pytest.mark.anyio, pytest.mark.needs_vllm, pytest.mark.timeout(900)]
+
+END = 1
+LONG = 1200
+"""Tokens that take longer than a push."""
+
+NOISE = 2e-4
+"""Nats between two float32 engines that add in another order."""
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def version_of(folder: Path, seed: int, **tensors: torch.Tensor | None) -> Path:
+    """The tiny advisor with some noise on its weights, which hardly ever ends an answer; with tensors replaced or
+    (None) left out. Dots of names are written __."""
+
+    def write(target: Path) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        made = load_file(TINY / "model.safetensors")
+        for name, tensor in made.items():
+            made[name] = tensor * (1 + 0.05 * torch.randn(tensor.shape, generator=generator))
+        made[HEAD][END] = 0
+        for name, tensor in tensors.items():
+            made.pop(name.replace("__", "."))
+            if tensor is not None:
+                made[name.replace("__", ".")] = tensor
+        for file in TINY.iterdir():
+            if file.suffix == ".json":
+                shutil.copyfile(file, target / file.name)
+        save_file(made, target / "model.safetensors")
+
+    write_atomically(folder, write)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("versions")
+    return [version_of(folder / str(seed), seed) for seed in range(3)]
+
+
+@dataclass
+class Server:
+    """A server, and what was seen of it before anything had been pushed to it."""
+
+    handle: VllmHandle
+    engine: HttpEngine
+    publisher: FilePublisher
+    version_at_first: int | None
+    fault_at_first: str
+
+
+@pytest.fixture(scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Server]:
+    folder = tmp_path_factory.mktemp("vllm")
+    build = find_vllm()
+    assert isinstance(build, Build)
+    model = serve_from(TINY, folder / "model")
+    settings = VllmSettings(kv_cache_gib=0.25 if build.device == "cpu" else None, gpu_memory=0.3)
+    async with (
+        managed_vllm(build, model, settings, log=folder / "engine.log") as handle,
+        HttpEngine(handle.url, timeout_s=120.0) as engine,
+        FilePublisher(handle.url) as publisher,
+    ):
+        at_first = await engine.served_version()
+        with pytest.raises(InfrastructureFault) as caught:
+            await engine.generate((0, 5, 6), max_tokens=2, temperature=1.0, seed=0)
+        yield Server(handle, engine, publisher, at_first, caught.value.kind)
+
+
+@pytest.mark.fault("Weights", "an engine restarted with old weights")
+async def test_a_server_that_has_just_come_up_has_no_version_and_its_tokens_are_refused(server: Server) -> None:
+    assert server.version_at_first is None
+    assert server.fault_at_first == "bad_spans"
+
+
+async def test_the_same_tokens_have_the_same_logprobs_as_in_the_embedded_engine(
+    server: Server, versions: list[Path], tmp_path: Path
+) -> None:
+    await server.publisher.publish(1, versions[1])
+    prompts = [await server.engine.encode(text) for text in ("The best idea so far", "1. Try more restarts.")]
+    worst = 0.0
+    async with (
+        managed_engine(versions[1], version=1, log=tmp_path / "engine.log") as embedded,
+        HttpEngine(embedded.url) as other,
+    ):
+        for prompt in prompts:
+            assert await other.encode("The best idea so far") == prompts[0]
+            for engine in (server.engine, other):
+                for temperature in (1.0, 0.7):
+                    answer = await engine.generate(prompt, max_tokens=80, temperature=temperature, seed=11)
+                    expected = plain_logprobs(versions[1], prompt, answer.token_ids, temperature)
+                    worst = max(worst, *(abs(a - b) for a, b in zip(answer.logprobs, expected, strict=True)))
+                    assert await server.engine.decode(answer.token_ids) == await other.decode(answer.token_ids)
+    assert worst < NOISE
+
+
+async def test_a_push_is_proven_by_a_receipt_and_served_from_then_on(server: Server, versions: list[Path]) -> None:
+    prompt = await server.engine.encode("The best idea so far")
+    for version, weights in ((2, versions[2]), (3, versions[0]), (4, versions[2])):
+        receipt = await server.publisher.publish(version, weights)
+        assert receipt.digests == checkpoint_digests(weights)
+        assert await server.engine.served_version() == version
+        answer = await server.engine.generate(prompt, max_tokens=40, temperature=1.0, seed=version)
+        assert [(span.version, span.start, span.end) for span in answer.spans] == [(version, 0, 40)]
+        expected = plain_logprobs(weights, prompt, answer.token_ids, 1.0)
+        assert answer.logprobs == pytest.approx(expected, abs=NOISE)
+
+
+async def test_a_request_that_spans_a_push_has_both_versions_and_each_part_its_own_logprobs(
+    server: Server, versions: list[Path]
+) -> None:
+    prompt = await server.engine.encode("The best idea so far")
+    await server.publisher.publish(10, versions[1])
+    answers: dict[int, Completion] = {}
+
+    async def ask(seed: int) -> None:
+        answers[seed] = await server.engine.generate(prompt, max_tokens=400, temperature=1.0, seed=seed)
+
+    version = 10
+    async with anyio.create_task_group() as tasks:
+        for seed in range(3):
+            tasks.start_soon(ask, seed)
+        while not answers and version < 16:
+            version += 1
+            await server.publisher.publish(version, versions[version % 3])
+    assert len(answers) == 3
+    for answer in answers.values():
+        assert len(answer.spans) >= 2
+        assert [span.version for span in answer.spans] == sorted({span.version for span in answer.spans})
+        by_weights = [plain_logprobs(weights, prompt, answer.token_ids, 1.0) for weights in versions]
+        for span in answer.spans:
+            part = slice(span.start, span.end)
+            assert answer.logprobs[part] == pytest.approx(by_weights[span.version % 3][part], abs=NOISE)
+
+
+async def test_a_version_with_tied_embeddings_moves_the_head_too(
+    server: Server, versions: list[Path], tmp_path: Path
+) -> None:
+    tied = version_of(tmp_path / "tied", 5, lm_head__weight=None)
+    prompt = await server.engine.encode("The best idea so far")
+    receipt = await server.publisher.publish(100, tied)
+    assert HEAD not in receipt.digests
+    answer = await server.engine.generate(prompt, max_tokens=40, temperature=1.0, seed=1)
+    head = load_file(tied / "model.safetensors")["model.embed_tokens.weight"]
+    whole = version_of(tmp_path / "whole", 5, lm_head__weight=head)
+    expected = plain_logprobs(whole, prompt, answer.token_ids, 1.0)
+    assert answer.logprobs == pytest.approx(expected, abs=NOISE)
+
+
+async def test_a_run_by_url_searches_and_learns_on_a_server_that_stands_already(server: Server, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    asked = ["run", "circle_packing", "--async", "--max-staleness", "2", "--engine", server.handle.url]
+    rest = ["--updates", "4", "--seed", "0", "--run-dir", str(run), "--display", "none"]
+    done = await anyio.run_process([PACE, *asked, *rest], check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    with open_readonly(run / "population.db") as reader:
+        assert [check for check in reader.audit() if not check.ok] == []
+        versions = reader.sql("select version, receipt, probe_k3, weights from versions where version > 0").rows
+    for _, receipt, k3, weights in versions:
+        assert json.loads(receipt) == checkpoint_digests(Path(weights))
+        assert 0 <= k3 < 5e-3
+    assert versions
+
+
+async def test_a_checkpoint_that_does_not_fit_is_never_labelled(
+    server: Server, versions: list[Path], tmp_path: Path
+) -> None:
+    """The last use of this server: what it holds is unknown afterwards, and only a restart helps."""
+    await server.publisher.publish(200, versions[1])
+    half = version_of(tmp_path / "half", 6, model__norm__weight=None)
+    with pytest.raises(PushFailed) as caught:
+        await server.publisher.publish(201, half)
+    assert caught.value.began
+    assert await server.engine.served_version() == 200
+    pid = server.handle.pid
+    family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    assert len(family) >= 3
+    maps = {mapped.path for process in family for mapped in process.memory_maps()}
+    segments = [Path(path) for path in maps if path.startswith("/dev/shm/psm_")]
+    os.kill(pid, signal.SIGKILL)
+    assert await server.handle.wait_died() == -signal.SIGKILL
+    _, alive = psutil.wait_procs(family, timeout=20)
+    assert alive == []
+    await server.handle.stop()
+    assert [segment for segment in segments if segment.exists()] == []

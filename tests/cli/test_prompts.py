@@ -1,0 +1,123 @@
+"""pace show RUN CANDIDATE --prompts: what the models were asked, word for word."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import pytest
+from tokenizers import Tokenizer
+
+from pace_async.advise.prompts import propose_prompt
+from pace_async.config import Config
+from pace_async.events import ImplementerCalled, ImplementerChosen, ImplementerReserved, ImplementerTry, TryEvaluated
+from pace_async.implement.base import Experiment
+from pace_async.implement.prompts import messages_for
+from pace_async.runtime.children.advisor_folder import TINY
+from pace_async.search.state import Member, SearchContext
+from pace_async.task import load_task
+from tests.support.command_line import Shell
+from tests.support.population_facts import HEADER, advised, call, evaluated, fresh, new_idea, opened, seed_program
+
+TASK = load_task("circle_packing")
+MODEL = "openai/some-model"
+SEED = Member(0, TASK.program, 0.9598)
+PROMPT = propose_prompt(TASK, SearchContext(parent=SEED, best=SEED, ideas=()))
+ERROR = "NameError: name 'wrong' is not defined (line 1)"
+TRIES = (
+    ImplementerTry(1, MODEL, "no_code_block", "no code", None, "I would \x1b[31mrather not"),
+    ImplementerTry(2, MODEL, "ok", "", "wrong + 1\n", None),
+    ImplementerTry(3, MODEL, "ok", "", "right = 1\n", None),
+)
+
+
+async def _search(folder: Path) -> None:
+    tokenizer = cast("Any", Tokenizer).from_file(str(TINY / "tokenizer.json"))
+    asked = replace(call("propose"), prompt_ids=tuple(tokenizer.encode(PROMPT).ids))
+    header = replace(HEADER, task_digest=TASK.digest, config=Config().model_dump(mode="json"))
+    async with fresh(folder, header) as store:
+        for lease, model in ((1, MODEL), (2, "catalog")):
+            advice = advised(lease, ideas=(new_idea(lease, "a start\x1b[31m"),), idea=lease)
+            await store.commit(
+                opened(lease),
+                replace(advice, calls=(asked, *advice.calls[1:])),
+                ImplementerReserved(lease, lease, model, 0.0, 1.0),
+                ImplementerCalled(lease, model, "ok", 9, 9, 0.0, 1.0, 2.0, reservation=lease),
+                evaluated(lease),
+            )
+        await store.commit(opened(3), replace(advised(3), calls=(asked, *advised(3).calls[1:])))
+        await store.commit(ImplementerChosen(3, "tuning", MODEL, 0.625, 0.002, 2.0))
+        for tried in TRIES:
+            await store.commit(ImplementerCalled(3, MODEL, tried.outcome, 9, 9, 0.25, 1.0, 2.0, tried=tried))
+        await store.commit(TryEvaluated(3, 2, "candidate_error", ERROR, 0.5, 2.5), evaluated(3))
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    monkeypatch.setattr(
+        "tests.support.population_facts.seed_program", lambda: replace(seed_program(), program=TASK.program)
+    )
+    anyio.run(_search, folder)
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+def test_the_advisor_s_prompt_and_the_implementer_s_messages_are_those_that_were_sent(shell: Shell) -> None:
+    found = json.loads(shell.pace("show", "run", "1", "--prompts", "--json").out)
+    first = found["advisor"][0]
+    assert [prompt["purpose"] for prompt in found["advisor"]] == ["propose", "assess", "select"]
+    assert first["text"].removeprefix("<s>").strip() == PROMPT.strip()
+    assert first["answer"] == "Idea 1"
+    experiment = Experiment(1, "a start\x1b[31m", 'Change layout to "hex".')
+    assert found["messages"] == [dict(message) for message in messages_for(TASK, SEED, experiment)]
+    assert found["note"] == ""
+
+
+def test_a_person_reads_them_and_the_terminal_obeys_none(shell: Shell) -> None:
+    said = shell.pace("show", "run", "1", "--prompts").out
+    assert "advisor, propose (" in said and "implementer, user" in said
+    assert "    Carry out the experiment." in said.splitlines()
+    assert "\x1b" not in said
+
+
+def test_each_try_is_told_and_what_the_implementer_was_asked_after_it(shell: Shell) -> None:
+    told = [line for line in shell.pace("show", "run", "3").out.splitlines() if line.startswith("try ")]
+    assert told == [
+        f"try 1 of {MODEL}: no code block: no code",
+        f"try 2 of {MODEL}: a program, candidate_error: {ERROR}",
+        f"try 3 of {MODEL}: a program, ok",
+    ]
+    found = json.loads(shell.pace("show", "run", "3", "--prompts", "--json").out)
+    first, second = found["repairs"]
+    assert (first["number"], second["number"]) == (2, 3)
+    assert "(no_code_block): no code." in first["content"] and TASK.program in first["content"]
+    assert "NameError: name `wrong` is not defined" in second["content"] and "wrong + 1" in second["content"]
+    said = shell.pace("show", "run", "3", "--prompts").out
+    assert "implementer, try 3, user" in said
+    assert "\x1b" not in said
+
+
+def test_which_implementer_was_chosen_and_why_is_told_and_what_came_of_each(shell: Shell) -> None:
+    told = shell.pace("show", "run", "3").out
+    why = "a sampled rate of gains of 0.62 at 0.0020 USD"
+    assert f"implementer     {MODEL}, chosen for tuning: {why}" in told.splitlines()
+    assert json.loads(shell.pace("show", "run", "1", "--json").out)["chosen"] is None
+    one = {"kind": "tuning", "model": MODEL, "rollouts": 1, "gains": 1, "usd": 0.75}
+    assert json.loads(shell.pace("status", "run", "--json").out)["implementers"] == [one]
+    assert ["tuning", MODEL, "1", "1", "0.7500"] in [
+        line.split() for line in shell.pace("status", "run").out.splitlines()
+    ]
+
+
+def test_without_a_model_that_writes_there_is_nothing_to_show_of_it(shell: Shell) -> None:
+    found = json.loads(shell.pace("show", "run", "2", "--prompts", "--json").out)
+    assert (found["messages"], found["note"]) == ([], "no model was asked to write the program")
+    assert json.loads(shell.pace("show", "run", "0", "--prompts", "--json").out)["advisor"] == []
+
+
+def test_prompts_of_islands_are_refused(shell: Shell) -> None:
+    said = shell.pace("show", "run", "--islands", "--prompts")
+    assert (said.code, said.out) == (2, "")
+    assert "--islands shows how the islands stand: leave the candidate and --prompts out." in said.err

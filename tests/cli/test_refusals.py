@@ -1,0 +1,154 @@
+"""A mistake is told before anything heavy is loaded, in one sentence, and nothing is written."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pace_async.implement.keys import KEYS, refuse_without_keys
+from tests.support.command_line import Shell
+from tests.support.finished_runs import make_run
+
+HEAVY = ("torch", "transformers", "litellm", "sqlalchemy", "httpx", "rich")
+REFUSALS = {
+    "show nosuch 3": "There is no run 'nosuch'",
+    "show 3": "There is no run under ./runs yet",
+    "status nosuch": "There is no run 'nosuch'",
+    "best nosuch": "There is no run 'nosuch'",
+    "diff nosuch 1 2": "There is no run 'nosuch'",
+    "export nosuch": "There is no run 'nosuch'",
+    "report nosuch": "There is no run 'nosuch'",
+    "resume nosuch": "There is no run 'nosuch'",
+    "simulate --like nosuch": "There is no run 'nosuch'",
+    "db sql nosuch select": "There is no run 'nosuch'",
+    "db shell nosuch": "There is no run 'nosuch'",
+    "db check nosuch": "There is no run 'nosuch'",
+    "db backup nosuch file": "There is no run 'nosuch'",
+    "db upgrade nosuch": "There is no run 'nosuch'",
+    "run nosuch": "There is no task 'nosuch'",
+    "run ./empty": "./empty is a folder without task.yaml",
+    "eval ./empty x.py": "./empty is a folder without task.yaml",
+    "eval circle_packing missing.py": "Cannot read missing.py",
+    "run --async --sync": "--async and --sync exclude each other",
+    "run --sandbox --unsafe-no-sandbox": "--unsafe-no-sandbox and --sandbox exclude each other",
+    "run --set learner.kk=2": "Unknown setting 'learner.kk'",
+    "run --advisor nowhere": "--advisor nowhere is not a model directory",
+    "run --implementer openai/gpt-5": "missing key; set OPENAI_API_KEY in the environment",
+    "run --implementer claude-sonnet-4": "missing key; set ANTHROPIC_API_KEY in the environment",
+    "run --implementer groq/llama,mistral/large": "GROQ_API_KEY is empty in the environment",
+    "run --candidates many": "Invalid value for '--candidates'",
+    "run --nosuch": "No such option: --nosuch",
+    "nosuch": "No such command 'nosuch'",
+}
+ALL = f"""
+import contextlib, io, json, os, sys
+sys.argv = ["pace"]
+from pace_async.cli.main import main
+found = {{}}
+for line in {list(REFUSALS)!r}:
+    sys.argv[1:] = line.split()
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+    found[line] = [code, said.getvalue(), [name for name in {HEAVY!r} if name in sys.modules], os.listdir()]
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
+    """Each of them, typed one after the other in one fresh interpreter without any key."""
+    folder = tmp_path_factory.mktemp("refused")
+    (folder / "empty").mkdir()
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "GROQ_API_KEY": " "}
+    done = subprocess.run(
+        [sys.executable, "-c", ALL],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.fault("Configuration and terminal", "a mistake is told before anything heavy is loaded")
+@pytest.mark.parametrize("line", REFUSALS)
+def test_a_mistake_is_refused_before_anything_heavy_is_loaded(line: str, refused: dict[str, list[object]]) -> None:
+    code, said, loaded, files = refused[line]
+    assert REFUSALS[line] in str(said)
+    assert (code, str(said).count("\n"), loaded, files) == (2, 1, [], ["empty"])
+    assert str(said).startswith("pace: ")
+
+
+def test_every_command_takes_h(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    for command in ((), ("run",), ("db",), ("db", "sql"), ("task", "check"), ("config", "show")):
+        said = shell.pace(*command, "-h")
+        assert said.code == 0
+        assert "Usage: " in said.out
+
+
+@pytest.mark.parametrize("given", ["openai/x", "anthropic/x", "gemini/x", "gpt-4o", "claude-sonnet-4-20250514"])
+def test_a_key_that_is_there_is_not_asked_for(given: str) -> None:
+    every = {name: "any" for names in KEYS.values() for name in names}
+    refuse_without_keys([given], None, every)
+    refuse_without_keys(["ollama/x", "hosted_vllm/x", "bedrock/x"], None, {})
+    refuse_without_keys([given], "http://127.0.0.1:1", {})
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    (tmp_path / "runs").mkdir()
+    make_run(tmp_path / "runs" / "circle_packing-1")
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.fault("Configuration and terminal", "a number that no candidate has")
+@pytest.mark.parametrize("number", ["41", "9" * 20, "9" * 5000])
+@pytest.mark.parametrize("command", [("show",), ("show", "--prompts"), ("diff",)], ids=" ".join)
+def test_a_number_beyond_every_integer_is_one_sentence(shell: Shell, command: tuple[str, ...], number: str) -> None:
+    said = shell.pace(*command, "circle_packing-1", number)
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert said.err.startswith("pace: The run has no candidate")
+
+
+def test_show_knows_the_latest_run_the_best_and_a_tasks_latest_run(shell: Shell) -> None:
+    best = json.loads(shell.pace("best", "--json").out)["candidate"]
+    spoken = [
+        ("show", "best"),
+        ("show", str(best)),
+        ("show", "circle_packing-1", "best"),
+        ("show", "circle_packing", "best"),
+    ]
+    assert {json.loads(shell.pace(*words, "--json").out)["candidate"] for words in spoken} == {best}
+    assert json.loads(shell.pace("show", "seed", "--json").out)["candidate"] == 0
+    assert "rollouts" in shell.pace("show", "--islands").out
+    assert shell.pace("show").code == 2
+    assert json.loads(shell.pace("diff", "seed", "best", "--json").out)["b"]["candidate"] == best
+    assert json.loads(shell.pace("diff", "0", "--json").out)["b"]["candidate"] == best
+    assert "There is no run '1'" in shell.pace("diff", "1", "2", "3").err
+
+
+def test_a_task_means_its_latest_run(shell: Shell) -> None:
+    runs = shell.folder / "runs"
+    make_run(runs / "circle_packing-2")
+    make_run(runs / "mine")
+    (runs / "mine" / "config.yaml").write_text("seed: 1\ntask: ./here/tours\n")
+    for when, name in enumerate(("circle_packing-1", "circle_packing-2", "mine")):
+        os.utime(runs / name / "population.db", (1e9 + when, 1e9 + when))
+    assert json.loads(shell.pace("best", "circle_packing", "--json").out)["path"] == "runs/circle_packing-2/best.py"
+    os.utime(runs / "circle_packing-1" / "population.db", (2e9, 2e9))
+    assert json.loads(shell.pace("best", "circle_packing", "--json").out)["path"] == "runs/circle_packing-1/best.py"
+    assert json.loads(shell.pace("best", "tours", "--json").out)["path"] == "runs/mine/best.py"
+    assert "There is no run 'eplb'" in shell.pace("best", "eplb").err

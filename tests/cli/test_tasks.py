@@ -1,0 +1,196 @@
+"""pace task init and check: a new task works, and what is wrong with one is named."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pace_async.runtime.start import task_check
+from pace_async.task import CHECKOUT
+from tests.support.command_line import Shell
+from tests.support.task_folders import CATALOGUE, PROGRAM, SUM, TASK, write
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Endless programs are waited for one second, and still have to be stopped."""
+    monkeypatch.setattr(task_check, "HANG_S", 1.0)
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+def failed(shell: Shell) -> dict[str, str]:
+    """What `pace task check mine` fails: name and what it says. Its exit code must agree."""
+    said = shell.pace("task", "check", "./mine", "--json")
+    found = json.loads(said.out)
+    wrong = {check["check"]: f"{check['found']} | {check['remedy']}" for check in found["checks"] if not check["ok"]}
+    assert said.code == (2 if wrong else 0)
+    assert found["sound"] == (not wrong)
+    assert all(check["remedy"] for check in found["checks"] if not check["ok"])
+    return wrong
+
+
+def test_a_new_task_passes_every_check_and_can_be_run(shell: Shell) -> None:
+    assert shell.pace("task", "init", "tours").code == 0
+    assert sorted(path.name for path in (shell.folder / "tours").iterdir()) == [
+        "README.md",
+        "catalogue.yaml",
+        "evaluator.py",
+        "initial.py",
+        "task.yaml",
+    ]
+    said = shell.pace("task", "check", "tours")
+    assert said.code == 0, said.out
+    assert "FAIL" not in said.out
+    assert "sound: 16 checks passed" in said.out
+    assert shell.pace("run", "./tours", "--candidates", "16", "--dry-run").code == 0
+    assert shell.files() == ["tours"]
+
+
+def test_a_new_task_never_writes_over_anything(shell: Shell) -> None:
+    (shell.folder / "tours").mkdir()
+    (shell.folder / "tours" / "notes").write_text("mine")
+    said = shell.pace("task", "init", "tours")
+    assert (said.code, "is there already" in said.err) == (2, True)
+    assert shell.pace("task", "init", "Tours!").code == 2
+    assert shell.files() == ["tours"]
+    assert [path.name for path in (shell.folder / "tours").iterdir()] == ["notes"]
+    assert shell.pace("task", "init", "tours", "--folder", "tasks/tours").code == 0
+    assert "pace task check tasks/tours" in (shell.folder / "tasks/tours/README.md").read_text()
+
+
+def test_a_sound_task_passes(shell: Shell) -> None:
+    write(shell.folder / "mine")
+    assert failed(shell) == {}
+
+
+def test_a_task_whose_files_are_not_there_is_checked_with_its_offline_settings(shell: Shell) -> None:
+    settings = "settings: {data: real}\noffline_settings: {data: drawn}\n"
+    needs = "def instances(seed, settings):\n    if settings['data'] == 'real': raise FileNotFoundError('get it')\n"
+    evaluator = SUM.replace("def instances(seed):\n", needs)
+    write(shell.folder / "mine", task__yaml=TASK + settings, evaluator__py=evaluator)
+    assert failed(shell) == {}
+    assert "with data=drawn" in shell.pace("task", "check", "./mine").out
+    said = shell.pace("task", "check", "./mine", "--set", "data=real")
+    assert (said.code, "FAIL  evaluator loads: get it." in said.out) == (2, True)
+    said = shell.pace("task", "check", "./mine", "--set", "date=real")
+    assert (said.code, "did you mean 'data'?" in said.err) == (2, True)
+
+
+@pytest.mark.fault("Sandbox", "a score that varies", only="scores repeat")
+@pytest.mark.parametrize(
+    ("files", "check", "says"),
+    [
+        ({"task__yaml": TASK + "tymeout: 3\n"}, "loads", "tymeout"),
+        ({"evaluator__py": "import nosuchmodule\n"}, "evaluator loads", "nosuchmodule"),
+        ({"initial__py": PROGRAM.replace("return", "return 1 / 0 *")}, "seed program scores", "ZeroDivisionError"),
+        (
+            {"initial__py": PROGRAM.replace("return x", "import os\n    return int.from_bytes(os.urandom(3), 'big')")},
+            "scores repeat",
+            "deterministic: false",
+        ),
+        (
+            {"evaluator__py": SUM.replace("def instances(seed):\n", "def instances(seed):\n    seed.to_bytes(8)\n")},
+            "fresh instances can be made",
+            "OverflowError",
+        ),
+        ({"task__yaml": TASK.replace("upper: 100", "upper: 2")}, "bounds fit the seed program", "nothing is left"),
+        ({"task__yaml": TASK.replace("upper: 100", "upper: 4")}, "bounds fit the seed program", "hardly differ"),
+        ({"evaluator__py": SUM.replace("type(output) is not int", "False")}, "True gets no score", "scored 2"),
+        ({"catalogue__yaml": CATALOGUE.replace("name: x", "name: y")}, "catalogue applies", "y to 1"),
+        ({"catalogue__yaml": "mechanisms: []\n"}, "catalogue applies", "mechanisms"),
+    ],
+)
+def test_what_is_wrong_with_a_task_is_named_with_a_remedy(
+    shell: Shell, files: dict[str, str], check: str, says: str
+) -> None:
+    write(shell.folder / "mine", **files)
+    assert says in failed(shell)[check]
+
+
+def test_a_task_that_a_known_cheat_beats_is_refused_with_the_cheats_name(shell: Shell) -> None:
+    write(shell.folder / "mine")
+    cheats = shell.folder / "mine" / "cheats"
+    cheats.mkdir()
+    (cheats / "a_large_number.py").write_text("def f(instance):\n    return 10**6\n")
+    (cheats / "nothing.py").write_text("def f(instance):\n    return 0\n")
+    (cheats / "a_word.py").write_text("def f(instance):\n    return 'best'\n")
+    wrong = failed(shell)
+    assert list(wrong) == ["cheat a_large_number gains nothing"]
+    assert "scored 2e+06, the seed program 3" in wrong["cheat a_large_number gains nothing"]
+    assert "raise ValueError" in wrong["cheat a_large_number gains nothing"]
+
+
+BUNDLED = sorted(CHECKOUT.glob("tasks/*/cheats/*.py"))
+
+
+def test_every_bundled_task_of_which_cheats_are_known_has_them() -> None:
+    assert {file.parts[-3] for file in BUNDLED} == {"circle_packing", "eplb", "kuairec"}
+
+
+BROKEN = """
+def instances(seed):
+    return [{"x": 1}, {"x": 2}]
+
+def score(instances, outputs):
+    print("weights are", [3, 4])
+    return {"score": sum(WEIGHTS)}
+"""
+SLOPPY = BROKEN.replace("sum(WEIGHTS)", "outputs[0]['radii']")
+STRAY = BROKEN.replace('return {"score": sum(WEIGHTS)}', "return 3.0")
+LATE = BROKEN.replace("    return [{", "    print('weights are', [3, 4])\n    return [seed['x'], {")
+
+
+@pytest.mark.fault("Configuration and terminal", "an evaluator's own error is called that, with file and line")
+@pytest.mark.parametrize(
+    ("evaluator", "where"),
+    [
+        (BROKEN, "evaluator.py, line 7: NameError"),
+        (SLOPPY, "evaluator.py, line 7: TypeError"),
+        (LATE, "evaluator.py, line 4: TypeError"),
+        (LATE.replace("seed['x']", "open('no/data')"), "evaluator.py, line 4: FileNotFoundError"),
+        (BROKEN.replace("    return [", "    return return ["), "evaluator.py, line 3: SyntaxError"),
+        (STRAY, "returned no mapping"),
+    ],
+    ids=["fault", "outputs", "instances", "file", "syntax", "no mapping"],
+)
+def test_an_error_of_the_evaluator_is_not_blamed_on_the_seed_program(shell: Shell, evaluator: str, where: str) -> None:
+    write(shell.folder / "mine", evaluator__py=evaluator)
+    checked = shell.pace("task", "check", "./mine")
+    run = shell.pace("run", "./mine", "--candidates", "4", "--display", "none", "--set", "evaluation.retries=0")
+    evaluated = shell.pace("eval", "./mine", "mine/initial.py", "--debug")
+    assert (checked.code, run.code) == (2, 5 if "    return [{" in evaluator else 2)
+    for said in (checked.out, run.err, evaluated.out + evaluated.err):
+        assert where in said
+        assert "initial.py; mend it" not in said
+        assert "mend initial.py" not in said
+        assert "Traceback (most recent call last)" in said or "no mapping" in where or "return return" in evaluator
+        assert "importlib" not in said
+        assert said.count("SyntaxError") == ("return return" in evaluator)
+        assert "weights are [3, 4]" in said or "return return" in evaluator
+    assert "mend evaluator.py" in checked.out
+    assert shell.files() == ["mine"]
+
+
+def test_what_the_evaluator_prints_is_shown_where_it_is_asked_for(shell: Shell) -> None:
+    noisy = SUM.replace("    return {", "    print('\\x1b[31mred')\n    return {")
+    write(shell.folder / "mine", evaluator__py=noisy)
+    assert "red" not in shell.pace("eval", "./mine", "mine/initial.py").out
+    said = shell.pace("eval", "./mine", "mine/initial.py", "--debug").out
+    assert "[31mred" in said
+    assert "\x1b" not in said
+    found = json.loads(shell.pace("eval", "./mine", "mine/initial.py", "--debug", "--json").out)
+    assert (found["outcome"], found["evaluator_error"]) == ("ok", None)
+    assert "[31mred" in found["evaluator_log"]
+
+
+def test_an_evaluator_that_believes_anything_fails(shell: Shell) -> None:
+    write(
+        shell.folder / "mine", evaluator__py=SUM.split("def score")[0] + "def score(i, o):\n    return {'score': 3.0}\n"
+    )
+    wrong = failed(shell)
+    assert {"None gets no score", "an empty list gets no score", "a word gets no score"} <= set(wrong)
+    assert "raise ValueError" in wrong["None gets no score"]

@@ -1,0 +1,100 @@
+"""Control groups made ahead: taken once each, with the limits asked for, and none left."""
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pace_async.evaluate.sandbox import cgroup, leftovers, wiring
+from pace_async.evaluate.sandbox.wiring import AHEAD, ControlGroupPool, Joinable
+
+pytestmark = pytest.mark.skipif(cgroup.find() is None, reason="needs control groups that this user may make")
+
+
+def settle() -> None:
+    """Wait for what the thread of the control groups was asked for so far."""
+    cgroup._remover.submit(lambda: None).result(30)  # pyright: ignore[reportPrivateUsage]
+
+
+def folders() -> set[Path]:
+    hierarchy = cgroup.find()
+    assert hierarchy is not None
+    return {path for where in hierarchy.folders for path in where.glob(f"{leftovers.prefix()}*")}
+
+
+def limit_of(joinable: Joinable) -> int:
+    hierarchy = cgroup.find()
+    assert hierarchy is not None
+    name = "memory.limit_in_bytes" if hierarchy.version == 1 else "memory.max"
+    return int((joinable.group.memory / name).read_text())
+
+
+def done_with(joinable: Joinable) -> None:
+    for descriptor in joinable.members:
+        os.close(descriptor)
+    cgroup.discard(joinable.group)
+
+
+@pytest.fixture
+def ahead() -> Generator[ControlGroupPool]:
+    """A stock after which nothing is left: no group, no descriptor."""
+    before, descriptors = folders(), psutil.Process().num_fds()
+    made = ControlGroupPool()
+    yield made
+    made.close()
+    settle()
+    assert cgroup.all_removed()
+    assert folders() <= before
+    assert psutil.Process().num_fds() == descriptors
+
+
+def test_the_first_has_to_be_made_and_the_next_stand_ready(ahead: ControlGroupPool) -> None:
+    assert ahead.take(64, 8) is None
+    settle()
+    taken = [ahead.take(64, 8) for _ in range(AHEAD)]
+    groups = [joinable.group for joinable in taken if joinable is not None]
+    assert len(groups) == AHEAD
+    assert len(set(groups)) == AHEAD, "each is taken once"
+    for joinable in taken:
+        assert joinable is not None
+        assert limit_of(joinable) == 64 << 20
+        done_with(joinable)
+
+
+def test_a_group_with_another_limit_is_not_handed_out(ahead: ControlGroupPool) -> None:
+    ahead.take(64, 8)
+    settle()
+    assert ahead.take(128, 8) is None
+    settle()
+    other = ahead.take(128, 8)
+    assert other is not None
+    assert limit_of(other) == 128 << 20
+    done_with(other)
+
+
+def test_a_stock_that_is_closed_makes_no_more(ahead: ControlGroupPool) -> None:
+    ahead.take(64, 8)
+    ahead.close()
+    settle()
+    assert ahead.take(64, 8) is None
+    settle()
+    assert ahead.take(64, 8) is None
+
+
+def test_a_group_that_cannot_be_made_is_not_waited_for(
+    ahead: ControlGroupPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def refuse(memory_mb: int, tasks: int) -> Joinable:
+        asked.append(memory_mb)
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(wiring, "made", refuse)
+    assert ahead.take(64, 8) is None
+    settle()
+    assert ahead.take(64, 8) is None
+    settle()
+    assert asked == [64, 64], "once for each that was asked for"

@@ -1,0 +1,96 @@
+"""How long the runtime waits for each word of the learner, with a child that is a stream of lines; nothing is waited
+for, the deadline in force is asked for."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from pace_async.errors import InfrastructureFault
+from pace_async.learn.client import ProcessLearner
+from pace_async.learn.settings import TrainerConfig
+
+pytestmark = pytest.mark.anyio
+START_S, STEP_S = 300.0, 4000.0
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Child:
+    """Standard input and output of a learner that says these lines, then nothing for ever."""
+
+    def __init__(self, *lines: dict[str, Any]) -> None:
+        self.returncode = None
+        self.pid = -1
+        self.stdin = self
+        self.lines = list(lines)
+        self.given_s: list[float] = []
+
+    async def send(self, _data: bytes) -> None:
+        await anyio.lowlevel.checkpoint()
+
+    async def receive_until(self, _delimiter: bytes, _most: int) -> bytes:
+        self.given_s.append(round(anyio.current_effective_deadline() - anyio.current_time(), -1))
+        await anyio.lowlevel.checkpoint()
+        if not self.lines:
+            raise anyio.EndOfStream
+        return json.dumps({"id": 1, **self.lines.pop(0)}).encode()
+
+
+def learner_of(child: Child, folder: Path, history: list[Path], monkeypatch: pytest.MonkeyPatch) -> ProcessLearner:
+    learner = ProcessLearner(
+        folder, folder / "out", TrainerConfig(), history, step_s=STEP_S, start_s=START_S, hung_s=math.inf
+    )
+    monkeypatch.setattr(learner, "_process", child)
+    monkeypatch.setattr(learner, "_lines", child)
+    monkeypatch.setattr("pace_async.learn.client.kill_group", print)  # there is no process
+    return learner
+
+
+async def test_a_step_taken_again_has_as_long_as_a_step_and_loading_has_its_own_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = [tmp_path / f"{number:06d}.safetensors" for number in (1, 2)]
+    for path in history:
+        path.touch()
+    child = Child({"reached": 0}, {"reached": 1}, {"reached": 2}, {"version": 2, "weights": str(tmp_path)})
+    assert await learner_of(child, tmp_path, history, monkeypatch).ready() == tmp_path
+    assert child.given_s == [START_S, STEP_S, STEP_S, STEP_S]
+
+
+async def test_a_learner_that_dies_in_a_step_taken_again_is_a_fault_of_the_infrastructure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "000001.safetensors").touch()
+    child = Child({"reached": 0})
+    with pytest.raises(InfrastructureFault, match="learner_died"):
+        await learner_of(child, tmp_path, [tmp_path / "000001.safetensors"], monkeypatch).ready()
+    assert child.given_s == [START_S, STEP_S]
+
+
+@pytest.mark.fault("Disk, everywhere", "no space for a checkpoint: paused, told, and gone on by itself")
+async def test_a_learner_whose_disk_is_full_is_a_fault_by_that_name_and_is_started_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = Child({"failed": "disk_full", "detail": "No space left on device"})
+    learner = learner_of(child, tmp_path, [], monkeypatch)
+    monkeypatch.setattr(learner, "_weights", tmp_path)
+    with pytest.raises(InfrastructureFault, match="disk_full: the learner: No space left on device"):
+        await learner.train(tmp_path / "000001.safetensors")
+    assert learner._process is None  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_a_group_that_cannot_be_read_is_a_fault_and_not_our_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = Child({"refused": "000001.safetensors is damaged", "setting": False, "unreadable": True})
+    learner = learner_of(child, tmp_path, [], monkeypatch)
+    monkeypatch.setattr(learner, "_weights", tmp_path)
+    with pytest.raises(InfrastructureFault, match=r"group_unreadable: 000001\.safetensors is damaged"):
+        await learner.train(tmp_path / "000001.safetensors")

@@ -1,0 +1,153 @@
+"""Watchers can neither slow nor break a run."""
+
+import logging
+from collections.abc import Sequence
+
+import anyio
+import pytest
+
+from pace_async.events import Fact, StageChanged, TransientEvent
+from pace_async.observe.bus import Bus, Subscription, observing
+from pace_async.observe.fold import fold_all
+from pace_async.observe.model import RunView
+from tests.doubles.displays import Broken, Recorder, Stuck
+from tests.support.observe_facts import life
+from tests.support.population_facts import HEADER, opened
+
+pytestmark = pytest.mark.anyio
+EMPTY = RunView(HEADER)
+TRANSIENT = StageChanged(1, None, "advise")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def test_a_watcher_gets_every_event_in_order_with_the_view_just_after_it() -> None:
+    facts = list(life(3))
+    bus, watcher = Bus(EMPTY), Recorder()
+    with anyio.fail_after(10):
+        async with observing(bus, [watcher]):
+            for fact in facts:
+                bus.publish(fact)
+    assert watcher.events == facts
+    assert watcher.views[9] == fold_all(EMPTY, facts[:10])
+    assert bus.view == watcher.views[-1]
+    assert watcher.closed == 1
+
+
+async def test_a_watcher_hears_while_the_run_goes_on() -> None:
+    bus, watcher = Bus(EMPTY), Recorder()
+    with anyio.fail_after(10):
+        async with observing(bus, [watcher]):
+            bus.publish(opened(1))
+            await watcher.heard.wait()
+            assert watcher.closed == 0
+
+
+@pytest.mark.parametrize("stage", ["take", "refresh", "close"])
+async def test_a_watcher_that_raises_is_dropped_with_one_line_and_the_others_go_on(
+    stage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    bus, broken, well = Bus(EMPTY), Broken(stage), Recorder()
+    facts: Sequence[Fact] = list(life(5))
+    with anyio.fail_after(10), caplog.at_level(logging.WARNING):
+        async with observing(bus, [broken, well]):
+            for fact in facts:
+                bus.publish(fact)
+            await well.heard.wait()
+    assert well.events == facts
+    assert (broken.closed, well.closed) == (1, 1)
+    assert len(caplog.records) == 1
+    assert "display broken failed and was dropped, the run goes on" in caplog.text
+    assert "\x1b" not in caplog.records[0].getMessage()
+
+
+async def test_publishing_to_nobody_only_folds() -> None:
+    bus = Bus(EMPTY)
+    bus.publish(opened(1))
+    assert bus.view.leases.admitted == 1
+
+
+async def test_an_event_that_cannot_be_folded_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    bus = Bus(EMPTY)
+    bus.publish("no event at all")  # pyright: ignore[reportArgumentType]
+    bus.publish(opened(1))
+    assert bus.view.leases.admitted == 1
+    assert "could not be folded" in caplog.text
+
+
+async def test_a_slow_watcher_loses_the_oldest_transient_events_and_no_fact() -> None:
+    queue = Subscription("slow", EMPTY, capacity=4)
+    events: list[Fact | TransientEvent] = [
+        opened(1),
+        TRANSIENT,
+        opened(2),
+        StageChanged(2, None, "advise"),
+        opened(3),
+        opened(4),
+    ]
+    for event in events:
+        queue.put(event, EMPTY)
+    assert [event for event, _ in queue.take()] == [opened(1), opened(2), opened(3), opened(4)]
+    assert (queue.transient_lost, queue.closed) == (2, False)
+
+
+async def test_a_transient_event_is_the_one_lost_in_a_queue_full_of_facts() -> None:
+    queue = Subscription("slow", EMPTY, capacity=2)
+    for event in (opened(1), opened(2), TRANSIENT):
+        queue.put(event, EMPTY)
+    assert [event for event, _ in queue.take()] == [opened(1), opened(2)]
+    assert (queue.transient_lost, queue.closed) == (1, False)
+
+
+async def test_a_watcher_that_falls_behind_by_facts_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    bus = Bus(EMPTY)
+    queue = bus.subscribe("slow", capacity=3)
+    with caplog.at_level(logging.WARNING):
+        for lease in range(1, 20):
+            bus.publish(opened(lease))
+    assert queue.closed
+    assert len(queue.take()) == 3
+    assert [record.getMessage() for record in caplog.records] == ["display slow fell 3 facts behind and was dropped"]
+    assert bus.view.leases.admitted == 19
+
+
+async def test_a_stuck_watcher_holds_up_the_end_of_a_run_only_for_a_bounded_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("pace_async.observe.bus.CLOSE_S", 0.1)
+    bus = Bus(EMPTY)
+    with anyio.fail_after(10):
+        async with observing(bus, [Stuck(), well := Recorder()]):
+            bus.publish(opened(1))
+            await well.heard.wait()
+    assert well.closed == 1
+    assert "display stuck did not close within 0.1 s and was left" in caplog.text
+
+
+async def test_what_the_run_raises_passes_through_as_it_is_after_the_last_frame() -> None:
+    watcher = Recorder()
+    with pytest.raises(ZeroDivisionError, match="from the run"), anyio.fail_after(10):
+        async with observing(bus := Bus(EMPTY), [watcher]):
+            bus.publish(opened(1))
+            raise ZeroDivisionError("from the run")
+    assert (watcher.closed, len(watcher.events)) == (1, 1)
+
+
+async def test_a_cancelled_run_still_shows_its_last_events_and_closes_its_watchers() -> None:
+    watcher = Recorder()
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+
+            async def run() -> None:
+                async with observing(bus := Bus(EMPTY), [watcher]):
+                    bus.publish(opened(1))
+                    tasks.cancel_scope.cancel()
+                    bus.publish(opened(2))
+                    await anyio.sleep_forever()
+
+            tasks.start_soon(run)
+    assert watcher.events == [opened(1), opened(2)]
+    assert watcher.closed == 1

@@ -1,0 +1,52 @@
+"""The account of a run from its rows, where the run was interrupted and went on under another setting."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pace_async.events import Fact, RunStateChanged, SettingChanged
+from pace_async.observe.ledger import ledger_of_rows
+from pace_async.population.reading.reader import open_readonly
+from tests.support.population_facts import HEADER, advised, evaluated, fresh, opened
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def from_to(lease: int, begin: float, end: float, island: int = 1) -> tuple[Fact, Fact]:
+    return replace(opened(lease, island), at=begin), replace(evaluated(lease, island), at=end, seconds=4.0)
+
+
+async def test_a_rollout_that_an_interruption_fell_into_says_nothing_of_how_long_one_takes(tmp_path: Path) -> None:
+    begun, done = from_to(1, 100.0, 110.0)
+    cut, late = from_to(2, 105.0, 90_010.0, island=2)
+    async with fresh(tmp_path) as store:
+        await store.commit(RunStateChanged("running", "", 100.0), begun, advised(1), done)
+        await store.commit(cut, advised(2, 2), RunStateChanged("interrupted", "", 120.0))
+        await store.commit(RunStateChanged("running", "", 90_000.0), late, RunStateChanged("done", "", 90_020.0))
+    with open_readonly(tmp_path / "population.db") as reader:
+        rows = ledger_of_rows(reader.timings(), HEADER)
+    assert rows["candidates_per_hour"] == pytest.approx(3600.0 * 2 / 40.0)
+    assert rows["slot_utilisation"] == pytest.approx(10.0 / (HEADER.threads * 40.0))
+    assert rows["binding"] == "threads"
+    assert rows["roofline"] == pytest.approx(3600.0 * HEADER.threads / 10.0)
+
+
+async def test_the_evaluation_slots_in_force_are_those_of_the_last_resume(tmp_path: Path) -> None:
+    header = replace(HEADER, config={"evaluation": {"slots": 8}})
+    begun, done = from_to(1, 100.0, 104.0)
+    async with fresh(tmp_path) as store:
+        await store.commit(RunStateChanged("running", "", 100.0), begun, advised(1), done)
+        with open_readonly(tmp_path / "population.db") as reader:
+            before = ledger_of_rows(reader.timings(), header)
+        await store.commit(SettingChanged("evaluation.slots", "8", "1", 110.0))
+    with open_readonly(tmp_path / "population.db") as reader:
+        after = ledger_of_rows(reader.timings(), header)
+    assert before["binding"] == "threads"
+    assert after["binding"] == "evaluation slots"
+    assert after["roofline"] == pytest.approx(3600.0 / 4.0)

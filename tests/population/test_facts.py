@@ -1,0 +1,413 @@
+"""Every fact is written, read back equal, and refused where it contradicts the record."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pace_async.errors import PaceBug, UsageError
+from pace_async.events import (
+    AdvisorCall,
+    CascadeScore,
+    CascadeStageEnded,
+    Claimed,
+    EvaluationAttempted,
+    Fact,
+    FaultSeen,
+    FreshScore,
+    IdeaNote,
+    ImplementerCalled,
+    ImplementerChosen,
+    ImplementerTry,
+    LeaseAborted,
+    LeaseReleased,
+    RunStateChanged,
+    TokenSpan,
+    TryEvaluated,
+    VersionPublished,
+)
+from pace_async.population.reading import read_facts
+from pace_async.population.store import Store
+from tests.support.population_facts import (
+    HEADER,
+    MINIMISING,
+    advised,
+    call,
+    evaluated,
+    fresh,
+    new_idea,
+    opened,
+    rollout,
+    seed_program,
+    shipped,
+    skipped,
+    trained,
+)
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both")]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def test_a_header_comes_back_equal(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        assert (await store.load("demo")).header == HEADER
+
+
+async def test_an_advice_comes_back_equal_with_every_token_and_span(tmp_path: Path) -> None:
+    fact = replace(
+        advised(1, ideas=(new_idea(1), new_idea(2, "more restarts"), IdeaNote(1, "a hexagonal start", known=True))),
+        idea=1,
+        calls=(
+            call("propose", 1, 2, tokens=7),
+            AdvisorCall("select", (0, 70000, 2**32 - 1), (65535,), (-math.inf,), (TokenSpan(3, 0, 1),), "", 0.1),
+        ),
+    )
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), fact)
+        back = await store.read(lambda connection: read_facts.advice_of(connection, store.run_id, [1]))
+        rows = await store.query("SELECT oldest_version, length(prompt_ids) FROM advisor_calls ORDER BY ordinal")
+        [lease] = await store.query("SELECT oldest_version FROM leases")
+    assert back == {1: fact}
+    assert [tuple(row.values()) for row in rows] == [(1, 12), (3, 12)]
+    assert lease["oldest_version"] == 1
+
+
+async def test_an_evaluation_comes_back_equal_with_or_without_a_score(tmp_path: Path) -> None:
+    good, bad = evaluated(1), replace(evaluated(2, score=None), program=None, program_hash=None, mechanism=None)
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), advised(1), good)
+        await store.commit(opened(2), advised(2), bad)
+        back = await store.read(lambda connection: read_facts.evaluations_of(connection, store.run_id, [0, 1, 2]))
+    assert back == {0: seed_program(), 1: good, 2: bad}
+
+
+async def test_tries_on_fresh_instances_come_back_equal_and_say_what_the_own_program_scores_there(
+    tmp_path: Path,
+) -> None:
+    held = FreshScore(2**62, 2.5, "ok", 2.4, 0.96, True, 0.5)
+    failed = (FreshScore(11, 2.6, "ok", 0.97, 0.96, False, 0.5), FreshScore(12, 2.6, "timeout", None, None, False, 2.0))
+    good, bad = (
+        replace(evaluated(1), fresh=(held,)),
+        replace(evaluated(2, score=None), outcome="suspicious", fresh=failed),
+    )
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), advised(1), good)
+        await store.commit(opened(2), advised(2), bad)
+        back = await store.read(lambda connection: read_facts.evaluations_of(connection, store.run_id, [1, 2]))
+        record = await store.load()
+        seen = await store.query("SELECT candidate, claimed, confirmed, tries, fresh_score, outcome FROM confirmations")
+    assert back == {1: good, 2: bad}
+    assert record.own_scores == {2**62: 0.96, 11: 0.96, 12: None}
+    assert [tuple(row.values()) for row in seen] == [(1, 2.5, 1, 1, 2.4, "ok"), (2, 2.6, 0, 2, None, "suspicious")]
+
+
+async def test_the_stages_of_a_cascade_come_back_equal_and_stand_with_their_lease(tmp_path: Path) -> None:
+    stopped = CascadeScore("few", "ok", 0.2, 0.3, False, 0.5, False)
+    passed = (
+        CascadeScore("few", "ok", 0.4, 0.3, True, 0.5, True),
+        CascadeScore("some", "ok", 0.5, 0.5, True, 1.5, False),
+    )
+    ends = CascadeStageEnded(1, 1, stopped, None, None, 2500.0)
+    goes_on = tuple(
+        CascadeStageEnded(2, number, score, "layout = 2\n", "layout", 2600.0) for number, score in enumerate(passed, 1)
+    )
+    below = replace(evaluated(1, score=None), outcome="below_threshold", reward=0.0)
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), advised(1), ends, below)
+        await store.commit(opened(2), advised(2), *goes_on)
+        back = await store.read(lambda connection: read_facts.stages_of(connection, store.run_id, [1, 2]))
+        record = await store.load()
+        seen = await store.query("SELECT lease, stage, score, passed, ended, full_score FROM cascades ORDER BY 1, 2")
+        with pytest.raises(PaceBug, match="cannot have ended a stage: it is open, complete"):
+            await store.commit(ends)
+    assert back == {1: (ends,), 2: goes_on}
+    assert {lease: each.stages for lease, each in record.run_state.running.items()} == {2: goes_on}
+    assert [tuple(row.values()) for row in seen] == [
+        (1, "few", 0.2, 0, "below_threshold", None),
+        (2, "few", 0.4, 1, None, None),
+        (2, "some", 0.5, 1, None, None),
+    ]
+    assert record.best is not None and record.best.candidate == 0
+
+
+async def test_attempts_are_rows_of_which_the_newest_of_open_leases_are_known_to_a_resume(tmp_path: Path) -> None:
+    lost = EvaluationAttempted(
+        1, "full", 0, 1, "infrastructure_error", 0.5, 0.25, 2500.0, 2500.5, "the node was lost", accepted=False
+    )
+    ended = replace(lost, attempt=2, outcome="ok", detail="", accepted=True)
+    own = replace(ended, lease=0, fresh=1, attempt=1)
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), advised(1), lost)
+        await store.commit(own, ended, replace(ended, stage="few", attempt=1))
+        record = await store.load()
+        rows = await store.query("select lease, stage, fresh, attempt, accepted from evaluation_attempts order by 1, 2")
+        with pytest.raises(PaceBug, match="EvaluationAttempted of lease 1"):
+            await store.commit(replace(ended, attempt=3, outcome="infrastructure_error"))
+        await store.commit(LeaseAborted(1, 1, "engine", "died", 1.0))
+        after = await store.load()
+    assert record.attempts == {(1, "full", 0): 2, (1, "few", 0): 1, (0, "full", 1): 1}
+    assert [tuple(row.values()) for row in rows[:2]] == [(0, "full", 1, 1, 1), (1, "few", 0, 1, 1)]
+    assert after.attempts == {(0, "full", 1): 1}
+
+
+async def test_a_claim_that_is_read_back_waited_as_long_as_its_own_program(tmp_path: Path) -> None:
+    """Neither the wait of the program before it counts, nor that for fresh instances."""
+    claim = Claimed(1, 1, "layout = 1\n", "layout", 2.5, {}, 0.75, False, 2500.0, queue_seconds=7.0)
+    made = EvaluationAttempted(1, "full", 0, 1, "candidate_error", 1.0, 100.0, 1.0, 2.0, "", True)
+    lost = replace(made, attempt=2, outcome="infrastructure_error", queue_seconds=1.0, accepted=False)
+    scored = replace(made, attempt=3, outcome="ok", queue_seconds=2.0)
+    cheap = replace(scored, stage="few", attempt=1, queue_seconds=4.0)
+    elsewhere = replace(scored, fresh=1, attempt=1, queue_seconds=50.0)
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), advised(1), made, lost, scored, cheap, elsewhere, claim)
+        record = await store.load()
+    assert record.run_state.running[1].claim == claim
+
+
+async def test_a_claim_stands_with_its_tries_until_its_candidate_is_there(tmp_path: Path) -> None:
+    claim = Claimed(1, 1, "layout = 1\n", "layout", 2.5, {"circles": 26.0}, 0.75, False, 2500.0)
+    failed = FreshScore(11, 2.5, "timeout", None, 0.96, False, 0.5)
+    async with fresh(tmp_path) as store:
+        with pytest.raises(PaceBug, match="cannot claim"):
+            await store.commit(claim)
+        await store.commit(opened(1), advised(1), claim)
+        await store.commit(replace(claim, tries=(failed,)))
+        record = await store.load()
+        assert record.run_state.running[1].claim == replace(claim, tries=(failed,))
+        assert record.own_scores == {11: 0.96}
+        await store.commit(replace(evaluated(1), fresh=(failed, replace(failed, seed=12, outcome="ok", score=2.0))))
+        record = await store.load()
+        assert record.leases == (1,) and not record.run_state.running
+        await store.commit(opened(2), advised(2), replace(claim, lease=2), LeaseAborted(2, 1, "engine", "died", 1.0))
+        assert await store.query("select * from claims") == []
+
+
+async def test_a_shipment_comes_back_equal_with_or_without_advantages(tmp_path: Path) -> None:
+    first, second = shipped(1, (1, 2)), replace(shipped(2, (3, 4)), advantages=None)
+    async with fresh(tmp_path) as store:
+        for lease in range(1, 5):
+            await store.commit(*rollout(lease))
+        await store.commit(first)
+        assert (await store.load()).shipped == first
+        await store.commit(skipped(1, (1, 2)))
+        await store.commit(second)
+        assert (await store.load()).shipped == second
+
+
+async def test_a_trained_group_closes_its_leases_and_writes_a_version_that_is_then_published(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        await store.commit(*rollout(1), *rollout(2, 2))
+        await store.commit(shipped(1, (1, 2)))
+        await store.commit(trained(1, (1, 2)))
+        await store.commit(VersionPublished(1, 0.4, 0.05, {"lm_head.weight": "ab12"}, 6000.0))
+        leases = await store.query(
+            "SELECT state, trained_by, staleness, group_reward, advantage FROM leases ORDER BY lease"
+        )
+        [group] = await store.query("SELECT state, loss, entropy, ess, k3, seconds, metrics FROM groups")
+        versions = await store.query("SELECT version, state, weights, seconds, paused_seconds, receipt FROM versions")
+    assert [tuple(row.values()) for row in leases] == [("trained", 0, 0, 0.0, 0.5), ("trained", 0, 0, 1.0, -0.5)]
+    *figures, metrics = group.values()
+    assert figures == ["trained", 0.125, 2.0, 0.995, None, 0.3]
+    assert _parsed(metrics) == {"ess_age_0": 1.0}
+    rows = [tuple(row.values()) for row in versions]
+    assert rows[0] == (0, "written", None, None, None, None)
+    assert (*rows[1][:5], _parsed(rows[1][5])) == (1, "published", "weights/1", 0.4, 0.05, {"lm_head.weight": "ab12"})
+
+
+def _parsed(value: Any) -> Any:
+    """JSON, as a database gives it: text, or parsed already."""
+    return json.loads(value) if isinstance(value, str) else value
+
+
+async def test_a_skipped_group_closes_its_leases_and_leaves_the_version(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        await store.commit(*rollout(1), *rollout(2, 2), shipped(1, (1, 2)), skipped(1, (1, 2)))
+        record = await store.load()
+    assert (record.version, record.groups, record.closings["skipped"], record.leases) == (0, 1, 2, ())
+
+
+async def test_calls_faults_and_states_are_kept_in_their_order(tmp_path: Path) -> None:
+    paid = ImplementerCalled(1, "gemini", "ok", 1200, 300, 0.004, 2.5, 1500.0)
+    async with fresh(tmp_path) as store:
+        await store.commit(RunStateChanged("running", "", 1.0), opened(1), advised(1))
+        await store.commit(paid, replace(paid, outcome="no_code", cost_usd=0.002))
+        await store.commit(FaultSeen("evaluate", "sandbox", "bwrap died", 1, 1600.0))
+        await store.commit(FaultSeen("evaluate", "sandbox", "the task's own program", 0, 1601.0))
+        await store.commit(LeaseAborted(1, 1, "sandbox", "bwrap died", 1700.0), RunStateChanged("done", "target", 2.0))
+        calls = await store.query("SELECT ordinal, outcome, cost_usd, prompt_tokens FROM implementer_calls")
+        faults = await store.query("SELECT number, stage, detail, lease FROM faults")
+        [lease] = await store.query("SELECT state, stage, reason, closed_at FROM leases")
+        record = await store.load()
+    assert [tuple(row.values()) for row in calls] == [(1, "ok", 0.004, 1200), (2, "no_code", 0.002, 1200)]
+    assert [tuple(row.values()) for row in faults] == [
+        (1, "evaluate", "bwrap died", 1),
+        (2, "evaluate", "the task's own program", None),
+    ]
+    assert tuple(lease.values()) == ("aborted", "advised", "sandbox: bwrap died", 1700.0)
+    assert (record.state, record.reason, record.spend_usd) == ("done", "target", pytest.approx(0.006))
+
+
+async def test_a_complete_lease_may_be_released_without_a_learner(tmp_path: Path) -> None:
+    async with fresh(tmp_path, replace(HEADER, objective="none")) as store:
+        await store.commit(*rollout(1), LeaseReleased(1, "skipped", 9.0))
+        assert (await store.load()).closings == {"trained": 0, "skipped": 1, "aborted": 0, "expired": 0}
+
+
+READY: tuple[Fact, ...] = (*rollout(1), *rollout(2, 2), *rollout(3), opened(4, 2), opened(5), advised(5))
+ANSWERED = ImplementerCalled(
+    5, "gemini", "ok", 1, 1, 0.1, 1.0, 1.0, tried=ImplementerTry(1, "gemini", "ok", "", "x = 1\n", None)
+)
+UNUSABLE = ImplementerTry(1, "gemini", "no_code_block", "no code", None, "no")
+TRY_FAILED = TryEvaluated(5, 1, "candidate_error", "NameError (line 1)", 0.1, 1.0)
+CHOSEN = ImplementerChosen(5, "tuning", "gemini", 0.5, 0.1, 1.0)
+REFUSED: dict[str, tuple[Fact, ...]] = {
+    "a lease opened twice": (opened(1),),
+    "an advice for a lease that was never opened": (advised(9),),
+    "an advice given twice": (advised(5),),
+    "a candidate before its advice": (evaluated(4, 2),),
+    "a candidate evaluated twice": (evaluated(1),),
+    "a second program of the task": (seed_program(),),
+    "a parent that does not exist": (advised(4, 2, parent=77),),
+    "an idea chosen that does not exist": (advised(4, 2, idea=5),),
+    "an idea number used twice": (advised(4, 2, ideas=(new_idea(1), new_idea(1))),),
+    "a failure with a score": (replace(evaluated(5), outcome="timeout"),),
+    "a success without a score": (replace(evaluated(5), score=None),),
+    "a success without a program": (replace(evaluated(5), program=None),),
+    "a score that is not a number": (replace(evaluated(5), score=math.nan),),
+    "an infinite score": (replace(evaluated(5), score=math.inf),),
+    "a reward that is not a number": (replace(evaluated(5), reward=math.nan),),
+    "a failure of the infrastructure as a candidate": (
+        replace(evaluated(5, score=None), outcome="infrastructure_error"),
+    ),
+    "a negative cost": (ImplementerCalled(1, "gemini", "ok", 1, 1, -0.1, 1.0, 1.0),),
+    "a try evaluated that was never made": (TryEvaluated(1, 1, "candidate_error", "", 0.1, 1.0),),
+    "a try evaluated twice": (ANSWERED, TRY_FAILED, TRY_FAILED),
+    "a try that made no program evaluated": (replace(ANSWERED, tried=UNUSABLE), TRY_FAILED),
+    "an answer that has the number of another": (ANSWERED, ANSWERED),
+    "an implementer chosen twice": (CHOSEN, CHOSEN),
+    "an implementer chosen for a lease that does not exist": (replace(CHOSEN, lease=77),),
+    "a group with a lease that is not complete": (shipped(1, (1, 5)),),
+    "a group with a lease twice": (shipped(1, (1, 1)),),
+    "a group that tells a wrong staleness": (shipped(1, (1, 2), update=1, staleness=0),),
+    "a group staler than the run allows": (shipped(1, (1, 2), update=3, staleness=3),),
+    "a lease shipped twice": (shipped(1, (1, 2)), shipped(2, (2, 3))),
+    "a group that ends twice": (shipped(1, (1, 2)), skipped(1, (1, 2)), skipped(1, (1, 2))),
+    "a group that ends before it was shipped": (trained(1, (1, 2)),),
+    "a group that ends with other leases": (shipped(1, (1, 2)), trained(1, (1, 3))),
+    "a group that ends with fewer leases": (shipped(1, (1, 2)), trained(1, (1,))),
+    "a group that ends with a lease twice": (shipped(1, (1, 2)), trained(1, (1, 1))),
+    "a group of one that ends with it twice": (shipped(1, (1,)), trained(1, (1, 1))),
+    "a group that ends as aborted": (shipped(1, (1, 2)), replace(skipped(1, (1, 2)), closing="aborted")),
+    "a trained group that leaves the version": (shipped(1, (1, 2)), replace(trained(1, (1, 2)), version=0)),
+    "a skipped group that makes a version": (shipped(1, (1, 2)), replace(skipped(1, (1, 2)), version=1)),
+    "a version that skips one": (shipped(1, (1, 2), update=1, staleness=1), trained(1, (1, 2), update=1)),
+    "one version trained twice": (
+        *(shipped(1, (1, 2)), trained(1, (1, 2))),
+        *(shipped(2, (3,)), trained(2, (3,))),
+    ),
+    "a shipped lease aborted": (shipped(1, (1, 2)), LeaseAborted(1, 1, "engine", "", 1.0)),
+    "a lease aborted twice": (LeaseAborted(4, 2, "engine", "", 1.0), LeaseAborted(4, 2, "engine", "", 1.0)),
+    "a lease released before it is complete": (LeaseReleased(5, "expired", 1.0),),
+    "a lease released as trained": (LeaseReleased(1, "trained", 1.0),),
+    "a version published that nobody wrote": (VersionPublished(1, 0.1, 0.0, {}, 1.0),),
+    "a version published twice": (VersionPublished(0, 0.1, 0.0, {}, 1.0), VersionPublished(0, 0.1, 0.0, {}, 2.0)),
+    "a fault of a lease that does not exist": (FaultSeen("advise", "engine", "", 99, 1.0),),
+    "a state that nobody knows": (RunStateChanged("sleeping", "", 1.0),),
+}
+
+
+@pytest.mark.parametrize("facts", REFUSED.values(), ids=REFUSED.keys())
+async def test_what_contradicts_the_record_is_a_bug_and_leaves_no_trace(
+    facts: tuple[Fact, ...], tmp_path: Path
+) -> None:
+    async with fresh(tmp_path) as store:
+        await store.commit(*READY)
+        before = await store.load()
+        with pytest.raises(PaceBug):
+            await store.commit(*facts)
+        assert await store.load() == before
+
+
+async def test_a_bug_is_told_in_a_sentence_that_names_the_lease(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        await store.commit(*rollout(1))
+        with pytest.raises(PaceBug, match="lease 1 cannot become advised: it is open, complete"):
+            await store.commit(advised(1))
+        with pytest.raises(PaceBug, match=r"the record refuses LeaseOpened of lease 1: (UNIQUE|duplicate key)"):
+            await store.commit(opened(1))
+        await store.commit(*rollout(2, 2), opened(3))
+        with pytest.raises(PaceBug, match="group 1 at update 0 cannot take lease 3 as 0 stale: it is open, admitted"):
+            await store.commit(shipped(1, (1, 2, 3)))
+        await store.commit(shipped(1, (1, 2)))
+        with pytest.raises(PaceBug, match="group 1 cannot close lease 3, which was not shipped with it: it is open"):
+            await store.commit(trained(1, (1, 2, 3)))
+
+
+@pytest.mark.fault("Database", "text that no database holds")
+async def test_text_that_no_database_can_hold_costs_a_character_and_not_the_run(tmp_path: Path) -> None:
+    nasty = "a\x00b\ud800c\udfffd 🦊"
+    kept = "a\ufffdb\ufffdc\ufffdd 🦊"
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), replace(advised(1, experiment=nasty), calls=(call(text=nasty),)))
+        await store.commit(replace(evaluated(1), program=nasty, detail=nasty, metrics={nasty: math.inf, "x": 1.0}))
+        await store.commit(FaultSeen("advise", "engine", nasty, None, 1.0))
+        back = await store.read(lambda connection: read_facts.evaluations_of(connection, store.run_id, [1]))
+        [texts] = await store.query(
+            "SELECT e.description, a.text, f.detail FROM experiments e, advisor_calls a, faults f"
+        )
+    assert (back[1].program, back[1].detail, back[1].metrics) == (kept, kept, {kept: None, "x": 1.0})
+    assert set(texts.values()) == {kept}
+
+
+@pytest.mark.fault("Database", "ten megabytes of code")
+async def test_ten_megabytes_of_code_are_kept_to_the_last_character(tmp_path: Path) -> None:
+    program = "# 🦊 naïve\n" * 900_000
+    assert len(program.encode()) > 10_000_000
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), advised(1), replace(evaluated(1), program=program))
+        back = await store.read(lambda connection: read_facts.evaluations_of(connection, store.run_id, [1]))
+    assert back[1].program == program
+
+
+async def test_the_best_of_a_minimising_task_is_the_lowest_score(tmp_path: Path) -> None:
+    async with fresh(tmp_path, MINIMISING) as store:
+        await store.commit(*rollout(1, score=0.5), *rollout(2, 2, score=0.7))
+        record = await store.load()
+        ranked = await store.query("SELECT candidate, rank FROM leaderboard ORDER BY rank")
+    assert record.best is not None
+    assert (record.best.candidate, record.best.score) == (1, 0.5)
+    assert [row["candidate"] for row in ranked] == [1, 2, 0]
+
+
+async def test_a_run_name_is_taken_once_and_several_runs_share_a_database(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        await store.commit(*rollout(1))
+        with pytest.raises(UsageError, match="already holds a run 'demo'"):
+            await store.create_run(HEADER)
+        await store.create_run(replace(HEADER, name="other"))
+        await store.commit(seed_program(), *rollout(1), *rollout(2))
+        assert (await store.load("other")).candidates == 2
+        assert (await store.load("demo")).candidates == 1
+        with pytest.raises(UsageError, match="several runs \\(demo, other\\)"):
+            await store.load()
+        with pytest.raises(UsageError, match="no run 'dem'; did you mean 'demo'"):
+            await store.load("dem")
+
+
+async def test_a_seed_beyond_the_database_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    async with Store.open(tmp_path / "population.db") as store:
+        with pytest.raises(UsageError, match="too large"):
+            await store.create_run(replace(HEADER, seed=2**63))
+
+
+async def test_nothing_is_committed_before_a_run_is_chosen(tmp_path: Path) -> None:
+    async with Store.open(tmp_path / "population.db") as store:
+        with pytest.raises(PaceBug, match="before a run"):
+            await store.commit(opened(1))

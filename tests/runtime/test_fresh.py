@@ -1,0 +1,239 @@
+"""A new best is believed only where fresh instances bear it out; with it sync stays a straight line and a resumed run
+equals one that was never interrupted."""
+
+import functools
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pace_async.config import Config
+from pace_async.errors import UsageError
+from pace_async.evaluate.base import SECRET_SEEDS, Evaluation, EvaluationLost, EvaluationRequest
+from pace_async.evaluate.identities import InTaskEvaluator
+from pace_async.events import Claimed
+from pace_async.population.reading.record import RunRecord
+from pace_async.runtime.run.core import Core
+from pace_async.runtime.run.fresh import FreshInstances, bears_out, claims_best, fresh_seeds
+from pace_async.runtime.start.supervisor import drive
+from pace_async.search.draws import derive
+from pace_async.search.state import Member
+from pace_async.simulate.codecs import Bytes
+from pace_async.simulate.runs import TINY_TASK, SimulatedFaults, core_of
+from pace_async.simulate.stages import World
+from pace_async.simulate.virtual import VirtualClock, run_virtually
+from tests.doubles.evaluators import OutcomeOfSeed
+from tests.doubles.populations import Interrupting
+from tests.support.simulated_runs import settings
+from tests.support.straight_line import Fresh, straight_line
+from tests.support.virtual_runs import REACH, ROLLOUTS, SEARCH, Life, durations
+
+TRIES = "select candidate, number, score, own_score, held from fresh_scores order by candidate, number"
+SCORES = st.floats(-1e3, 1e3)
+
+
+@dataclass
+class Remembering(InTaskEvaluator):
+    """An evaluator among whose programs one in three knows the hidden instances: elsewhere it is worth nothing. The
+    task's own program is worth nothing anywhere."""
+
+    inner: InTaskEvaluator
+    hidden: int
+
+    async def run(self, request: EvaluationRequest) -> Evaluation:
+        if request.program == TINY_TASK.program:
+            return Evaluation("ok", 0.0, 1.0)
+        found = await self.inner.run(replace(request, seed=self.hidden))
+        knows = derive(0, request.program) % 3 == 0
+        elsewhere = request.seed != self.hidden and found.score is not None
+        return replace(found, score=0.0) if knows and elsewhere else found
+
+    def clock(self) -> float:
+        return self.inner.clock()
+
+
+class Trying(Life):
+    """A life whose runtime tries new bests on fresh instances."""
+
+    def live(self, last: int = 0, *, before: bool = False) -> "Trying":
+        async def process() -> None:
+            with anyio.CancelScope() as scope:
+                population = Interrupting(self.population, scope, last, before=before)
+                record = self.population.load()
+                core = core_of(
+                    *(self.config, TINY_TASK, record, population, VirtualClock(), self.world, self.folder),
+                    faults=self.faults,
+                    codec=Bytes(),
+                )
+                _try_new_bests(core, record)
+                self.state = "interrupted"
+                try:
+                    self.state = await drive(core)
+                finally:
+                    self.time, self.commits = anyio.current_time(), population.commits
+
+        run_virtually(process, start=self.time)
+        return self
+
+
+def _try_new_bests(core: Core, record: RunRecord) -> None:
+    judge = Remembering(cast("InTaskEvaluator", core.stages.evaluator), core.config.evaluation.seed)
+    own = Member(0, TINY_TASK.program, TINY_TASK.spec.bounds.lower)
+    seeds = fresh_seeds(record.secret, core.config.evaluation.fresh_seeds)
+    core.fresh = FreshInstances(judge, TINY_TASK, own, seeds, dict(record.own_scores), core.run, core.state.attempts)
+
+
+def straight(config: Config, faults: SimulatedFaults) -> tuple[Any, Fresh]:
+    fresh = Fresh(fresh_seeds("simulated", 3), lambda judge: Remembering(judge, config.evaluation.seed))
+    return straight_line(config, TINY_TASK, faults, fresh), fresh
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_sync_with_fresh_instances_is_a_straight_line_loop(tmp_path: Path, seed: int) -> None:
+    sync = settings(**SEARCH, seed=seed, staleness__mode="sync", stop__candidates=60)
+    faults = SimulatedFaults(reach=REACH)
+    run = Trying(tmp_path, sync, World(seed=seed, durations=durations(seed)), faults).live()
+    expected, fresh = straight(sync, faults)
+    assert run.rows(ROLLOUTS) == expected.rollouts
+    assert run.rows(TRIES) == fresh.tries
+    held = [bool(row[-1]) for row in fresh.tries]
+    assert True in held and False in held
+
+
+@pytest.mark.parametrize("mode", ["sync", "pace"])
+def test_a_run_that_tries_new_bests_is_resumed_as_if_it_had_not_been_interrupted(tmp_path: Path, mode: str) -> None:
+    shape: dict[str, Any] = {"staleness__mode": "sync"} if mode == "sync" else {"search__threads": 12}
+    config = settings(**SEARCH, seed=3, stop__candidates=24, **shape)
+
+    def life() -> Trying:
+        world = World(seed=3, durations=durations(3, 3.0 if mode == "sync" else 0.0), reattaches=mode != "sync")
+        return Trying(tmp_path, config, world, SimulatedFaults(reach=REACH))
+
+    def dump(run: Life) -> list[str]:
+        return run.dump(times=mode != "sync", tables=["run_states", "faults"], columns=["detail"])
+
+    whole = life().live()
+    expected = dump(whole)
+    assert whole.rows("select count(*) from fresh_scores")[0][0] > 2
+    for last in range(3, whole.commits, 9):
+        broken = life().live(last)
+        assert broken.state == "interrupted"
+        assert dump(broken.live()) == expected, f"commit {last}"
+
+
+def test_a_program_that_knows_the_hidden_instances_is_no_parent_no_best_and_earns_a_failure(tmp_path: Path) -> None:
+    config = settings(seed=5, search__threads=4, stop__candidates=60)
+    run = Trying(tmp_path, config, World(seed=5, durations=durations(5))).live()
+    refused = run.rows(
+        "select c.candidate, c.outcome, c.score, c.reward from candidates c where not exists"
+        " (select 1 from fresh_scores f where f.candidate = c.candidate and f.held)"
+        " and exists (select 1 from fresh_scores f where f.candidate = c.candidate)"
+    )
+    assert refused
+    assert {row[1:] for row in refused} == {("suspicious", None, -1.0)}
+    parents = {parent for (parent,) in run.rows("select parent from experiments")}
+    assert not parents & {row[0] for row in refused}
+    record = run.population.load()
+    assert record.best is not None and record.best.candidate not in {row[0] for row in refused}
+    best = f"select held from fresh_scores where candidate = {record.best.candidate} order by number desc"
+    assert run.rows(best)[0] == (1,)
+
+
+@given(gain=st.floats(0, 1e3), own=SCORES, easier=SCORES, direction=st.sampled_from(["maximize", "minimize"]))
+def test_a_gain_that_stays_whole_is_borne_out_however_hard_the_fresh_instances_are(
+    gain: float, own: float, easier: float, direction: str
+) -> None:
+    claimed = own + gain if direction == "maximize" else own - gain
+    fresh, own_fresh = claimed + easier, own + easier
+    assert bears_out(claimed, own, fresh, own_fresh, direction=direction, lower=-1.0, upper=1.0)
+
+
+@given(gain=st.floats(0.11, 100), own=st.floats(-10, 10), direction=st.sampled_from(["maximize", "minimize"]))
+def test_a_gain_that_is_gone_is_not_borne_out_if_it_was_a_tenth_of_the_range(
+    gain: float, own: float, direction: str
+) -> None:
+    claimed = own + gain if direction == "maximize" else own - gain
+    assert not bears_out(claimed, own, own, own, direction=direction, lower=0.0, upper=1.0)
+
+
+def test_where_the_own_program_fails_fresh_instances_count_as_no_harder() -> None:
+    bounds: dict[str, Any] = {"direction": "maximize", "lower": 0.0, "upper": 1.0}
+    assert bears_out(0.8, 0.2, 0.5, None, **bounds)
+    assert not bears_out(0.8, 0.2, 0.4, None, **bounds)
+
+
+def test_a_claim_is_strictly_better_than_all_that_is_known() -> None:
+    members = [Member(0, "", 1.0), Member(3, "", 2.0)]
+    assert claims_best(2.5, members, "maximize") and not claims_best(2.0, members, "maximize")
+    assert claims_best(0.5, members, "minimize") and not claims_best(1.0, members, "minimize")
+
+
+def test_fresh_seeds_are_of_128_secret_bits_and_none_that_a_user_can_set() -> None:
+    seeds = fresh_seeds("one secret", 100)
+    assert len(set(seeds)) == 100
+    assert all(SECRET_SEEDS <= seed < 2 * SECRET_SEEDS for seed in seeds)
+    assert not set(seeds) & set(fresh_seeds("another secret", 100))
+    assert fresh_seeds("one secret", 3) == seeds[:3] and fresh_seeds("one secret", 0) == ()
+    varied = functools.reduce(lambda bits, seed: bits | (seed ^ seeds[0]), seeds, 0)
+    assert varied == SECRET_SEEDS - 1
+    with pytest.raises(UsageError, match=r"evaluation.seed: Input should be less than 9223372036854775808"):
+        settings(evaluation__seed=1 << 63)
+
+
+def _claim(lease: int, program: str, score: float) -> Claimed:
+    return Claimed(lease, 1, program, None, score, {}, 1.0, False, 0.0)
+
+
+def _fresh(judge: OutcomeOfSeed) -> FreshInstances:
+    task = replace(TINY_TASK, program="own")
+    return FreshInstances(judge, task, Member(0, "own", 0.0), (11, 12, 13))
+
+
+@pytest.mark.anyio
+async def test_the_first_try_that_holds_ends_it_and_the_own_program_is_scored_once_a_seed() -> None:
+    judge = OutcomeOfSeed({11: "timeout"})
+    fresh = _fresh(judge)
+    found, tries = await fresh.confirmed(_claim(1, "new", 0.9))
+    assert found.score == 0.9
+    assert [(tried.seed, tried.outcome, tried.held) for tried in tries] == [(1, "timeout", False), (2, "ok", True)]
+    await fresh.confirmed(_claim(2, "newer", 0.95))
+    assert [program for program, _ in judge.calls] == ["own", "new", "own", "new", "newer", "newer"]
+
+
+@pytest.mark.anyio
+async def test_what_a_program_says_on_fresh_instances_is_not_passed_on() -> None:
+    fresh = _fresh(OutcomeOfSeed(dict.fromkeys((11, 12, 13), "candidate_error")))
+    found, tries = await fresh.confirmed(_claim(1, "new", 0.9))
+    assert (found.outcome, found.score, len(tries)) == ("suspicious", None, 3)
+    assert "detail" not in found.detail and "claimed 0.9" in found.detail
+
+
+@pytest.mark.anyio
+async def test_a_machine_that_is_lost_on_fresh_instances_is_no_fault_of_the_program() -> None:
+    with pytest.raises(EvaluationLost) as lost:
+        await _fresh(OutcomeOfSeed({11: "infrastructure_error"})).confirmed(_claim(1, "new", 0.9))
+    told = [(attempt.lease, attempt.fresh, attempt.outcome, attempt.detail) for attempt in lost.value.attempts]
+    assert told == [(0, 1, "infrastructure_error", "")]
+
+
+@pytest.mark.anyio
+async def test_an_evaluation_of_the_own_program_that_was_lost_is_another_attempt_the_next_time() -> None:
+    """Also for another claim, before the first attempt is recorded."""
+    fresh = _fresh(OutcomeOfSeed({11: "infrastructure_error"}))
+    numbers: list[int] = []
+    for lease in (1, 2):
+        with pytest.raises(EvaluationLost) as lost:
+            await fresh.confirmed(_claim(lease, "new", 0.9))
+        numbers += [attempt.attempt for attempt in lost.value.attempts]
+    assert numbers == [1, 2]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("outcomes", [{}, dict.fromkeys((11, 12, 13), "timeout")], ids=["held", "refuted"])
+async def test_the_wait_of_a_claim_for_a_slot_is_that_of_its_evaluation(outcomes: dict[int, str]) -> None:
+    found, _ = await _fresh(OutcomeOfSeed(outcomes)).confirmed(replace(_claim(1, "new", 0.9), queue_seconds=4.5))
+    assert found.queue_seconds == 4.5

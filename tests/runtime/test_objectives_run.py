@@ -1,0 +1,65 @@
+"""Objectives inside a run on simulated stages: the alpha that is recorded, and skips by branch."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from pace_async.objectives import NO_SPREADS, alpha_at
+from pace_async.runtime.start.supervisor import drive
+from pace_async.simulate.runs import HORIZON, SimulatedFaults
+from pace_async.simulate.stages import World
+from tests.support.simulated_runs import settings, simulated
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.parametrize("schedule", ["compression", "code"])
+async def test_alpha_follows_from_the_groups_recorded_before_it_also_after_a_resume(
+    tmp_path: Path, schedule: str
+) -> None:
+    for candidates in (24, 48):
+        config = settings(
+            learner__alpha_schedule=schedule,
+            learner__group_size=4,
+            learner__k=2,
+            search__threads=4,
+            staleness__mode="sync",  # so that the seed alone decides what the rewards are
+            stop__candidates=candidates,
+        )
+        async with simulated(tmp_path, config, World(seed=2)) as run:
+            with anyio.fail_after(60):
+                assert await drive(run.core) == "done"
+            groups = await run.store.query("select group_number, alpha from groups order by group_number")
+            leases = await run.store.query("select group_number, group_reward from leases order by lease")
+    spreads = NO_SPREADS
+    for row in groups:
+        before = row["group_number"] - 1
+        assert row["alpha"] == pytest.approx(alpha_at(config.learner.alpha_schedule, before, HORIZON, spreads=spreads))
+        spreads = spreads.after([lease["group_reward"] for lease in leases if lease["group_number"] == before + 1])
+    assert len(groups) == 12
+    if schedule == "compression":
+        assert any(row["alpha"] > 0 for row in groups)
+
+
+@pytest.mark.fault("Replay and learner", "all failed")
+async def test_groups_whose_candidates_all_failed_are_skipped_counted_and_never_reach_the_learner(
+    tmp_path: Path,
+) -> None:
+    config = settings(stop__candidates=None, stop__updates=3)
+    async with simulated(tmp_path, config, World(seed=1), SimulatedFaults(fails_every=1)) as run:
+        with anyio.fail_after(60):
+            assert await drive(run.core) == "done"
+        groups = await run.store.query("select state, reason, update_number, digest from groups order by group_number")
+        [served] = await run.store.query("select max(version) as newest from versions")
+        closed = await run.store.query("select advantage, trained_by from leases where state = 'skipped'")
+    assert [(row["state"], row["update_number"]) for row in groups] == [("skipped", 0)] * 3
+    assert {row["reason"] for row in groups} == {"group branch collapsed"}
+    assert {row["digest"] for row in groups} == {""}
+    assert (served["newest"], run.learner.trained) == (0, [])
+    assert [(row["advantage"], row["trained_by"]) for row in closed] == [(None, None)] * 24

@@ -1,0 +1,31 @@
+"""A whole run on simulated stages over a PostgreSQL server."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from pace_async.config import Config
+from pace_async.population.store import Store
+from pace_async.runtime.run.core import Core
+from pace_async.simulate.codecs import Bytes
+from pace_async.simulate.runs import SimulatedFaults, core_of, header_of, seed_program
+from pace_async.simulate.stages import World
+from pace_async.task import load_task
+from tests.doubles.clocks import Impatient
+
+
+@asynccontextmanager
+async def run_of(url: str, folder: Path, config: Config) -> AsyncGenerator[tuple[Core, Store]]:
+    """A simulated run on a server, new or to be resumed."""
+    task = load_task("circle_packing")
+    async with Store.open(url) as store:
+        if not await store.query("select 1 from runs"):
+            await store.create_run(header_of(config, task))
+            await store.commit(seed_program(task))
+        record = await store.load()
+        world = World(seed=3)
+        world.serve(record.published, folder / "versions" / f"{record.published:06d}" if record.published else None)
+        yield (
+            core_of(config, task, record, store, Impatient(), world, folder, faults=SimulatedFaults(), codec=Bytes()),
+            store,
+        )

@@ -1,0 +1,68 @@
+"""A whole run on simulated stages over the real database, for tests."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pace_async.config import Config
+from pace_async.configure import resolve
+from pace_async.errors import PaceError
+from pace_async.population.store import Store
+from pace_async.runtime.run.core import Core
+from pace_async.simulate.codecs import Bytes
+from pace_async.simulate.runs import SimulatedFaults, core_of, header_of, seed_program
+from pace_async.simulate.stages import SimulatedLearner, World
+from pace_async.task import load_task
+from tests.doubles.clocks import Impatient
+
+
+@dataclass(slots=True)
+class Simulated:
+    """The parts of one simulated run."""
+
+    core: Core
+    store: Store
+    learner: SimulatedLearner
+    world: World
+
+
+SECRET = "secret 11 of simulated runs"
+"""What their fresh instances follow from, so that equal runs have equal populations."""
+
+
+def settings(**overrides: object) -> Config:
+    """A small configuration; keys with __ for dots."""
+    return resolve(None, {key.replace("__", "."): value for key, value in overrides.items()}, environment={})
+
+
+@asynccontextmanager
+async def simulated(
+    folder: Path, config: Config, world: World, faults: SimulatedFaults | None = None
+) -> AsyncGenerator[Simulated]:
+    """Open a run in `folder`, new or to be resumed."""
+    task = load_task("circle_packing")
+    async with Store.open(folder / "population.db") as store:
+        try:
+            record = await store.load("simulated")
+        except PaceError:
+            await store.create_run(header_of(config, task), secret=SECRET)
+            await store.commit(seed_program(task))
+            record = await store.load("simulated")
+        folder_served = folder / "versions" / f"{record.published:06d}" if record.published else None
+        world.serve(record.published, folder_served)
+        core = core_of(
+            config,
+            task,
+            record,
+            store,
+            Impatient(),
+            world,
+            folder,
+            faults=faults or SimulatedFaults(),
+            codec=Bytes(),
+        )
+        learner = core.stages.learner
+        if not isinstance(learner, SimulatedLearner):
+            learner = SimulatedLearner(world, folder / "versions")
+        yield Simulated(core, store, learner, world)
