@@ -20,6 +20,7 @@ from pace_async.evaluate.scorer.scorer_pool import Scorers
 from pace_async.evaluate.turns import Turns
 from pace_async.task import Task, load_task
 from tests.doubles.evaluators import scored
+from tests.support.control_groups import settle
 from tests.support.evaluate_tasks import make_task
 
 pytestmark = pytest.mark.anyio
@@ -135,8 +136,7 @@ async def test_a_scorer_has_a_control_group_with_its_limit_and_leaves_none(tmp_p
         assert group.memory.name in await anyio.Path(f"/proc/{process.pid}/cgroup").read_text()
         file = "memory.limit_in_bytes" if group.version == 1 else "memory.max"
         assert int(await anyio.Path(group.memory / file).read_text()) == 300 << 20
-    cgroup._remover.submit(lambda: None).result(30)  # pyright: ignore[reportPrivateUsage]
-    assert cgroup.all_removed()
+    settle()
     assert not any(folder.exists() for folder in group.folders)
 
 

@@ -10,6 +10,7 @@ import pytest
 from pace_async import children
 from pace_async.evaluate.sandbox import cgroup, leftovers
 from pace_async.runtime.start.own_memory import own_memory
+from tests.support.control_groups import settle
 
 needs_groups = pytest.mark.skipif(cgroup.find() is None, reason="needs control groups that this user may make")
 GROWING = """
@@ -52,8 +53,7 @@ async def test_children_are_outside_the_runtimes_limit(tmp_path: Path) -> None:
             assert place_of(process.pid) == before
     assert place_of("self") == before
     assert children.entered == []
-    cgroup._remover.submit(lambda: None).result(30)  # pyright: ignore[reportPrivateUsage]
-    assert cgroup.all_removed()
+    settle()
     assert not group.memory.exists()
 
 

@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from pace_async.errors import InfrastructureFault
+from pace_async.evaluate.assemble import groups_removed
 from pace_async.evaluate.sandbox import cgroup, leftovers
 from pace_async.evaluate.sandbox.converse import Job
 from pace_async.evaluate.sandbox.launch import launch
@@ -100,6 +101,7 @@ async def test_many_launches_leave_no_descriptor_and_no_control_group(sandbox: S
             tg.start_soon(_expect, sandbox, number)
     assert psutil.Process().num_fds() == before
     assert left_below() == []
+    await groups_removed()
     assert cgroup.all_removed()
 
 

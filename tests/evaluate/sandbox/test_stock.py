@@ -2,26 +2,15 @@
 
 import os
 from collections.abc import Generator
-from pathlib import Path
 
 import psutil
 import pytest
 
-from pace_async.evaluate.sandbox import cgroup, leftovers, wiring
+from pace_async.evaluate.sandbox import cgroup, wiring
 from pace_async.evaluate.sandbox.wiring import AHEAD, ControlGroupPool, Joinable
+from tests.support.control_groups import folders, settle
 
 pytestmark = pytest.mark.skipif(cgroup.find() is None, reason="needs control groups that this user may make")
-
-
-def settle() -> None:
-    """Wait for what the thread of the control groups was asked for so far."""
-    cgroup._remover.submit(lambda: None).result(30)  # pyright: ignore[reportPrivateUsage]
-
-
-def folders() -> set[Path]:
-    hierarchy = cgroup.find()
-    assert hierarchy is not None
-    return {path for where in hierarchy.folders for path in where.glob(f"{leftovers.prefix()}*")}
 
 
 def limit_of(joinable: Joinable) -> int:
@@ -39,13 +28,12 @@ def done_with(joinable: Joinable) -> None:
 
 @pytest.fixture
 def ahead() -> Generator[ControlGroupPool]:
-    """A stock after which nothing is left: no group, no descriptor."""
+    """A stock after which nothing of its own is left: no group, no descriptor."""
     before, descriptors = folders(), psutil.Process().num_fds()
     made = ControlGroupPool()
     yield made
     made.close()
     settle()
-    assert cgroup.all_removed()
     assert folders() <= before
     assert psutil.Process().num_fds() == descriptors
 
