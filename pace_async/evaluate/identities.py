@@ -1,4 +1,4 @@
-"""Evaluations by their identity: what is submitted once runs once, whoever waits for it.
+"""Evaluations by their identity: what is submitted once runs once, and each attempt is told.
 
 Invariants: one identity names one program; an evaluation that was submitted again is the same evaluation; a task that
 waits can be cancelled without ending the evaluation for others. Not a memo: an entry knows an identity, not equal
@@ -8,14 +8,14 @@ programs, and the oldest evaluations that have ended are forgotten.
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import anyio
 
 from pace_async.errors import InfrastructureFault, PaceBug
-from pace_async.evaluate.attempts import attempted_once
 from pace_async.evaluate.base import CANCELLED, Evaluation, EvaluationId, EvaluationRequest, UnknownEvaluation
+from pace_async.events import EvaluationAttempted
 
 ENDED_KEPT = 1000
 """How many evaluations that have ended can still be asked for."""
@@ -116,6 +116,46 @@ class Identities:
         while len(self._ended) > ENDED_KEPT:
             oldest = next(iter(self._ended))
             del self._ended[oldest], self._entries[oldest]
+
+
+@dataclass(slots=True)
+class Attempts:
+    """The attempts of one evaluation so far, numbered on from that of its request."""
+
+    request: EvaluationRequest
+    made: list[EvaluationAttempted] = field(default_factory=list[EvaluationAttempted])
+
+    def add(self, came: Evaluation, started_at: float, ended_at: float, *, accepted: bool) -> None:
+        """One attempt and what came of it."""
+        identity = self.request.id
+        self.made.append(
+            EvaluationAttempted(
+                lease=identity.lease,
+                stage=identity.stage,
+                fresh=identity.fresh,
+                attempt=identity.attempt + len(self.made),
+                outcome=came.outcome,
+                seconds=came.seconds,
+                queue_seconds=came.queue_seconds,
+                started_at=started_at,
+                ended_at=ended_at,
+                detail=came.detail,
+                accepted=accepted,
+            )
+        )
+
+    def result(self, last: Evaluation) -> Evaluation:
+        """What came of the last attempt, with all attempts and the time that they waited together."""
+        waited = sum(attempt.queue_seconds for attempt in self.made)
+        return replace(last, attempts=tuple(self.made), queue_seconds=waited)
+
+
+def attempted_once(request: EvaluationRequest, came: Evaluation, ended_at: float) -> Evaluation:
+    """An evaluation whose one attempt has just ended."""
+    attempts = Attempts(request)
+    accepted = came.outcome != "infrastructure_error"
+    attempts.add(came, ended_at - came.seconds, ended_at, accepted=accepted)
+    return attempts.result(came)
 
 
 class InTaskEvaluator(ABC):

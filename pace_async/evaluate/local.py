@@ -19,14 +19,12 @@ from anyio.abc import TaskGroup
 from pace_async import config
 from pace_async.compiling import compiled
 from pace_async.errors import InfrastructureFault, UsageError
-from pace_async.evaluate.attempts import Attempts, attempted_once
 from pace_async.evaluate.base import SECRET_SEEDS, Evaluation, EvaluationId, EvaluationRequest
-from pace_async.evaluate.identities import Identities
+from pace_async.evaluate.identities import Attempts, Identities, attempted_once
 from pace_async.evaluate.memo import Key, ScoreMemo
 from pace_async.evaluate.sandbox.converse import Job
-from pace_async.evaluate.sandbox.ended import Ended
 from pace_async.evaluate.sandbox.runner import CandidateRunner
-from pace_async.evaluate.sandbox.verdict import doubt, judge, one_line
+from pace_async.evaluate.sandbox.verdict import Ended, doubt, judge, one_line
 from pace_async.evaluate.scorer.scorer_client import EvaluatorFailed
 from pace_async.evaluate.scorer.scorer_pool import Scorers
 from pace_async.evaluate.turns import Turns

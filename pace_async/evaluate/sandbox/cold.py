@@ -11,8 +11,8 @@ import anyio
 
 from pace_async.children import kill_group
 from pace_async.evaluate.sandbox.inside import calls, seccomp
-from pace_async.evaluate.sandbox.pipes import Descriptors
 from pace_async.evaluate.sandbox.tiers import Plan
+from pace_async.evaluate.sandbox.wiring import Descriptors
 
 GRACE_S = 5.0
 
@@ -103,7 +103,7 @@ def start(
 def _filter_of_bubblewrap(one_thread: bool) -> int:
     """A file that holds the filter, read once. bubblewrap puts it on itself and on the driver, which adds its own when
     it has set its limits."""
-    code = seccomp.filter_program(calls.machine(), own_namespaces=True, pid=0, one_thread=one_thread, confined=False)
+    code = seccomp.filter_program(calls.MACHINE, own_namespaces=True, pid=0, one_thread=one_thread, confined=False)
     file = os.memfd_create("filter")
     os.write(file, code)
     os.lseek(file, 0, os.SEEK_SET)

@@ -1,22 +1,31 @@
 """The parent's half of a conversation with a driver: the job, then one instance after the other, and the time of each.
 
-Invariant: an instance is written only after the output for the previous one has come, so a program cannot look ahead.
+Invariants: an instance is written only after the output for the previous one has come, so a program cannot look ahead.
+Only the frames that are due, in their order and with the right nonce, count as answers. A result that comes before its
+instance was given is a forgery. Payloads are not parsed here. They are a candidate's, and the scorer parses them.
+
 The clock of a call is read here, where a program cannot touch it, and runs on from one output to the next, so that work
 done between calls is counted too. What it counts besides the call (pipes, JSON) is what an echo takes: the same text
-with every digit a 1, parsed and written again by the driver before the program is loaded.
+with every digit a 1, parsed and written again by the driver before the program is loaded. Counted is processor time of
+the program's process where it is held to one thread and can start no other process: then nothing that it computes
+escapes the clock, sleeping gains nothing, and neighbours on a busy machine cost it nothing. Elsewhere it is wall clock,
+which is never less than what it used.
 """
 
 import os
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from pace_async.evaluate.sandbox.clocks import Moment, last_descendant, now
 from pace_async.evaluate.sandbox.cold import FirstProcess
-from pace_async.evaluate.sandbox.frames import Answers
-from pace_async.evaluate.sandbox.pipes import CHUNK, Descriptors, Sink, write_all
+from pace_async.evaluate.sandbox.inside.frame import ECHO, KINDS, LOADED, LONGEST_HEADER, READY, RESULT
+from pace_async.evaluate.sandbox.wiring import CHUNK, Descriptors, Sink, write_all
 
 ECHOES = 6  # the first, which is not timed, warms up
+MARK = b"pace "
+_SCHEDULER = 2  # the kind of per-process clock that counts nanoseconds as the scheduler sees them
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +110,131 @@ class Conversation:
             await self._sink.read()
             self.answers.read_on(self._sink.data)
         return True
+
+
+@dataclass(slots=True)
+class Answers:
+    """The answers for `instances` instances, after `echoes` echoes. `given` is how many instances the driver has been
+    given, and is set by the caller; `failure` is the kind of the frame that ended it early, with `reason` as
+    its payload; `forged` says what came that should not have."""
+
+    nonce: str
+    instances: int
+    echoes: int = 0
+    given: int = 0
+    ready: bool = False
+    echoed: int = 0
+    loaded: bool = False
+    outputs: list[bytes] = field(default_factory=list[bytes])
+    failure: str | None = None
+    reason: bytes = b""
+    forged: str | None = None
+    _read: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every instance has its answer, and nothing came that should not have."""
+        return not self.over and len(self.outputs) == self.instances
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is due, whatever is still given."""
+        return self.failure is not None or self.forged is not None
+
+    def read_on(self, data: bytes | bytearray) -> None:
+        """Take the whole frames out of everything that the pipe has carried so far. A frame cut short waits for the
+        rest of it: it is no answer, and no forgery either."""
+        while self._read < len(data) and self.forged is None:
+            end = data.find(b"\n", self._read, self._read + LONGEST_HEADER)
+            if end < 0:
+                begun = len(data) - self._read < LONGEST_HEADER
+                if not begun or not MARK.startswith(data[self._read : self._read + len(MARK)]):
+                    self.forged = "bytes that are no frame"
+                return
+            self.forged, kind, length = _read_header(bytes(data[self._read : end]), self.nonce)
+            if self.forged is not None or len(data) < end + 1 + length:
+                return
+            if not self._due(kind):
+                self.forged = "more than one answer" if self.outputs or self.failure else "a frame before its time"
+                return
+            self._take(kind, bytes(data[end + 1 : end + 1 + length]))
+            self._read = end + 1 + length
+
+    def _due(self, kind: str) -> bool:
+        if self.failure is not None:
+            return False
+        match kind:
+            case "ready":
+                return not self.ready and self.echoed == self.echoes
+            case "echo":
+                return not self.ready and self.echoed < self.echoes
+            case "loaded":
+                return self.ready and not self.loaded
+            case "result":
+                return self.loaded and len(self.outputs) < self.given
+            case _:
+                return self.ready
+
+    def _take(self, kind: str, payload: bytes) -> None:
+        if kind == READY:
+            self.ready = True
+        elif kind == ECHO:
+            self.echoed += 1
+        elif kind == LOADED:
+            self.loaded = True
+        elif kind == RESULT:
+            self.outputs.append(payload)
+        else:
+            self.failure, self.reason = kind, payload
+
+
+def _read_header(header: bytes, nonce: str) -> tuple[str | None, str, int]:
+    parts = header.split(b" ")
+    if len(parts) != 4 or parts[0] != b"pace" or not parts[3].isdigit() or len(parts[3]) > 12:
+        return "bytes that are no frame", "", 0
+    kind = parts[2].decode("ascii", "replace")
+    if parts[1] != nonce.encode():
+        return "a frame with the wrong nonce", "", 0
+    if kind not in KINDS:
+        return "a frame of an unknown kind", "", 0
+    return None, kind, int(parts[3])
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Seconds since some beginning; `processor` is None where the process cannot be asked."""
+
+    wall: float
+    processor: float | None
+
+    def since(self, earlier: "Moment") -> float:
+        """Seconds of work between two moments."""
+        if self.processor is None or earlier.processor is None:
+            return self.wall - earlier.wall
+        return self.processor - earlier.processor
+
+
+def now(pid: int | None) -> Moment:
+    """What the clocks say; `pid` is the process to ask, None for the wall clock alone."""
+    try:
+        # Linux numbers a process's clock by its id; Python names no function for it.
+        used = None if pid is None else time.clock_gettime(~pid << 3 | _SCHEDULER)
+    except OSError:  # it has ended
+        used = None
+    return Moment(time.perf_counter(), used)
+
+
+def last_descendant(pid: int) -> int | None:
+    """The process at the end of a chain of only children: the driver, behind what bubblewrap puts before it. None where
+    the kernel does not say, or where the chain forks."""
+    try:
+        while children := Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            if len(children) > 1:
+                return None
+            pid = int(children[0])
+    except OSError:
+        return None
+    return pid
 
 
 def blank(instance: str) -> str:

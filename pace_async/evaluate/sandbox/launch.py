@@ -23,14 +23,13 @@ from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.sandbox import cold, leftovers
 from pace_async.evaluate.sandbox.cgroup import Group
 from pace_async.evaluate.sandbox.converse import ECHOES, Conversation, Job
-from pace_async.evaluate.sandbox.ended import Ended
 from pace_async.evaluate.sandbox.inside.frame import LONGEST_HEADER
 from pace_async.evaluate.sandbox.inside.warm import RESULT
-from pace_async.evaluate.sandbox.pipes import Sink
 from pace_async.evaluate.sandbox.tiers import Limits, Plan, Tier
 from pace_async.evaluate.sandbox.usage import Usage, measure
+from pace_async.evaluate.sandbox.verdict import Ended
 from pace_async.evaluate.sandbox.warm import WarmParent
-from pace_async.evaluate.sandbox.wiring import Wiring
+from pace_async.evaluate.sandbox.wiring import Sink, Wiring
 from pace_async.programs import parts_of
 
 DRAIN_S = 1.0

@@ -12,7 +12,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from pace_async.evaluate.sandbox.users import belongs_here
+from pace_async.evaluate.sandbox.tiers import mapped_users
 
 _NAME = re.compile(r"pace-(\d+)-(\d+)-\w+")
 
@@ -37,10 +37,16 @@ def _orphans(folder: Path) -> list[Path]:
     for path in folder.glob(f"pace-{_namespace()}-*"):
         match = _NAME.fullmatch(path.name)
         with contextlib.suppress(OSError):
-            mine = belongs_here(path.lstat().st_uid) and path.is_dir() and not path.is_symlink()
+            mine = _belongs_here(path.lstat().st_uid) and path.is_dir() and not path.is_symlink()
             if match and mine and not Path("/proc", match[2]).exists():
                 found.append(path)
     return found
+
+
+def _belongs_here(uid: int) -> bool:
+    """Whether what this user owns may be this process's, or a candidate's that this process started as root."""
+    first, count = mapped_users()
+    return uid == os.getuid() or (os.getuid() == 0 and uid in range(first, first + count))
 
 
 @cache

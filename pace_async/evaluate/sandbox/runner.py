@@ -13,11 +13,10 @@ from pathlib import Path
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.base import Limits
 from pace_async.evaluate.sandbox.converse import Job
-from pace_async.evaluate.sandbox.ended import Ended
 from pace_async.evaluate.sandbox.launch import launch
 from pace_async.evaluate.sandbox.selfcheck import check_tier
 from pace_async.evaluate.sandbox.tiers import Tier
-from pace_async.evaluate.sandbox.verdict import judge, one_line
+from pace_async.evaluate.sandbox.verdict import Ended, judge, one_line
 from pace_async.evaluate.sandbox.warm import WarmParent, start_warm_parent
 
 log = logging.getLogger(__name__)

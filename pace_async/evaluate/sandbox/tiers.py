@@ -6,10 +6,11 @@ nothing itself. That a tier holds on this machine is proven by `selfcheck`, neve
 
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,7 +20,6 @@ from pace_async.evaluate.sandbox.inside import calls, landlock
 from pace_async.evaluate.sandbox.inside.driver import START
 from pace_async.evaluate.sandbox.inside.warm import START as FORK
 from pace_async.evaluate.sandbox.python_files import PythonFiles, Reached, locate, outside, reached_by_others
-from pace_async.evaluate.sandbox.users import fresh_uid, tasks_of_user
 
 HERE = Path(__file__).parent
 SCRATCH_MB = 64
@@ -118,15 +118,15 @@ class Bubblewrap:
         user = ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root else ["--unshare-user"]
         confinement: dict[str, Any] = {"limits": _resource_limits(limits, PROCESSES), "drop_capabilities": True}
         if root:
-            confinement["uid"] = fresh_uid()
-        if calls.machine():
+            confinement["uid"] = _fresh_uid()
+        if calls.MACHINE:
             confinement["seccomp"] = "namespaces"
         python = locate()
         argv = [*self._locked_in(hidden, user, alone=True), *_driver(python.executable, INSIDE)]
         return Plan(argv, {}, confinement, python.imports, wrapped=True)
 
     def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Plan | None:
-        if not self.proc or not calls.machine():
+        if not self.proc or not calls.MACHINE:
             return None
         sizes = {"/tmp": SCRATCH_MB << 20, "/dev/shm": SHARED_MEMORY_MB << 20}
         asked: dict[str, Any] = {
@@ -172,11 +172,11 @@ class Rlimits:
     def plan(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Plan:
         assert scratch is not None
         python = locate()
-        uid = fresh_uid() if os.getuid() == 0 else None
+        uid = _fresh_uid() if os.getuid() == 0 else None
         alone = uid is not None
         reached = reached_by_others(python) if alone else Reached(python.executable, python.imports, ())
         confinement: dict[str, Any] = {
-            "limits": _resource_limits(limits, PROCESSES if alone else PROCESSES + tasks_of_user()),
+            "limits": _resource_limits(limits, PROCESSES if alone else PROCESSES + _tasks_of_user()),
             "drop_capabilities": True,
             "die_with": os.getpid(),
         }
@@ -190,7 +190,7 @@ class Rlimits:
                 "listable": [str(path) for path in listable],
                 "writable": [str(scratch), *devices],
             }
-        if calls.machine():
+        if calls.MACHINE:
             confinement["seccomp"] = "alone"
         environment = {**VARIABLES, "HOME": str(scratch), "TMPDIR": str(scratch)}
         argv = _driver(reached.executable, str(HERE))
@@ -301,3 +301,32 @@ def _resource_limits(limits: Limits, tasks: int) -> dict[str, int]:
         "RLIMIT_SIGPENDING": 256,  # counted for the user as a whole
         "RLIMIT_MSGQUEUE": 0,
     }
+
+
+@cache
+def mapped_users() -> tuple[int, int]:
+    """(first, count) of the user ids that candidates are given."""
+    for line in Path("/proc/self/uid_map").read_text().splitlines():
+        inside, _, length = (int(part) for part in line.split())
+        if inside + length > 0x70000000:
+            return 0x60000000, 0x10000000
+    return 65534, 1
+
+
+def _fresh_uid() -> int:
+    """A user id that no one else has: no neighbour to signal, no count of processes to share."""
+    first, count = mapped_users()
+    return first + secrets.randbelow(count)
+
+
+@cache
+def _tasks_of_user() -> int:
+    """Threads that this user runs already: RLIMIT_NPROC counts them too."""
+    count, user = 0, os.getuid()
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and folder.stat().st_uid == user:
+                count += len(list((folder / "task").iterdir()))
+        except OSError:
+            continue
+    return count

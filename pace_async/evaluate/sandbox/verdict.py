@@ -1,4 +1,7 @@
-"""What the end of a run means: the outcome of a program, and whether the end is believed at once. Pure.
+"""How a candidate's run ended, and what that means: the outcome of a program. Pure.
+
+`Ended` alone says why a run ended, and `judge` chooses the outcome by that reason and by nothing else. `doubt` says
+whether the end is believed at once.
 
 Invariants: `infrastructure_error` is never within a candidate's power. It is given only where the sandbox was lost from
 outside, or where the driver had not yet said that it was about to load the program. From then on every end is the
@@ -8,17 +11,40 @@ second end is judged whatever it is, so no program runs more than twice.
 
 import json
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pace_async.evaluate.sandbox.ended import Ended, EndReason
-from pace_async.evaluate.sandbox.usage import starved
+from pace_async.evaluate.sandbox.converse import Answers
+from pace_async.evaluate.sandbox.usage import Usage, starved
 from pace_async.events import Outcome
 
 DETAIL_CHARACTERS = 300
 LAST_BYTES = 8192
 """How many bytes of a program's output are searched for its last line."""
+KILLS = (-signal.SIGKILL, -signal.SIGTERM)
+
+EndReason = Literal[
+    "lost",
+    "never_ready",
+    "forged",
+    "overflow",
+    "wall_clock",
+    "processor_time",
+    "answered",
+    "raised",
+    "malformed",
+    "memory_error",
+    "out_of_memory",
+    "killed",
+    "exited",
+]
+"""lost: the sandbox was ended from outside, where no candidate reaches. never_ready: the driver ended before it was
+ready to load the program. forged: the result pipe carried something else than the frames that were due. overflow: more
+than the output limit came through a pipe. wall_clock, processor_time: the time limit was reached. answered: every
+instance has its output. raised: the program raised. malformed: an output is no JSON. memory_error: Python had no
+memory. out_of_memory: the control group killed. killed: SIGKILL or SIGTERM by an unknown sender. exited: the program
+ended itself, or a signal that only a program causes ended it."""
 
 OUTCOMES: Mapping[EndReason, Outcome] = {
     "lost": "infrastructure_error",
@@ -37,6 +63,68 @@ OUTCOMES: Mapping[EndReason, Outcome] = {
 }
 
 Doubt = Literal["starved", "killed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What the supervisor saw. `calls` are the seconds of each output in `answers`, `echoes` those of each echo;
+    `exit_code` is negative for a signal. `survivors` is true if something still held the candidate's pipes a second
+    after its group was killed; `stopped` if the supervisor ended the run; `out_of_time` if the processor time was used
+    up, by all processes together where a control group counts them; `out_of_memory` if the control group killed and an
+    output is missing. `usage` is known where the run timed out. `lost` is the kind and detail of the fault if the
+    sandbox was ended from outside."""
+
+    answers: Answers
+    calls: Sequence[float]
+    echoes: Sequence[float]
+    stdout: bytes
+    stderr: bytes
+    exit_code: int
+    stopped: bool
+    timed_out: bool
+    out_of_time: bool
+    overflowed: str | None
+    out_of_memory: bool
+    survivors: bool
+    seconds: float
+    usage: Usage | None = None
+    lost: tuple[str, str] | None = None
+
+    @property
+    def reason(self) -> EndReason:
+        """Why the run ended. What the machine or the supervisor did comes before what the program said."""
+        if self.lost is not None:
+            return "lost"
+        return self._supervised() or self._answered() or self._ended_itself()
+
+    def _supervised(self) -> EndReason | None:
+        if not self.answers.ready and self.answers.forged is None:
+            return "never_ready"
+        if self.answers.forged is not None:
+            return "forged"
+        if self.overflowed is not None:
+            return "overflow"
+        if self.timed_out:
+            return "wall_clock"
+        return "processor_time" if self.out_of_time else None
+
+    def _answered(self) -> EndReason | None:
+        match self.answers.failure:
+            case None if len(self.answers.outputs) == self.answers.instances:
+                return "answered"
+            case "memory":
+                return "memory_error"
+            case "error" if not self.out_of_memory:
+                return "raised"
+            case "malformed":
+                return "malformed"
+            case _:
+                return None
+
+    def _ended_itself(self) -> EndReason:
+        if self.out_of_memory:
+            return "out_of_memory"
+        return "killed" if self.exit_code in KILLS and not self.stopped else "exited"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,8 @@ import anyio
 from pace_async.children import kill_group
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.sandbox.cold import GRACE_S
-from pace_async.evaluate.sandbox.pipes import Descriptors
 from pace_async.evaluate.sandbox.tiers import Tier
-from pace_async.evaluate.sandbox.wiring import ControlGroupPool, Wiring
+from pace_async.evaluate.sandbox.wiring import ControlGroupPool, Descriptors, Wiring
 
 READY_S = 60.0
 START_S = 10.0

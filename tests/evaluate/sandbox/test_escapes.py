@@ -55,7 +55,7 @@ CALLS = {
 @pytest.mark.fault("Sandbox", "io_uring", only="io_uring_setup")
 @pytest.mark.fault("Sandbox", "bpf", only="bpf")
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.skipif(not calls.machine(), reason="the system-call filter does not know this processor")
+@pytest.mark.skipif(not calls.MACHINE, reason="the system-call filter does not know this processor")
 async def test_a_system_call_that_sandboxes_are_left_with_is_refused(sandbox: Sandbox, name: str) -> None:
     program = """
     import ctypes

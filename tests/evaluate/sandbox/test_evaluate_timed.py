@@ -13,8 +13,7 @@ from pace_async.config import EvaluationConfig
 from pace_async.errors import UsageError
 from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.base import Evaluation
-from pace_async.evaluate.sandbox.clocks import last_descendant, now
-from pace_async.evaluate.sandbox.converse import blank
+from pace_async.evaluate.sandbox.converse import blank, last_descendant, now
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.scorer.scorer_client import Scorer
 from pace_async.task import Task, load_task

@@ -18,14 +18,12 @@ from pace_async.config import EvaluationConfig
 from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.local import LocalEvaluator
 from pace_async.evaluate.sandbox import cgroup, leftovers
-from pace_async.evaluate.sandbox.converse import Job
-from pace_async.evaluate.sandbox.ended import Ended
-from pace_async.evaluate.sandbox.frames import Answers
+from pace_async.evaluate.sandbox.converse import Answers, Job
 from pace_async.evaluate.sandbox.launch import launch
 from pace_async.evaluate.sandbox.runner import CandidateRunner
 from pace_async.evaluate.sandbox.tiers import Bubblewrap, Limits, Rlimits, Tier
 from pace_async.evaluate.sandbox.usage import Usage, measure, starved
-from pace_async.evaluate.sandbox.verdict import Doubt, doubt
+from pace_async.evaluate.sandbox.verdict import Doubt, Ended, doubt
 from pace_async.evaluate.turns import Turns
 from tests.doubles.evaluators import scored
 from tests.evaluate.sandbox.tiers import BWRAP, SANDBOXES, Sandbox, run_program

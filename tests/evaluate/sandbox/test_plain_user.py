@@ -20,7 +20,7 @@ from tests.evaluate.sandbox.plain_user import as_plain_user, checked_as_plain_us
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux"),
-    pytest.mark.skipif(not calls.machine(), reason="the system-call filter does not know this processor"),
+    pytest.mark.skipif(not calls.MACHINE, reason="the system-call filter does not know this processor"),
     pytest.mark.skipif(bool(why_not()), reason=why_not() or "possible"),
 ]
 needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")

@@ -112,7 +112,7 @@ async def test_orphans_of_its_children_are_its_own_and_end_with_it() -> None:
 
 
 @pytest.mark.fault("Programs as weapons", "process 1 of the sandbox written to")
-@pytest.mark.skipif(not calls.machine(), reason="the system-call filter does not know this processor")
+@pytest.mark.skipif(not calls.MACHINE, reason="the system-call filter does not know this processor")
 async def test_bubblewrap_as_process_1_of_a_cold_candidate_carries_the_filter_too() -> None:
     name = f"cold{os.getpid()}"
     program = f"import ctypes, time\ndef f(x):\n    ctypes.CDLL(None).prctl(15, {name.encode()})\n    time.sleep(60)"

@@ -15,7 +15,7 @@ from tests.evaluate.sandbox.tiers import SANDBOXES, Sandbox, run_program, value_
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux"),
-    pytest.mark.skipif(not calls.machine(), reason="the system-call filter does not know this processor"),
+    pytest.mark.skipif(not calls.MACHINE, reason="the system-call filter does not know this processor"),
 ]
 FILTER_ALONE = pytest.param(Sandbox(FilterAlone()), id="filter_alone")
 each_sandbox = pytest.mark.parametrize("sandbox", [*SANDBOXES, FILTER_ALONE])
@@ -65,7 +65,7 @@ X32 = """
 
 @each_sandbox
 @pytest.mark.parametrize("program", [I386, X32], ids=["i386", "x32"])
-@pytest.mark.skipif(calls.machine() != "x86_64", reason="only x86-64 has other ways into the kernel")
+@pytest.mark.skipif(calls.MACHINE != "x86_64", reason="only x86-64 has other ways into the kernel")
 async def test_a_call_that_comes_into_the_kernel_by_another_way_ends_the_program(
     sandbox: Sandbox, program: str
 ) -> None:

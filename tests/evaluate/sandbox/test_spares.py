@@ -13,10 +13,9 @@ from pace_async.config import EvaluationConfig
 from pace_async.evaluate.assemble import GROUPS_S, groups_removed, open_evaluator
 from pace_async.evaluate.sandbox import cgroup, leftovers
 from pace_async.evaluate.sandbox.converse import Job
-from pace_async.evaluate.sandbox.ended import Ended
 from pace_async.evaluate.sandbox.launch import launch
 from pace_async.evaluate.sandbox.tiers import Bubblewrap
-from pace_async.evaluate.sandbox.verdict import judge
+from pace_async.evaluate.sandbox.verdict import Ended, judge
 from pace_async.evaluate.sandbox.warm import DRIVERS_AHEAD, WarmParent
 from pace_async.simulate.virtual import run_virtually
 from tests.doubles.evaluators import scored

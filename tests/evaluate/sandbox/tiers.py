@@ -13,11 +13,10 @@ import psutil
 import pytest
 
 from pace_async.evaluate.sandbox.converse import Job
-from pace_async.evaluate.sandbox.ended import Ended
 from pace_async.evaluate.sandbox.launch import launch
 from pace_async.evaluate.sandbox.python_files import PythonFiles, locate
 from pace_async.evaluate.sandbox.tiers import Bubblewrap, Limits, Rlimits, Tier
-from pace_async.evaluate.sandbox.verdict import Verdict, judge
+from pace_async.evaluate.sandbox.verdict import Ended, Verdict, judge
 from pace_async.evaluate.sandbox.warm import WarmParent, start_warm_parent
 
 BWRAP = shutil.which("bwrap")

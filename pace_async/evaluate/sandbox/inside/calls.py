@@ -3,6 +3,8 @@
 import os
 
 ARCHES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+MACHINE = os.uname().machine if os.uname().machine in ARCHES else ""
+"""The architecture whose call numbers apply, or an empty string where it is not known here."""
 _COLUMN = {"x86_64": 0, "aarch64": 1}
 # name: (number on x86-64, number on AArch64), None where there is no such call
 _NUMBERS: dict[str, tuple[int | None, int | None]] = {
@@ -146,12 +148,6 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
 }
 
 
-def machine() -> str:
-    """The architecture whose call numbers apply, or an empty string where it is not known here."""
-    name = os.uname().machine
-    return name if name in ARCHES else ""
-
-
 def number_on(arch: str, name: str) -> int | None:
     """A system call's number, None where the architecture has no such call."""
     return _NUMBERS[name][_COLUMN[arch]]
@@ -159,7 +155,7 @@ def number_on(arch: str, name: str) -> int | None:
 
 def number(name: str) -> int:
     """A system call's number here. Raises KeyError where the architecture is not known or has no such call."""
-    found = number_on(machine(), name)
+    found = number_on(MACHINE, name)
     if found is None:
         raise KeyError(name)
     return found

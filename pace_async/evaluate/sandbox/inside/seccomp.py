@@ -8,7 +8,7 @@ import os
 from functools import cache
 
 from .bpf import assemble
-from .calls import ARCHES, machine, number_on
+from .calls import ARCHES, MACHINE, number_on
 from .libc import libc
 from .rules import rules
 
@@ -33,7 +33,7 @@ class _Program(ctypes.Structure):
 
 def install(*, own_namespaces: bool, one_thread: bool = False) -> bool:
     """Filter this process and all that it starts. False where the architecture or the kernel has no filter."""
-    arch = machine()
+    arch = MACHINE
     if not arch:
         return False
     pid = 0 if own_namespaces else os.getpid()

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.evaluate.sandbox.frames import Answers
+from pace_async.evaluate.sandbox.converse import Answers
 from pace_async.evaluate.sandbox.inside.frame import ECHO, ERROR, KINDS, LOADED, READY, RESULT, frame
 
 NONCE = "0123456789abcdef"
