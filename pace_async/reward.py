@@ -1,4 +1,6 @@
-"""Reward from score: progress between the task's bounds, clamped, scaled; -1 for a candidate's failure.
+"""What a score is worth: which of two is better, and the reward.
+
+The reward is progress between the task's bounds, clamped, scaled, and -1 for a candidate's failure.
 
 In a cascade, a candidate stopped by a cheap stage has reward 0, that of no progress. It did not fail, and no full score
 has a lower reward. The score of the cheap stage earns nothing because it is another measure: otherwise a stop just
@@ -12,6 +14,11 @@ import math
 
 FAILURE = -1.0
 STOPPED = 0.0
+
+
+def better(direction: str, a: float, b: float) -> bool:
+    """Whether score `a` is strictly better than `b`."""
+    return a > b if direction == "maximize" else a < b
 
 
 def progress(score: float, *, direction: str, lower: float, upper: float) -> float:

@@ -184,11 +184,6 @@ def settings_of(spec: TaskSpec, chosen: Mapping[str, Setting]) -> dict[str, Sett
     return {**spec.settings, **chosen}
 
 
-def better(direction: str, a: float, b: float) -> bool:
-    """Whether score `a` is strictly better than `b`."""
-    return a > b if direction == "maximize" else a < b
-
-
 def task_folders() -> dict[str, Path]:
     """Every task that can be named: those under ./tasks first, then the bundled ones."""
     found: dict[str, Path] = {}

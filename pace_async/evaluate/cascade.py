@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Evaluator, Limits, evaluate
 from pace_async.events import CascadeScore, EvaluationAttempted
-from pace_async.task import FULL, CascadeStage, TaskSpec, better
+from pace_async.reward import better
+from pace_async.task import FULL, CascadeStage, TaskSpec
 
 Passed = Callable[[CascadeScore, tuple[EvaluationAttempted, ...]], Awaitable[None]]
 

@@ -56,7 +56,7 @@ from pace_async.observe.model import (
     changed,
     thin,
 )
-from pace_async.task import better
+from pace_async.reward import better
 
 ALIVE = ("running", "draining")
 EXPERIMENT_CELLS = 240

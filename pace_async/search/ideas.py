@@ -16,8 +16,8 @@ from itertools import zip_longest
 from typing import TypeVar
 
 from pace_async.events import IdeaNote
+from pace_async.reward import better
 from pace_async.search.state import Idea, Tally, Trial
-from pace_async.task import better
 
 Pool = tuple[Idea, ...]
 T = TypeVar("T")

@@ -1,15 +1,43 @@
-"""How an island changes when a rollout of its thread ends. A resume rebuilds it from rows by the same fold."""
+"""How an island changes when a rollout of its thread ends: its members, its visits, its momentum and its history.
 
-from pace_async.search.course import gain, moved, one_step_of_stay, remembered
-from pace_async.search.ideas import Pool, record_trial
-from pace_async.search.parents import fitter, taken_in
-from pace_async.search.puct import expanded
-from pace_async.search.state import Course, Idea, Island, Member, Rules, SearchContext, Snapshot, Trial
+A resume rebuilds an island from rows by the same fold.
+
+A snapshot is taken whenever an island finds a new best. Number 0 is the task's own program with no idea. Snapshot k of
+the history is drawn in proportion to (k + 1)^−1.5, so mostly an old one: of four, with probabilities 0.60, 0.21, 0.12
+and 0.07. For `search.backtrack_stay` rollouts its program is the island's only member and its ideas are the pool. Then
+the ideas set aside join the pool again. Programs do not: the island goes on from the older one. Nothing is lost: the
+record keeps every program, and the other islands still see the best that this one ever had.
+
+Momentum tells whether an island still improves, progress how far it has come. With s₀ the score of the task's own
+program, r the goal (the better of the task's bounds) and b the island's best score:
+
+    gain R = (b − s) / (b − r) for a rollout whose score s is a new best, else 0      (the share of what was left)
+    momentum m ← 0.85·m + 0.15·R, from 0                                              (`search.momentum_decay`)
+    progress A = (s₀ − b) / (s₀ − r), within [0, 1]
+
+Numerator and denominator change sign together, so the same formulas hold whether a higher or a lower score is better;
+only what counts as a new best depends on the direction. Worked example, maximising from 2.0 towards 3.0: a rollout of
+2.5 gains (2.0 − 2.5) / (2.0 − 3.0) = 0.5, so m = 0.15 · 0.5 = 0.075 and A = 0.5; one of 2.4 is no new best, so
+m = 0.85 · 0.075 = 0.06375; one of 2.75 gains half of what is left, R = 0.5, so m = 0.85 · 0.06375 + 0.075 = 0.1291875
+and A = 0.75. Minimising from 3.0 towards 2.0, the scores 2.5, 2.6 and 2.25 give the same numbers.
+"""
+
+import random
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+
+from pace_async.reward import better
+from pace_async.search.ideas import Pool, mingle, record_trial
+from pace_async.search.parents import fitter, taken_in, text_bytes
+from pace_async.search.state import UNTRIED, Course, Idea, Island, Member, Rules, SearchContext, Snapshot, Trial, Visits
+
+EXPONENT = -1.5
+SNAPSHOTS_KEPT = 64
 
 
 def first_island(number: int, seed_program: Member) -> Island:
     """An island that knows only the task's initial program."""
-    return Island(number=number, members=(seed_program,), course=Course(history=(Snapshot(seed_program, ()),)))
+    return Island(number=number, members=(seed_program,), course=Course(history=(snapshot_of(seed_program, ()),)))
 
 
 def context_of(island: Island, parent: Member, direction: str) -> SearchContext:
@@ -50,8 +78,117 @@ def _moved_on(course: Course, before: Member, best: Member, ideas: Pool, rules: 
         momentum=moved(course.momentum, gained, rules.decay),
         updates=course.updates + 1,
         since=course.since + 1,
-        history=remembered(course.history, Snapshot(best, ideas), rules.room) if gained > 0.0 else course.history,
+        history=remembered(course.history, snapshot_of(best, ideas), rules.room) if gained > 0.0 else course.history,
         stay=course.stay,
         aside=course.aside,
         acted=course.acted,
     )
+
+
+def goal_of(direction: str, lower: float, upper: float) -> float:
+    """r: the better of a task's bounds, the score with the full reward."""
+    return upper if direction == "maximize" else lower
+
+
+def gain(old: float, new: float, goal: float, direction: str) -> float:
+    """R in [0, 1]: the share of the way from `old` to `goal` that `new` went; 0 unless `new` is better. A step to the
+    goal or beyond it is the whole way, and so is any step from there."""
+    if not better(direction, new, old):
+        return 0.0
+    return min(1.0, (old - new) / (old - goal)) if better(direction, goal, old) else 1.0
+
+
+def moved(momentum: float, gained: float, decay: float) -> float:
+    """m after one more rollout, whatever its outcome."""
+    return decay * momentum + (1.0 - decay) * gained
+
+
+def progress(start: float, best: float, goal: float, direction: str) -> float:
+    """A in [0, 1]: the share of the way from `start` to `goal` that `best` has covered; 1 where `start` is at the goal
+    or beyond."""
+    if not better(direction, goal, start):
+        return 1.0
+    return min(1.0, max(0.0, (start - best) / (start - goal)))
+
+
+def choose_snapshot(length: int, draw: random.Random) -> int:
+    """The number of a snapshot of a history of `length` ≥ 1. Draws one number."""
+    return draw.choices(range(length), [(k + 1) ** EXPONENT for k in range(length)])[0]
+
+
+def snapshot_of(best: Member, ideas: Pool) -> Snapshot:
+    """The snapshot of an island whose new best this is, with the pool of now."""
+    texts = [best.program]
+    for idea in ideas:
+        texts += [idea.description, *(trial.description for trial in idea.trials)]
+    return Snapshot(best, ideas, sum(map(text_bytes, texts)))
+
+
+def remembered(history: Sequence[Snapshot], new: Snapshot, room: int | None = None) -> tuple[Snapshot, ...]:
+    """The history with one more snapshot. Beyond SNAPSHOTS_KEPT, or `room` bytes of text, the snapshot whose neighbours
+    are closest in age is dropped, never the oldest or the newest. What stays therefore spans the whole search evenly.
+    """
+    longer = (*history, new)
+    while len(longer) > 2 and (len(longer) > SNAPSHOTS_KEPT or _too_large(longer, room)):
+        ages = [snapshot.best.candidate for snapshot in longer]
+        dense = min(range(1, len(longer) - 1), key=lambda place: ages[place + 1] - ages[place - 1])
+        longer = (*longer[:dense], *longer[dense + 1 :])
+    return longer
+
+
+def _too_large(history: Sequence[Snapshot], room: int | None) -> bool:
+    return room is not None and sum(snapshot.bytes for snapshot in history) > room
+
+
+def gone_back(island: Island, number: int, stay: int) -> Island:
+    """The island at snapshot `number` of its history. Its present ideas are set aside for `stay` rollouts."""
+    snapshot = island.course.history[number]
+    course = replace(island.course, stay=stay, aside=island.ideas)
+    return replace(island, members=(snapshot.best,), ideas=snapshot.ideas, visits={}, course=course)
+
+
+def one_step_of_stay(island: Island, cap: int) -> Island:
+    """The island after another of its rollouts has ended. After the last of its stay the ideas set aside are in its
+    pool again."""
+    course = island.course
+    if course.stay == 0:
+        return island
+    if course.stay > 1:
+        return replace(island, course=replace(course, stay=course.stay - 1))
+    ideas: Pool = mingle(course.aside, island.ideas, cap)
+    return replace(island, ideas=ideas, course=replace(course, stay=0, aside=()))
+
+
+def expanded(
+    visits: Mapping[int, Visits], parent: int, child: Member | None, members: Sequence[Member], direction: str
+) -> Mapping[int, Visits]:
+    """The visits once a rollout from `parent` has ended, over the `members` of now. `child` is None where it has no
+    score. What descends from a program that is no member any more descends from its nearest ancestor that is one; a
+    parent that is no member (of another island, or dropped meanwhile) counts nothing."""
+    present = {member.candidate for member in members}
+    after = dict(visits)
+    step: int | None = parent if parent in present or parent in after else None
+    descent = step
+    while step is not None:
+        one = after.get(step, UNTRIED)
+        after[step] = Visits(one.parent, one.expansions + 1, one.best_child)
+        step = one.parent
+    if descent is not None and child is not None:
+        one = after[descent]
+        known = one.best_child
+        if known is None or better(direction, child.score, known):
+            after[descent] = Visits(one.parent, one.expansions, child.score)
+        if child.candidate in present:
+            after[child.candidate] = Visits(parent=descent)
+    return after if after.keys() <= present else _without(after, after.keys() - present)
+
+
+def _without(visits: dict[int, Visits], gone: Set[int]) -> dict[int, Visits]:
+    left = {candidate: one for candidate, one in visits.items() if candidate not in gone}
+    for candidate, one in left.items():
+        parent = one.parent
+        while parent is not None and parent in gone:
+            parent = visits[parent].parent
+        if parent != one.parent:
+            left[candidate] = replace(one, parent=parent)
+    return left

@@ -15,8 +15,8 @@ from typing import Protocol, cast
 
 from pace_async.config import SearchConfig
 from pace_async.registry.parent_rules import PARENT_RULES
-from pace_async.search.state import Island, Member, text_bytes
-from pace_async.task import better
+from pace_async.reward import better
+from pace_async.search.state import Island, Member
 
 _age, _score = attrgetter("candidate"), attrgetter("score")
 
@@ -128,6 +128,11 @@ def taken_in(
             fitting.append(member)
             left -= size
     return tuple(fitting)
+
+
+def text_bytes(text: str) -> int:
+    """The bytes of memory that a text takes at most, without its header: one a character of ASCII, else four."""
+    return len(text) if text.isascii() else 4 * len(text)
 
 
 def _rank(member: Member, direction: str) -> tuple[float, int]:

@@ -14,15 +14,11 @@ well), T = 3 and Q = 0, 0.5 and 0.5 (it, its child): P 1/6, 3/6, 2/6 and n 0, 3,
 
 import math
 import random
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 from pace_async.config import SearchConfig
 from pace_async.search.parents import ranked
-from pace_async.search.state import Island, Member, Visits
-from pace_async.task import better
-
-UNTRIED = Visits(parent=None)
+from pace_async.search.state import UNTRIED, Island, Member, Visits
 
 
 def puct(island: Island, search: SearchConfig, direction: str, draw: random.Random) -> Member:
@@ -47,38 +43,3 @@ def choose_puct(members: Sequence[Member], visits: Mapping[int, Visits], directi
         return (reached - bottom) / spread + bonus
 
     return order[max(range(len(order)), key=lambda place: (value(place), -place))]
-
-
-def expanded(
-    visits: Mapping[int, Visits], parent: int, child: Member | None, members: Sequence[Member], direction: str
-) -> Mapping[int, Visits]:
-    """The visits once a rollout from `parent` has ended, over the `members` of now. `child` is None where it has no
-    score. What descends from a program that is no member any more descends from its nearest ancestor that is one; a
-    parent that is no member (of another island, or dropped meanwhile) counts nothing."""
-    present = {member.candidate for member in members}
-    after = dict(visits)
-    step: int | None = parent if parent in present or parent in after else None
-    descent = step
-    while step is not None:
-        one = after.get(step, UNTRIED)
-        after[step] = Visits(one.parent, one.expansions + 1, one.best_child)
-        step = one.parent
-    if descent is not None and child is not None:
-        one = after[descent]
-        known = one.best_child
-        if known is None or better(direction, child.score, known):
-            after[descent] = Visits(one.parent, one.expansions, child.score)
-        if child.candidate in present:
-            after[child.candidate] = Visits(parent=descent)
-    return after if after.keys() <= present else _without(after, after.keys() - present)
-
-
-def _without(visits: dict[int, Visits], gone: Set[int]) -> dict[int, Visits]:
-    left = {candidate: one for candidate, one in visits.items() if candidate not in gone}
-    for candidate, one in left.items():
-        parent = one.parent
-        while parent is not None and parent in gone:
-            parent = visits[parent].parent
-        if parent != one.parent:
-            left[candidate] = replace(one, parent=parent)
-    return left

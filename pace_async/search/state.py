@@ -20,11 +20,6 @@ class Member:
     score: float
 
 
-def text_bytes(text: str) -> int:
-    """The bytes of memory that a text takes at most, without its header: one a character of ASCII, else four."""
-    return len(text) if text.isascii() else 4 * len(text)
-
-
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One experiment on an idea: what was done and what came of it. `score` is None where it failed."""
@@ -64,13 +59,7 @@ class Snapshot:
 
     best: Member
     ideas: tuple[Idea, ...]
-    bytes: int = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        texts = [self.best.program]
-        for idea in self.ideas:
-            texts += [idea.description, *(trial.description for trial in idea.trials)]
-        object.__setattr__(self, "bytes", sum(map(text_bytes, texts)))
+    bytes: int = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +87,9 @@ class Visits:
     best_child: float | None = None
 
 
+UNTRIED = Visits(parent=None)
+
+
 @dataclass(frozen=True, slots=True)
 class Island:
     """Members (best first, equal scores by age), how often each was tried (by candidate; one that is missing was not),
@@ -122,7 +114,7 @@ class Shown:
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What a run fixes about its islands: the task's direction and goal, how much is kept, and the settings of
-    momentum and actions (see `search.course` and `search.actions`). `room` is how many bytes the programs of an
+    momentum and actions (see `search.islands` and `search.actions`). `room` is how many bytes the programs of an
     island's members may take, and as many its history; None: any number."""
 
     direction: str

@@ -31,7 +31,7 @@ from pace_async.events import (
     TryEvaluated,
     VersionPublished,
 )
-from pace_async.search.acting import after_action
+from pace_async.search.actions import after_action
 from pace_async.search.bandit import Result
 from pace_async.search.ideas import Pool, admit
 from pace_async.search.islands import after_advice, after_evaluation, first_island

@@ -20,8 +20,7 @@ from pathlib import Path
 from pace_async.config import SearchConfig
 from pace_async.configure import resolve
 from pace_async.implement.catalogue import Catalogue, load_catalogue
-from pace_async.search.course import goal_of
-from pace_async.search.islands import after_evaluation, first_island
+from pace_async.search.islands import after_evaluation, first_island, goal_of
 from pace_async.search.parents import best_of, choose_migrant, fitter, parent_of
 from pace_async.search.state import Member, rules_of
 from pace_async.task import Task, split_block

@@ -21,14 +21,14 @@ from pace_async.evaluate.identities import InTaskEvaluator
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.events import CascadeScore, CascadeStageEnded, EvaluationAttempted, Fact
 from pace_async.implement.base import Experiment, Implemented, Implementer
-from pace_async.reward import reward
+from pace_async.reward import better, reward
 from pace_async.runtime.start.supervisor import drive
 from pace_async.search.state import Member
 from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.runs import TINY_TASK, SimulatedFaults, core_of
 from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import VirtualClock, run_virtually
-from pace_async.task import FULL, CascadeStage, Task, TaskSpec, better, load_task
+from pace_async.task import FULL, CascadeStage, Task, TaskSpec, load_task
 from tests.doubles.evaluators import StageScores, request
 from tests.doubles.populations import Interrupting
 from tests.support.command_line import Shell

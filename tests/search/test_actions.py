@@ -12,11 +12,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.events import IdeaTaken, IslandActed
-from pace_async.search.acting import after_action, decide, news, progress_of, take_in, why
-from pace_async.search.actions import Odds, admitted, is_due, odds, partner
-from pace_async.search.course import SNAPSHOTS_KEPT, choose_snapshot, gain, goal_of, moved, progress, remembered
+from pace_async.search.actions import (
+    Odds,
+    admitted,
+    after_action,
+    decide,
+    is_due,
+    news,
+    odds,
+    partner,
+    progress_of,
+    take_in,
+    why,
+)
 from pace_async.search.ideas import interleaved, mingle
-from pace_async.search.islands import after_advice, after_evaluation, first_island
+from pace_async.search.islands import (
+    SNAPSHOTS_KEPT,
+    after_advice,
+    after_evaluation,
+    choose_snapshot,
+    first_island,
+    gain,
+    goal_of,
+    moved,
+    progress,
+    remembered,
+    snapshot_of,
+)
 from pace_async.search.parents import best_of
 from pace_async.search.state import Course, Idea, Island, Member, Rules, Shown, Snapshot, Trial
 
@@ -170,7 +192,7 @@ def test_snapshots_are_drawn_by_their_age() -> None:
 def test_a_long_history_stays_short_and_keeps_its_ends(length: int) -> None:
     history: tuple[Snapshot, ...] = ()
     for number in range(length):
-        history = remembered(history, Snapshot(Member(number, "", 0.0), ()))
+        history = remembered(history, snapshot_of(Member(number, "", 0.0), ()))
     numbers = [snapshot.best.candidate for snapshot in history]
     assert len(history) <= SNAPSHOTS_KEPT
     assert numbers == sorted(set(numbers))
@@ -184,7 +206,7 @@ def test_a_history_takes_no_more_bytes_than_it_has_room_for(sizes: list[int], ro
     history: tuple[Snapshot, ...] = ()
     for number, size in enumerate(sizes):
         ideas = (Idea(1, "i" * size, (Trial(number, "t" * size, "ok", 0.0),)),)
-        history = remembered(history, Snapshot(Member(number, "p" * size, 0.0), ideas), room)
+        history = remembered(history, snapshot_of(Member(number, "p" * size, 0.0), ideas), room)
     numbers = [snapshot.best.candidate for snapshot in history]
     assert numbers == sorted(set(numbers))
     assert (numbers[0], numbers[-1]) == (0, len(sizes) - 1)
@@ -337,4 +359,4 @@ def test_whatever_happens_an_island_keeps_its_promises(
 
 
 def test_an_island_that_never_moved_has_its_beginning_as_history() -> None:
-    assert first_island(4, SEED).course == Course(history=(Snapshot(SEED, ()),))
+    assert first_island(4, SEED).course == Course(history=(snapshot_of(SEED, ()),))

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.config import SearchConfig
+from pace_async.reward import better
 from pace_async.search.grid import choose_elite, elites_of
-from pace_async.search.islands import after_evaluation, first_island
+from pace_async.search.islands import after_evaluation, expanded, first_island
 from pace_async.search.parents import best_of, choose_among_best, choose_parent, parent_of, ranked
-from pace_async.search.puct import choose_puct, expanded
+from pace_async.search.puct import choose_puct
 from pace_async.search.state import Island, Member, Visits, rules_of
-from pace_async.task import better
 
 DIRECTIONS = ("maximize", "minimize")
 directions = st.sampled_from(DIRECTIONS)

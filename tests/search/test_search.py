@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.config import SearchConfig
+from pace_async.reward import better
 from pace_async.search.draws import derive
 from pace_async.search.ideas import TRIALS_KEPT, admit, mingle, recognised, record_trial, summarised
 from pace_async.search.islands import after_evaluation, context_of, first_island
-from pace_async.search.parents import choose_migrant, choose_parent, ranked, taken_in
-from pace_async.search.state import Idea, Island, Member, Trial, rules_of, text_bytes
-from pace_async.task import better
+from pace_async.search.parents import choose_migrant, choose_parent, ranked, taken_in, text_bytes
+from pace_async.search.state import Idea, Island, Member, Trial, rules_of
 
 scores = st.lists(st.floats(-5, 5), min_size=1, max_size=12)
 

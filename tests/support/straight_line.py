@@ -19,10 +19,9 @@ from pace_async.programs import program_hash
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from pace_async.replay.groupfile import group_digest
 from pace_async.reward import reward
-from pace_async.search.acting import after_action, decide
-from pace_async.search.course import goal_of
+from pace_async.search.actions import after_action, decide
 from pace_async.search.draws import derive, generator
-from pace_async.search.islands import after_advice, after_evaluation, context_of, first_island
+from pace_async.search.islands import after_advice, after_evaluation, context_of, first_island, goal_of
 from pace_async.search.parents import choose_migrant, fitter, parent_of
 from pace_async.search.state import Island, Member, Rules, Shown, Trial, rules_of
 from pace_async.simulate.codecs import Bytes

@@ -4,7 +4,7 @@ from typing import Any
 
 from pace_async.population.reading.record import RunRecord
 from pace_async.population.reading.replay import rules_of_run
-from pace_async.search.acting import progress_of, why
+from pace_async.search.actions import progress_of, why
 from pace_async.search.state import Island, Rules
 
 

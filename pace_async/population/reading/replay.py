@@ -56,7 +56,7 @@ from pace_async.population.reading.read_facts import (
     stages_of,
 )
 from pace_async.population.reading.read_spending import tries_by_call
-from pace_async.search.course import goal_of
+from pace_async.search.islands import goal_of
 from pace_async.search.state import Member, Rules, rules_of
 from pace_async.state.apply import apply
 from pace_async.state.run_state import RunState, Terms

@@ -33,7 +33,7 @@ from pace_async.runtime.run.loop_turns import Turns
 from pace_async.runtime.run.recorder import Recorder
 from pace_async.runtime.run.stopping import Progress, Reason, reason_to_stop
 from pace_async.runtime.run.work import Work, unfinished
-from pace_async.search.acting import decide
+from pace_async.search.actions import decide
 from pace_async.search.draws import generator
 from pace_async.search.ideas import Pool
 from pace_async.search.parents import choose_migrant

@@ -37,8 +37,9 @@ from pace_async.evaluate.base import (
     evaluate,
 )
 from pace_async.events import Claimed, EvaluationAttempted, FreshScore
+from pace_async.reward import better
 from pace_async.search.state import Member
-from pace_async.task import FULL, Task, better
+from pace_async.task import FULL, Task
 
 SHARE = 0.5
 SLACK = 0.05

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pace_async.config import StopConfig
-from pace_async.task import better
+from pace_async.reward import better
 
 Reason = Literal["candidates", "updates", "minutes", "budget", "target", "interrupted"]
 

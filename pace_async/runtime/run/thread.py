@@ -29,7 +29,7 @@ from pace_async.events import (
     StageChanged,
 )
 from pace_async.implement.base import Experiment, Implemented
-from pace_async.reward import reward
+from pace_async.reward import better, reward
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.fresh import claimed_evaluation, claims_best
 from pace_async.runtime.run.patience import ADVISE, EVALUATE, LeftOpen, Lost, Patience
@@ -41,7 +41,6 @@ from pace_async.search.parents import parent_of
 from pace_async.search.state import SearchContext
 from pace_async.state.apply import member_of, rollout_of, shows_at_once
 from pace_async.state.claimed import ClaimedPlace
-from pace_async.task import better
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from pace_async.config import Config
 from pace_async.population.reading.record import RunRecord
 from pace_async.registry.objectives import trains
-from pace_async.search.course import goal_of
+from pace_async.search.islands import goal_of
 from pace_async.search.state import rules_of
 from pace_async.state.apply import resumed
 from pace_async.state.run_state import RunState, Terms
