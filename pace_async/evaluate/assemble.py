@@ -17,14 +17,12 @@ from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.local import LocalEvaluator, Parts
 from pace_async.evaluate.memo import ScoreMemo
 from pace_async.evaluate.sandbox import cgroup, leftovers
-from pace_async.evaluate.sandbox.runner import CandidateRunner
-from pace_async.evaluate.sandbox.selfcheck import pick_tier
+from pace_async.evaluate.sandbox.launch import CandidateRunner
+from pace_async.evaluate.sandbox.selfcheck import pick_tier, unproven
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.sandbox.warm import imports_of
-from pace_async.evaluate.scorer.scorer_client import Bounds, Scorer
+from pace_async.evaluate.scorer.scorer_client import Bounds, Scorer, Scorers
 from pace_async.evaluate.scorer.scorer_log import scorer_log
-from pace_async.evaluate.scorer.scorer_pool import Scorers
-from pace_async.evaluate.turns import Turns
 from pace_async.task import Setting, Task, refuse_if_changed, settings_of
 
 GROUPS_S = 30.0
@@ -55,9 +53,8 @@ async def open_evaluator(
         stack.push_async_callback(groups_removed)
         own = stack.enter_context(scorer_log())
         await stack.enter_async_context(working_apart())
-        turns = Turns()
         memo = await _opened_memo(stack, task, evaluation, say)
-        scorers = await stack.enter_async_context(_scorers(task, evaluation, log or own, turns))
+        scorers = await stack.enter_async_context(_scorers(task, evaluation, log or own))
         if scorers.timed and task.spec.deterministic:
             raise UsageError(f"Task {task.name!r}: score takes `seconds`, so task.yaml must say deterministic: false.")
         runner = CandidateRunner(chosen, (PACKAGE, task.folder), partial(say, "warm_parent") if say else None)
@@ -66,8 +63,8 @@ async def open_evaluator(
         if evaluation.warm and not scorers.timed:
             stack.push_async_callback(runner.close)
             modules = {name.removesuffix(".py") for name in task.spec.files}
-            await runner.warm_up([name for name in imports_of(task.program) if name not in modules])
-        parts = Parts(runner, scorers, turns, memo, _setting(chosen, evaluation.settings))
+            await runner.warm_up([name for name in imports_of(task.program) if name not in modules], unproven)
+        parts = Parts(runner, scorers, memo, _setting(chosen, evaluation.settings))
         yield await stack.enter_async_context(LocalEvaluator(task, evaluation, parts))
 
 
@@ -92,13 +89,13 @@ async def groups_removed() -> None:
             wait_s = min(2 * wait_s, 0.5)
 
 
-def _scorers(task: Task, evaluation: config.EvaluationConfig, log: Path, turns: Turns) -> Scorers:
+def _scorers(task: Task, evaluation: config.EvaluationConfig, log: Path) -> Scorers:
     most = min(evaluation.scorers, evaluation.slots)
     bounds = Bounds.of(evaluation.scorer_memory_mb, most, task.spec.output_values)
     settings = settings_of(task.spec, evaluation.settings)
     stages = tuple(stage.name for stage in task.spec.cascade)
     vouch = partial(refuse_if_changed, task)
-    return Scorers(lambda: Scorer(task.folder / task.spec.evaluator, log, bounds, settings, stages, vouch), most, turns)
+    return Scorers(lambda: Scorer(task.folder / task.spec.evaluator, log, bounds, settings, stages, vouch), most)
 
 
 async def _opened_memo(

@@ -9,7 +9,9 @@ together.
 
 import os
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -23,11 +25,9 @@ from pace_async.evaluate.base import SECRET_SEEDS, Evaluation, EvaluationId, Eva
 from pace_async.evaluate.identities import Attempts, Identities, attempted_once
 from pace_async.evaluate.memo import Key, ScoreMemo
 from pace_async.evaluate.sandbox.converse import Job
-from pace_async.evaluate.sandbox.runner import CandidateRunner
+from pace_async.evaluate.sandbox.launch import CandidateRunner
 from pace_async.evaluate.sandbox.verdict import Ended, doubt, judge, one_line
-from pace_async.evaluate.scorer.scorer_client import EvaluatorFailed
-from pace_async.evaluate.scorer.scorer_pool import Scorers
-from pace_async.evaluate.turns import Turns
+from pace_async.evaluate.scorer.scorer_client import EvaluatorFailed, Outputs, OverBound, Scored, Scorers
 from pace_async.program_files import parted
 from pace_async.programs import LONGEST_PROGRAM
 from pace_async.task import FULL, Task, TaskSpec
@@ -37,12 +37,10 @@ BACKOFF_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a LocalEvaluator is made of. `turns` are shared by the evaluator and its scorers; `setting` names the
-    environment in the memo's keys."""
+    """What a LocalEvaluator is made of. `setting` names the environment in the memo's keys."""
 
     runner: CandidateRunner
     scorers: Scorers
-    turns: Turns
     memo: ScoreMemo | None
     setting: str
 
@@ -77,6 +75,7 @@ class LocalEvaluator:
 
     def __init__(self, task: Task, evaluation: config.EvaluationConfig, parts: Parts) -> None:
         self.task, self.parts = task, parts
+        self.turns = Turns()
         self._retries = evaluation.retries
         self._slots = anyio.CapacityLimiter(evaluation.slots)
         self._share = min(1.0, len(os.sched_getaffinity(0)) / evaluation.slots)
@@ -162,7 +161,7 @@ class LocalEvaluator:
         try:
             job = await self._job(request)
             attempt.asked = time.monotonic()
-            async with self._slots, self.parts.turns.together():
+            async with self._slots, self.turns.together():
                 attempt.begin()
                 attempt.ended = ended = await self.parts.runner.run(job, request.limits)
             if (doubted := doubt(ended, self._share)) is not None:
@@ -170,7 +169,7 @@ class LocalEvaluator:
                 first = Evaluation(verdict.outcome, None, ended.seconds, f"{doubted}: run once more, alone")
                 _tell(attempts, attempt, first, accepted=False)
                 attempt = _Attempt()
-                async with self.parts.turns.alone():
+                async with self.turns.alone():
                     attempt.begin()
                     attempt.ended = ended = await self.parts.runner.run(job, request.limits)
                 if doubt(ended, 1.0) not in (None, doubted):
@@ -194,11 +193,96 @@ class LocalEvaluator:
             return Evaluation(verdict.outcome, None, ended.seconds, verdict.detail)
         overhead = min(ended.echoes, default=0.0)
         calls = [max(0.0, call - overhead) for call in ended.calls]
-        scored = await self.parts.scorers.score(request.seed, verdict.outputs, calls, overhead, request.stage)
+        outputs = Outputs(request.seed, verdict.outputs, calls, overhead, request.stage)
+        scored = await score_fairly(self.parts.scorers, self.turns, outputs)
         if scored.score is None:
             detail, error = one_line(scored.invalid), one_line(scored.raised)
             return Evaluation("invalid_score", None, ended.seconds, detail, evaluator_error=error)
         return Evaluation("ok", scored.score, ended.seconds, "", scored.metrics)
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    alone: bool
+    admitted: anyio.Event = field(default_factory=anyio.Event)
+
+
+class Turns:
+    """A fair lock with two modes, together (shared) and alone (exclusive): an evaluation can get the machine to itself.
+    Everything that one evaluator runs or scores holds it in one of the two modes.
+
+    Invariant: an exclusive holder is the only holder, and requests are granted in order of arrival. So later requests
+    never delay an exclusive one, and it delays no earlier one. A holder must not ask again before it has left: that
+    would deadlock."""
+
+    def __init__(self) -> None:
+        self._inside = 0
+        self._held = False
+        self._waiting: deque[_Waiting] = deque()
+
+    @asynccontextmanager
+    async def together(self) -> AsyncGenerator[None]:
+        """Shared: with any number of other shared holders."""
+        await self._enter(_Waiting(alone=False))
+        try:
+            yield
+        finally:
+            self._leave()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncGenerator[None]:
+        """Exclusive: with no other holder."""
+        await self._enter(_Waiting(alone=True))
+        try:
+            yield
+        finally:
+            self._leave()
+
+    async def _enter(self, waiting: _Waiting) -> None:
+        self._waiting.append(waiting)
+        self._admit()
+        try:
+            await waiting.admitted.wait()
+        except BaseException:
+            if waiting.admitted.is_set():
+                self._leave()
+            else:
+                self._waiting.remove(waiting)
+                self._admit()
+            raise
+
+    def _leave(self) -> None:
+        self._inside -= 1
+        self._held = False
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting and not self._held and not (self._waiting[0].alone and self._inside):
+            first = self._waiting.popleft()
+            self._inside += 1
+            self._held = first.alone
+            first.admitted.set()
+
+
+async def score_fairly(scorers: Scorers, turns: Turns, outputs: Outputs) -> Scored:
+    """Outputs that exceed a bound of a scorer twice are an invalid score, and no OverBound is raised. Waits for a
+    scorer.
+
+    Invariant: a candidate pays for what its outputs make a scorer do (run over a bound, crash) only if they do it
+    twice, the second time to a fresh scorer while nothing else runs. Any other failure of a scorer is the
+    infrastructure's."""
+    try:
+        async with scorers.one() as scorer, turns.together():
+            return await scorer.score(outputs)
+    except OverBound:
+        pass  # perhaps the machine's doing, or that of outputs scored before
+    async with turns.alone(), scorers.fresh() as fresh:
+        await fresh.instances(outputs.seed, outputs.stage)
+        try:
+            return await fresh.score(outputs)
+        except OverBound as again:
+            said = f"scoring its outputs {again.detail}"
+            return Scored(None, {}, said, said)
 
 
 def _tell(attempts: Attempts, attempt: _Attempt, came: Evaluation, *, accepted: bool) -> Evaluation:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.errors import InfrastructureFault, UsageError
-from pace_async.evaluate.scorer.scorer_client import Bounds, OverBound, Scorer
+from pace_async.evaluate.scorer.scorer_client import Bounds, Outputs, OverBound, Scorer
 from pace_async.evaluate.scorer.scorer_process import read_score
 from pace_async.evaluate.scorer.strict_json import Invalid, parse
 from tests.support.evaluate_tasks import make_task
@@ -92,7 +92,7 @@ async def test_instances_and_scores_of_one_seed_stay_the_same_whatever_score_doe
     )
     async with Scorer(task.folder / "evaluator.py", tmp_path / "log") as scorer:
         assert await scorer.instances(5) == ["[5]"]
-        assert [(await scorer.score(5, [b"0"])).score for _ in range(3)] == [2.0, 2.0, 2.0]
+        assert [(await scorer.score(Outputs(5, [b"0"]))).score for _ in range(3)] == [2.0, 2.0, 2.0]
     assert "a line on standard output" in await anyio.Path(tmp_path / "log").read_text()
 
 
@@ -115,9 +115,9 @@ async def test_outputs_that_are_not_allowed_are_invalid_and_say_why(
     tmp_path: Path, outputs: list[bytes], why: str
 ) -> None:
     async with Scorer(make_task(tmp_path / "sum").folder / "evaluator.py", tmp_path / "log") as scorer:
-        scored = await scorer.score(0, outputs)
+        scored = await scorer.score(Outputs(0, outputs))
         assert (scored.score, scored.invalid) == (None, why)
-        assert (await scorer.score(0, [b"1", b"2", b"3"])).score == 6.0
+        assert (await scorer.score(Outputs(0, [b"1", b"2", b"3"]))).score == 6.0
 
 
 @pytest.mark.anyio
@@ -127,7 +127,7 @@ async def test_an_output_of_the_wrong_shape_is_invalid_where_the_evaluator_forgo
         "def instances(seed): return [0]\ndef score(instances, outputs): return {'score': outputs[0]['x']['y']}",
     )
     async with Scorer(task.folder / "evaluator.py", tmp_path / "log") as scorer:
-        assert (await scorer.score(0, [b'{"x": 1}'])).invalid.startswith("TypeError")
+        assert (await scorer.score(Outputs(0, [b'{"x": 1}']))).invalid.startswith("TypeError")
 
 
 @pytest.mark.anyio
@@ -146,8 +146,8 @@ async def test_a_scorer_that_dies_is_started_again(tmp_path: Path) -> None:
     )
     async with Scorer(task.folder / "evaluator.py", tmp_path / "log") as scorer:
         with pytest.raises(InfrastructureFault, match="scorer_died"):
-            await scorer.score(0, [b'"die"'])
-        assert (await scorer.score(0, [b"4"])).score == 4.0
+            await scorer.score(Outputs(0, [b'"die"']))
+        assert (await scorer.score(Outputs(0, [b"4"]))).score == 4.0
 
 
 @pytest.mark.anyio
@@ -166,18 +166,18 @@ async def test_a_scorer_that_hangs_is_ended_and_its_late_answer_never_read(tmp_p
     )
     async with Scorer(task.folder / "evaluator.py", tmp_path / "log", Bounds(1024, seconds=1.0)) as scorer:
         with pytest.raises(OverBound, match="scorer_timeout"):
-            await scorer.score(0, [b"-1"])
-        assert (await scorer.score(0, [b"4"])).score == 4.0
+            await scorer.score(Outputs(0, [b"-1"]))
+        assert (await scorer.score(Outputs(0, [b"4"]))).score == 4.0
 
 
 @pytest.mark.anyio
 async def test_a_request_that_is_cancelled_does_not_mix_up_the_next(tmp_path: Path) -> None:
     async with Scorer(make_task(tmp_path / "sum").folder / "evaluator.py", tmp_path / "log") as scorer:
         async with anyio.create_task_group() as tg:
-            tg.start_soon(scorer.score, 0, [b"1", b"1", b"1"])
+            tg.start_soon(scorer.score, Outputs(0, [b"1", b"1", b"1"]))
             await anyio.wait_all_tasks_blocked()
             tg.cancel_scope.cancel()
-        assert (await scorer.score(0, [b"1", b"2", b"3"])).score == 6.0
+        assert (await scorer.score(Outputs(0, [b"1", b"2", b"3"]))).score == 6.0
 
 
 @pytest.mark.anyio
@@ -206,4 +206,4 @@ async def test_the_evaluators_own_failure_is_not_the_candidates(tmp_path: Path) 
     )
     async with Scorer(task.folder / "evaluator.py", tmp_path / "log") as scorer:
         with pytest.raises(InfrastructureFault, match="FileNotFoundError"):
-            await scorer.score(0, [b"0"])
+            await scorer.score(Outputs(0, [b"0"]))

@@ -13,11 +13,10 @@ import pytest
 from pace_async.config import EvaluationConfig
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate.assemble import open_evaluator
+from pace_async.evaluate.local import Turns, score_fairly
 from pace_async.evaluate.sandbox import cgroup
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
-from pace_async.evaluate.scorer.scorer_client import Bounds, Scored, Scorer
-from pace_async.evaluate.scorer.scorer_pool import Scorers
-from pace_async.evaluate.turns import Turns
+from pace_async.evaluate.scorer.scorer_client import Bounds, Outputs, Scored, Scorer, Scorers
 from pace_async.task import Task, load_task
 from tests.doubles.evaluators import scored
 from tests.support.control_groups import settle
@@ -65,9 +64,9 @@ def score(instances, outputs):
     )
 
 
-def scorers_of(task: Task, turns: Turns, bounds: Bounds = SMALL, most: int = 1) -> Scorers:
+def scorers_of(task: Task, bounds: Bounds = SMALL, most: int = 1) -> Scorers:
     log = task.folder.with_suffix(".log")
-    return Scorers(lambda: Scorer(task.folder / "evaluator.py", log, bounds), most, turns)
+    return Scorers(lambda: Scorer(task.folder / "evaluator.py", log, bounds), most)
 
 
 def starts(folder: Path) -> int:
@@ -88,12 +87,12 @@ def starts(folder: Path) -> int:
 )
 async def test_what_outputs_do_to_a_scorer_twice_is_the_candidates(tmp_path: Path, does: str, why: str) -> None:
     turns = Counted()
-    async with scorers_of(task_that(tmp_path, does), turns) as scorers:
-        scored = await scorers.score(0, [b'"bomb"'])
+    async with scorers_of(task_that(tmp_path, does)) as scorers:
+        scored = await score_fairly(scorers, turns, Outputs(0, [b'"bomb"']))
         assert scored.score is None
         assert why in scored.invalid
         assert (turns.times, starts(tmp_path)) == (1, 2), "once more, in a fresh scorer, alone"
-        assert (await scorers.score(0, [b"4"])).score == 4.0
+        assert (await score_fairly(scorers, turns, Outputs(0, [b"4"]))).score == 4.0
 
 
 @pytest.mark.parametrize(
@@ -101,19 +100,20 @@ async def test_what_outputs_do_to_a_scorer_twice_is_the_candidates(tmp_path: Pat
     ["while not (here / 'again').exists(): (here / 'again').touch(); time.sleep(60)\noutputs[0] = 7"],
 )
 async def test_an_end_that_does_not_come_again_alone_is_not_the_candidates(tmp_path: Path, does: str) -> None:
-    async with scorers_of(task_that(tmp_path, does), Turns()) as scorers:
-        assert (await scorers.score(0, [b'"once"'])).score == 7.0
+    turns = Turns()
+    async with scorers_of(task_that(tmp_path, does)) as scorers:
+        assert (await score_fairly(scorers, turns, Outputs(0, [b'"once"']))).score == 7.0
 
 
 @pytest.mark.fault("Sick, not dead", "a scorer that hangs, grows or dies")
 @pytest.mark.parametrize("does", ["os.kill(os.getpid(), signal.SIGKILL)", "os._exit(1)", "open('/no/such/data')"])
 async def test_a_scorer_that_is_killed_or_fails_by_itself_is_not_the_candidates(tmp_path: Path, does: str) -> None:
     turns = Counted()
-    async with scorers_of(task_that(tmp_path, does), turns) as scorers:
+    async with scorers_of(task_that(tmp_path, does)) as scorers:
         with pytest.raises(InfrastructureFault):
-            await scorers.score(0, [b'"any"'])
+            await score_fairly(scorers, turns, Outputs(0, [b'"any"']))
         assert turns.times == 0
-        assert (await scorers.score(0, [b"4"])).score == 4.0
+        assert (await score_fairly(scorers, turns, Outputs(0, [b"4"]))).score == 4.0
 
 
 @pytest.mark.skipif(cgroup.find() is None, reason="needs control groups that this user may make")
@@ -122,8 +122,9 @@ async def test_memory_that_other_processes_of_a_scorer_take_is_counted(tmp_path:
         "if os.fork() == 0:\n    import resource\n    resource.setrlimit(resource.RLIMIT_DATA, (-1, -1))\n"
         "    bytearray(1 << 30)\n    os._exit(0)\nif os.wait()[1]: raise OSError('it was killed')"
     )
-    async with scorers_of(task_that(tmp_path, does), Turns()) as scorers:
-        assert "256 MiB of memory" in (await scorers.score(0, [b'"family"'])).invalid
+    turns = Turns()
+    async with scorers_of(task_that(tmp_path, does)) as scorers:
+        assert "256 MiB of memory" in (await score_fairly(scorers, turns, Outputs(0, [b'"family"']))).invalid
 
 
 @pytest.mark.skipif(cgroup.find() is None, reason="needs control groups that this user may make")
@@ -151,7 +152,7 @@ async def bomb(task: Task, megabytes: int) -> tuple[Scored, float]:
     """What comes of an output of so many MiB of `{},`, and the most memory that the scorer ever had, in MiB."""
     output = b"[" + b"{}," * (megabytes * (1 << 20) // 3) + b"{}]"
     async with Scorer(task.folder / "evaluator.py", task.folder.with_suffix(".log")) as scorer:
-        return await scorer.score(0, [output, b"1", b"1"]), peak_mb(scorer)
+        return await scorer.score(Outputs(0, [output, b"1", b"1"])), peak_mb(scorer)
 
 
 @pytest.mark.fault("Programs as weapons", "an output of more values than a scorer can hold")
@@ -179,17 +180,17 @@ async def pipe(tmp_path: Path) -> AsyncGenerator[Path]:
 @pytest.mark.fault("Programs as weapons", "an output that is slow or large to score")
 async def test_an_output_that_takes_long_does_not_keep_the_others_waiting(tmp_path: Path, pipe: Path) -> None:
     task = task_that(tmp_path, "outputs[0] = int((here / 'pipe').read_text())")
-    found: list[float | None] = []
-    async with scorers_of(task, Turns(), Bounds(memory_mb=1024), most=2) as scorers:
+    turns, found = Turns(), list[float | None]()
+    async with scorers_of(task, Bounds(memory_mb=1024), most=2) as scorers:
 
         async def slow() -> None:
-            found.append((await scorers.score(0, [b'"slow"'])).score)
+            found.append((await score_fairly(scorers, turns, Outputs(0, [b'"slow"']))).score)
 
         async with anyio.create_task_group() as tg:
             tg.start_soon(slow)
             await anyio.wait_all_tasks_blocked()
             with anyio.fail_after(50):
-                found.append((await scorers.score(0, [b"1"])).score)
+                found.append((await score_fairly(scorers, turns, Outputs(0, [b"1"]))).score)
             await anyio.Path(pipe).write_text("2")
     assert found == [1.0, 2.0]
     assert starts(tmp_path) == 2

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pace_async.evaluate.turns import Turns
+from pace_async.evaluate.local import Turns
 
 
 async def spans(ways: list[bool], leave: list[int]) -> list[tuple[bool, int, int]]:

@@ -11,7 +11,7 @@ import pytest
 from pace_async.configure import dump
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate.base import SECRET_SEEDS
-from pace_async.evaluate.scorer.scorer_client import Scorer
+from pace_async.evaluate.scorer.scorer_client import Outputs, Scorer
 from pace_async.observe.bus import observing
 from pace_async.observe.jsonl import JsonlDisplay
 from pace_async.population.store import Store
@@ -102,7 +102,7 @@ async def test_an_evaluator_that_names_the_seed_as_it_fails_does_not_tell_it(tmp
         with pytest.raises(UsageError, match=r"instances failed: .*seed 1 is too large"):
             await scorer.instances(1)
         with pytest.raises(InfrastructureFault, match="no file for a fresh seed"):
-            await scorer.score(SECRET_SEEDS, [b"0"])
+            await scorer.score(Outputs(SECRET_SEEDS, [b"0"]))
 
 
 @pytest.fixture

@@ -1,11 +1,19 @@
-"""Run one program in a sandbox, once. Returns what the supervisor saw; `verdict` decides what it means.
+"""Run programs in a sandbox, each once: forked by a warm parent while that can be trusted, started cold otherwise.
 
-Invariant: when `launch` returns or is cancelled, the candidate's process group has been killed, its pipes are closed
+Returns what the supervisor saw. Not a judge: `verdict` says what the end of a run means, and no program is run twice
+here because of how it ended.
+
+Invariants: when `launch` returns or is cancelled, the candidate's process group has been killed, its pipes are closed
 and no descriptor or directory of it is left. Nothing that a candidate does can keep `launch` waiting beyond the time
 limit and a few seconds of grace, and no more than the output limit is kept of what it says.
+
+A candidate of a `CandidateRunner` runs in a warm fork only after the self-check was passed in such a fork. A failure of
+the warm parent never affects a candidate's outcome: if the parent refuses, dies or forks a process that never reports
+ready, the program is started cold at once, and so is every later one. That is reported once.
 """
 
 import json
+import logging
 import os
 import secrets
 import shutil
@@ -27,14 +35,86 @@ from pace_async.evaluate.sandbox.inside.frame import LONGEST_HEADER
 from pace_async.evaluate.sandbox.inside.warm import RESULT
 from pace_async.evaluate.sandbox.tiers import Limits, Plan, Tier
 from pace_async.evaluate.sandbox.usage import Usage, measure
-from pace_async.evaluate.sandbox.verdict import Ended
-from pace_async.evaluate.sandbox.warm import WarmParent
+from pace_async.evaluate.sandbox.verdict import Ended, judge, one_line
+from pace_async.evaluate.sandbox.warm import WarmParent, start_warm_parent
 from pace_async.evaluate.sandbox.wiring import Sink, Wiring
 from pace_async.programs import parts_of
 
 DRAIN_S = 1.0
 LEAST_S = 0.1
 TAIL_BYTES = 4096
+
+log = logging.getLogger(__name__)
+
+Proof = Callable[[Tier, WarmParent, Sequence[Path]], Awaitable[str]]
+"""Tries whether the forks of a parent, which has these folders hidden, are locked in. Why not, or nothing."""
+
+
+class CandidateRunner:
+    """`hidden` are folders that no candidate may read. `say` is called at most once, with the reason why candidates are
+    started cold although warm starts were asked for."""
+
+    def __init__(self, tier: Tier, hidden: Sequence[Path], say: Callable[[str], Awaitable[None]] | None = None) -> None:
+        self._tier, self._hidden = tier, hidden
+        self._say = say
+        self._warm: WarmParent | None = None
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether the next candidate will be forked from a warm parent."""
+        return self._warm is not None
+
+    async def warm_up(self, imports: Sequence[str], prove: Proof) -> None:
+        """Start a parent with these imports, where the tier has one, and use it if `prove` finds its forks locked in as
+        well as a cold start."""
+        try:
+            parent = start_warm_parent(self._tier, self._hidden, imports)
+        except OSError as error:
+            await self._tell(error.strerror or str(error))
+            return
+        if parent is None:
+            return
+        self._warm = parent
+        await parent.ready()
+        if not parent.broken and (unproven := await prove(self._tier, parent, self._hidden)):
+            parent.give_up(unproven)
+        if parent.broken:
+            await self._go_cold(parent)
+
+    async def close(self) -> None:
+        """End the warm parent."""
+        parent, self._warm = self._warm, None
+        if parent is not None:
+            await parent.close()
+
+    async def run(self, job: Job, limits: Limits) -> Ended:
+        """How the program ended. Raises InfrastructureFault if the machine did not start it."""
+        parent = self._warm
+        if parent is not None:
+            try:
+                ended = await launch(self._tier, job, limits, self._hidden, parent)
+                verdict = judge(ended)
+                if verdict.outcome != "infrastructure_error":
+                    return ended
+                parent.give_up(verdict.detail)
+            except InfrastructureFault as fault:
+                parent.give_up(str(fault))
+            await self._go_cold(parent)
+        return await launch(self._tier, job, limits, self._hidden)
+
+    async def _go_cold(self, parent: WarmParent) -> None:
+        """The first caller reports it. A parent that is given up has no candidates left."""
+        if self._warm is parent:
+            self._warm = None
+            await parent.close()
+            await self._tell(parent.broken)
+
+    async def _tell(self, reason: str) -> None:
+        text = f"candidates are started cold from here on: {one_line(reason)}"
+        if self._say is None:
+            log.warning("%s", text)
+        else:
+            await self._say(text)
 
 
 async def launch(tier: Tier, job: Job, limits: Limits, hidden: Sequence[Path], warm: WarmParent | None = None) -> Ended:

@@ -89,6 +89,12 @@ def describe(tier: Tier) -> str:
     return f"sandbox: {tier.name}; a candidate can still " + ", ".join(PROBES[name] for name in tier.gaps)
 
 
+async def unproven(tier: Tier, warm: WarmParent, hidden: Sequence[Path]) -> str:
+    """Why processes forked from this parent, which has these folders hidden, must not be used; empty if they may."""
+    check = await check_tier(tier, warm, hidden)
+    return "" if check.proven else check.reason
+
+
 async def check_tier(tier: Tier, warm: WarmParent | None = None, hidden: Sequence[Path] = ()) -> Check:
     """Run the probe in the tier; with `warm`, which has these folders hidden, in a process forked from it."""
     with ExitStack() as stack:

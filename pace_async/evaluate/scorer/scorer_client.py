@@ -1,14 +1,15 @@
-"""The runtime's side of one scorer process: ask, with a deadline, and start it again if it died.
+"""The runtime's side of the scorer processes: ask one, with a deadline, and start it again if it died.
 
 Invariant: a reply always belongs to the request that waits for it; a scorer that missed a deadline, ran over a bound or
 broke off is killed and never read from again. One that is started vouches first that the task is still the same.
+`Scorers` are a few processes, so that an output that takes long does not keep all others waiting.
 """
 
 import json
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +27,7 @@ from pace_async.task import FULL, Setting
 
 START_S = 60.0
 EXIT_S = 5.0
+PATIENCE_S = 1.0
 LONGEST_REPLY = 256 << 20
 CHUNK = 1 << 20
 LEAST_MB = 1024
@@ -57,6 +59,18 @@ class Scored:
     metrics: Mapping[str, float]
     invalid: str = ""
     raised: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What a program gave for the instances of a seed and a stage: unparsed texts, one for each. `seconds` are those of
+    their calls, less `overhead`. The seed may be secret, so it is in no representation of the outputs."""
+
+    seed: int = field(repr=False)
+    texts: Sequence[bytes]
+    seconds: Sequence[float] = ()
+    overhead: float = 0.0
+    stage: str = FULL
 
 
 class EvaluatorFailed(InfrastructureFault):
@@ -118,19 +132,18 @@ class Scorer:
             self._instances[seed, stage] = reply["instances"]
         return self._instances[seed, stage]
 
-    async def score(
-        self,
-        seed: int,
-        outputs: Sequence[bytes],
-        seconds: Sequence[float] = (),
-        overhead: float = 0.0,
-        stage: str = FULL,
-    ) -> Scored:
-        """Score unparsed outputs, one for each instance; `seconds` are those of their calls, less `overhead`. Raises
-        OverBound, EvaluatorFailed if the evaluator failed by itself, InfrastructureFault if the scorer died."""
-        request = {"op": "score", "seed": seed, "stage": stage, "lengths": [len(output) for output in outputs]}
-        timing = {"seconds": list(seconds), "overhead": overhead}
-        reply = _told(await self._ask({**request, **timing}, outputs), seed)
+    async def score(self, outputs: Outputs) -> Scored:
+        """Raises OverBound, EvaluatorFailed if the evaluator failed by itself, and InfrastructureFault if the scorer
+        died."""
+        request = {
+            "op": "score",
+            "seed": outputs.seed,
+            "stage": outputs.stage,
+            "lengths": [len(text) for text in outputs.texts],
+            "seconds": list(outputs.seconds),
+            "overhead": outputs.overhead,
+        }
+        reply = _told(await self._ask(request, outputs.texts), outputs.seed)
         if "memory" in reply or ("fault" in reply and self._out_of_memory):
             async with self._lock:
                 await self._stop()  # who knows what it still holds
@@ -246,6 +259,71 @@ class Scorer:
             await self._stack.aclose()
             self._stack = AsyncExitStack()
             self._group = None
+
+
+class Scorers:
+    """At most `most` processes, made by `make`: one from the start, the next when a task has waited for PATIENCE_S,
+    because each holds the evaluator's instances. Use as an async context manager."""
+
+    def __init__(self, make: Callable[[], Scorer], most: int) -> None:
+        self._make, self._most = make, most
+        self._idle: list[Scorer] = []
+        self._free = anyio.Semaphore(0)
+        self._started = 0
+        self._instances: dict[tuple[int, str], list[str]] = {}
+        self._stack = AsyncExitStack()
+        self.timed = False
+
+    async def __aenter__(self) -> Self:
+        first = await self._further()
+        self.timed = first.timed
+        self._give_back(first)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def instances(self, seed: int, stage: str = FULL) -> list[str]:
+        """See `Scorer.instances`."""
+        if (seed, stage) not in self._instances:
+            async with self.one() as scorer:
+                self._instances[seed, stage] = await scorer.instances(seed, stage)
+        return self._instances[seed, stage]
+
+    @asynccontextmanager
+    async def one(self) -> AsyncGenerator[Scorer]:
+        """A scorer, for this caller alone until the block ends. Waits until one is idle."""
+        scorer = await self._take()
+        try:
+            yield scorer
+        finally:
+            self._give_back(scorer)
+
+    def fresh(self) -> Scorer:
+        """A further scorer that has scored nothing yet. The caller enters it."""
+        return self._make()
+
+    async def _further(self) -> Scorer:
+        self._started += 1
+        try:
+            return await self._stack.enter_async_context(self._make())
+        except BaseException:
+            self._started -= 1
+            raise
+
+    async def _take(self) -> Scorer:
+        if self._started < self._most:
+            with anyio.move_on_after(PATIENCE_S):
+                await self._free.acquire()
+                return self._idle.pop()
+            if self._started < self._most:
+                return await self._further()
+        await self._free.acquire()
+        return self._idle.pop()
+
+    def _give_back(self, scorer: Scorer) -> None:
+        self._idle.append(scorer)
+        self._free.release()
 
 
 def _told(reply: dict[str, Any], seed: int) -> dict[str, Any]:

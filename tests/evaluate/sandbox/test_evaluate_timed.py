@@ -15,7 +15,7 @@ from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.base import Evaluation
 from pace_async.evaluate.sandbox.converse import blank, last_descendant, now
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
-from pace_async.evaluate.scorer.scorer_client import Scorer
+from pace_async.evaluate.scorer.scorer_client import Outputs, Scorer
 from pace_async.task import Task, load_task
 from tests.doubles.evaluators import scored
 from tests.evaluate.sandbox.tiers import SANDBOXES, Sandbox, run_program
@@ -147,7 +147,7 @@ async def test_an_output_that_runs_on_into_the_next_is_refused(tmp_path: Path) -
     task = make_task(tmp_path / "sum")
     async with Scorer(task.folder / "evaluator.py", tmp_path / "log") as scorer:
         for parts in ([b"1", b"2,3", b""], [b"[1", b"2]", b"3"], [b"1,2", b"3", b"4"]):
-            assert (await scorer.score(0, parts)).invalid.startswith("the output is not JSON")
+            assert (await scorer.score(Outputs(0, parts))).invalid.startswith("the output is not JSON")
 
 
 async def test_a_score_that_contains_time_may_not_call_itself_deterministic(tmp_path: Path) -> None:

@@ -16,15 +16,13 @@ import pytest
 
 from pace_async.config import EvaluationConfig
 from pace_async.evaluate.assemble import open_evaluator
-from pace_async.evaluate.local import LocalEvaluator
+from pace_async.evaluate.local import LocalEvaluator, Turns
 from pace_async.evaluate.sandbox import cgroup, leftovers
 from pace_async.evaluate.sandbox.converse import Answers, Job
-from pace_async.evaluate.sandbox.launch import launch
-from pace_async.evaluate.sandbox.runner import CandidateRunner
+from pace_async.evaluate.sandbox.launch import CandidateRunner, launch
 from pace_async.evaluate.sandbox.tiers import Bubblewrap, Limits, Rlimits, Tier
 from pace_async.evaluate.sandbox.usage import Usage, measure, starved
 from pace_async.evaluate.sandbox.verdict import Doubt, Ended, doubt
-from pace_async.evaluate.turns import Turns
 from tests.doubles.evaluators import scored
 from tests.evaluate.sandbox.tiers import BWRAP, SANDBOXES, Sandbox, run_program
 from tests.support.evaluate_tasks import DOUBLE, make_task
@@ -68,7 +66,7 @@ class Watched:
 
 
 def watch(evaluator: LocalEvaluator, **options: Any) -> Watched:
-    watched = Watched(evaluator.parts.runner, evaluator.parts.turns, **options)
+    watched = Watched(evaluator.parts.runner, evaluator.turns, **options)
     evaluator.parts = replace(evaluator.parts, runner=cast("CandidateRunner", watched))
     return watched
 

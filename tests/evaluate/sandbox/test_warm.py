@@ -13,9 +13,8 @@ import pytest
 from pace_async.config import EvaluationConfig
 from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.sandbox.converse import Job
-from pace_async.evaluate.sandbox.launch import launch
+from pace_async.evaluate.sandbox.launch import CandidateRunner, launch
 from pace_async.evaluate.sandbox.python_files import locate
-from pace_async.evaluate.sandbox.runner import CandidateRunner
 from pace_async.evaluate.sandbox.selfcheck import check_tier
 from pace_async.evaluate.sandbox.tiers import Bubblewrap, NoSandbox, Rlimits
 from pace_async.evaluate.sandbox.verdict import judge
