@@ -2,6 +2,10 @@
 
 Every child starts in its own session, so its whole process group can be killed. Its standard error goes to a log file.
 Its environment holds only what is given. Every wait is bounded.
+
+A child that has stopped answering is told from a slow one and from a pause of this process. Its silence is counted in
+consecutive looks, each with its own deadline, and never by elapsed time alone. After this process was stopped or its
+machine slept, one look may fail, and the next is answered.
 """
 
 import contextlib
@@ -9,13 +13,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 from anyio.abc import Process
 
+LOOKS = 4
+"""Looks in a row without an answer after which a process counts as hung."""
 entered: list[Path] = []
 """Lists of members of the control groups into which every child is entered: not those that limit this process alone."""
 KEPT = (
@@ -100,3 +106,16 @@ def die_with_parent() -> None:
         parent = os.environ.pop(PARENT, None)  # not for children of its own
         if parent is not None and os.getppid() != int(parent):
             os._exit(1)
+
+
+async def wait_silent(look: Callable[[], Awaitable[bool]], hung_s: float) -> None:
+    """Return when LOOKS consecutive looks failed. Each begins `hung_s` / LOOKS after the one before, and that is also
+    how long an answer may take."""
+    misses = 0
+    while misses < LOOKS:
+        period = anyio.current_time() + hung_s / LOOKS
+        well = False
+        with anyio.CancelScope(deadline=period):
+            well = await look()
+        misses = 0 if well else misses + 1
+        await anyio.sleep_until(period)

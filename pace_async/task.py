@@ -29,10 +29,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from pace_async.errors import UsageError
-from pace_async.evolve_block import BLOCK_END as BLOCK_END
-from pace_async.evolve_block import BLOCK_START as BLOCK_START
-from pace_async.evolve_block import split_block as split_block
-from pace_async.program_files import FILE_NAME, joined
+from pace_async.programs.text import BLOCK_END as BLOCK_END
+from pace_async.programs.text import BLOCK_START as BLOCK_START
+from pace_async.programs.text import FILE_NAME, joined
+from pace_async.programs.text import split_block as split_block
 
 Setting = bool | int | float | str
 FULL = "full"
@@ -120,7 +120,7 @@ class TaskSpec(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task as loaded. `program` is one text, also where it has several files (see `program_files`). `digest` changes
+    """A task as loaded. `program` is one text, also where it has several files (see `programs.text`). `digest` changes
     when anything that can change a score changes."""
 
     spec: TaskSpec

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from pace_async.implement.catalogue import Catalogue, MechanismEdit, load_catalogue
-from pace_async.programs import program_hash
+from pace_async.programs.compiled import program_hash
 from pace_async.search.parents import choose_parent
 from pace_async.search.state import Member
 from pace_async.task import Task, load_task

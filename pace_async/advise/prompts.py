@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from textwrap import dedent
 
-from pace_async.changes import changes
+from pace_async.programs.text import changes
 from pace_async.search.ideas import summarised
 from pace_async.search.state import Idea, SearchContext
 from pace_async.task import Task, split_block

@@ -89,7 +89,7 @@ def _program_at(file: Path, spec: "TaskSpec") -> str:
     """The text of a program. If the task has several files and the text names none, the files beside it are added.
     Raises UsageError."""
     from pace_async.errors import UsageError
-    from pace_async.program_files import joined, parted
+    from pace_async.programs.text import joined, parted
 
     def text_of(one: Path) -> str:
         try:

@@ -10,7 +10,6 @@ from pathlib import Path
 import anyio
 
 from pace_async import config
-from pace_async.apart import working_apart
 from pace_async.errors import UsageError
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
 from pace_async.evaluate.cascade import cascaded
@@ -23,6 +22,7 @@ from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.sandbox.warm import imports_of
 from pace_async.evaluate.scorer.scorer_client import Bounds, Scorer, Scorers
 from pace_async.evaluate.scorer.scorer_log import scorer_log
+from pace_async.programs.helpers import with_helpers
 from pace_async.task import Setting, Task, refuse_if_changed, settings_of
 
 GROUPS_S = 30.0
@@ -52,7 +52,7 @@ async def open_evaluator(
     async with AsyncExitStack() as stack:
         stack.push_async_callback(groups_removed)
         own = stack.enter_context(scorer_log())
-        await stack.enter_async_context(working_apart())
+        await stack.enter_async_context(with_helpers())
         memo = await _opened_memo(stack, task, evaluation, say)
         scorers = await stack.enter_async_context(_scorers(task, evaluation, log or own))
         if scorers.timed and task.spec.deterministic:

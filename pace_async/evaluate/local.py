@@ -19,7 +19,6 @@ import anyio
 from anyio.abc import TaskGroup
 
 from pace_async import config
-from pace_async.compiling import compiled
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate.base import SECRET_SEEDS, Evaluation, EvaluationId, EvaluationRequest
 from pace_async.evaluate.identities import Attempts, Identities, attempted_once
@@ -28,8 +27,8 @@ from pace_async.evaluate.sandbox.converse import Job
 from pace_async.evaluate.sandbox.launch import CandidateRunner
 from pace_async.evaluate.sandbox.verdict import Ended, doubt, judge, one_line
 from pace_async.evaluate.scorer.scorer_client import EvaluatorFailed, Outputs, OverBound, Scored, Scorers
-from pace_async.program_files import parted
-from pace_async.programs import LONGEST_PROGRAM
+from pace_async.programs.compiled import LONGEST_PROGRAM, compiled_off_loop
+from pace_async.programs.text import parted
 from pace_async.task import FULL, Task, TaskSpec
 
 BACKOFF_S = 0.1
@@ -125,7 +124,7 @@ class LocalEvaluator:
         if complaint := _refused(request.program, self.task.spec):
             return _unrun(request, Evaluation("candidate_error", None, 0.0, complaint))
         try:
-            read = await compiled(request.program)
+            read = await compiled_off_loop(request.program)
         except InfrastructureFault as fault:
             return _unrun(request, Evaluation("infrastructure_error", None, 0.0, one_line(str(fault))))
         if read.too_much:

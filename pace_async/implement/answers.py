@@ -1,15 +1,15 @@
 """Makes a program from an answer without blocking the event loop.
 
-A separate process (`apart`) parses, applies and compiles the answer, because its author can make each of these steps
-slow.
+A helper process (`programs.helpers`) parses, applies and compiles the answer, because its author can make each of these
+steps slow.
 """
 
 from typing import Any
 
-from pace_async.apart import TooMuchWork, apart
 from pace_async.errors import CandidateFault
 from pace_async.implement.edits import NotCompiling, program_of, refuse_too_long
-from pace_async.programs import examined, remember
+from pace_async.programs.compiled import examined, remember
+from pace_async.programs.helpers import TooMuchWork, in_helper
 
 
 def answered(answer: str, parent: str) -> dict[str, Any]:
@@ -28,7 +28,7 @@ async def made_of(answer: str, parent: str) -> str:
     available."""
     refuse_too_long(answer)
     try:
-        result = await apart(answered, answer, parent)
+        result = await in_helper(answered, answer, parent)
     except TooMuchWork as work:
         raise CandidateFault(work.kind, f"making a program of it {work.detail}") from None
     if "examined" in result:

@@ -15,9 +15,9 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from pace_async.compiling import program_hash
 from pace_async.errors import CandidateFault, UsageError
 from pace_async.implement.base import Experiment, Implemented
+from pace_async.programs.compiled import hash_off_loop
 from pace_async.search.state import Member
 from pace_async.task import Task, split_block
 
@@ -116,6 +116,6 @@ class CatalogImplementer:
         edit = find_edit(self._catalogue, experiment.description)
         before, block, after = split_block(parent.program)
         program = before + apply_edit(block, edit) + after
-        if await program_hash(program) == await program_hash(parent.program):
+        if await hash_off_loop(program) == await hash_off_loop(parent.program):
             raise CandidateFault("unchanged", f"{edit.mechanism} is {edit.option} already")
         return Implemented(program, mechanism=edit.mechanism)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pace_async.errors import CandidateFault
-from pace_async.evolve_block import BLOCK_END, BLOCK_START, split_block
-from pace_async.programs import LONGEST_PROGRAM, compiled, program_hash
+from pace_async.programs.compiled import LONGEST_PROGRAM, compiled, program_hash
+from pace_async.programs.text import BLOCK_END, BLOCK_START, split_block
 
 LONGEST_ANSWER = 256 * 1024
 """Characters. A block has a few kilobytes. A longer text is no answer."""

@@ -10,7 +10,6 @@ from typing import Protocol
 
 import anyio
 
-from pace_async.compiling import program_hash
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import ImplementerCalled, ImplementerTry
 from pace_async.implement.answers import made_of
@@ -21,6 +20,7 @@ from pace_async.implement.failures import CallFailed
 from pace_async.implement.prompts import messages_for
 from pace_async.implement.redact import holds_secret
 from pace_async.implement.repair import program_to_change
+from pace_async.programs.compiled import hash_off_loop
 from pace_async.search.state import Member
 from pace_async.task import Task
 
@@ -134,6 +134,6 @@ async def program_in(answer: ChatAnswer, parent: Member, experiment: Experiment)
     if not answer.text.strip():
         raise CandidateFault("empty_answer", "the model wrote nothing")
     program = await made_of(answer.text, program_to_change(parent.program, experiment.tries))
-    if experiment.tries and await program_hash(program) == await program_hash(parent.program):
+    if experiment.tries and await hash_off_loop(program) == await hash_off_loop(parent.program):
         raise CandidateFault("unchanged", "the repaired program does the same as its parent")
     return program

@@ -19,11 +19,10 @@ import anyio
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from pace_async.children import child, clean_environment, kill_group, python_module
+from pace_async.children import LOOKS, child, clean_environment, kill_group, python_module
 from pace_async.errors import GaveUp, InfrastructureFault, PaceBug, UsageError
 from pace_async.learn.base import GROUP_UNREADABLE, Step
 from pace_async.learn.settings import TrainerConfig
-from pace_async.silence import LOOKS
 from pace_async.transfer import Transfer
 
 BEAT_S = 5.0

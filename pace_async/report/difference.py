@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
-from pace_async.changes import Change, changes
+from pace_async.programs.text import Change, changes
 from pace_async.report.visible import visible
 
 Kind = Literal["file", "hunk", "same", "removed", "added", "note"]

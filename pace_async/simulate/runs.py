@@ -12,7 +12,7 @@ from pace_async.observe.bus import Bus
 from pace_async.observe.model import RunView
 from pace_async.population.base import Population
 from pace_async.population.reading.record import RunRecord
-from pace_async.programs import program_hash
+from pace_async.programs.compiled import program_hash
 from pace_async.registry.objectives import trains
 from pace_async.runtime.run.clock import Clock
 from pace_async.runtime.run.core import Core, Stages

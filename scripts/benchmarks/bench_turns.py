@@ -23,8 +23,6 @@ from typing import Any
 
 import anyio
 
-from pace_async.apart import working_apart
-from pace_async.compiling import compiled
 from pace_async.config import Config
 from pace_async.configure import resolve
 from pace_async.evaluate.base import Evaluation, EvaluationRequest, Evaluator, evaluate
@@ -34,6 +32,8 @@ from pace_async.implement.base import Experiment, Implemented
 from pace_async.learn.base import Step
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.store import Store
+from pace_async.programs.compiled import compiled_off_loop
+from pace_async.programs.helpers import with_helpers
 from pace_async.runtime.run.clock import RealClock
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.loop_turns import TimedLoop, turns_here
@@ -91,7 +91,7 @@ class Evaluating(InTaskEvaluator):
     evaluator: Evaluator
 
     async def run(self, request: EvaluationRequest) -> Evaluation:
-        if (fault := (await compiled(request.program)).fault) or "\nadded_" not in request.program:
+        if (fault := (await compiled_off_loop(request.program)).fault) or "\nadded_" not in request.program:
             return Evaluation("candidate_error", None, 0.1, fault)
         return await evaluate(self.evaluator, request)
 
@@ -185,7 +185,7 @@ async def run(folder: Path, candidates: int, tokens: int, answers: Sequence[str]
             learner=Learning(core, folder),
         )
         core.threads, core.turns = True, turns_here()
-        async with working_apart():
+        async with with_helpers():
             await drive(core)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pace_async.implement.catalogue import MechanismEdit, apply_edit
-from pace_async.programs import program_hash
+from pace_async.programs.compiled import program_hash
 from pace_async.task import Task, split_block
 
 Score = Callable[[str], float | None]

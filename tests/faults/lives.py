@@ -39,7 +39,7 @@ from pace_async.implement.base import Experiment, Implemented
 from pace_async.learn.base import RESTORED, Step
 from pace_async.population.lock import RunLock
 from pace_async.population.schema import upgrade
-from pace_async.programs import program_hash
+from pace_async.programs.compiled import program_hash
 from pace_async.publish.base import Receipt
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.fresh import FreshInstances, fresh_seeds

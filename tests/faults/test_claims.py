@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pace_async.population.reading.reader import open_readonly
-from pace_async.programs import program_hash
+from pace_async.programs.compiled import program_hash
 from pace_async.runtime.run.fresh import fresh_seeds
 from pace_async.task import load_task
 from tests.faults.invariants import assert_sound

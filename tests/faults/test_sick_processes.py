@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
+from pace_async.children import LOOKS, wait_silent
 from pace_async.errors import InfrastructureFault
 from pace_async.events import Fact, FaultSeen
 from pace_async.learn.client import ProcessLearner
 from pace_async.learn.settings import TrainerConfig
 from pace_async.runtime.children.engine_supervisor import keep_engine, watch_learner
-from pace_async.silence import LOOKS, wait_silent
 from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import run_virtually
 from tests.doubles.engine_servers import EngineServer

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from pace_async import programs
 from pace_async.events import Evaluated, Fact
 from pace_async.population.base import Question
 from pace_async.population.memory import MemoryPopulation
+from pace_async.programs import compiled as programs
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Handles
 from pace_async.simulate.durations import Durations

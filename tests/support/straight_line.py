@@ -15,7 +15,7 @@ from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
 from pace_async.evaluate.identities import InTaskEvaluator
 from pace_async.implement.base import Experiment
 from pace_async.objectives import NO_SPREADS, Collapsed, advantages, alpha_at
-from pace_async.programs import program_hash
+from pace_async.programs.compiled import program_hash
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from pace_async.replay.groupfile import group_digest
 from pace_async.reward import reward

@@ -17,9 +17,8 @@ import httpx
 from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from pace_async.children import child, clean_environment, kill_group, python_module
+from pace_async.children import child, clean_environment, kill_group, python_module, wait_silent
 from pace_async.errors import InfrastructureFault, UsageError
-from pace_async.silence import wait_silent
 
 
 class EngineProcess(ABC):

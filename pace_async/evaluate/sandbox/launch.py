@@ -38,7 +38,7 @@ from pace_async.evaluate.sandbox.usage import Usage, measure
 from pace_async.evaluate.sandbox.verdict import Ended, judge, one_line
 from pace_async.evaluate.sandbox.warm import WarmParent, start_warm_parent
 from pace_async.evaluate.sandbox.wiring import Sink, Wiring
-from pace_async.programs import parts_of
+from pace_async.programs.compiled import parts_of
 
 DRAIN_S = 1.0
 LEAST_S = 0.1

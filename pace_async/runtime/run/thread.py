@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from pace_async.advise.advisor import Advice, Sampling, advise
 from pace_async.advise.base import PromptTooLong
-from pace_async.compiling import program_hash
 from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault
 from pace_async.evaluate.base import Evaluation
 from pace_async.events import (
@@ -29,6 +28,7 @@ from pace_async.events import (
     StageChanged,
 )
 from pace_async.implement.base import Experiment, Implemented
+from pace_async.programs.compiled import hash_off_loop
 from pace_async.reward import better, reward
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.fresh import claimed_evaluation, claims_best
@@ -263,7 +263,7 @@ async def _ended(core: Core, work: Work, decision: Decision, tried: Tried, now: 
         island=work.island,
         parent=parent.candidate,
         program=program,
-        program_hash=await program_hash(program) if program is not None else None,
+        program_hash=await hash_off_loop(program) if program is not None else None,
         outcome=evaluation.outcome,
         detail=evaluation.detail,
         score=score,

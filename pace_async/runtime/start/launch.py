@@ -33,7 +33,7 @@ from pace_async.implement.shares import models_of
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.load import NoRun
 from pace_async.population.store import Store
-from pace_async.programs import program_hash
+from pace_async.programs.compiled import program_hash
 from pace_async.registry.displays import DISPLAYS
 from pace_async.reward import reward
 from pace_async.runtime.children.advisor_folder import advisor_folder

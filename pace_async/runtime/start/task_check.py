@@ -24,7 +24,7 @@ from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.scorer.scorer_log import printed, scorer_log
 from pace_async.implement.catalogue import MechanismEdit, apply_edit, load_catalogue
-from pace_async.programs import compiled, program_hash
+from pace_async.programs.compiled import compiled, program_hash
 from pace_async.reward import better, progress
 from pace_async.runtime.start.adversarial_programs import CHEATS, ENDLESS, STRICT, Cheat
 from pace_async.task import CHEATS as CHEATS_FOLDER

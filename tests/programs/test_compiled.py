@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pace_async.evaluate.sandbox.inside.driver import PROGRAM as SHOWN
 from pace_async.evaluate.sandbox.inside.driver import placed
-from pace_async.programs import compiled, parts_of, program_hash
+from pace_async.programs.compiled import compiled, parts_of, program_hash
 from pace_async.task import load_task
 
 PROGRAM = 'def f(a, b=2):\n    """Add."""\n    return [x for x in (a, b) if x in {"one", "two", 3}]\n'
@@ -59,7 +59,7 @@ def test_zeros_of_two_signs_are_two_numbers() -> None:
 
 
 def test_the_digest_does_not_depend_on_the_process() -> None:
-    ask = f"from pace_async.programs import program_hash; print(program_hash({PROGRAM!r}))"
+    ask = f"from pace_async.programs.compiled import program_hash; print(program_hash({PROGRAM!r}))"
     found = {
         subprocess.run(
             [sys.executable, "-c", ask], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}

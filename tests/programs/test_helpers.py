@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import pace_async.apart
-from pace_async import changes as lines
-from pace_async import compiling, programs
-from pace_async.apart import Pool, TooMuchWork, working_apart
+import pace_async.programs.helpers
 from pace_async.children import kill_group
 from pace_async.config import EvaluationConfig
 from pace_async.errors import CandidateFault
 from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
-from pace_async.evolve_block import BLOCK_END, BLOCK_START, split_block
 from pace_async.implement.answers import made_of
 from pace_async.implement.edits import LONGEST_ANSWER
-from pace_async.programs import LONGEST_PROGRAM, SMALL, parts_of
+from pace_async.programs import compiled as programs
+from pace_async.programs import text as lines
+from pace_async.programs.compiled import LONGEST_PROGRAM, SMALL, parts_of
+from pace_async.programs.helpers import Pool, TooMuchWork, with_helpers
+from pace_async.programs.text import BLOCK_END, BLOCK_START, split_block
 from pace_async.task import load_task
 from tests.doubles.evaluators import scored
 
@@ -69,8 +69,8 @@ def compiled_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 @asynccontextmanager
 async def a_pool(processor_s: float = 0.2, memory_mb: int = 512) -> AsyncGenerator[Pool]:
-    async with working_apart(processor_s, memory_mb):
-        pool = pace_async.apart._open
+    async with with_helpers(processor_s, memory_mb):
+        pool = pace_async.programs.helpers._open
         assert pool is not None
         yield pool
 
@@ -81,10 +81,10 @@ async def test_a_hostile_text_is_compiled_in_another_process_if_at_all(kind: str
     text = HOSTILE[kind](LONGEST_PROGRAM)
     assert SMALL < len(text) <= LONGEST_PROGRAM
     async with a_pool() as pool:
-        found = await compiling.compiled(text)
-        assert len(found.digest) == 32 and found == await compiling.compiled(text)
+        found = await programs.compiled_off_loop(text)
+        assert len(found.digest) == 32 and found == await programs.compiled_off_loop(text)
         assert pool.started > 0
-        honest = await compiling.compiled("def f(x):\n    return x\n")
+        honest = await programs.compiled_off_loop("def f(x):\n    return x\n")
         assert honest.fault == "" and not honest.too_much
         parts_of(text)  # what is sent to a candidate
     assert sum(compiled_here) <= SMALL
@@ -96,7 +96,7 @@ async def test_a_short_text_of_long_constants_is_left_to_another_process(kind: s
     text = HOSTILE[kind](SMALL - 100)
     assert programs.is_small(text)
     async with a_pool(5.0, 1024) as pool:
-        await compiling.compiled(text)
+        await programs.compiled_off_loop(text)
         assert pool.started > 0
     assert sum(compiled_here) <= SMALL
 
@@ -105,20 +105,20 @@ async def test_a_short_text_of_long_constants_is_left_to_another_process(kind: s
 async def test_what_takes_more_than_its_processor_time_is_the_candidates_fault_and_ends_nobody_else() -> None:
     slow = "one = 1\n" + HOSTILE["keyword arguments"](LONGEST_PROGRAM - 100)
     async with a_pool(0.3) as pool:
-        found = await compiling.compiled(slow)
+        found = await programs.compiled_off_loop(slow)
         assert found.too_much and found.fault == "compiling it takes more than 0.3 s of processor time"
         assert found.digest == programs.stripped_digest(slow)
-        again = await compiling.compiled(f"{slow}\n\n   \n")
+        again = await programs.compiled_off_loop(f"{slow}\n\n   \n")
         assert again.digest == found.digest
         started = pool.started
-        honest = await compiling.compiled("".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(200)))
+        honest = await programs.compiled_off_loop("".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(200)))
         assert honest.fault == "" and pool.started <= started + 1
 
 
 @SLOW
 async def test_what_takes_too_much_memory_is_the_candidates_fault() -> None:
     async with a_pool(20.0, 160):
-        found = await compiling.compiled(HOSTILE["folded constants"](20_000))
+        found = await programs.compiled_off_loop(HOSTILE["folded constants"](20_000))
     assert found.fault == "MemoryError" or "memory" in found.fault
 
 
@@ -148,7 +148,7 @@ async def test_a_process_that_somebody_killed_is_started_again_and_none_is_left(
         await pool.call(programs.stripped, ["a"])
         [worker] = pool._idle
         os.kill(worker._process.pid, signal.SIGKILL)
-        found = await compiling.compiled(text)
+        found = await programs.compiled_off_loop(text)
         assert found.fault == "" and pool.started == 2
         [worker] = pool._alive
         pid = worker._process.pid
@@ -179,9 +179,9 @@ async def test_a_program_that_is_slow_to_compile_is_refused_by_the_evaluator(tmp
 async def test_where_nobody_asked_for_processes_the_same_comes_of_a_text() -> None:
     text = "".join(f"def g{i}(x):\n    return x * {i}\n" for i in range(300))
     async with a_pool():
-        apart = await compiling.compiled(text)
+        elsewhere = await programs.compiled_off_loop(text)
         sent = parts_of(text)
-    assert apart == programs._compiled(text, None)
+    assert elsewhere == programs._compiled(text, None)
     assert sent == programs._parts_made(text) and len(sent) == 300
 
 

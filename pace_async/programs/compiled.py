@@ -3,8 +3,10 @@
 Invariant: two texts with one digest do the same; layout, comments and line numbers are not in it, the names of files
 are. A text is compiled once, however often its digest, its fault or its code is asked for, and of a text that differs
 from another in one function, no more than that function is. Compiling is not bounded by the length of a text: a quarter
-of a megabyte can take a minute. So the event loop compiles what `is_small` says it may, and leaves the rest to
-`compiling`, which has it done in another process and remembers what came of it here.
+of a megabyte can take a minute. So the event loop compiles what `is_small` says it may. The rest is compiled by a
+helper process, and what came of it is remembered here (`compiled_off_loop`). A small or known text is compiled at once,
+without a pause, so that work that waits for nothing stays in order. A text that takes more work than a candidate may
+ask for gets the digest of its stripped lines, and the excess is its fault.
 
 Functions and classes at the left margin are compiled apart. That is exact: where each part is a program by itself, no
 string, bracket or continued line is open at its end, so the parts in turn are the whole. What a part cannot see of the
@@ -22,7 +24,8 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Generic, TypeVar, cast
 
-from pace_async.program_files import parted
+from pace_async.programs.helpers import TooMuchWork, helpers_run, in_helper
+from pace_async.programs.text import parted
 
 LONGEST_PROGRAM = 1 << 18
 """Characters. A program is some kilobytes; what is longer is refused before anything is made of it."""
@@ -196,6 +199,38 @@ def remember(program: str, said: Mapping[str, Any]) -> Compiled:
     found = Compiled(str(said["digest"]), str(said["fault"]), bool(said.get("too_much")))
     _programs.put(program, found, 0)
     return found
+
+
+async def compiled_off_loop(program: str) -> Compiled:
+    """As `compiled`, without holding up the event loop. Raises InfrastructureFault where no process can be had."""
+    if (found := known(program)) is not None:
+        return found
+    if not helpers_run():
+        return compiled(program)
+    if len(program) > LONGEST_PROGRAM:
+        return await _given_up(program, f"the program is longer than {LONGEST_PROGRAM} characters")
+    if is_small(program):
+        try:
+            return compiled(program, MOST_CONSTANTS)
+        except TooMuchHere:
+            pass
+    try:
+        return remember(program, await in_helper(examined, program))
+    except TooMuchWork as work:
+        return await _given_up(program, f"compiling it {work.detail}")
+
+
+async def hash_off_loop(program: str) -> str:
+    """As `program_hash`. Raises as `compiled_off_loop`."""
+    return (await compiled_off_loop(program)).digest
+
+
+async def _given_up(program: str, fault: str) -> Compiled:
+    try:
+        digest = (await in_helper(stripped, program))["digest"]
+    except TooMuchWork:
+        digest = digest_as_it_is(program)
+    return remember(program, {"digest": digest, "fault": fault, "parts": [], "too_much": True})
 
 
 def _normal(files: Iterable[tuple[str, str]], split: Callable[[str], Iterable[str]], most: int | None) -> str:

@@ -15,8 +15,8 @@ from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.base import Evaluation
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.implement.edits import program_of
-from pace_async.program_files import joined, parted
-from pace_async.programs import compiled, program_hash
+from pace_async.programs.compiled import compiled, program_hash
+from pace_async.programs.text import joined, parted
 from pace_async.task import Task, load_task
 from tests.doubles.evaluators import scored
 from tests.evaluate.sandbox.tiers import TIERS

@@ -1,11 +1,11 @@
-"""Functions of texts that others wrote, called in processes that can be killed: `python -m pace_async.apart`.
+"""Helper processes, which can be killed: in them functions are called for texts that others wrote.
 
 Invariant: a text's cost in processor time and memory is bounded and is paid outside the event loop. A text that asks
 for more ends only its process, and that is the candidate's fault. A process that ends for another reason is started
 again, once. Answers are JSON, so a process that a text has taken over can only lie about that text.
 
 A function stands at the top of a module of this package, is pure, and maps texts to JSON values. Without
-`working_apart`, as in simulations, whose texts are our own, the function is called in this process.
+`with_helpers`, as in simulations, whose texts are our own, the function is called in this process.
 """
 
 import importlib
@@ -38,7 +38,7 @@ PACKAGE = "pace_async"
 ITS_OWN = (signal.SIGPROF, signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 """Signals by which a process ends for what it worked on."""
 
-Apart = Callable[..., dict[str, Any]]
+TextFunction = Callable[..., dict[str, Any]]
 
 
 class TooMuchWork(CandidateFault):
@@ -48,20 +48,20 @@ class TooMuchWork(CandidateFault):
         super().__init__("too_much_work", detail)
 
 
-async def apart(function: Apart, *texts: str) -> dict[str, Any]:
+async def in_helper(function: TextFunction, *texts: str) -> dict[str, Any]:
     """The result of `function` for `texts`. Raises TooMuchWork, and InfrastructureFault where no process can be had."""
     if _open is None:
         return function(*texts)
     return await _open.call(function, texts)
 
 
-def is_apart() -> bool:
-    """Whether `working_apart` is in force."""
+def helpers_run() -> bool:
+    """Whether `with_helpers` is in force."""
     return _open is not None
 
 
 @asynccontextmanager
-async def working_apart(processor_s: float = PROCESSOR_S, memory_mb: int = MEMORY_MB) -> AsyncGenerator[None]:
+async def with_helpers(processor_s: float = PROCESSOR_S, memory_mb: int = MEMORY_MB) -> AsyncGenerator[None]:
     """Inside the block, functions are called in processes. They start when needed. Nested blocks share them."""
     global _open
     if _open is not None:
@@ -93,8 +93,8 @@ class Pool:
             for worker in tuple(self._alive):
                 await self._end(worker)
 
-    async def call(self, function: Apart, texts: Sequence[str]) -> dict[str, Any]:
-        """See `apart`."""
+    async def call(self, function: TextFunction, texts: Sequence[str]) -> dict[str, Any]:
+        """See `in_helper`."""
         async with self._slots:
             for _ in range(2):
                 worker = self._idle.pop() if self._idle else await self._start()
@@ -189,7 +189,7 @@ def main(processor_s: float, memory_mb: int) -> None:
         module, _, name = str(request["call"]).partition(":")
         if module.partition(".")[0] != PACKAGE:
             raise PaceBug(f"{module} is not of this package")
-        function: Apart = getattr(importlib.import_module(module), name)
+        function: TextFunction = getattr(importlib.import_module(module), name)
         signal.setitimer(signal.ITIMER_PROF, processor_s)
         try:
             reply: dict[str, Any] = {"result": function(*texts)}

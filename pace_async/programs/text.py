@@ -1,0 +1,101 @@
+"""A program as text: its files, its evolve block, and the lines in which two programs differ.
+
+Several files are one text. A line `# FILE: name.py`, a comment to Python, stands before each file. Edits, hashes and
+rows therefore deal with one text, and the files are parted only to be compiled or run. Invariant: parting and joining
+gives the text back. A text that does not begin with such a line is one file without a name, even if such a line follows
+later.
+
+The evolve block is the part that may change: the lines between two marks, each alone on its line. Only the marks are
+searched for and not every line, because a text may have hundreds of thousands.
+
+Lines are compared at a bounded cost. `difflib` searches the longest common run again and again, which takes hours for a
+text of a few thousand equal lines. The steps that it may take are therefore counted first. Where they are too many, all
+lines between the common beginning and the common end count as replaced. That still leads from one text to the other,
+though not by the shortest way.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from functools import lru_cache
+
+LINE_END = "\n"
+FILE_NAME = r"[a-z_][a-z0-9_]*\.py"
+BLOCK_START = "# EVOLVE-BLOCK-START"
+BLOCK_END = "# EVOLVE-BLOCK-END"
+_HEADER = re.compile(rf"^# FILE: ({FILE_NAME})[ \t]*$", re.MULTILINE)
+_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # as `str.splitlines` has them
+
+Change = tuple[str, int, int, int, int]
+"""As of `SequenceMatcher.get_opcodes`: (equal, replace, delete or insert, start and end in each text)."""
+
+
+def joined(files: Mapping[str, str]) -> str:
+    """One text of these files, in order."""
+    return "".join(f"# FILE: {name}\n{text.removesuffix(LINE_END)}{LINE_END}" for name, text in files.items())
+
+
+def parted(program: str) -> tuple[tuple[str, str], ...]:
+    """(name, text) of each file, in order. Each text begins with the line that names it. A single file has no name."""
+    if _HEADER.match(program) is None:
+        return (("", program),)
+    headers = list(_HEADER.finditer(program))
+    ends = [header.start() for header in headers[1:]] + [len(program)]
+    return tuple((header[1], program[header.start() : end]) for header, end in zip(headers, ends, strict=True))
+
+
+@lru_cache(maxsize=64)
+def split_block(program: str) -> tuple[str, str, str]:
+    """(text up to and with the start marker's line, the evolve block, the rest). Raises ValueError unless there is
+    exactly one block, start before end."""
+    starts, ends = _two(program, BLOCK_START), _two(program, BLOCK_END)
+    if len(starts) != 1 or len(ends) != 1 or ends[0][0] < starts[0][0]:
+        raise ValueError(f"the program needs exactly one {BLOCK_START} … {BLOCK_END}")
+    start, end = starts[0][1], ends[0][0]
+    return program[:start], program[start:end], program[end:]
+
+
+def _two(program: str, mark: str) -> list[tuple[int, int]]:
+    """Where the lines that are `mark` begin and end, at most two of them."""
+    found: list[tuple[int, int]] = []
+    for line in _lines(program, mark):
+        found.append(line)
+        if len(found) == 2:
+            break
+    return found
+
+
+def _lines(program: str, mark: str) -> Iterator[tuple[int, int]]:
+    at = program.find(mark)
+    while at >= 0:
+        begin, end = at, at + len(mark)
+        while begin > 0 and program[begin - 1] not in _LINE_ENDS and program[begin - 1].isspace():
+            begin -= 1
+        while end < len(program) and program[end] not in _LINE_ENDS and program[end].isspace():
+            end += 1
+        if (begin == 0 or program[begin - 1] in _LINE_ENDS) and (end == len(program) or program[end] in _LINE_ENDS):
+            yield begin, end + (2 if program[end : end + 2] == "\r\n" else 1 if end < len(program) else 0)
+        at = program.find(mark, end)
+
+
+def changes(a: Sequence[str], b: Sequence[str], most: int) -> list[Change]:
+    """From `a` to `b`, both covered without a gap. `most` bounds the steps of the comparison."""
+    if steps(a, b) <= most:
+        return list(SequenceMatcher(None, a, b, autojunk=False).get_opcodes())
+    shorter = min(len(a), len(b))
+    first = next((place for place in range(shorter) if a[place] != b[place]), shorter)
+    last = next((place for place in range(shorter - first) if a[-1 - place] != b[-1 - place]), shorter - first)
+    middle = ("replace", first, len(a) - last, first, len(b) - last)
+    if first == len(a) - last or first == len(b) - last:
+        middle = ("insert" if first == len(a) - last else "delete", *middle[1:])
+    ends: list[Change] = [("equal", 0, first, 0, first), middle]
+    ends.append(("equal", len(a) - last, len(a), len(b) - last, len(b)))
+    return [change for change in ends if change[1] < change[2] or change[3] < change[4]]
+
+
+def steps(a: Sequence[str], b: Sequence[str]) -> int:
+    """Upper bound on how often `SequenceMatcher` looks at a pair of equal lines: each pair once for every run that it
+    finds. It finds no more runs than the shorter text has lines."""
+    there = Counter(b)
+    return sum(there[line] for line in a) * min(len(a), len(b))
