@@ -49,8 +49,8 @@ def shell(
     write: bool = typer.Option(False, "--write", help="Allow changes; refused while the run is going on."),
     built_in: bool = typer.Option(False, "--built-in", help="Use pace's small prompt even if sqlite3 is installed."),
 ) -> None:
-    """Open the population at a prompt: sqlite3 where it is installed, else a small one; psql for PostgreSQL. Read-only
-    unless --write.
+    """Open the population at a prompt: sqlite3 if it is installed, else a small prompt, and psql for PostgreSQL. It is
+    read-only unless --write is given.
 
     Example: pace db shell circle_packing-1
     """

@@ -22,7 +22,7 @@ def doctor(
     ),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """What this machine can do: engine, learner, sandbox tier, database, implementer; each with a remedy.
+    """What this machine can do: engine, learner, sandbox tier, database, implementer. Each problem has a remedy.
 
     Example: pace doctor --implementer catalog
     """

@@ -90,7 +90,7 @@ def _end_quietly() -> NoReturn:
 
 
 def _refused(error: typer.TyperException) -> str:
-    """One sentence about the wrong arguments; the help text if a subcommand is missing."""
+    """One sentence about the wrong arguments, or the help text if a subcommand is missing."""
     said, context = error.format_message(), getattr(error, "ctx", None)
     if context is not None and said == context.get_help():
         return said

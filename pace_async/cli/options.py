@@ -46,6 +46,6 @@ def known_in(registry: "Registry[Any]") -> Callable[[str | None], str | None]:
 
 
 def settings_of_evaluator(sets: list[str] | None) -> dict[str, object]:
-    """`--set NAME=VALUE` as settings of a task's evaluator; the full key of a run's setting works too."""
+    """`--set NAME=VALUE` as settings of a task's evaluator. The full key of a run's setting works too."""
     prefix = "evaluation.settings."
     return {f"{prefix}{name.removeprefix(prefix)}": value for name, value in overrides_of(sets).items()}

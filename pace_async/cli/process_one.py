@@ -36,7 +36,9 @@ def _serve(command: int, heard: set[signal.Signals]) -> NoReturn:
         news = signal.sigwaitinfo(heard)
         if news.si_signo == signal.SIGCHLD:
             _collect(command)
-        elif news.si_code <= 0 or news.si_signo == signal.SIGHUP:  # a terminal sends the others to the command itself
+        elif (
+            news.si_code <= 0 or news.si_signo == signal.SIGHUP
+        ):  # the terminal itself sends the other signals to the command
             os.kill(command, news.si_signo)
 
 

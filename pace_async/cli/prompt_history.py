@@ -1,8 +1,7 @@
 """The prompts of one candidate as the models saw them: the advisor's prompts and the implementer's messages.
 
 The advisor's come from the tokens in the rows. The implementer's are rebuilt from the parent, the idea and the
-experiment by the code that first built them. If the task has changed since, they hold its present text, and a note
-tells this.
+experiment by the code that first built them. If the task has changed since, they hold its present text, with a note.
 """
 
 from collections.abc import Mapping

@@ -39,7 +39,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
         found |= known
     found["waiting"] = _waiting(holder_of(paths.folder), status["waiting"]) if driven else None
     if status["failing"] or found["waiting"]:
-        found["advice"] = None  # what would help a run that works helps none that fails or waits
+        found["advice"] = None  # the advice is for a run that works, not for one that fails or waits
     if as_json:
         print_json(found)
         return
@@ -68,7 +68,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
 
 
 def _known(score: float | None, header: "RunHeader") -> dict[str, float | None]:
-    """The best score known of the task, and the score's share of it."""
+    """The task's best known score, and the score's share of it."""
     from pace_async.observe.standing import share_of_best_known
     from pace_async.task import best_known
 
@@ -77,7 +77,7 @@ def _known(score: float | None, header: "RunHeader") -> dict[str, float | None]:
 
 
 def _stands(score: float | None, fresh: float | None, known: float | None, direction: str) -> dict[str, object]:
-    """What else is known of the best score; lines only for what there is."""
+    """Further lines about the best score, each only if its value exists."""
     from pace_async.observe.standing import to_best_known
 
     lines: dict[str, object] = {}
@@ -95,7 +95,7 @@ def _staleness(found: Mapping[str, Any]) -> str:
 
 
 def _waiting(holder: "Holder | None", known: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What the run waits for and since when: what its rows say, or its process, where it cannot write rows."""
+    """What the run waits for and since when, from its rows, or from its process if it cannot write rows."""
     if holder is not None and holder.waits_for:
         return {"for": holder.waits_for, "since": holder.waits_since}
     return known
@@ -114,7 +114,7 @@ def _waits(waiting: dict[str, Any] | None) -> dict[str, object]:
 
 
 def _standing(found: dict[str, Any], folder: object) -> str:
-    """The state, and what to do where its process is gone."""
+    """The state, and what to do if the process has ended."""
     if found["state"] in ("created", "running", "draining") and not found["driven"]:
         return f"cut off while {found['state']}: `pace resume {folder}` goes on"
     told = found["reason"] and found["reason"] != found["state"]
@@ -122,7 +122,7 @@ def _standing(found: dict[str, Any], folder: object) -> str:
 
 
 def _rollbacks(rollbacks: list[dict[str, Any]]) -> dict[str, str]:
-    """Which versions are earlier ones again; nothing where there is none."""
+    """The versions that repeat an earlier one, empty if there is none."""
     told = (f"version {one['version']} is version {one['restored']} again" for one in rollbacks)
     return {"rollbacks": ", ".join(told)} if rollbacks else {}
 

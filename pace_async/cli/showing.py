@@ -19,8 +19,8 @@ def show(
     prompts: bool = typer.Option(False, "--prompts", help="Show the prompts of the advisor and the implementer."),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """One candidate: idea, experiment, score, the advisor's answers, the implementer's tries where there were several,
-    and its evolve block; or the islands.
+    """One candidate, or the islands. A candidate: idea, experiment, score, the advisor's answers, the implementer's
+    tries if there were several, and the evolve block.
 
     With --islands: each island's progress towards the goal, its momentum, its last action with the reason, and the
     rollouts since. docs/search.md explains these. With --prompts: every prompt for the candidate as the models saw it.
@@ -114,7 +114,7 @@ def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
 
 
 def _queued(seconds: float | None) -> dict[str, object]:
-    """The candidate's wait for evaluation slots; empty if it did not wait or the wait was not measured."""
+    """The candidate's wait for evaluation slots, empty if it did not wait or the wait was not measured."""
     return {"queued": f"{seconds:.1f} s for an evaluation slot"} if seconds and seconds >= 0.05 else {}
 
 
@@ -136,7 +136,7 @@ def _tried(tried: dict[str, Any], found: dict[str, Any]) -> str:
 
 
 def _fresh(tries: list[dict[str, Any]]) -> str | None:
-    """The result of a claimed new best on fresh instances; None without a claim."""
+    """The result of a claimed new best on fresh instances, None without a claim."""
     if not tries:
         return None
     scores = ", ".join(one["outcome"] if one["score"] is None else f"{one['score']:.10g}" for one in tries)

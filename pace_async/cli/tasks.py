@@ -16,7 +16,7 @@ def task() -> None:
 
 @app.command("list")
 def list_tasks(as_json: bool = JSON_OPTION) -> None:
-    """Every task that can be named: those under ./tasks first, then the bundled ones.
+    """Every available task: those under ./tasks first, then the bundled ones.
 
     Example: pace task list
     """

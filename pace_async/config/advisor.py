@@ -23,23 +23,23 @@ class AdvisorConfig(Section):
     max_prompt_tokens: int | None = Field(
         default=None,
         ge=1,
-        description="Longest prompt, in tokens of the advisor; by default what the engine's context has room for. What "
-        "has no room is left out, and the prompt says so.",
+        description="Longest prompt, in tokens of the advisor; by default the room in the engine's context. Parts that "
+        "do not fit are left out, with a note in the prompt.",
     )
     timeout_s: float = Field(default=120.0, gt=0, description="Deadline of one advisor call, in seconds.")
-    engine_start_s: float = Field(default=300.0, gt=0, description="Deadline for the engine to come up, in seconds.")
+    engine_start_s: float = Field(default=300.0, gt=0, description="Deadline for the engine's start, in seconds.")
     threads: int = Field(default=1, ge=1, description="Threads of one tensor operation of an engine on a CPU.")
     kv_cache_gib: float | None = Field(
         default=None,
         gt=0,
-        description="vLLM's key-value cache, in GiB; by default 1 on a CPU and what is left of gpu_memory on a GPU.",
+        description="vLLM's key-value cache, in GiB; by default 1 on a CPU and the rest of gpu_memory on a GPU.",
     )
     gpu_memory: float = Field(default=0.9, gt=0, le=1, description="vLLM's share of the GPU's memory.")
     probe_limit: float = Field(
         default=5e-3,
         gt=0,
-        description="k3, on a fixed prompt after each push, above which the engine serves other weights than the "
-        "learner's; raise it for an engine of coarse numbers.",
+        description="Limit on k3 between engine and learner, on a fixed prompt after each push. Above it the push has "
+        "failed. Raise it for an engine with low numeric precision.",
     )
     engine_arguments: list[str] = Field(
         default_factory=list[str], description="Further arguments of vLLM's server, such as --max-model-len=4096."

@@ -16,8 +16,8 @@ class EvaluationConfig(Section):
         default=3,
         ge=0,
         le=100,
-        description="A score that claims to be a new best has to hold on the instances of at least one of this many "
-        "fresh seeds, which are drawn in secret and tried in turn; 0: believe it.",
+        description="A score that would be a new best has to hold on the instances of at least one of this many "
+        "secret fresh seeds, tried in turn. 0: every score is accepted.",
     )
     memo: Path | None = Field(
         default=None, description="SQLite file that keeps scores of deterministic tasks across runs."
@@ -27,14 +27,14 @@ class EvaluationConfig(Section):
     )
     warm: bool = Field(
         default=True,
-        description="Fork candidates from a parent, in the sandbox too, that has imported what the task's seed program "
-        "imports, where the sandbox can do that; otherwise start each by itself.",
+        description="Fork candidates from a parent process in the sandbox that has imported the modules of the task's "
+        "seed program, if the tier supports it; otherwise start each candidate separately.",
     )
     scorers: int = Field(
         default=2,
         ge=1,
-        description="Processes that score, at most; never more than slots. Each holds the evaluator and its instances. "
-        "A further one is started when an output has waited for a second.",
+        description="Highest number of scorer processes; never more than slots. Each holds the evaluator and its "
+        "instances. A further one is started when an output has waited for a second.",
     )
     scorer_memory_mb: int | None = Field(
         default=None,
@@ -48,7 +48,7 @@ class EvaluationConfig(Section):
     )
     settings: dict[str, bool | int | float | str] = Field(
         default_factory=dict[str, bool | int | float | str],
-        description="Settings of the task, over those that its task.yaml gives.",
+        description="Settings of the task; they override those in its task.yaml.",
     )
 
 

@@ -16,12 +16,12 @@ class RepairConfig(Section):
     compile_tries: int = Field(
         default=3,
         ge=1,
-        description="Answers that a model may give until one makes a program that compiles; 1: no repair.",
+        description="Answers that a model may give until one is a program that compiles; 1: no repair.",
     )
     evaluate_tries: int = Field(
         default=2,
         ge=1,
-        description="Programs of one experiment that may be evaluated where they fail by an error in the code; 1: no "
+        description="Programs of one experiment that may be evaluated if they fail by an error in the code; 1: no "
         "repair.",
     )
 
@@ -35,21 +35,19 @@ class ImplementerConfig(Section):
     )
     choice: Literal["weights", "bandit"] = Field(
         default="weights",
-        description="How one of several models is chosen for a candidate. weights: drawn by weight. bandit: by what "
-        "each has gained with experiments of this kind, for its cost; weights then say nothing.",
+        description="How one of several models is chosen for a candidate. weights: drawn by weight. bandit: by each "
+        "model's gains with experiments of this kind, in relation to its cost; weights then have no effect.",
     )
     cost_weight: float = Field(
-        default=1.0, ge=0, le=1, description="What a cost counts for the bandit: 1, gain per USD; 0, gain alone."
+        default=1.0, ge=0, le=1, description="How much cost counts for the bandit. 1: gain per USD. 0: gain alone."
     )
-    api_base: str | None = Field(default=None, description="Base URL of the models' API, where it is not the usual.")
+    api_base: str | None = Field(default=None, description="Base URL of the models' API, if it is not the usual one.")
     options: dict[str, Any] = Field(
         default_factory=dict, description="Further arguments of each call, such as temperature or reasoning_effort."
     )
     max_tokens: int = Field(default=8192, ge=16, description="Longest answer, in tokens, reasoning included.")
     timeout_s: float = Field(default=180.0, gt=0, description="Deadline of one call, in seconds.")
-    deadline_s: float = Field(
-        default=300.0, gt=0, description="Deadline of one answer over all calls that it takes, in seconds."
-    )
+    deadline_s: float = Field(default=300.0, gt=0, description="Deadline of one answer over all its calls, in seconds.")
     repair: RepairConfig = RepairConfig()
     price_per_million_in: float | None = Field(
         default=None, ge=0, description="USD per million prompt tokens of a model whose price is not known."

@@ -38,7 +38,7 @@ class LearnerConfig(Section):
     horizon: int | None = Field(
         default=None,
         ge=1,
-        description="Groups over which alpha goes from 0 to 1; by default what the stop rules allow.",
+        description="Groups over which alpha grows from 0 to 1; by default as many as the stop rules allow.",
     )
     alpha_schedule: Annotated[str, OneOf(ALPHA_SCHEDULES)] = Field(
         default="linear",
@@ -50,31 +50,31 @@ class LearnerConfig(Section):
     warmup: int = Field(
         default=10,
         ge=0,
-        description="Updates over which the learning rate grows to its full size: while AdamW has seen few gradients, "
-        "each weight moves by nearly the whole rate, whatever the evidence.",
+        description="Updates over which the learning rate grows to its full size. While AdamW has seen few gradients, "
+        "each weight moves by nearly the whole rate.",
     )
     max_move: float | None = Field(
         default=0.01,
         gt=0,
-        description="k3 between the policies before and after one update, over its own tokens, at most: a step beyond "
-        "it is halved, up to five times, and then discarded. null: no limit.",
+        description="Highest k3 between the policies before and after one update, over its own tokens. A larger step "
+        "is halved, up to five times, and then discarded. null: no limit.",
     )
     min_move_ess: float | None = Field(
         default=0.9,
         gt=0,
         le=1,
-        description="Effective sample size of the same ratios, as a share, at least; as max_move. null: no limit.",
+        description="Lowest effective sample size of the same ratios, as a share; used like max_move. null: no limit.",
     )
     max_sure_move: float | None = Field(
         default=2e-6,
         gt=0,
-        description="The same k3 over the tokens to which the policy gave 0.9 or more, the form of its answers, at "
-        "most: a step beyond it is halved, up to five times, and taken. null: no limit.",
+        description="Highest k3 over the tokens to which the policy gave a probability of 0.9 or more, which are the "
+        "form of its answers. A larger step is halved, up to five times, and taken. null: no limit.",
     )
     rollback: bool = Field(
         default=True,
-        description="Where clearly more answers cannot be parsed than before, make the next version out of the last "
-        "good one; from the second time on with a quarter of the learning rate.",
+        description="If clearly more answers cannot be parsed than before, make the next version from the last good "
+        "one. From the second time on the learning rate is multiplied by a quarter.",
     )
     lora_rank: int | None = Field(
         default=None,
@@ -99,14 +99,14 @@ class LearnerConfig(Section):
     correction: Annotated[str, OneOf(CORRECTIONS)] = Field(
         default="decoupled",
         description=f"How data of older versions counts. {CORRECTIONS.described()} "
-        "On a bandit whose answer is known decoupled learns as fast from tokens 2 to 8 updates old as from "
-        "fresh ones, behaviour does not (docs/results.md).",
+        "On a bandit with a known answer decoupled learns as fast from tokens 2 to 8 updates old as from "
+        "fresh ones, and behaviour does not (docs/results.md).",
     )
     cap: float | None = Field(
         default=2.0,
         ge=1,
-        description="A token's weighted ratio is truncated to this at age 0; null: never. It bounds what one token "
-        "can do; on the bandit it costs nothing measurable.",
+        description="A token's weighted ratio is truncated to this at age 0; null: never. It bounds the effect of one "
+        "token. On the bandit it costs nothing measurable.",
     )
     age_cap: float = Field(
         default=0.5, ge=0, le=1, description="Share of the cap above 1 that is left for each update of a token's age."
@@ -115,17 +115,17 @@ class LearnerConfig(Section):
         default=1.0,
         ge=0,
         le=1,
-        description="Factor on a token's weight for each update of its age; below 1 it was slower wherever measured.",
+        description="Factor on a token's weight for each update of its age. Values below 1 were slower in every test.",
     )
     mask: Annotated[str, OneOf(MASKS)] = Field(
         default="none",
-        description=f"What is left out. {MASKS.described()} "
-        "On the bandit a mask of tokens or calls lost answers that no mask lost.",
+        description=f"What is masked. {MASKS.described()} "
+        "On the bandit a mask of tokens or calls lost answers that were found without a mask.",
     )
     mask_low: float = Field(default=0.5, gt=0, le=1, description="The mask's lower bound on the ratio.")
     mask_high: float = Field(default=2.0, ge=1, description="The mask's upper bound on the ratio.")
     micro_tokens: int = Field(
-        default=8192, ge=1, description="Tokens in one forward pass, padding counted; a longer call stands alone."
+        default=8192, ge=1, description="Tokens in one forward pass, padding counted; a longer call gets its own pass."
     )
     max_length: int | None = Field(
         default=None, ge=2, description="Longest call, prompt and answer, in tokens; by default the model's context."
@@ -134,5 +134,5 @@ class LearnerConfig(Section):
     step_timeout_s: float = Field(default=600.0, gt=0, description="Deadline of one step, in seconds.")
     shuffle_rewards: bool = Field(
         default=False,
-        description="Permute rewards within each group before advantages: the control in which nothing can be learned.",
+        description="Permute rewards within each group before advantages: a control run that cannot learn.",
     )

@@ -11,12 +11,12 @@ class StopConfig(Section):
     """When a run ends: whichever comes first."""
 
     candidates: int | None = Field(
-        default=240, ge=1, description="Candidates evaluated; the default gives way where updates or minutes are set."
+        default=240, ge=1, description="Candidates evaluated; no default if updates or minutes are set."
     )
     updates: int | None = Field(default=None, ge=1, description="Groups consumed, skipped ones too.")
     minutes: float | None = Field(default=None, gt=0, description="Wall-clock minutes of this process.")
     budget: float | None = Field(
-        default=None, gt=0, description="USD spent on implementer calls, what calls in flight may cost included."
+        default=None, gt=0, description="USD spent on implementer calls, the highest cost of calls in flight included."
     )
     target: float | None = Field(default=None, description="A score at least this good.")
 
@@ -36,8 +36,8 @@ class FaultsConfig(Section):
     retries: int = Field(
         default=3,
         ge=0,
-        description="Further tries of a rollout's advisor call, or of its evaluation, before the rollout is aborted; "
-        "one whose stage fails for all is held longer.",
+        description="Further tries of a rollout's advisor call, or of its evaluation, before the rollout is aborted. "
+        "While the stage fails for every rollout, they wait instead.",
     )
     backoff_s: float = Field(
         default=0.5,
@@ -47,19 +47,19 @@ class FaultsConfig(Section):
     patience_s: float = Field(
         default=600.0,
         gt=0,
-        description="How long a stage may fail at every try, or the engine, the learner, every model or the database "
-        "be out of reach, before the run gives up, in seconds.",
+        description="The run gives up after so many seconds in which a stage failed at every try, or the engine, the "
+        "learner, every model or the database could not be reached.",
     )
     hung_s: float = Field(
         default=120.0,
         gt=0,
-        description="How long an engine or a learner of this run may give no sign of life, busy or idle, before it is "
-        "killed and started again, in seconds.",
+        description="An engine or a learner of this run is killed and started again after so many seconds without a "
+        "sign of life, busy or idle.",
     )
     max_aborted: int = Field(
         default=20,
         ge=1,
-        description="Rollouts aborted in a row, none complete in between, after which the run gives up.",
+        description="The run gives up after so many rollouts aborted in a row.",
     )
     runtime_memory_mb: int | None = Field(
         default=None,
@@ -70,7 +70,7 @@ class FaultsConfig(Section):
     drain_s: float = Field(
         default=120.0,
         gt=0,
-        description="How long a drain may take before what is unfinished is left for resume, in seconds.",
+        description="How long a drain may take, in seconds. Unfinished rollouts are then left for a resume.",
     )
 
     def backoff(self, attempt: int) -> float:

@@ -16,7 +16,9 @@ class SearchConfig(Section):
     ideas_kept: int = Field(default=5, ge=1, description="Ideas in an island's pool; the stalest is dropped.")
     trials_shown: int = Field(default=2, ge=0, le=50, description="Latest experiments shown under each idea.")
     summary_from: int = Field(
-        default=20, ge=1, description="Experiments from which on an idea is shown by a summary and the latest of them."
+        default=20,
+        ge=1,
+        description="From so many experiments on, an idea is shown by a summary and the latest of them.",
     )
     members_kept: int = Field(default=100, ge=1, description="Programs an island keeps as possible parents.")
     memory_mb: int | None = Field(
@@ -35,12 +37,12 @@ class SearchConfig(Section):
         default=1.0,
         ge=0,
         le=1,
-        description="Probability that the parent is the winner of a tournament among the best programs of all islands; "
-        "else, and where the own one wins, `parents` chooses. 0: islands go on from their own programs alone.",
+        description="Probability that the parent is the winner of a tournament among the best programs of all islands. "
+        "Otherwise, or if the island's own program wins, `parents` chooses. 0: islands use only their own programs.",
     )
     top_k: int = Field(default=4, ge=1, description="top_k chooses among this many of the best.")
     puct_exploration: float = Field(
-        default=1.0, ge=0, description="How much puct favours what was tried less over what reached more."
+        default=1.0, ge=0, description="How much puct favours programs tried less over programs that reached more."
     )
     grid_bins: int = Field(default=8, ge=1, description="Parts of each of the two features of map_elites.")
     backtracking: bool = Field(
@@ -50,7 +52,7 @@ class SearchConfig(Section):
     )
     actions: Literal["both", "backtrack", "crossover"] = Field(
         default="both",
-        description="What an island that acts may do; with crossover alone it may find nobody, and goes on.",
+        description="Allowed actions of an island; with crossover alone there may be no partner, and it does not act.",
     )
     momentum_decay: float = Field(default=0.85, ge=0, lt=1, description="Share of an island's momentum that stays.")
     momentum_trigger: float = Field(
@@ -60,5 +62,5 @@ class SearchConfig(Section):
         default=15, ge=0, description="An island acts only after more rollouts than this since it last acted or began."
     )
     backtrack_stay: int = Field(
-        default=5, ge=1, description="Rollouts that an island which went back makes before its later ideas return."
+        default=5, ge=1, description="Rollouts of an island after a backtrack before its later ideas return."
     )

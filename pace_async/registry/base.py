@@ -10,7 +10,7 @@ from typing import Generic, TypeVar, cast
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A thing that can be chosen. `about` is a phrase without a full stop at its end. `code` is `module:attribute`, the
-    form of an entry point; empty where there is nothing to run."""
+    form of an entry point. It is empty if there is nothing to run."""
 
     name: str
     about: str
@@ -31,7 +31,7 @@ E = TypeVar("E", bound=Entry)
 
 
 class Registry(Mapping[str, E], Generic[E]):
-    """Entries by name, in the order of the table. `kind` is what one is called in a sentence."""
+    """Entries by name, in the order of the table. `kind` is the noun for an entry in a sentence."""
 
     def __init__(self, kind: str, *entries: E) -> None:
         self.kind = kind
@@ -72,7 +72,7 @@ class Registry(Mapping[str, E], Generic[E]):
         return f"{', '.join(others)} and {last}" if others else last
 
     def described(self) -> str:
-        """Every name with what it does, for a help text."""
+        """Every name with its description, for a help text."""
         return " ".join(f"{entry.name}: {entry.about}." for entry in self._entries.values())
 
     def metavar(self) -> str:

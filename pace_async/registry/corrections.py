@@ -11,8 +11,8 @@ from pace_async.registry.base import Entry, Registry
 
 @dataclass(frozen=True, slots=True)
 class OffPolicyCorrection(Entry):
-    """`ratio_to_sampler`: the surrogate's ratio is against the policy that sampled, so that its clip acts; otherwise
-    it is against the policy as the step begins, and its clip is inert."""
+    """`ratio_to_sampler`: the surrogate's ratio is against the behaviour policy, so that its clip acts. Otherwise it is
+    against the policy at the beginning of the step, and its clip has no effect."""
 
     ratio_to_sampler: bool = False
 

@@ -11,7 +11,7 @@ from pace_async.registry.base import Entry, Registry
 @dataclass(frozen=True, slots=True)
 class RunDisplay(Entry):
     """`redraws`: it needs a terminal that can be redrawn, and the display `plain` replaces it on anything else.
-    `announces`: the run says what it begins with and what came of it, outside the display."""
+    `announces`: the run prints its beginning and its summary, outside the display."""
 
     redraws: bool = False
     announces: bool = True

@@ -12,8 +12,8 @@ from pace_async.registry.base import Entry, Registry, load_code
 
 @dataclass(frozen=True, slots=True)
 class AdvisorEngine(Entry):
-    """`check` names a function of the setting that raises UsageError where the engine cannot serve; empty: it always
-    can. `runs_already`: the run neither starts nor restarts it. `serves_adapters`: each version may be a LoRA adapter.
+    """`check` names a function of the setting that raises UsageError if the engine cannot serve. Empty: it always can.
+    `runs_already`: the run neither starts nor restarts it. `serves_adapters`: each version may be a LoRA adapter.
     `receives_gpu_to_gpu`: a transport from GPU to GPU may be chosen."""
 
     check: str = ""
@@ -22,14 +22,14 @@ class AdvisorEngine(Entry):
     receives_gpu_to_gpu: bool = True
 
     def refuse_unless_there(self, engine: str) -> None:
-        """Raises UsageError for an engine that cannot serve here; nothing is asked over the network."""
+        """Raises UsageError for an engine that cannot serve here. Uses no network."""
         if self.check:
             cast("Callable[[str], object]", load_code(self.check))(engine)
 
 
 SERVERS = AdvisorEngine(
     "http://HOST:PORT",
-    "servers that run already, by comma",
+    "servers that run already, separated by commas",
     "pace_async.runtime.children.engines:servers",
     check="pace_async.runtime.children.external:urls_of",
     runs_already=True,
@@ -57,6 +57,6 @@ _UNKNOWN = AdvisorEngine("", "an engine that is not installed")
 
 
 def engine_of(setting: str) -> AdvisorEngine:
-    """The entry for `advisor.engine`, which may be URLs. One without a name for an engine that is not installed, so
-    that its run can still be read."""
+    """The entry for `advisor.engine`, which may be URLs. For an engine that is not installed it is an entry without a
+    name, so that the run can still be read."""
     return SERVERS if "://" in setting else ADVISOR_ENGINES.get(setting, _UNKNOWN)

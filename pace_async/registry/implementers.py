@@ -33,5 +33,5 @@ IMPLEMENTERS = Registry(
 
 
 def implementer_of(name: str) -> ImplementerKind:
-    """The entry of this name; a name that is not in the table is that of a model."""
+    """The entry of this name. A name that is not in the table is a model's."""
     return IMPLEMENTERS.get(name, MODEL)

@@ -10,11 +10,11 @@ PARENT_RULES = Registry(
     Entry("tournament", "the best of a few drawn among its best (PACEvolve)", "pace_async.search.parents:tournament"),
     Entry(
         "puct",
-        "the most promising of all it keeps, reached score against how often it was tried (TTT-Discover)",
+        "the program with the best balance of reached score and few tries (TTT-Discover)",
         "pace_async.search.puct:puct",
     ),
     Entry(
-        "map_elites", "the best of one cell of a grid over what programs are like", "pace_async.search.grid:map_elites"
+        "map_elites", "the best of one cell of a grid over features of programs", "pace_async.search.grid:map_elites"
     ),
-    Entry("top_k", "one of its best, all alike", "pace_async.search.parents:top_k"),
+    Entry("top_k", "one of its best, drawn uniformly", "pace_async.search.parents:top_k"),
 )

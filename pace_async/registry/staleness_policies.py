@@ -37,7 +37,7 @@ STALENESS_POLICIES = Registry(
     ),
     StalenessPolicy(
         "drop",
-        "discards what is too old, so wastes finished evaluations and starves slow ones",
+        "discards rollouts that are too old, so wastes finished evaluations, the slow ones first",
         "pace_async.staleness.policies:drop",
         counts_running=False,
     ),

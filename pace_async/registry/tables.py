@@ -1,4 +1,4 @@
-"""Every registry, for what lists them all."""
+"""Every registry, for code that lists them all."""
 
 from typing import Any
 
@@ -28,4 +28,4 @@ TABLES: tuple[tuple[str, Registry[Any]], ...] = (
     ("evaluation.unsafe_no_sandbox", SANDBOX_TIERS),
     ("--display", DISPLAYS),
 )
-"""Each with the setting or flag that chooses one of it; empty where there is no choice."""
+"""Each with the setting or flag that chooses an entry, empty if there is no choice."""

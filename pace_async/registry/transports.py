@@ -11,8 +11,8 @@ from pace_async.registry.base import Entry, Registry
 
 @dataclass(frozen=True, slots=True)
 class PublisherTransport(Entry):
-    """`gpu_to_gpu`: versions go from the learner's GPU to the engine's, so each needs one of its own, on this machine.
-    `carries_adapters`: it can be chosen where the learner makes adapters."""
+    """`gpu_to_gpu`: versions go from the learner's GPU to the engine's, so each needs its own GPU, on this machine.
+    `carries_adapters`: it can be chosen if the learner makes adapters."""
 
     gpu_to_gpu: bool = False
     carries_adapters: bool = True
@@ -20,7 +20,7 @@ class PublisherTransport(Entry):
 
 TRANSPORTS = Registry(
     "transport",
-    PublisherTransport("file", "it reads what the learner wrote", "pace_async.publish.file:by_file"),
+    PublisherTransport("file", "the engine reads the files that the learner wrote", "pace_async.publish.file:by_file"),
     PublisherTransport(
         "nccl",
         "the learner sends it from GPU to GPU while the server generates; needs vLLM on a GPU of its own, on this "
