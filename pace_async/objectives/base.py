@@ -38,9 +38,10 @@ class ObjectiveFunction(Protocol):
 
 
 def has_signal(values_B: Vector) -> bool:
-    """Whether sigma is finite and at least EPS_SKIP."""
+    """Whether sigma is finite and at least EPS_SKIP. Equal values have no signal, although rounding may give them a
+    sigma above 0."""
     sigma = float(values_B.std())
-    return bool(np.isfinite(sigma)) and sigma >= EPS_SKIP
+    return bool(np.isfinite(sigma)) and sigma >= EPS_SKIP and bool(np.any(values_B != values_B[0]))
 
 
 def standardise(values_B: Vector, branch: str) -> Vector | Collapsed:

@@ -11,10 +11,23 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 import psycopg
+from psycopg.adapt import Loader
 
 
 class Unanswered(psycopg.OperationalError):
     """The server did not answer in time."""
+
+
+class _PlainNumber(Loader):
+    """Numbers of the type `numeric` as int or float: averages, and sums of large whole numbers. SQLite gives these too,
+    and JSON has no decimal numbers."""
+
+    def load(self, data: Any) -> int | float:
+        text = bytes(data).decode()
+        return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+psycopg.adapters.register_loader("numeric", _PlainNumber)
 
 
 class _Timed(psycopg.Connection[Any]):

@@ -1,6 +1,6 @@
 """Fields of facts with a column of the same name. Writing and reading both use these lists.
 
-A new field of such a fact needs only its column and its name here.
+A new field of such a fact needs only its column.
 """
 
 from dataclasses import fields

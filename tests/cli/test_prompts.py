@@ -14,6 +14,7 @@ from pace_async.config import Config
 from pace_async.events import ImplementerCalled, ImplementerChosen, ImplementerReserved, ImplementerTry, TryEvaluated
 from pace_async.implement.base import Experiment
 from pace_async.implement.prompts import messages_for
+from pace_async.population.store import Store
 from pace_async.runtime.children.advisor_folder import TINY
 from pace_async.search.state import Member, SearchContext
 from pace_async.task import load_task
@@ -115,6 +116,18 @@ def test_without_a_model_that_writes_there_is_nothing_to_show_of_it(shell: Shell
     found = json.loads(shell.pace("show", "run", "2", "--prompts", "--json").out)
     assert (found["messages"], found["note"]) == ([], "no model was asked to write the program")
     assert json.loads(shell.pace("show", "run", "0", "--prompts", "--json").out)["advisor"] == []
+
+
+async def _other_run(folder: Path) -> None:
+    async with Store.open(folder / "population.db", create=False) as store:
+        await store.create_run(replace(HEADER, name="other"))
+
+
+def test_prompts_are_those_of_the_folder_s_run_in_a_population_of_several(shell: Shell) -> None:
+    alone = shell.pace("show", "run", "1", "--prompts", "--json").out
+    anyio.run(_other_run, shell.folder / "run")
+    (shell.folder / "run" / "population.url").write_text(f"sqlite:///{shell.folder}/run/population.db\ndemo\n")
+    assert shell.pace("show", "run", "1", "--prompts", "--json").out == alone
 
 
 def test_prompts_of_islands_are_refused(shell: Shell) -> None:

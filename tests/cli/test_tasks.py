@@ -127,8 +127,13 @@ def test_a_task_that_a_known_cheat_beats_is_refused_with_the_cheats_name(shell: 
 BUNDLED = sorted(CHECKOUT.glob("tasks/*/cheats/*.py"))
 
 
+NO_CHEATS = {"multi_evolve", "txn_scheduling"}
+"""Bundled tasks of which no particular weakness is known."""
+
+
 def test_every_bundled_task_of_which_cheats_are_known_has_them() -> None:
-    assert {file.parts[-3] for file in BUNDLED} == {"circle_packing", "eplb", "kuairec"}
+    tasks = {file.parent.name for file in CHECKOUT.glob("tasks/*/task.yaml")}
+    assert tasks - {file.parts[-3] for file in BUNDLED} == NO_CHEATS
 
 
 BROKEN = """

@@ -12,7 +12,11 @@ from scripts.documentation.draw_architecture import PICTURES, layers
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")))
-EXAMPLES = {"pace_async/objectives/rank.py", "tests/tasks/test_short_tour.py"}
+EXAMPLES = {
+    "pace_async/objectives/rank.py",
+    "pace_async/search/rank_weighted.py",
+    "tests/tasks/test_short_tour.py",
+}
 """Files that a reader of docs/contributing makes."""
 FOLDERS = ("pace_async", "tests", "scripts", "configs", "migrations", "tasks", "docs")
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from pace_async.objectives import Collapsed, advantages
 from pace_async.objectives.entropic import BETA_MAX, GAMMA
 from pace_async.objectives.maxk import sloo
+from pace_async.registry.objectives import OBJECTIVES, trains
 
-ALL = ("pace", "grpo", "entropic", "maxk")
+ALL = [name for name in OBJECTIVES if trains(name)]
 
 reward = st.floats(-1, 5, allow_nan=False)
 ties = st.sampled_from([-1.0, 0.0, 1.0, 2.5, 5.0])
@@ -241,6 +242,12 @@ def test_all_equal_all_failed_or_one_reward_is_a_skip_named_by_its_branch(
     name: str, branch: str, rewards: list[float]
 ) -> None:
     assert advantages(name, rewards, k=1, alpha=0.5) == Collapsed(branch)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_equal_rewards_are_a_skip_however_large_they_are(name: str) -> None:
+    """Three times this number has a mean that is not this number, so sigma is not 0."""
+    assert isinstance(advantages(name, [0.181640625e100] * 3, k=1, alpha=0.0), Collapsed)
 
 
 def test_one_survivor_among_failures_has_all_the_credit_in_every_objective() -> None:

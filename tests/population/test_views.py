@@ -146,6 +146,17 @@ def test_progress_keeps_the_best_so_far_in_order_of_completion(person: Rows) -> 
     ]
 
 
+def test_sums_and_averages_are_plain_numbers(database: Place) -> None:
+    """So that they are numbers in JSON too."""
+    statement = "SELECT avg(lease) AS mean, sum(prompt_tokens) AS tokens FROM implementer_calls"
+    with open_readonly(database) as reader:
+        found = reader.query(statement)[0]
+        wide = reader.query("SELECT sum(tokens) AS tokens FROM (SELECT CAST(4 AS BIGINT) AS tokens) AS t")[0]
+    assert {name: type(value) for name, value in {**found, **wide}.items()} == {"mean": float, "tokens": int}
+    assert found == {"mean": 4.0, "tokens": 1910}
+    assert wide == {"tokens": 4}
+
+
 def test_status_counts_everything_once(database: Place) -> None:
     with open_readonly(database) as reader:
         assert reader.status("demo") == {

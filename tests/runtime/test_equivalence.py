@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pace_async.registry.parent_rules import PARENT_RULES
 from pace_async.simulate.runs import TINY_TASK, SimulatedFaults
 from pace_async.simulate.stages import World
 from tests.support.simulated_runs import settings
@@ -49,7 +50,7 @@ def test_sync_is_bound_0_with_as_many_threads_as_a_group_is_a_straight_line_loop
     assert len(expected.groups) == 7
 
 
-@pytest.mark.parametrize("parents", ["puct", "map_elites", "top_k"])
+@pytest.mark.parametrize("parents", [rule for rule in PARENT_RULES if rule != "tournament"])
 def test_a_straight_line_loop_chooses_the_same_parents_in_every_way(tmp_path: Path, parents: str) -> None:
     sync = settings(**SEARCH, seed=1, search__parents=parents, staleness__mode="sync", stop__candidates=60)
     run = Life(tmp_path, sync, World(seed=1, durations=durations(1))).live()

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.config import SearchConfig
+from pace_async.registry.parent_rules import PARENT_RULES
 from pace_async.reward import better
 from pace_async.search.grid import choose_elite, elites_of
 from pace_async.search.islands import after_evaluation, expanded, first_island
@@ -122,7 +123,7 @@ def test_every_way_gives_a_member_and_the_tournament_is_the_default(
     direction: str, history: list[tuple[int, float | None]], seed: int
 ) -> None:
     island, _ = tried(history, direction, 100)
-    for way in ("tournament", "puct", "map_elites", "top_k"):
+    for way in PARENT_RULES:
         search = SearchConfig.model_validate({"parents": way})
         assert parent_of(island, search, direction, Random(seed)) in island.members
     expected = choose_parent(island.members, direction, Random(seed), size=2, pool=4)

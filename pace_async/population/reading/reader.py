@@ -92,7 +92,7 @@ class Reader:
     def advisor_prompts(self, candidate: int, run: str | None = None) -> list[tuple[int, ...]]:
         """Token ids of each advisor prompt of a candidate, in order."""
         with self._open() as connection:
-            advice = advice_of(connection, find_run(connection, run), [candidate]).get(candidate)
+            advice = advice_of(connection, find_run(connection, run or self._run), [candidate]).get(candidate)
             return [call.prompt_ids for call in advice.calls] if advice is not None else []
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
