@@ -1,10 +1,10 @@
 """The facts of a run, as values.
 
 Each fact is written to the population in one transaction (`Population.commit`) and then shown (`observe`). Only
-committed facts are shown, and only facts are committed. Ids are small integers counted from 1 within a run; a lease,
-its rollout and its candidate share one id, and the task's own initial program is candidate 0. Version 0 is the advisor
-as it was given; update u trains version u into u + 1 unless it is skipped. Times are seconds since the epoch (wall
-clock); durations are in seconds.
+committed facts are shown, and only facts are committed. Ids are small integers counted from 1 within a run. A lease,
+its rollout and its candidate share one id, and the task's own initial program is candidate 0. Version 0 is the given
+advisor. Update u trains version u into u + 1 unless it is skipped. Times are seconds since the epoch (wall clock), and
+durations are in seconds.
 """
 
 from pace_async.events.advice import Advised, AdvisorCall, IdeaNote, IdeaTaken, IslandActed, LeaseOpened, TokenSpan

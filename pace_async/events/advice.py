@@ -17,7 +17,7 @@ class TokenSpan:
 @dataclass(frozen=True, slots=True)
 class AdvisorCall:
     """One prompt and one sampled answer. `logprobs[i]` is the log-probability, in nats, at which
-    `completion_ids[i]` was sampled (temperature applied); `spans` cover [0, len(completion_ids))."""
+    `completion_ids[i]` was sampled (temperature applied). `spans` cover [0, len(completion_ids))."""
 
     purpose: Purpose
     prompt_ids: tuple[int, ...]
@@ -45,7 +45,7 @@ class IdeaNote:
 @dataclass(frozen=True, slots=True)
 class LeaseOpened:
     """Permission to make one rollout. It may be trained by update `deadline` at the latest. `migrant` is the candidate
-    of another island that will be its parent; None: the island chooses among its own."""
+    of another island that will be its parent. None: the island chooses among its own."""
 
     lease: int
     island: int

@@ -33,7 +33,7 @@ class ImplementerReserved:
 
 @dataclass(frozen=True, slots=True)
 class ImplementerTry:
-    """One answer of a model to one experiment; `number` counts from 1 within the lease. `outcome` is "ok" if the answer
+    """One answer of a model to one experiment. `number` counts from 1 within the lease. `outcome` is "ok" if the answer
     gave a program, else the kind of the candidate's fault, with its `detail`. `program` is set if the answer gave a
     program's text, even one that does not compile. Otherwise `answer` holds the model's text, if any. `evaluation` is
     the program's outcome if it is shown to the model for another try, else None."""
@@ -110,9 +110,9 @@ class FreshScore:
 @dataclass(frozen=True, slots=True)
 class EvaluationAttempted:
     """One attempt to evaluate the program of `lease` (0: the task's own program) in `stage` of the cascade, or in the
-    full evaluation. `fresh` is 0 for the hidden instances, else the number of the fresh seed; `attempt` counts from 1
-    within (lease, stage, fresh). `seconds` is the time in the sandbox, `queue_seconds` the wait for a slot before it;
-    both are 0 if nothing ran. `accepted`: its outcome became the result. An attempt that is not accepted is followed by
+    full evaluation. `fresh` is 0 for the hidden instances, else the number of the fresh seed. `attempt` counts from 1
+    within (lease, stage, fresh). `seconds` is the time in the sandbox, `queue_seconds` the wait for a slot before it.
+    Both are 0 if nothing ran. `accepted`: its outcome became the result. An attempt that is not accepted is followed by
     a retry after an infrastructure failure, or by a second run alone."""
 
     lease: int
@@ -186,8 +186,8 @@ class Evaluated:
     """A rollout is complete. `program` is None if none could be made. `score` is None unless outcome is ok. `mechanism`
     is the implementer's name for the kind of edit, if it has one. `fresh` are the tries on fresh instances after a
     claim to a new best. If none of them held, the outcome is "suspicious". `queue_seconds` is the wait for evaluation
-    slots, which `seconds` does not include; None if it was not measured. `gained`, whether it scores better than its
-    parent, has no column: it follows from the score of the parent."""
+    slots, which `seconds` does not include. It is None if it was not measured. `gained`, whether it scores better than
+    its parent, has no column: it follows from the score of the parent."""
 
     lease: int
     island: int

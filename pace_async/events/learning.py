@@ -28,7 +28,7 @@ class GroupShipped:
 
 @dataclass(frozen=True, slots=True)
 class GroupEnded:
-    """The group's fate. trained: version becomes update + 1. skipped (collapsed or discarded): version stays, unless
+    """The end of a group. trained: version becomes update + 1. skipped (collapsed or discarded): version stays, unless
     the advisor went back to version `restored`: then it becomes update + 1 too. The group's leases close with it.
     `version` is the learner's version afterwards, `weights` its directory."""
 

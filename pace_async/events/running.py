@@ -1,4 +1,4 @@
-"""Facts of the run as a whole: its header, its states, its settings, faults outside."""
+"""Facts of the run as a whole: its header, its states, its settings, outside faults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

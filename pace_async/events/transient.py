@@ -1,4 +1,4 @@
-"""Display-only events; never persisted."""
+"""Display-only events, never persisted."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -45,7 +45,7 @@ def has_signal(values_B: Vector) -> bool:
 
 
 def standardise(values_B: Vector, branch: str) -> Vector | Collapsed:
-    """Phi: (values - mean) / (population sigma + EPS_NUM); Collapsed without signal."""
+    """Phi: (values - mean) / (population sigma + EPS_NUM), or Collapsed without signal."""
     if not has_signal(values_B):
         return Collapsed(branch)
     return (values_B - values_B.mean()) / (values_B.std() + EPS_NUM)

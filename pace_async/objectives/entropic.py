@@ -1,10 +1,10 @@
 """TTT-Discover's entropic advantage: exponential weights, leave-one-out, with a temperature set by divergence.
 
-beta solves KL(q_beta || uniform) = GAMMA for q_beta(i) ~ exp(beta * R_i); the advantage is
-exp(beta (R_i - R_max)) / (Z_{-i} + eps) - 1. The divergence grows with beta towards ln(B / m), m the number of rewards
-that tie at the top: for m >= B / 2 there is no root, and beta is BETA_MAX. A root beyond BETA_MAX is cut there too, so
-that rewards closer than a thousandth are not driven apart without bound. The KL penalty of that paper's row is no part
-of the advantage: it is a term of the loss (`learner.kl_penalty`).
+beta solves KL(q_beta || uniform) = GAMMA for q_beta(i) ~ exp(beta * R_i). The advantage is
+exp(beta (R_i - R_max)) / (Z_{-i} + eps) - 1. The divergence grows with beta towards ln(B / m), where m rewards tie at
+the top. For m >= B / 2 there is no root, and beta is BETA_MAX. A root beyond BETA_MAX is cut there too, so that rewards
+closer than a thousandth do not get unbounded advantages. The KL penalty of that paper's row is not part of the
+advantage. It is a term of the loss (`learner.kl_penalty`).
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ def _beta(gaps_B: Vector) -> float:
     if _divergence(BETA_MAX, gaps_B) <= GAMMA:
         return BETA_MAX
     low, high = 0.0, BETA_MAX
-    for _ in range(200):  # as far as floats go
+    for _ in range(200):  # to the precision of floats
         middle = (low + high) / 2
         low, high = (middle, high) if _divergence(middle, gaps_B) < GAMMA else (low, middle)
     return (low + high) / 2

@@ -1,14 +1,15 @@
 """Best-of-k frontier contribution: the SLOO_{k-1} weights of PKPO (paper, section 3.3), in O(B log B).
 
 w_i = 1/C(B,k) * sum over size-k subsets I that contain i of (max over I - max over I without i). A term is non-zero
-only where i wins its subset. With rewards sorted upwards, g_1 <= ... <= g_B, reward i wins the subsets whose other
+only where i wins its subset. With rewards in ascending order, g_1 <= ... <= g_B, reward i wins the subsets whose other
 k-1 members lie below it, and the runner-up is the highest of those:
 
     w_i = 1/C(B,k) * sum_{j<i} C(j-1, k-2) * (g_i - g_j)
 
-The weights are raw, not standardised: the plain Max@k baseline uses them so. For k = 1 nothing remains when i is
+The weights are raw, not standardised, as the plain Max@k baseline uses them. For k = 1 nothing remains when i is
 removed, the runner-up counts as 0 and w_i = g_i / B. Among equal rewards the margin is 0 whichever wins. The skip rule
-holds for ties too: an optimizer that divides by the gradient's size would make a full step out of rounding errors.
+holds for ties too, because an optimizer that divides by the gradient's size would take a full step from rounding
+errors.
 """
 
 from math import comb
@@ -19,7 +20,7 @@ from pace_async.objectives.base import Collapsed, Parameters, Vector, has_signal
 
 
 def maxk(rewards_B: Vector, parameters: Parameters) -> Vector | Collapsed:
-    """The raw weights as advantages; Collapsed where all are equal."""
+    """The raw weights as advantages, or Collapsed if all are equal."""
     weights_B = sloo(rewards_B, parameters.k)
     return weights_B if has_signal(weights_B) else Collapsed("frontier")
 

@@ -1,8 +1,8 @@
 """The paper's objective: group-relative credit early, frontier contribution late (section 3.3, eq. "hybrid").
 
 A = (1 - alpha) * Phi(R - mean R) + alpha * Phi(SLOO_{k-1}), and Phi(R - mean R) = Phi(R). Each branch is standardised
-on its own and the mixture is used as it is (the authors' code standardises it once more: `restandardise`). If a branch
-of non-zero weight has collapsed, there is no update: noise is not normalised. No KL term.
+separately, and the mixture is not (the authors' code standardises it once more: `restandardise`). If a branch
+of non-zero weight has collapsed, there is no update, so that noise is not normalised. No KL term.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from pace_async.objectives.maxk import sloo
 
 
 def phase_adaptive(rewards_B: Vector, parameters: Parameters) -> Vector | Collapsed:
-    """alpha in [0, 1]; at alpha = 0 it equals `grpo`."""
+    """alpha in [0, 1]. At alpha = 0 the result equals that of `grpo`."""
     alpha = parameters.alpha
     if not 0.0 <= alpha <= 1.0:
         raise ValueError(f"alpha must lie in [0, 1], not {alpha}")

@@ -1,18 +1,17 @@
-"""How far the search has come from exploration to refinement: alpha, the weight of the frontier branch.
+"""alpha, the weight of the frontier branch: the transition from exploration to refinement.
 
 Each schedule is a function of the recorded groups only, so a resumed run goes on with the same alpha:
 
     linear        the paper's: from 0 to 1 over the horizon, in groups
-    code          the authors' code: from `start` to 0.8 over the horizon; the mixture is standardised once more
+    code          the authors' code: from `start` to 0.8 over the horizon, and the mixture is standardised once more
     compression   the paper's reason instead of its clock: refinement begins as reward gaps compress. With s the spread
                   of a group's rewards, alpha = clip(1 - recent s / early s, 0, 1)
 
-The spread of a group is the population sigma of its rewards, failures left out: a failure is -1 however far the search
-has come, so one of them would hide that the others have drawn together. A group with fewer than two others is not
-measured. Early and recent are the medians of the first and of the last WINDOW measured groups, so alpha is 0 until
-there are more than WINDOW, does not depend on the scale or offset of rewards, is 1 - delta where recent groups are
-early ones compressed by delta, and falls again where spread returns. Where the early groups had no spread, nothing can
-compress and alpha stays 0.
+The spread of a group is the population sigma of its rewards without failures. A failure is always -1, so one of them
+would hide that the others have come closer together. A group with fewer than two other rewards is not measured. Early
+and recent are the medians of the first and of the last WINDOW measured groups. So alpha is 0 until there are more than
+WINDOW, and it does not depend on the scale or offset of rewards. If recent groups are early ones compressed by delta,
+alpha is 1 - delta. It falls again if the spread grows. If the early groups had no spread, alpha stays 0.
 """
 
 from collections.abc import Sequence
@@ -31,13 +30,13 @@ WINDOW = 8
 
 @dataclass(frozen=True, slots=True)
 class Spreads:
-    """The spreads of the first and of the last WINDOW measured groups: all that `compression` needs, of any run."""
+    """The spreads of the first and of the last WINDOW measured groups: all data that `compression` needs."""
 
     early: tuple[float, ...] = ()
     recent: tuple[float, ...] = ()
 
     def after(self, rewards: Sequence[float]) -> "Spreads":
-        """With one more group."""
+        """The spreads after one more group."""
         spread = spread_of(rewards)
         if spread is None:
             return self
@@ -46,7 +45,7 @@ class Spreads:
 
     @property
     def compression(self) -> float:
-        """0 where groups spread as much as the early ones did, 1 where they no longer spread at all."""
+        """0 if recent groups spread as much as the early ones, 1 if they have no spread."""
         if not self.early or median(self.early) < EPS_SKIP:
             return 0.0
         return min(1.0, max(0.0, 1.0 - median(self.recent) / median(self.early)))
@@ -56,15 +55,15 @@ NO_SPREADS = Spreads()
 
 
 class ScheduleFunction(Protocol):
-    """What the code of an entry in `registry.objectives.ALPHA_SCHEDULES` is."""
+    """Type of the code of an entry in `registry.objectives.ALPHA_SCHEDULES`."""
 
     def __call__(self, passed: float, start: float, spreads: Spreads, /) -> float:
-        """alpha in [0, 1], once this share of the horizon has passed."""
+        """alpha in [0, 1] after this share of the horizon."""
         ...
 
 
 def spread_of(rewards: Sequence[float]) -> float | None:
-    """Population sigma of the rewards that are no failure (those are never negative); None for fewer than two."""
+    """Population sigma of the rewards that are not failures (they are never negative), None for fewer than two."""
     scored = [reward for reward in rewards if reward >= 0]
     return float(np.std(scored)) if len(scored) > 1 else None
 
@@ -80,7 +79,7 @@ def code(passed: float, start: float, spreads: Spreads) -> float:
 
 
 def compression(passed: float, start: float, spreads: Spreads) -> float:
-    """As far as rewards have drawn together."""
+    """The compression of the rewards' spread."""
     return spreads.compression
 
 

@@ -1,8 +1,9 @@
 """The event bus: delivers the run's events to its watchers and never delays the run.
 
-Invariant: `publish` neither waits nor raises. A slow watcher loses its oldest transient events (counted), never a fact;
-one that falls behind by more facts than its queue holds, or that raises, is dropped with one line in the log. Belongs
-to one event loop: publish only from the loop's own thread. Not a record: a fact is committed before it is published.
+Invariant: `publish` neither waits nor raises. A slow watcher loses its oldest transient events (counted), never a fact.
+A watcher that falls behind by more facts than its queue holds, or that raises, is dropped with one line in the log.
+Belongs to one event loop: publish only from the loop's own thread. Not a record: a fact is committed before it is
+published.
 """
 
 import logging
@@ -55,7 +56,7 @@ class Subscription:
         self._news.set()
 
     def take(self) -> list[tuple[Event, RunView]]:
-        """All that is queued, oldest first."""
+        """All queued events, oldest first."""
         taken = list(self._queue)
         self._queue.clear()
         if not self.closed:
@@ -63,15 +64,15 @@ class Subscription:
         return taken
 
     async def wait(self) -> None:
-        """Until something is queued or the subscription is closed."""
+        """Wait until an event is queued or the subscription is closed."""
         await self._news.wait()
 
     async def wait_closed(self) -> None:
-        """Until the subscription is closed."""
+        """Wait until the subscription is closed."""
         await self._closing.wait()
 
     def close(self) -> None:
-        """What is queued may still be taken."""
+        """Close the subscription. Queued events may still be taken."""
         self.closed = True
         self._news.set()
         self._closing.set()
@@ -96,7 +97,7 @@ class Bus:
 
     @property
     def view(self) -> RunView:
-        """The run as of the last event published."""
+        """The run as of the last published event."""
         return self._view
 
     def publish(self, event: Event) -> None:
@@ -121,7 +122,7 @@ class Bus:
 async def observing(
     bus: Bus, displays: Sequence[Display], clock: Callable[[], float] = time.time
 ) -> AsyncGenerator[None, None]:
-    """Drive each display by its own task while the body runs. On exit each shows the last state and is closed, within
+    """Drive each display in its own task while the body runs. On exit each shows the last state and is closed, within
     twice CLOSE_S seconds. An exception of the body passes through unchanged. `clock` gives seconds since the epoch."""
     failure: Exception | None = None
     subscriptions = [bus.subscribe(display.name) for display in displays]

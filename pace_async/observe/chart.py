@@ -1,6 +1,6 @@
 """Curves and bars from block characters.
 
-Pure: numbers in, lines of exactly the asked width out.
+Pure: numbers in, lines of exactly the given width out.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ LOWEST = 1
 
 def area(values: Sequence[float], width: int, height: int) -> list[str]:
     """`height` lines of `width` characters, top line first: the values from left to right, scaled from the smallest (a
-    low bar, so that it shows) to the largest; equal ones are half a line high. Fewer values than columns leave the
+    low visible bar) to the largest. If all are equal, they are half a line high. Fewer values than columns leave the
     right side empty."""
     if not values or width <= 0 or height <= 0:
         return [" " * max(0, width)] * max(0, height)

@@ -211,7 +211,7 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
 
 
 def confirmed(tries: Sequence[FreshScore]) -> float | None:
-    """The score of the try that confirmed a claim; None if no try did."""
+    """The score of the try that confirmed a claim, None if no try did."""
     return next((tried.score for tried in tries if tried.held), None)
 
 

@@ -27,7 +27,7 @@ _LONGEST = 4000
 
 def clean(text: str, limit: int | None = None) -> str:
     """One printable line: escape sequences, control, format (bidi), surrogate, private-use, unassigned and combining
-    characters are gone, runs of white space are one space. Cut to `limit` terminal cells where given."""
+    characters are removed, runs of white space become one space. Cut to `limit` terminal cells if given."""
     visible = unicodedata.normalize("NFC", _ANSI.sub("", text[:_LONGEST]))
     kept = "".join(" " if character.isspace() else character for character in visible if _shows(character))
     line = " ".join(kept.split())
@@ -60,7 +60,7 @@ OUTCOMES: Mapping[str, str] = {
     "below_threshold": "was stopped by a cheap stage",
 }
 COLLAPSED = "branch collapsed"
-"""How the reason of a group ends in which a branch of the advantage did not vary."""
+"""End of the reason of a group in which a branch of the advantage did not vary."""
 STOP_RULES = ("candidates", "updates", "minutes", "budget", "target")
 STATES: Mapping[str, str] = {
     "starting": "starting",
@@ -75,14 +75,14 @@ STATES: Mapping[str, str] = {
 
 
 def score(value: float) -> str:
-    """A score with four decimals; six significant digits where four decimals would say too little or too much."""
+    """A score with four decimals, or with six significant digits if it is very small or very large."""
     if not math.isfinite(value):
         return str(value)
     return f"{value:.4f}" if value == 0 or 0.001 <= abs(value) < 100_000 else f"{value:.6g}"
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A measure with `digits` significant digits; a dash where there is none."""
+    """A measure with `digits` significant digits, a dash if there is none."""
     if value is None:
         return "–"
     if not math.isfinite(value):
@@ -94,7 +94,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def duration(seconds: float) -> str:
-    """m:ss, or h:mm:ss from an hour on."""
+    """m:ss, or h:mm:ss from one hour on."""
     whole = max(0, int(seconds))
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
@@ -106,7 +106,7 @@ def count(amount: int, one: str, many: str | None = None) -> str:
 
 
 def usd(amount: float) -> str:
-    """Money, in cents where there are cents."""
+    """Money in dollars, with four decimals below one cent."""
     if 0 < amount < 0.0001:
         return "<$0.0001"
     return f"${amount:,.2f}" if amount == 0 or amount >= 0.01 else f"${amount:.4f}"
@@ -157,7 +157,7 @@ def went_back(times: int) -> str:
 
 
 def _all_alike(shipped: GroupShipped | None) -> str:
-    """The clause for a group without a signal whose rewards are all 0; empty otherwise."""
+    """The clause for a group without a signal whose rewards are all 0, empty otherwise."""
     if shipped is None or any(shipped.rewards):
         return ""
     return "; every reward is 0: no program got beyond the bound at which progress begins"
@@ -170,7 +170,7 @@ def staleness(values: tuple[int, ...]) -> str:
 
 
 def ledger(busy: float | None, limits: Roofline | None) -> str:
-    """How busy the threads are, and the run's bottleneck; empty before anything was timed."""
+    """How busy the threads are, and the run's bottleneck, empty before anything was timed."""
     if busy is None or limits is None:
         return ""
     return f"threads {100 * busy:.0f} % busy, slowed by: {limits.binding}"
@@ -192,7 +192,7 @@ def aborted(event: LeaseAborted) -> str:
 
 
 def failing(stages: Mapping[str, str]) -> str:
-    """The stages that fail at every try; empty where none does."""
+    """The stages that fail at every try, empty if there are none."""
     return " and ".join(f"{clean(stage)} fails at every try" for stage in stages)
 
 
@@ -208,7 +208,7 @@ def state(event: RunStateChanged) -> str:
 
 
 def reason(state: str, given: str) -> str:
-    """The reason of the run's state; empty where the state needs none."""
+    """The reason of the run's state, empty if the state needs none."""
     if (state, given) == ("stopped_by_budget", "budget"):
         return ""
     if given in STOP_RULES:

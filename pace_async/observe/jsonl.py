@@ -104,7 +104,7 @@ class JsonlDisplay:
         self._told = True
 
     def _let_go(self) -> None:
-        """Close the file without another try at what could not be written."""
+        """Close the file without another try to write the waiting lines."""
         stream, self._stream = self._stream, None
         if stream is not None:
             with suppress(OSError):
@@ -140,7 +140,7 @@ def header_line(header: RunHeader, stop: StopConfig) -> str:
 
 
 def event_line(event: Event, seen_at: float) -> str:
-    """One event as a JSON object; `seen_at` stands in for the time of a transient event."""
+    """One event as a JSON object. `seen_at` is used as the time of a transient event."""
     tree: dict[str, Any] = {"event": type(event).__name__, "at": seen_at}
     for item in fields(event):
         value: Any = getattr(event, item.name)

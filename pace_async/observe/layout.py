@@ -1,8 +1,8 @@
 """Which parts of the screen appear at each terminal size.
 
-Invariant: `frame` gives lines no wider than the terminal; their number is below the terminal's rows and depends on the
-size alone as long as the run goes on. From 100 columns two columns of sections, from 60 one, below that (or with few
-rows) plain short lines.
+Invariant: `frame` gives lines no wider than the terminal. Their number is below the terminal's rows and depends only on
+the size as long as the run goes on. From 100 columns on there are two columns of sections, from 60 on there is one, and
+below that (or with few rows) there are plain short lines.
 """
 
 from rich.text import Text

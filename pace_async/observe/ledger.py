@@ -76,7 +76,7 @@ class Ledger:
         return replace(self, opened=opened, handed=handed, busy=self.busy + seconds)
 
     def utilisation(self, threads: int, elapsed: float, now: float) -> float | None:
-        """The share of the threads' time that had a lease in hand; None before anything was timed."""
+        """The share of the threads' time with a lease, None before anything was timed."""
         if elapsed <= 0 or not self.rollouts:
             return None
         busy = self.busy + sum(now - at for at in self.opened.values())
@@ -92,8 +92,8 @@ class Ledger:
 
 def ledger_of_rows(timings: Timings, header: RunHeader) -> dict[str, Any]:
     """`slot_utilisation` (share of the threads' time), `candidates_per_hour`, `roofline` (the same unit), `binding` and
-    `advice` (one sentence); each None before the first candidate. Time without a driving process does not count, nor do
-    rollouts interrupted by it."""
+    `advice` (one sentence). Each is None before the first candidate. Time without a driving process does not count, nor
+    do rollouts interrupted by it."""
     ledger = Ledger(busy=timings.busy, learning=timings.learning, push=timings.push)
     for times in timings.rollouts:
         ledger = ledger.timed(times)

@@ -23,7 +23,7 @@ LABEL = 10
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A titled part of the screen; as many parts of `aside` as fit stand at the right end of the title's rule."""
+    """A titled part of the screen. As many parts of `aside` as fit stand at the right end of the title's rule."""
 
     title: str
     lines: Sequence[Text] = field(default_factory=list[Text])

@@ -92,7 +92,7 @@ class LearnerView:
 
 @dataclass(frozen=True)
 class RunView:
-    """A run as of its last folded event; `changed` makes the next one and needs a `__dict__`, so there are no slots.
+    """A run as of its last folded event. `changed` makes the next view and needs a `__dict__`, so there are no slots.
     Times are seconds since the epoch. `latest` is the note of the last event, None if it made none. `reserved` is the
     most that each call in flight may cost, in USD, by reservation. `unaffordable` is the call that the rest of the
     budget could not pay. `unanswered` counts the implementer calls since the last answer. `models_down` are the
@@ -150,8 +150,8 @@ class RunView:
         return max(0.0, (self.ended_at if self.ended_at is not None else now) - since)
 
     def per_minute(self, now: float) -> float | None:
-        """Candidates a minute over the last RATE_WINDOW_S seconds, or since the start where that is shorter; None
-        before the first. Over the whole run once it has ended."""
+        """Candidates a minute over the last RATE_WINDOW_S seconds, or since the start if that is shorter. None before
+        the first candidate. After the end of the run, over the whole run."""
         if self.started_at is None or not self.times:
             return None
         if self.ended_at is not None:
@@ -172,8 +172,8 @@ class RunView:
         return counts
 
     def best_so_far(self, points: int) -> tuple[float, ...]:
-        """The best score after each of `points` equal parts of the candidates so far; shorter while there are fewer
-        candidates than points, empty before the first score."""
+        """The best score after each of `points` equal parts of the candidates so far. It is shorter while there are
+        fewer candidates than points, empty before the first score."""
         if not self.improvements:
             return ()
         steps = max(1, min(points, self.candidates))

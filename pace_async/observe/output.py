@@ -50,7 +50,7 @@ class Output(io.TextIOBase):
         return self.terminal
 
     def size(self) -> tuple[int, int]:
-        """(columns, rows); 80 × 24 if the size is unknown."""
+        """(columns, rows), or 80 × 24 if the size is unknown."""
         with contextlib.suppress(OSError, ValueError, AttributeError):
             columns, rows = os.get_terminal_size(self._stream.fileno())
             if columns > 0 and rows > 0:

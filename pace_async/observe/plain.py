@@ -72,7 +72,7 @@ class PlainDisplay:
 
 
 def heading(view: RunView) -> str:
-    """What the run is, in one line."""
+    """The run's identity and shape in one line."""
     header = view.header
     parts = (
         f"run {clean(header.name)}",

@@ -28,7 +28,7 @@ FEW_TIMES = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A run's shape and its seconds. `rollouts` is a sample of T, of any size; `slots` is None if only the threads
+    """A run's shape and its seconds. `rollouts` is a sample of T, of any size. `slots` is None if only the threads
     limit evaluations. The learner's seconds are 0 if nothing is trained."""
 
     threads: int
@@ -65,7 +65,7 @@ def expected_maximum(sample: Sequence[float], draws: int) -> float:
 
 
 def roofline(load: Load) -> Roofline | None:
-    """The roofline of a load; None before the first rollout."""
+    """The roofline of a load, None before the first rollout."""
     if not load.rollouts:
         return None
     mean = sum(load.rollouts) / len(load.rollouts)
@@ -141,7 +141,7 @@ def short_advice(found: Roofline) -> tuple[str, ...]:
 
 
 def _alike(found: Roofline) -> str:
-    """The names of the terms within ALIKE of the least; empty if it is only one."""
+    """The names of the terms within ALIKE of the smallest, empty if there is only one."""
     near = [term for term, value in found.terms.items() if value <= (1 + ALIKE) * found.limit]
     return " and ".join(near) if len(near) > 1 else ""
 

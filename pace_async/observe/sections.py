@@ -97,7 +97,7 @@ def stop_bar(view: RunView, now: float, width: int) -> Text:
 
 
 def best(view: RunView, now: float, width: int, rows: int) -> Section:
-    """The best score, its experiment and its curve over the candidates; `rows` ≥ 3 lines."""
+    """The best score, its experiment and its curve over the candidates, in `rows` ≥ 3 lines."""
     curve = view.best_so_far(width - AXIS - 1)
     lines = [_best_score(view, width), *axed(curve, width, rows - 2, GOOD, AXIS, 4), _experiment(view)]
     return Section("best so far", lines, _best_origin(view, now))

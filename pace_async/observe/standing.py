@@ -10,14 +10,14 @@ from pace_async.observe import formatting
 
 
 def share_of_best_known(score: float | None, known: float | None, direction: str) -> float | None:
-    """The share as the module defines it; None also if no best known score is given."""
+    """The share as the module defines it, None also if no best known score is given."""
     if score is None or known is None or score <= 0 or known <= 0:
         return None
     return score / known if direction == "maximize" else known / score
 
 
 def to_best_known(score: float, known: float | None, direction: str, *, named: bool = True) -> str:
-    """`0.989 of the best known 2.6360`, without the number unless `named`; empty without a best known score. Rounded
+    """`0.989 of the best known 2.6360`, without the number unless `named`, empty without a best known score. Rounded
     down, so that 1.000 means equal or better."""
     if known is None:
         return ""
@@ -31,6 +31,6 @@ def to_best_known(score: float, known: float | None, direction: str, *, named: b
 
 
 def on_fresh(score: float | None, *, long: bool = True) -> str:
-    """The score of a confirmed best on fresh instances, which no other score of the run uses; empty if it was not
+    """The score of a confirmed best on fresh instances, which no other score of the run uses, empty if it was not
     tried."""
     return "" if score is None else f"{formatting.score(score)} {'on fresh instances' if long else 'fresh'}"

@@ -1,7 +1,7 @@
 """Tokens, log-probabilities and version spans as compact bytes, always little-endian.
 
-    token ids   unsigned, 2 bytes each if all are below 65536, else 4; length(blob) / number of tokens says which
-    logprobs    IEEE float32, 4 bytes each (what the engine computes in; a wider float is rounded)
+    token ids   unsigned, 2 bytes each if all are below 65536, else 4 (length(blob) / number of tokens gives the size)
+    logprobs    IEEE float32, 4 bytes each, the engine's own type (a wider float is rounded)
     spans       triples of uint32: version, start, end
 
 Invariant: unpacking what was packed gives equal values. Not compressed, because the values are small.

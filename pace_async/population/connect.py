@@ -21,7 +21,7 @@ Place = Path | Server
 
 def locate(where: str | Place) -> Place:
     """The place of a population, given as a path, sqlite:///PATH or postgresql://USER@HOST/NAME. Raises UsageError for
-    anything else; a password is never repeated."""
+    anything else. The message never repeats a password."""
     if isinstance(where, Server):
         return where
     if isinstance(where, Path) or "://" not in where:

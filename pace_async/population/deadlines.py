@@ -53,7 +53,7 @@ class _AsyncTimed(psycopg.AsyncConnection[Any]):
 
 
 def connect_by(answer_s: float | None) -> Callable[..., psycopg.Connection[Any]]:
-    """A function that makes connections whose waits last at most so many seconds; None: the driver's default."""
+    """A function that makes connections whose waits last at most so many seconds. None: the driver's default."""
     return psycopg.connect if answer_s is None else type("Timed", (_Timed,), {"answer_s": answer_s}).connect
 
 

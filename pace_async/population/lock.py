@@ -122,7 +122,7 @@ def is_driven(folder: Path) -> bool:
 
 
 def holder_of(folder: Path) -> Holder | None:
-    """The holder of the run in this folder; None if there is none or it is unknown."""
+    """The holder of the run in this folder, None if there is none or it is unknown."""
     try:
         with (folder / LOCK_NAME).open() as file:
             return _written(file) if is_driven(folder) else None

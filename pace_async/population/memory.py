@@ -92,7 +92,7 @@ def _tables() -> str:
 
 
 def rows_as_text(connection: Connection, without: Collection[str] = ()) -> Iterator[str]:
-    """Every row of every table of a population, tables by name, rows by key; columns in `without` are left out."""
+    """Every row of every table of a population, tables by name, rows by key. Columns in `without` are left out."""
     for table in sorted(Base.metadata.tables.values(), key=lambda table: table.name):
         keys = ", ".join(column.name for column in table.primary_key)
         columns = ", ".join(column.name for column in table.columns if column.name not in without)

@@ -23,7 +23,7 @@ from pace_async.errors import RunLocked, UsageError
 
 Access = Literal["write", "read", "migrate"]
 SPACE = 0x70616365
-"""The first half of the keys of our advisory locks; the second is a run's id, or 0 for the schema."""
+"""The first half of the keys of our advisory locks. The second is a run's id, or 0 for the schema."""
 LOCK_WAIT_S = 5.0
 """How long one try waits for a lock on a table."""
 BEAT_S, MISSED = 10, 3
@@ -34,8 +34,8 @@ ANSWER_S, READ_S = 30.0, 300.0
 """How long one answer may take for the writer, whose statements are short, and for readers."""
 QUERY = ("host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "application_name")
 PASSING = ("08", "53", "57P", "57014", "55P03", "40")
-"""Beginnings of SQLSTATE: no connection, no room, shut down or restarting, too slow, a lock not to be had, out of
-luck."""
+"""Beginnings of SQLSTATE after which a retry can succeed: no connection, no room, shutdown or restart, too slow, an
+unavailable lock, a conflict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ _HOLDER = (
 
 
 def _refused(error: DBAPIError) -> str:
-    """The server's reason for refusing a connection; empty if it may accept one soon or gave no reason. libpq gives no
+    """The server's reason for refusing a connection, empty if it may accept one soon or gave no reason. libpq gives no
     code for it."""
     _, fatal, words = str(error.orig).rpartition("FATAL:")
     soon = ("starting up", "shutting down", "recovery", "too many", "terminating", "slots")

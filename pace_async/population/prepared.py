@@ -20,9 +20,9 @@ _Convert = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """`names` are the placeholders' in their order, `pick` takes their values out of a row, `converts` are the places
-    whose values are converted, and how; `named` says that placeholders are named; `fixed` are values that stand in
-    the statement itself."""
+    """`names` are the placeholders' names in their order. `pick` takes their values out of a row. `converts` maps the
+    places whose values are converted to the conversion. `named`: the placeholders are named. `fixed` are values that
+    stand in the statement itself."""
 
     sql: str
     names: tuple[str, ...]

@@ -39,7 +39,7 @@ def migrations_folder() -> Path:
 
 
 def schema_state(where: str | Place) -> State:
-    """The database's schema compared with this version of pace; "none" without a file or without tables on the server.
+    """The database's schema compared with this version of pace, "none" without a file or without tables on the server.
     Raises UsageError for a damaged file, a file that is no population, or an unreachable server."""
     place = locate(where)
     if isinstance(place, Path) and not place.exists():
@@ -60,7 +60,7 @@ def schema_state(where: str | Place) -> State:
 
 
 def state_of(connection: Connection, name: str) -> State:
-    """The same over an open connection; `name` names the database in errors."""
+    """The same over an open connection. `name` names the database in errors."""
     revision = None
     if inspect(connection).has_table("alembic_version"):
         revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()

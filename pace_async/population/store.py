@@ -80,7 +80,7 @@ class Store:
 
     async def create_run(self, header: RunHeader, *, secret: str | None = None) -> int:
         """Begin a run and select it for writing. Returns run_id. Raises UsageError if the name is taken. `secret`, from
-        which fresh instances derive, is drawn at random; a test gives it to get equal ones."""
+        which fresh instances derive, is drawn at random. A test gives it to get equal ones."""
         now, drawn = time.time(), secrets.token_hex(SECRET_BYTES) if secret is None else secret
         try:
             run_id = await self._write(lambda connection: run_created(connection, header, drawn, now))
@@ -149,11 +149,11 @@ class Store:
             self._say(fact)
 
     async def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Mapping[str, Any]]:
-        """Rows of a read-only statement; `:name` stands for a parameter. Sees every acknowledged commit."""
+        """Rows of a read-only statement. `:name` stands for a parameter. Sees every acknowledged commit."""
         return await self.read(lambda connection: rows_of(connection, sql, parameters))
 
     async def header(self) -> RunHeader:
-        """The header of the run that is written, as its row has it."""
+        """The header of the run that is written, from its row."""
         run_id = self.run_id
         return await self.read(lambda connection: header_of(connection, run_id))
 

@@ -26,10 +26,10 @@ class RolloutTimes:
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """The stages of a run. `rollouts` are the newest, oldest first, and `busy` the thread seconds of all; of neither
-    those into which an interruption fell. `candidates` counts all but the task's own program; `learning` and `push` are
-    the last step's and push's seconds, 0 before; `driven` the seconds in which a process drove the run; `slots` the
-    evaluation slots that a resume set, None where none did."""
+    """The stages of a run. `rollouts` are the newest, oldest first, and `busy` the thread seconds of all. Both leave
+    out rollouts that were interrupted. `candidates` counts all except the task's own program. `learning` and `push` are
+    the seconds of the last step and push, 0 before. `driven` is the time in which a process drove the run, in seconds.
+    `slots` are the evaluation slots that a resume set, None if no resume did."""
 
     candidates: int
     busy: float
@@ -42,8 +42,8 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class RecordedSeconds:
-    """What stages took. `evaluations` by lease, `own` that of the task's own program, 0 where it has none; `fresh` are
-    (candidate, number of the seed, seconds) of each try on fresh instances, in the order in which they were made; the
+    """Durations of stages. `evaluations` is by lease. `own` is the evaluation of the task's own program, 0 if it has
+    none. `fresh` has (candidate, number of the seed, seconds) for each try on fresh instances, in their order. The
     others are means."""
 
     evaluations: tuple[tuple[int, float], ...]

@@ -30,7 +30,7 @@ class Frame:
 
 
 def spread(values: Iterable[float | None], *, whole: bool = False, room: float = 0.05) -> tuple[float, float]:
-    """Edges around finite values with a small margin; (0, 1) if there are none. `whole` gives no margin."""
+    """Edges around finite values with a small margin, (0, 1) if there are none. `whole` gives no margin."""
     finite = [value for value in values if value is not None and math.isfinite(value)]
     if not finite:
         return 0.0, 1.0

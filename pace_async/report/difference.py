@@ -26,7 +26,7 @@ class DiffLine:
 
 
 def difference(a: str, b: str, name_a: str, name_b: str, context: int = 3) -> list[DiffLine]:
-    """The lines of a unified diff; none if the programs are equal. A line ends only at a newline. If the shortest diff
+    """The lines of a unified diff, none if the programs are equal. A line ends only at a newline. If the shortest diff
     would take too long, all lines between the first and the last difference are replaced."""
     lines: list[DiffLine] = []
     for kind, raw in _unified(_lines(a), _lines(b), context):

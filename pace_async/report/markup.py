@@ -36,7 +36,7 @@ def text(value: Content) -> Markup:
 
 
 def tag(name: str, *content: Content, **attributes: Content) -> Markup:
-    """An element. `class_` stands for class, an underscore for a hyphen; an attribute that is None is left out, and a
+    """An element. `class_` stands for class, an underscore for a hyphen. An attribute that is None is left out, and a
     number is written in short form."""
     listed = "".join(
         [f' {_name(key)}="{text(_short(value))}"' for key, value in attributes.items() if value is not None]

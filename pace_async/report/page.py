@@ -94,7 +94,7 @@ def _top(facts: Facts) -> list[Markup]:
 
 
 def _worst(status: Row) -> str:
-    """The greatest staleness of the trained rollouts; a dash if there are none."""
+    """The greatest staleness of the trained rollouts, or a dash if there are none."""
     return str(status["max_trained_staleness"]) if status["trained"] else "–"
 
 

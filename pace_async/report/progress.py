@@ -10,9 +10,10 @@ WIDTH, HEIGHT = 960.0, 320.0
 
 
 def curve(facts: Facts) -> tuple[Markup, int]:
-    """x: candidates complete; y: score. A dot for each score, a tick at the foot for each candidate without one, the
-    best program's ancestors ringed, the task's bounds as lines where they fit. Returned with it: how many scores lie
-    beyond the worse edge. They are drawn on that edge, because they would flatten all others."""
+    """The drawing, and how many scores lie beyond its worse edge. x is the number of complete candidates, y the score.
+    Each score is a dot, and each candidate without one a tick at the foot. The best program's ancestors have rings, and
+    the task's bounds are lines if they fit. Scores beyond the worse edge are drawn on it, because they would flatten
+    all others."""
     rows = facts.account.candidates
     scores = [row.score for row in rows]
     low, high, below = _window(scores, facts.header.direction)

@@ -1,8 +1,8 @@
 """Writes rows as CSV, JSON lines or one JSON list, and programs as files, one at a time for any length of run.
 
 Invariant: nothing is overwritten without `force`, and a file appears under its name only when it is complete. A text
-cell is written unchanged. Only for a terminal is it escaped. CSV: a header line, NULL as an empty cell, quoted as RFC
-4180 has it; times are seconds since the epoch.
+cell is written unchanged. Only for a terminal is it escaped. CSV: a header line, NULL as an empty cell, quoted as in
+RFC 4180. Times are seconds since the epoch.
 """
 
 import csv

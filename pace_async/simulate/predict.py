@@ -34,7 +34,7 @@ ROOM = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A run's shape. `slots` limits concurrent evaluations; None: one for each thread. With `learns` False nothing is
+    """A run's shape. `slots` limits concurrent evaluations. None: one for each thread. With `learns` False nothing is
     trained, so nothing waits for the learner."""
 
     threads: int
@@ -54,10 +54,10 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One simulated run. `seconds` are virtual, from the start to the last candidate's score; `utilisation` is the
-    share of its threads' time that had a lease in hand, `evaluator` the used share of its evaluation slots' time;
-    `staleness` counts trained rollouts by age; `trained_evaluation` and `evaluation` are mean seconds of trained and of
-    all evaluations."""
+    """One simulated run. `seconds` are virtual, from the start to the last candidate's score. `utilisation` is the
+    share of its threads' time with a lease, `evaluator` the used share of its evaluation slots' time. `staleness`
+    counts trained rollouts by age. `trained_evaluation` and `evaluation` are mean seconds of trained and of all
+    evaluations."""
 
     scenario: Scenario
     candidates: int

@@ -50,7 +50,7 @@ def never(stage: str, call: int) -> bool:
 
 
 def weights_of(folder: Path | None, seed: int) -> int:
-    """The simulated weights in a version's folder; without a folder, those of version 0."""
+    """The simulated weights in a version's folder, or those of version 0 without a folder."""
     return derive(seed, "weights") if folder is None else int((folder / WEIGHTS).read_text())
 
 
@@ -77,8 +77,8 @@ class World:
         self.served, self.weights = version, weights_of(folder, self.seed)
 
     async def stage(self, name: str, key: int = 0) -> float:
-        """Wait for the stage's duration: virtual seconds, or 1 where only turns count. Raises InfrastructureFault if
-        the call is set to fail."""
+        """Wait for the stage's duration and return it: virtual seconds, or 1 if only turns count. Raises
+        InfrastructureFault if the call is set to fail."""
         number = self.calls[name] = self.calls.get(name, 0) + 1
         seconds = 1.0
         if self.durations is None:
@@ -162,8 +162,8 @@ class SimulatedImplementer:
 
 @dataclass
 class SimulatedEvaluator(InTaskEvaluator):
-    """A seeded score between the task's bounds, another one in each stage of a cascade, which takes no time; one
-    program in `fails_every` times out (none where it is 0). The machine is lost under the leases in `lost`."""
+    """A seeded score between the task's bounds, and a different one in each stage of a cascade, which takes no time.
+    One program in `fails_every` times out (0: none). The machine fails under the leases in `lost`."""
 
     world: World
     lower: float
@@ -172,7 +172,7 @@ class SimulatedEvaluator(InTaskEvaluator):
     lost: frozenset[int] = frozenset()
 
     async def run(self, request: EvaluationRequest) -> Evaluation:
-        """Raises InfrastructureFault where the world fails."""
+        """Raises InfrastructureFault if the world fails."""
         name = "evaluate" if request.stage == FULL else f"evaluate {request.stage}"
         asked = self.clock()
         async with self.world.slots or nullcontext():
@@ -190,15 +190,15 @@ class SimulatedEvaluator(InTaskEvaluator):
         return Evaluation("ok", score, seconds, queue_seconds=waited)
 
     def clock(self) -> float:
-        """Virtual seconds; 0 where there are only turns."""
+        """Virtual seconds, 0 if there are only turns."""
         return 0.0 if self.world.durations is None else anyio.current_time()
 
 
 @dataclass(slots=True)
 class SimulatedLearner:
     """Checks the group file and makes the next version's weights: a number that depends on the weights before and on
-    everything in the group. The same digest gives the same version. Every `discard_every`-th group is discarded;
-    training on a group in `ruined_by` ruins the weights and all weights made from them."""
+    everything in the group. The same digest gives the same version. Every `discard_every`-th group is discarded.
+    Training on a group in `ruined_by` ruins the weights and all weights made from them."""
 
     world: World
     folder: Path
@@ -239,7 +239,7 @@ class SimulatedLearner:
 
 @dataclass(slots=True)
 class SimulatedPublisher:
-    """Moves the version served."""
+    """Changes the served version."""
 
     world: World
 

@@ -1,7 +1,7 @@
 """The duration of the synchronous loop on the same work: arithmetic, no runtime.
 
 Each group waits for the slowest of its B rollouts, then for the learner and for the push. Invariant: equal, to
-rounding, to the runtime's own time for the same scenario with `--sync`; a test proves it. Valid only if every thread
+rounding, to the runtime's own time for the same scenario with `--sync`, as a test shows. Valid only if every thread
 has an evaluation slot. Otherwise the order of the queue matters, and the runtime is simulated.
 """
 

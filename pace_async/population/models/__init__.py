@@ -1,10 +1,10 @@
 """The tables. Every key starts with run_id, so that several runs can share one database.
 
-The database itself enforces: an id is used once; every reference exists; a score exists if and only if the outcome is
-ok, and is finite; a lease is closed if and only if its state is a closing one; a lease is trained in at most one group.
-`writes` enforces rules over several rows (legal order, staleness within the bound). Times are seconds since the epoch,
-durations seconds. Names are those of `pace_async.events`. `update` and `group` are SQL keywords, so the columns are
-update_number and group_number.
+The database itself enforces these rules. An id is used once. Every reference exists. A score exists if and only if the
+outcome is ok, and is finite. A lease is closed if and only if its state is a closing one. A lease is trained in at most
+one group. `writing` enforces rules over several rows (legal order, staleness within the bound). Times are seconds since
+the epoch, durations seconds. Names are those of `pace_async.events`. `update` and `group` are SQL keywords, so the
+columns are update_number and group_number.
 """
 
 from pace_async.population.models.advice import (

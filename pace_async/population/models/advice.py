@@ -93,7 +93,7 @@ class IslandActionRow(Base):
 
 class IdeaRow(Base):
     """An idea as it entered an island's pool. `lease` is the rollout that proposed it or, for an idea from another
-    island, the one that opened then. `origin` is its number on that island; the action's row names the island.
+    island, the one that opened then. `origin` is its number on that island, which the action's row names.
     """
 
     __tablename__ = "ideas"

@@ -19,7 +19,7 @@ from pace_async.population.models.base import (
 
 class CandidateRow(Base):
     """A complete rollout. Candidate 0 is the task's own program: it has no lease and no island. `merit` is the score,
-    negated where lower is better, so that one index ranks either direction; `queue_seconds` is NULL in rows of versions
+    negated where lower is better, so that one index ranks either direction. `queue_seconds` is NULL in rows of versions
     that did not measure it."""
 
     __tablename__ = "candidates"

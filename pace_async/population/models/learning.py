@@ -46,8 +46,8 @@ class GroupRow(Base):
 
 class VersionRow(Base):
     """A version of the advisor's weights. Version 0 is the advisor as given. Every other version was written by a
-    group; with `restored`, from the weights and optimizer of that version. `probe_k3`: divergence of the served weights
-    from the learner's own, after the push in the receipt."""
+    group. With `restored` it was made from the weights and optimizer of that version. `probe_k3`: divergence of the
+    served weights from the learner's own, after the push in the receipt."""
 
     __tablename__ = "versions"
     run_id: Mapped[int] = mapped_column(primary_key=True)

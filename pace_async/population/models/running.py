@@ -75,7 +75,7 @@ class FaultRow(Base):
 
 
 class SettingChangeRow(Base):
-    """A setting that a resume changed; `before` and `after` are JSON texts."""
+    """A setting that a resume changed. `before` and `after` are JSON texts."""
 
     __tablename__ = "setting_changes"
     run_id: Mapped[int] = mapped_column(primary_key=True)

@@ -74,8 +74,8 @@ class Spend:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """`candidates` in the order of completion, `groups` and `rewards` by group, `faults` the most frequent first; times
-    are seconds since the epoch, `last` that of the last candidate."""
+    """`candidates` are in the order of completion, `groups` and `rewards` by group, `faults` the most frequent first.
+    Times are seconds since the epoch. `last` is the time of the last candidate."""
 
     candidates: tuple[CompletedCandidate, ...]
     groups: tuple[ShippedGroup, ...]

@@ -1,4 +1,4 @@
-"""Which implementer was chosen for which rollouts, what each was paid, and what came of it: rows back into values."""
+"""Reads the implementers chosen for rollouts, their cost and their results."""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -13,7 +13,7 @@ from pace_async.search.bandit import Result
 
 
 def choices_of(connection: Connection, run_id: int, leases: Collection[int] | None) -> dict[int, ImplementerChosen]:
-    """The choices, by lease, leases without one left out; all of them where `leases` is None."""
+    """The choices by lease, without leases that have none. All choices if `leases` is None."""
     statement = select(ImplementerChoiceRow).where(ImplementerChoiceRow.run_id == run_id)
     if leases is not None:
         statement = statement.where(ImplementerChoiceRow.lease.in_(leases))
@@ -34,7 +34,7 @@ def gains_of(connection: Connection, run_id: int) -> set[int]:
 
 
 def paid_of(connection: Connection, run_id: int, leases: Collection[int] | None) -> dict[int, dict[str, float]]:
-    """USD paid to each model for a lease, added up in the order of its calls; for all leases where `leases` is None."""
+    """USD paid to each model for a lease, added up in the order of its calls. For all leases if `leases` is None."""
     statement = select(ImplementerCallRow.lease, ImplementerCallRow.model, ImplementerCallRow.cost_usd).where(
         ImplementerCallRow.run_id == run_id
     )
@@ -47,8 +47,8 @@ def paid_of(connection: Connection, run_id: int, leases: Collection[int] | None)
 
 
 def results_of(connection: Connection, run_id: int) -> dict[str, dict[int, Result]]:
-    """What came of the choices of complete rollouts, by the state of their lease, then by lease. Rollouts in which
-    another model than the chosen one was asked too are left out."""
+    """The results of the choices of complete rollouts, by the state of their lease, then by lease. Rollouts in which
+    another model than the chosen one was called too are left out."""
     choice, parent = ImplementerChoiceRow, aliased(CandidateRow)
     rows = connection.execute(
         select(choice, LeaseRow.state, (CandidateRow.merit > parent.merit).label("gained"))
@@ -71,7 +71,7 @@ def results_of(connection: Connection, run_id: int) -> dict[str, dict[int, Resul
 
 
 def tally(results: Collection[Result]) -> list[dict[str, object]]:
-    """kind, model, rollouts, gains and usd, added up over results; by kind and model."""
+    """kind, model, rollouts, gains and usd, added up over results, by kind and model."""
     groups: defaultdict[tuple[str, str], list[Result]] = defaultdict(list)
     for result in results:
         groups[result.kind, result.model].append(result)

@@ -56,7 +56,7 @@ def header_of(connection: Connection, run_id: int) -> RunHeader:
 
 
 def state_of_run(connection: Connection, run_id: int) -> tuple[str, str]:
-    """(state, reason), the last committed; ("created", "") before the first."""
+    """The last committed (state, reason), or ("created", "") before the first."""
     row = connection.execute(
         select(RunStateRow.state, RunStateRow.reason)
         .where(RunStateRow.run_id == run_id)
@@ -99,7 +99,7 @@ def _standing(connection: Connection, run_id: int) -> dict[str, Any]:
 
 
 def load_record(connection: Connection, name: str | None) -> RunRecord:
-    """The run as it stands. Raises UsageError if there is no such run."""
+    """The present record of the run. Raises UsageError if there is no such run."""
     run_id = find_run(connection, name)
     header = header_of(connection, run_id)
     counts = closings_of(connection, run_id)

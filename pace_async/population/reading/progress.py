@@ -43,9 +43,10 @@ class LastStep:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Counts: `outcomes` of candidates; `leases` by (state, stage); `staleness` of trained leases by age; `groups` by
-    state, and `rollbacks` among them; `shortened` and `undone` are steps. `improvements` and `rewards` (the mean of
-    each ended group) are oldest first. `experiments` are those of leases that wait for their score."""
+    """Counts of a run. `outcomes` counts candidates, `leases` counts by (state, stage), `staleness` counts trained
+    leases by age, `groups` counts by state with `rollbacks` among them, `shortened` and `undone` count steps.
+    `improvements` and `rewards` (the mean of each ended group) are oldest first. `experiments` are those of leases that
+    wait for their score."""
 
     outcomes: Mapping[str, int]
     memoised: int

@@ -46,15 +46,15 @@ _PROGRAM = columns(
 
 
 def rows_of(connection: Connection, sql: str, parameters: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
-    """Rows of one statement, column name to value; `:name` stands for a parameter."""
+    """Rows of one statement, column name to value. `:name` stands for a parameter."""
     found = connection.execute(text(sql), parameters or {})
     names = list(map(str, found.keys()))
     return [dict(zip(names, row, strict=True)) for row in found]
 
 
 def conservation(connection: Connection, run: str | None = None) -> dict[str, int]:
-    """admitted, trained, skipped, aborted, expired, open (the first is the sum of the others, always), and
-    max_trained_staleness (0 where nothing was trained)."""
+    """admitted, trained, skipped, aborted, expired, open (the first is always the sum of the others), and
+    max_trained_staleness (0 if nothing was trained)."""
     run_id = find_run(connection, run)
     counts = closings_of(connection, run_id)
     oldest = select(func.max(LeaseRow.staleness)).where(LeaseRow.run_id == run_id, LeaseRow.state == "trained")
@@ -66,13 +66,15 @@ def conservation(connection: Connection, run: str | None = None) -> dict[str, in
 
 
 def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
-    """How far a run is. `candidates` are rollouts evaluated (the task's own program not counted), `updates` groups that
-    ended, skipped ones too, as `--updates` counts them; `versions_published` leaves out version 0; `best_score` is null
-    before the first score, `best_fresh_score` where the best was not tried on fresh instances; `state` is the last
-    committed; `waiting` is null, or what the whole run waits for and since when, according to the rows; `failing` the
-    stages that fail at every try, each with its reason and start, of a run that is driven or gave up;
-    `longest_stall_ms` and `longest_turn_cpu_ms` the longest turns of the event loop, null until they were measured;
-    `implementers` what came of the models that a bandit chose, by kind of experiment."""
+    """How far a run is.
+
+    `candidates` counts evaluated rollouts without the task's own program. `updates` counts ended groups, skipped ones
+    too, as `--updates` does. `versions_published` leaves out version 0. `best_score` is null before the first score,
+    and `best_fresh_score` is null if the best was not tried on fresh instances. `state` is the last committed state.
+    `waiting` is null, or what the whole run waits for and since when, according to the rows. `failing` lists the stages
+    that fail at every try, each with its reason and start, of a run that is driven or gave up. `longest_stall_ms` and
+    `longest_turn_cpu_ms` are the longest turns of the event loop, null until measured. `implementers` has the results
+    of the models that a bandit chose, by kind of experiment."""
     run_id = find_run(connection, run)
     complete = (CandidateRow.run_id == run_id,)
     groups = {
@@ -125,7 +127,7 @@ def _steps(connection: Connection, run_id: int, *which: ColumnElement[bool]) -> 
 
 
 def _turns(connection: Connection, run_id: int) -> dict[str, float | None]:
-    """The longest turns of the event loop, null until they were measured."""
+    """The longest turns of the event loop, null until measured."""
     row = connection.execute(
         select(RunRow.longest_stall_ms, RunRow.longest_turn_cpu_ms).where(RunRow.run_id == run_id)
     ).one()
@@ -133,7 +135,7 @@ def _turns(connection: Connection, run_id: int) -> dict[str, float | None]:
 
 
 def _waiting(connection: Connection, run_id: int) -> dict[str, Any] | None:
-    """What a driven run waits for according to its rows, and since when; None if nothing. Faults of earlier processes
+    """What a driven run waits for according to its rows, and since when, None if nothing. Faults of earlier processes
     do not count."""
     begun = select(func.max(RunStateRow.at)).where(RunStateRow.run_id == run_id, RunStateRow.state == "running")
     row = connection.execute(
@@ -178,11 +180,10 @@ def best(connection: Connection, run: str | None = None) -> dict[str, Any]:
 
 
 def show(connection: Connection, candidate: int, run: str | None = None) -> dict[str, Any]:
-    """One candidate: the program, its idea and experiment, its parent, its reward, how long it waited for a slot, the
-    advisor's calls (text, versions
-    as [version, start, end] by token) and the implementer's, the model that a bandit chose and why (null where none
-    did), what models answered, try by try, and how it did in the cheap stages of a cascade and on fresh instances,
-    where it was tried on them. Raises UsageError if there is no such candidate."""
+    """One candidate: the program, its idea and experiment, its parent, its reward, its wait for a slot, the advisor's
+    calls (text, versions as [version, start, end] by token) and the implementer's, the model that a bandit chose with
+    the reason (null without a bandit), the models' answers, try by try, and its results in the cheap stages of a
+    cascade and on fresh instances, if there are any. Raises UsageError if there is no such candidate."""
     run_id = find_run(connection, run)
     last = select(func.coalesce(func.max(CandidateRow.candidate), -1)).where(CandidateRow.run_id == run_id)
     newest = connection.execute(last).scalar_one()

@@ -88,7 +88,7 @@ def advice_of(connection: Connection, run_id: int, leases: Collection[int]) -> d
 
 
 def notes_of(connection: Connection, run_id: int, leases: Collection[int] | None) -> dict[int, tuple[IdeaNote, ...]]:
-    """The ideas that each rollout proposed, in order; of every rollout where `leases` is None."""
+    """The ideas that each rollout proposed, in order. Of every rollout if `leases` is None."""
     statement = select(ProposalRow).where(ProposalRow.run_id == run_id).order_by(ProposalRow.lease, ProposalRow.ordinal)
     if leases is not None:
         statement = statement.where(ProposalRow.lease.in_(leases))
@@ -115,7 +115,7 @@ def actions_of(connection: Connection, run_id: int) -> dict[int, IslandActed]:
 
 
 def evaluations_of(connection: Connection, run_id: int, candidates: Collection[int]) -> dict[int, Evaluated]:
-    """Complete rollouts. The task's own program, candidate 0, comes back as of island 0."""
+    """Complete rollouts. The task's own program, candidate 0, gets island 0."""
     fresh = fresh_of(connection, run_id, candidates)
     rows = connection.execute(
         select(CandidateRow)
@@ -134,7 +134,7 @@ def evaluations_of(connection: Connection, run_id: int, candidates: Collection[i
 
 
 def fresh_of(connection: Connection, run_id: int, candidates: Collection[int]) -> dict[int, tuple[FreshScore, ...]]:
-    """The tries on fresh instances, in their order; candidates without one left out."""
+    """The tries on fresh instances, in their order, without candidates that have none."""
     tries: defaultdict[int, list[FreshScore]] = defaultdict(list)
     for row in connection.execute(
         select(FreshScoreRow)
@@ -146,7 +146,7 @@ def fresh_of(connection: Connection, run_id: int, candidates: Collection[int]) -
 
 
 def stages_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, tuple[CascadeStageEnded, ...]]:
-    """The cheap stages that ended, in their order; leases without one left out."""
+    """The cheap stages that ended, in their order, without leases that have none."""
     found: defaultdict[int, list[CascadeStageEnded]] = defaultdict(list)
     for row in connection.execute(
         select(CascadeScoreRow)
@@ -172,7 +172,7 @@ def attempts_of(connection: Connection, run_id: int) -> dict[tuple[int, str, int
 
 
 def claims_of(connection: Connection, run_id: int) -> dict[int, Claimed]:
-    """What is being tried on fresh instances, by lease."""
+    """The claims under test on fresh instances, by lease."""
     waits = _waits_of(connection, run_id)
     return {
         row.lease: Claimed(
@@ -185,8 +185,8 @@ def claims_of(connection: Connection, run_id: int) -> dict[int, Claimed]:
 
 
 def _waits_of(connection: Connection, run_id: int) -> dict[int, float]:
-    """Seconds that the program of each claim waited for slots: in each stage, from the attempt after the last but one
-    that was accepted, which was another program's, to the last."""
+    """Seconds that the program of each claim waited for slots. In each stage the last but one accepted attempt was
+    another program's, so only the attempts after it count."""
     row = EvaluationAttemptRow
     claims = select(ClaimRow.lease).where(ClaimRow.run_id == run_id)
     accepted: dict[tuple[int, str], float] = {}
@@ -207,8 +207,8 @@ def _waits_of(connection: Connection, run_id: int) -> dict[int, float]:
 
 
 def own_scores_of(connection: Connection, run_id: int) -> dict[int, float | None]:
-    """The scores of the task's own program on fresh instances, by the number of the seed, as far as they were needed
-    with the seeds that the run has now."""
+    """The scores of the task's own program on fresh instances, by the number of the seed. Only scores of the run's
+    present seeds, and only if they were needed."""
     statement = select(FreshScoreRow.seed, FreshScoreRow.own_score).where(FreshScoreRow.run_id == run_id)
     tries = [tried for claim in claims_of(connection, run_id).values() for tried in claim.tries]
     rows = [*tries, *connection.execute(statement.distinct())]
@@ -216,5 +216,5 @@ def own_scores_of(connection: Connection, run_id: int) -> dict[int, float | None
 
 
 def secret_of(connection: Connection, run_id: int) -> str:
-    """What the seeds of a run's fresh instances follow from."""
+    """The secret from which the seeds of a run's fresh instances derive."""
     return connection.execute(select(SecretRow.fresh).where(SecretRow.run_id == run_id)).scalar_one()

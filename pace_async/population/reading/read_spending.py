@@ -48,7 +48,7 @@ def changes_of(connection: Connection, run_id: int) -> dict[str, object]:
 def tries_by_call(
     connection: Connection, run_id: int, leases: Collection[int]
 ) -> dict[tuple[int, int], ImplementerTry]:
-    """What models answered, by lease and by the number of the call within it, in their order."""
+    """The models' answers, by lease and by the number of the call within it, in their order."""
     made = and_(
         ImplementerCallRow.run_id == ImplementerTryRow.run_id,
         ImplementerCallRow.lease == ImplementerTryRow.lease,
@@ -76,5 +76,5 @@ def tries_by_call(
 
 
 def tries_of(connection: Connection, run_id: int, lease: int) -> tuple[ImplementerTry, ...]:
-    """What models answered to one experiment, oldest first."""
+    """The models' answers to one experiment, oldest first."""
     return tuple(tries_by_call(connection, run_id, [lease]).values())

@@ -45,7 +45,7 @@ class Reader:
             return tuple(connection.execute(select(RunRow.name).order_by(RunRow.run_id)).scalars())
 
     def header(self, run: str | None = None) -> RunHeader:
-        """What the run is."""
+        """The run's identity and settings."""
         with self._open() as connection:
             return header_of(connection, find_run(connection, run or self._run))
 
@@ -96,7 +96,7 @@ class Reader:
             return [call.prompt_ids for call in advice.calls] if advice is not None else []
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
-        """Rows of a trusted statement; `:name` stands for a parameter."""
+        """Rows of a trusted statement. `:name` stands for a parameter."""
         with self._open() as connection:
             return questions.rows_of(connection, sql, parameters)
 

@@ -15,10 +15,10 @@ from pace_async.state.run_state import RunState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How far a run is, in figures, at a cost that hardly grows with it. `state` is the last one committed, or
-    "created" before the first; `best` the best program so far, the task's own included; `groups` counts ended ones,
-    skipped ones too; `candidates` the rollouts evaluated, the task's own program not counted; `reserved` are the calls
-    whose end is not known, `changes` the settings that resumes changed, at their latest."""
+    """How far a run is, in figures. Reading them costs hardly more for a longer run. `state` is the last committed
+    state, or "created" before the first. `best` is the best program so far, the task's own included. `groups` counts
+    ended groups, skipped ones too. `candidates` counts evaluated rollouts without the task's own program. `reserved`
+    are the calls whose end is not known. `changes` are the settings that resumes changed, with their latest values."""
 
     run_id: int
     header: RunHeader
@@ -40,8 +40,8 @@ class Standing:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord(Standing):
     """Everything from which a runtime continues a run. `run_state` is the fold over its facts, with the islands that
-    have opened a lease. `closings` has every way to close; `secret` is what fresh instances follow from, `own_scores`
-    the scores of the task's own program on those, by the number of the seed."""
+    have opened a lease. `closings` has every way to close. Fresh instances derive from `secret`. `own_scores` are the
+    scores of the task's own program on them, by the number of the seed."""
 
     run_state: RunState
     admitted: int
@@ -51,29 +51,29 @@ class RunRecord(Standing):
 
     @property
     def leases(self) -> tuple[int, ...]:
-        """Those that are open, by number."""
+        """The open leases, by number."""
         state = self.run_state
         training = (rollout.lease.lease for rollout in state.training)
         return tuple(sorted((*state.running, *state.complete, *training)))
 
     @property
     def islands(self) -> Mapping[int, Island]:
-        """Those that have opened a lease, by number."""
+        """The islands that have opened a lease, by number."""
         return self.run_state.islands
 
     @property
     def seed_program(self) -> Member | None:
-        """The task's own program; None while it has no score."""
+        """The task's own program, None while it has no score."""
         return self.run_state.seed_program
 
     @property
     def version(self) -> int:
-        """The learner's."""
+        """The learner's version."""
         return self.run_state.learner
 
     @property
     def published(self) -> int:
-        """The last version published."""
+        """The last published version."""
         return self.run_state.served
 
     @property
@@ -83,20 +83,20 @@ class RunRecord(Standing):
 
     @property
     def next_lease(self) -> int:
-        """The number of the lease that would open now."""
+        """The number of the next lease."""
         return self.run_state.last_lease + 1
 
     @property
     def reservations(self) -> int:
-        """Calls ever reserved."""
+        """The number of all reservations so far."""
         return self.run_state.reservations
 
     @property
     def health(self) -> Health:
-        """The advisor's, as of the groups shipped so far."""
+        """The advisor's health after the groups shipped so far."""
         return self.run_state.health
 
     @property
     def attempts(self) -> Mapping[tuple[int, str, int], int]:
-        """The newest to evaluate a program, by (lease, stage, fresh)."""
+        """The newest attempt to evaluate a program, by (lease, stage, fresh)."""
         return self.run_state.attempts

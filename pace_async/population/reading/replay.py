@@ -1,12 +1,12 @@
-"""The state of a run, folded anew from its rows by the fold that made it (`state.apply`).
+"""The state of a run, rebuilt from its rows by the fold that made it (`state.apply`).
 
 The rows hold events (opened, acted, proposed, tried, scored, trained), never derived state. So the state is unique, and
 a resumed run has exactly the state of the interrupted one. The order of commits is not stored and not needed: facts
 come by lease, because one island makes one rollout at a time, and a group comes after its last lease. What a lease
 takes in from another island is older than the lease, and is passed to the fold separately.
 
-Of a closed lease only the fold's input is read: no tokens, answers or metrics. Calls of which only the cost matters
-are added up by the database, and the fold begins with their sum.
+For a closed lease only the fold's input is read: no tokens, answers or metrics. If only the cost of calls matters, the
+database adds it up, and the fold begins with the sum.
 """
 
 from collections import defaultdict
@@ -66,15 +66,15 @@ BATCH = 500
 
 
 def rules_of_run(header: RunHeader) -> Rules:
-    """What the run's row fixes about its islands."""
+    """The rules of the islands from the run's row."""
     settings = cast("dict[str, Any]", header.config.get("search") or {})
     search = SearchConfig.model_validate({"memory_mb": None, **settings})  # a run older than the limit has none
     return rules_of(search, header.direction, goal_of(header.direction, header.lower, header.upper))
 
 
 def state_of(connection: Connection, run_id: int, header: RunHeader) -> RunState:
-    """The fold over all facts of a run. How much is kept, and what fades, comes from the configuration in the run's
-    row. Raises PaceBug for rows that no run can have written."""
+    """The fold over all facts of a run. The configuration in the run's row says how much is kept. Raises PaceBug for
+    rows that no run can have written."""
     terms = Terms(header.group_size, header.max_staleness, rules_of_run(header))
     state = RunState(terms, spend_usd=_sum_of_calls(connection, run_id))
     source = _Source(connection, run_id)
@@ -190,7 +190,7 @@ class _Source:
 
 
 def _group(group: Row[Any], leases: list[Any]) -> Iterator[Fact]:
-    """Shipped, and where they have come, ended and published."""
+    """The facts of a group: shipped, and, if they exist, ended and published."""
     weighed = all(lease.advantage is not None for lease in leases)
     taken = tuple(lease.lease for lease in leases)
     yield GroupShipped(
@@ -226,7 +226,7 @@ def _group(group: Row[Any], leases: list[Any]) -> Iterator[Fact]:
 
 
 def _streamed(connection: Connection, statement: Any) -> Iterator[Sequence[Any]]:
-    """The rows in batches; row by row takes twice as long."""
+    """The rows in batches, because row by row takes twice as long."""
     return connection.execute(statement.execution_options(yield_per=BATCH)).partitions()
 
 
@@ -264,7 +264,7 @@ def _rollouts(run_id: int) -> Any:
 
 
 def _notes(connection: Connection, run_id: int, first: int, last: int) -> dict[int, list[IdeaNote]]:
-    """Of the leases from `first` to `last`."""
+    """The notes of the leases from `first` to `last`."""
     statement = (
         select(ProposalRow.lease, ProposalRow.idea, ProposalRow.description, ProposalRow.known)
         .where(ProposalRow.run_id == run_id, ProposalRow.lease.between(first, last))
@@ -277,7 +277,7 @@ def _notes(connection: Connection, run_id: int, first: int, last: int) -> dict[i
 
 
 def _calls(connection: Connection, run_id: int, first: int, last: int) -> dict[int, list[Any]]:
-    """Of the leases from `first` to `last`, those calls that the fold reads one by one."""
+    """The calls of the leases from `first` to `last` that the fold reads one by one."""
     row = ImplementerCallRow
     statement = (
         select(row.lease, row.ordinal, row.model, row.cost_usd)
@@ -306,7 +306,7 @@ def _sum_of_calls(connection: Connection, run_id: int) -> float:
 
 
 def _groups(connection: Connection, run_id: int) -> Iterator[Any]:
-    """By number, each with its last lease and the version that it made, if it made one."""
+    """The groups by number, each with its last lease and the version that it made, if any."""
     last = (
         select(LeaseRow.group_number, func.max(LeaseRow.lease).label("last_lease"))
         .where(LeaseRow.run_id == run_id, LeaseRow.group_number.is_not(None))
@@ -340,14 +340,14 @@ def _groups(connection: Connection, run_id: int) -> Iterator[Any]:
 
 
 def _checks(connection: Connection, run_id: int) -> Iterator[Fact]:
-    """What the checks of models cost."""
+    """The cost of the checks of models."""
     row = ImplementerCheckRow
     for found in connection.execute(select(row.model, row.cost_usd).where(row.run_id == run_id).order_by(row.number)):
         yield ImplementerChecked(found.model, 0, 0, found.cost_usd, 0.0, 0.0)
 
 
 def _last_reservation(connection: Connection, run_id: int) -> Iterator[Fact]:
-    """The newest, which the next one's number follows; a call that it was made for did not outlive its process."""
+    """The newest reservation, for the number of the next. Its call ended with its process."""
     row = ReservationRow
     newest = select(row).where(row.run_id == run_id).order_by(row.number.desc()).limit(1)
     for found in connection.execute(newest):

@@ -23,7 +23,7 @@ from pace_async.population.timings import ROLLOUTS_TIMED, RecordedSeconds, Rollo
 
 
 def timings_of(connection: Connection, run_id: int, kept: int = ROLLOUTS_TIMED) -> Timings:
-    """With at most `kept` rollouts."""
+    """The timings, with at most `kept` rollouts."""
     of_run = CandidateRow.run_id == run_id
     whole = CandidateRow.at - LeaseRow.opened_at
     begun = aliased(RunStateRow)

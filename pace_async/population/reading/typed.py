@@ -22,7 +22,7 @@ from pace_async.errors import UsageError
 MOST_ROWS = 1_000_000
 LONGEST_VALUE = 256 << 20
 STEPS = 10_000
-"""Instructions of SQLite between two looks at the clock."""
+"""Instructions of SQLite between two readings of the clock."""
 _READS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 _ABOUT = (
     *("table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list"),
@@ -59,8 +59,8 @@ class Answer:
 
 
 def ask(connection: Connection, statement: str, timeout_s: float) -> Answer:
-    """The statement's rows, within `timeout_s` seconds. Raises UsageError with the reason, beginning in small letters,
-    where it is refused, takes longer, or gives more than MOST_ROWS rows."""
+    """The statement's rows, within `timeout_s` seconds. Raises UsageError, with the reason in lower case, if the
+    statement is refused, takes longer, or gives more than MOST_ROWS rows."""
     if not (math.isfinite(timeout_s) and timeout_s > 0):
         raise UsageError(f"--timeout must be a number of seconds above 0, not {timeout_s}.")
     if not _after_comments(statement).strip("; \t\r\n"):
@@ -114,7 +114,7 @@ def only_reading(connection: sqlite3.Connection) -> Generator[list[str]]:
         refused.append("load_extension" if action == sqlite3.SQLITE_FUNCTION else what)
         return sqlite3.SQLITE_DENY
 
-    for table in ("json_each", "json_tree"):  # asked for first under the authorizer, they would be refused as made anew
+    for table in ("json_each", "json_tree"):  # a first use under the authorizer would be refused as a creation
         with suppress(sqlite3.Error):
             connection.execute(f"SELECT 1 FROM {table}('[]')").close()
     connection.set_authorizer(decide)

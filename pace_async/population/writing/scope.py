@@ -21,7 +21,7 @@ STANDING = (LeaseRow.run_id == OF_RUN, LeaseRow.lease == OF_LEASE, LeaseRow.stat
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """One run inside one open transaction. `direction` and `max_staleness` are the run's; `max_staleness` is None if
+    """One run inside one open transaction. `direction` and `max_staleness` are the run's. `max_staleness` is None if
     the policy sets no bound on training."""
 
     connection: Connection
@@ -30,7 +30,7 @@ class Scope:
     max_staleness: int | None
 
     def add(self, table: type[Base], *rows: dict[str, Any]) -> None:
-        """Insert rows, all with the same columns; run_id is put into each."""
+        """Insert rows, all with the same columns. Adds run_id to each."""
         if rows:
             for row in rows:
                 row["run_id"] = self.run_id

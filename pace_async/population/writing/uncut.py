@@ -2,7 +2,7 @@
 
 A task cancelled during a transaction can leave its connection with the write lock held until garbage collection. So
 each transaction runs in its own task, which is never cancelled. The waiting caller may be cancelled, and the
-transaction still completes. Invariant: no task is lost; `settle` returns when all are done.
+transaction still completes. Invariant: no task is lost. `settle` returns when all are done.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Writes rows of the learning side: groups, their ends, versions.
 
-A group takes complete leases and ends once: trained (a new version, leases closed as trained) or skipped (the version
-stays, or the next one is made of an earlier one; leases closed as skipped). Invariant: no lease is trained beyond the
-run's staleness bound, nor twice; versions only grow, one at a time.
+A group takes complete leases and ends once. If it is trained, there is a new version, and its leases close as trained.
+If it is skipped, its leases close as skipped, and the version stays, or the next one is made of an earlier one.
+Invariant: no lease is trained beyond the run's staleness bound, nor twice. Versions only grow, one at a time.
 """
 
 from functools import partial

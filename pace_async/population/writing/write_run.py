@@ -55,7 +55,7 @@ def loop_measured(scope: Scope, fact: LoopMeasured) -> None:
 
 
 def fault_seen(scope: Scope, fact: FaultSeen) -> None:
-    """One more fault. A named lease must exist; 0, the task's own program, has none."""
+    """One more fault. A named lease must exist, except 0, the task's own program."""
     scope.add(
         FaultRow,
         {

@@ -10,7 +10,7 @@ While the database is locked, full or unreachable, requests wait in their order 
 all waiting requests fail.
 
 Invariant: a caller is answered once its work is completely on the disk, or once none of it is. The work of a cancelled
-caller still completes. Requests are written in their order. Functions that run in the thread state it; all others run
+caller still completes. Requests are written in their order. Functions that run in the thread state it. All others run
 on the event loop.
 """
 
@@ -82,9 +82,9 @@ def _tell(answer: asyncio.Future[Any], outcome: Any) -> None:
 
 
 class Writer:
-    """Owns `engine`, of which it opens one connection. asyncio only. `close` it. `tell` is called when the database is
-    out of reach and when it is back; `hold`, once set, on every new connection before anything is written on it.
-    `run_id` is the run that is written, once it has a row."""
+    """Owns `engine` and opens one connection of it. Works only on asyncio. Must be closed. `tell` is called when the
+    database becomes unreachable and when it is back. `hold`, once set, is called on every new connection before
+    anything is written on it. `run_id` is the run that is written, once it has a row."""
 
     def __init__(self, engine: Engine, patience_s: float = PATIENCE_S, tell: Tell = ignore_news) -> None:
         self._engine = engine
@@ -102,8 +102,8 @@ class Writer:
 
     async def run(self, work: Callable[[Connection], T]) -> T:
         """The result of `work`, called in a transaction that is on the disk when this returns. `work` may be called
-        twice; the first call is then rolled back. Raises the error of `work` or of the database, and then nothing was
-        written."""
+        twice, and the first call is then rolled back. Raises the error of `work` or of the database, and then nothing
+        was written."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._asked.append((work, answer))
         if self._at_rest.is_set():
