@@ -20,10 +20,20 @@ def start_up_frozen() -> Generator[None]:
     time."""
     gc.collect()  # garbage that is frozen would stay
     gc.freeze()
+    try:
+        with rare_collections():
+            yield
+    finally:
+        gc.unfreeze()
+
+
+@contextmanager
+def rare_collections() -> Generator[None]:
+    """Inside the block, collections are rare. For work that makes many objects and no cycles of them. Blocks may be
+    nested, and must end in the order of a stack."""
     usual = gc.get_threshold()
     gc.set_threshold(*RARELY)
     try:
         yield
     finally:
         gc.set_threshold(*usual)
-        gc.unfreeze()

@@ -112,12 +112,13 @@ def taken_in(
     does not come so far or its program is there already. Where their programs take more than `room` bytes, one that no
     longer fits beside the better ones is left out, never the best. Worked example, maximising, 2 kept: scores 3 and 1
     and a new 2 give 3 and 2; a new 1 changes nothing, for it is younger."""
-    place = bisect_left(members, _rank(new, direction), key=lambda member: _rank(member, direction))
-    if place >= kept:
+    rank = _rank(new, direction)
+    if len(members) >= kept and rank > _rank(members[kept - 1], direction):
         return members
     programs = [member.program for member in members]
     if new.program in programs:
         return members
+    place = bisect_left(members, rank, key=lambda member: _rank(member, direction))
     best = (*members[:place], new, *members[place : kept - 1])
     if room is None or 4 * (len(new.program) + sum(map(len, programs))) <= room:
         return best  # as nearly always: no text takes more than four bytes a character

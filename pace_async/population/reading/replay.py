@@ -34,6 +34,7 @@ from pace_async.events import (
     RunHeader,
     VersionPublished,
 )
+from pace_async.gc_freeze import rare_collections
 from pace_async.population.models import (
     CandidateRow,
     ExperimentRow,
@@ -80,8 +81,9 @@ def state_of(connection: Connection, run_id: int, header: RunHeader) -> RunState
     source = _Source(connection, run_id)
     state.lent.update(dict.fromkeys(source.lent, ()))
     state.lent_programs.update(source.migrants)
-    for fact in source.facts():
-        apply(state, fact)
+    with rare_collections():
+        for fact in source.facts():
+            apply(state, fact)
     return state
 
 
@@ -121,7 +123,7 @@ class _Source:
         yield from self._attempted(0)
         groups = _groups(connection, run_id)
         group = next(groups, None)
-        taken: defaultdict[int, list[Any]] = defaultdict(list)
+        taken: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
         for rows in _streamed(connection, _rollouts(run_id)):
             notes = _notes(connection, run_id, rows[0].lease, rows[-1].lease)
             calls = _calls(connection, run_id, rows[0].lease, rows[-1].lease)
@@ -129,20 +131,19 @@ class _Source:
                 lease, number = row.lease, row.group_number
                 yield from self._rollout(row, notes.get(lease, ()), calls.get(lease, ()))
                 if number is not None:
-                    taken[number].append(row)
+                    taken[number].append((lease, row.staleness, row.group_reward, row.advantage))
                 while group is not None and group.last_lease <= lease:
                     yield from _group(group, taken.pop(group.group_number))
                     group = next(groups, None)
 
     def _rollout(self, row: Row[Any], notes: Sequence[IdeaNote], calls: Sequence[Any]) -> Iterator[Fact]:
-        lease, island, parent, state = row.lease, row.island, row.parent, row.state
-        yield LeaseOpened(lease, island, row.deadline, row.admitted_version, row.opened_at, row.migrant)
+        lease, island, state, deadline, version, opened, closed, migrant, number, *_ = row
+        parent, idea, experiment, outcome, score, program = row[-6:]  # by their names it takes much longer
+        yield LeaseOpened(lease, island, deadline, version, opened, migrant)
         if lease in self._actions:
             yield self._actions[lease]
         if parent is not None:
-            yield self._advice.get(lease) or Advised(
-                lease, island, parent, (), tuple(notes), row.idea, row.description, 0.0
-            )
+            yield self._advice.get(lease) or Advised(lease, island, parent, (), tuple(notes), idea, experiment, 0.0)
         if lease in self._chosen:
             yield self._chosen[lease]
         for call in calls:
@@ -153,35 +154,17 @@ class _Source:
             yield from self._attempted(lease)
             if lease in self._claims:
                 yield self._claims[lease]
-        if row.outcome is not None:
-            yield self._evaluated(row)
+        if outcome is not None:
+            gained = lease in self._gains
+            if lease in self._ended:
+                yield replace(self._ended[lease], gained=gained)
+            else:
+                unread = 0.0, {}, 0.0, False, None, 0.0  # reward, metrics, seconds, memoised, mechanism, at
+                yield Evaluated(lease, island, parent, program, None, outcome, "", score, *unread, gained=gained)
         if state == "aborted":
-            yield LeaseAborted(lease, island, "", "", row.closed_at)
-        elif state != "open" and row.group_number is None:
-            yield LeaseReleased(lease, state, row.closed_at)
-
-    def _evaluated(self, row: Row[Any]) -> Evaluated:
-        gained = row.lease in self._gains
-        ended = self._ended.get(row.lease)
-        if ended is not None:
-            return replace(ended, gained=gained)
-        return Evaluated(
-            lease=row.lease,
-            island=row.island,
-            parent=row.parent,
-            program=row.program,
-            program_hash=None,
-            outcome=row.outcome,
-            detail="",
-            score=row.score,
-            reward=0.0,
-            metrics={},
-            seconds=0.0,
-            memoised=False,
-            mechanism=None,
-            at=0.0,
-            gained=gained,
-        )
+            yield LeaseAborted(lease, island, "", "", closed)
+        elif state != "open" and number is None:
+            yield LeaseReleased(lease, state, closed)
 
     def _attempted(self, lease: int) -> Iterator[Fact]:
         for (of_lease, stage, fresh), attempt in self._attempts.items():
@@ -189,17 +172,16 @@ class _Source:
                 yield EvaluationAttempted(lease, stage, fresh, attempt, "ok", 0.0, 0.0, 0.0, 0.0, "", False)
 
 
-def _group(group: Row[Any], leases: list[Any]) -> Iterator[Fact]:
-    """The facts of a group: shipped, and, if they exist, ended and published."""
-    weighed = all(lease.advantage is not None for lease in leases)
-    taken = tuple(lease.lease for lease in leases)
+def _group(group: Row[Any], leases: list[tuple[Any, ...]]) -> Iterator[Fact]:
+    """The facts of a group: shipped, and, if they exist, ended and published. `leases` are (lease, staleness, reward, advantage)."""
+    taken, staleness, rewards, advantages = zip(*leases, strict=True)
     yield GroupShipped(
         number=group.group_number,
         update=group.update_number,
         leases=taken,
-        staleness=tuple(lease.staleness for lease in leases),
-        rewards=tuple(lease.group_reward for lease in leases),
-        advantages=tuple(lease.advantage for lease in leases) if weighed else None,
+        staleness=staleness,
+        rewards=rewards,
+        advantages=None if None in advantages else advantages,
         alpha=group.alpha,
         digest=group.digest,
         at=group.shipped_at,
