@@ -28,7 +28,7 @@ from dataclasses import replace
 
 from pace_async.reward import better
 from pace_async.search.ideas import Pool, mingle, record_trial
-from pace_async.search.parents import fitter, taken_in, text_bytes
+from pace_async.search.parents import Members, fitter, taken_in, text_bytes
 from pace_async.search.state import UNTRIED, Course, Idea, Island, Member, Rules, SearchContext, Snapshot, Trial, Visits
 
 EXPONENT = -1.5
@@ -165,7 +165,7 @@ def expanded(
     """The visits once a rollout from `parent` has ended, over the `members` of now. `child` is None where it has no
     score. What descends from a program that is no member any more descends from its nearest ancestor that is one; a
     parent that is no member (of another island, or dropped meanwhile) counts nothing."""
-    present = {member.candidate for member in members}
+    present = Members.of(members).known.candidates
     after = dict(visits)
     step: int | None = parent if parent in present or parent in after else None
     descent = step

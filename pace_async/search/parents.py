@@ -8,7 +8,8 @@ older state of its own takes no such parent. `registry.parent_rules` lists the r
 
 import random
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
 from typing import Protocol, cast
@@ -19,6 +20,53 @@ from pace_async.reward import better
 from pace_async.search.state import Island, Member
 
 _age, _score = attrgetter("candidate"), attrgetter("score")
+
+
+class Members(tuple[Member, ...]):
+    """The members of an island, best first, and an index of them, which costs the same for any number of members.
+
+    Invariant: an index belongs to one set of members. `with_member` hands it on to the set that it returns, and the
+    older one makes a new index if it is asked again. So the index is only a matter of speed: equal members are equal.
+    """
+
+    _index: "MembersIndex | None" = None
+
+    @classmethod
+    def of(cls, members: Iterable[Member]) -> "Members":
+        """These members; the same object where it is one already."""
+        return members if isinstance(members, Members) else cls(members)
+
+    @property
+    def known(self) -> "MembersIndex":
+        """Their ids and texts. Not to be changed."""
+        if self._index is None:
+            ids, texts = {member.candidate for member in self}, [member.program for member in self]
+            self._index = MembersIndex(ids, set(texts), sum(map(len, texts)))
+        return self._index
+
+    def with_member(self, place: int, new: Member, kept: int) -> "Members":
+        """With `new` at `place`, which is below `kept`, and at most `kept` members. No two texts are equal."""
+        index, left = self.known, self[kept - 1 :]
+        self._index = None
+        for member in left:
+            index.candidates.discard(member.candidate)
+            index.programs.discard(member.program)
+            index.characters -= len(member.program)
+        index.candidates.add(new.candidate)
+        index.programs.add(new.program)
+        index.characters += len(new.program)
+        after = Members((*self[:place], new, *self[place : kept - 1]))
+        after._index = index
+        return after
+
+
+@dataclass(slots=True)
+class MembersIndex:
+    """The ids of members, their texts, and the length of all texts together."""
+
+    candidates: set[int]
+    programs: set[str]
+    characters: int
 
 
 class ParentRule(Protocol):
@@ -112,15 +160,15 @@ def taken_in(
     does not come so far or its program is there already. Where their programs take more than `room` bytes, one that no
     longer fits beside the better ones is left out, never the best. Worked example, maximising, 2 kept: scores 3 and 1
     and a new 2 give 3 and 2; a new 1 changes nothing, for it is younger."""
-    rank = _rank(new, direction)
-    if len(members) >= kept and rank > _rank(members[kept - 1], direction):
+    key = _downwards if direction == "maximize" else _upwards
+    rank = key(new)
+    if len(members) >= kept and rank > key(members[kept - 1]):
         return members
-    programs = [member.program for member in members]
-    if new.program in programs:
+    before = Members.of(members)
+    if new.program in before.known.programs:
         return members
-    place = bisect_left(members, rank, key=lambda member: _rank(member, direction))
-    best = (*members[:place], new, *members[place : kept - 1])
-    if room is None or 4 * (len(new.program) + sum(map(len, programs))) <= room:
+    best = before.with_member(bisect_left(before, rank, key=key), new, kept)
+    if room is None or 4 * best.known.characters <= room:
         return best  # as nearly always: no text takes more than four bytes a character
     left, fitting = room, list[Member]()
     for member in best:
@@ -128,7 +176,7 @@ def taken_in(
         if size <= left or not fitting:
             fitting.append(member)
             left -= size
-    return tuple(fitting)
+    return Members(fitting)
 
 
 def text_bytes(text: str) -> int:
@@ -136,6 +184,11 @@ def text_bytes(text: str) -> int:
     return len(text) if text.isascii() else 4 * len(text)
 
 
-def _rank(member: Member, direction: str) -> tuple[float, int]:
-    """The less the better: the order of `ranked`."""
-    return (-member.score if direction == "maximize" else member.score, member.candidate)
+def _downwards(member: Member) -> tuple[float, int]:
+    """The less the better: the order of `ranked` where a higher score is better."""
+    return -member.score, member.candidate
+
+
+def _upwards(member: Member) -> tuple[float, int]:
+    """The same where a lower one is."""
+    return member.score, member.candidate

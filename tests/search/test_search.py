@@ -87,7 +87,8 @@ def test_members_taken_in_one_by_one_are_the_best_of_all_in_order_of_rank(
     taken, expected = tuple[Member, ...](), list[Member]()
     for number, value in enumerate(values):
         new = Member(number, f"program {number % alike}", value)
-        taken = taken_in(taken, new, direction, kept)
+        older, taken = taken, taken_in(taken, new, direction, kept)
+        assert taken_in(older, new, direction, kept) == taken, "the older members can be asked again"
         if new.program not in [member.program for member in expected]:
             expected = ranked([*expected, new], direction)[:kept]
         assert list(taken) == expected

@@ -62,6 +62,7 @@ from pace_async.search.state import Member, Rules, rules_of
 from pace_async.state.apply import apply
 from pace_async.state.run_state import RunState, Terms
 
+_UNREAD: dict[str, float] = {}
 BATCH = 500
 """Rollouts read at a time: each brings its program."""
 
@@ -136,7 +137,7 @@ class _Source:
                     yield from _group(group, taken.pop(group.group_number))
                     group = next(groups, None)
 
-    def _rollout(self, row: Row[Any], notes: Sequence[IdeaNote], calls: Sequence[Any]) -> Iterator[Fact]:
+    def _rollout(self, row: Any, notes: Sequence[IdeaNote], calls: Sequence[Any]) -> Iterator[Fact]:
         lease, island, state, deadline, version, opened, closed, migrant, number, *_ = row
         parent, idea, experiment, outcome, score, program = row[-6:]  # by their names it takes much longer
         yield LeaseOpened(lease, island, deadline, version, opened, migrant)
@@ -159,8 +160,10 @@ class _Source:
             if lease in self._ended:
                 yield replace(self._ended[lease], gained=gained)
             else:
-                unread = 0.0, {}, 0.0, False, None, 0.0  # reward, metrics, seconds, memoised, mechanism, at
-                yield Evaluated(lease, island, parent, program, None, outcome, "", score, *unread, gained=gained)
+                yield Evaluated(
+                    *(lease, island, parent, program, None, outcome, "", score, 0.0, _UNREAD, 0.0, False, None, 0.0),
+                    gained=gained,
+                )
         if state == "aborted":
             yield LeaseAborted(lease, island, "", "", closed)
         elif state != "open" and number is None:
@@ -173,7 +176,8 @@ class _Source:
 
 
 def _group(group: Row[Any], leases: list[tuple[Any, ...]]) -> Iterator[Fact]:
-    """The facts of a group: shipped, and, if they exist, ended and published. `leases` are (lease, staleness, reward, advantage)."""
+    """The facts of a group: shipped, and, if they exist, ended and published. `leases` are (lease, staleness, reward,
+    advantage)."""
     taken, staleness, rewards, advantages = zip(*leases, strict=True)
     yield GroupShipped(
         number=group.group_number,
