@@ -1,17 +1,17 @@
-"""What not waiting is worth: real runs against `--sync`, beside what `pace simulate` predicts for the same durations.
+"""Measures the gain of asynchrony: real runs against `--sync`, beside the prediction of `pace simulate`.
 
     python scripts/benchmarks/bench_async.py  # resumable: finished runs are not run again
     python scripts/benchmarks/bench_async.py --report-only
 
-Engine, learner, publisher, sandbox and database are those of every run; the program that is evaluated sleeps first, for
-a time that depends on its settings (lognormal, cut off), as a long evaluation would that runs elsewhere. New bests are
-not confirmed on fresh instances, for which a rollout is evaluated twice and takes up to twice the cut-off; with
---fresh-seeds 3 they are, as in a run by default. The prediction takes the durations that were recorded in the run
-itself.
+Engine, learner, publisher, sandbox and database are those of every run. The evaluated program first sleeps for a time
+that depends on its settings (lognormal, cut off). It stands for a long evaluation on another machine. New bests are not
+confirmed on fresh instances, because a confirmation evaluates a rollout twice and takes up to twice the cut-off. With
+--fresh-seeds 3 they are, as in a run by default. The prediction uses the durations recorded in the run itself.
 
-Each run searches on its own, so the runs evaluate other programs for other times. What counts is therefore the speed-up
-"of equal evaluations": over the barrier on the run's own evaluations, which is simulated and lengthened by as much as
-the real barrier took longer than its own simulation. Exit code 1 if a figure misses its mark.
+Each run searches by itself, so the runs evaluate different programs for different times. The relevant figure is
+therefore the speed-up "of equal evaluations": the run compared with a simulated barrier on the run's own evaluations.
+That simulation is lengthened by the factor by which the real barrier exceeded its own simulation. Exit code 1 if a
+figure misses its mark.
 """
 
 import argparse
@@ -65,8 +65,8 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Seconds from the first lease to the last score, measured, predicted, and predicted behind a barrier; ages of
-    trained rollouts; mean seconds of the evaluations of trained rollouts and of all, confirmations included."""
+    """Seconds from the first lease to the last score: measured, predicted, and predicted behind a barrier. Ages of
+    trained rollouts. Mean seconds of the evaluations of trained rollouts and of all, confirmations included."""
 
     seconds: float
     predicted: float
@@ -140,7 +140,7 @@ def wanted(chosen: argparse.Namespace, task: Path, shape: Shape) -> Wanted:
 
 
 def read(folder: Path, shape: Shape, candidates: int) -> Found:
-    """What a finished run took, and what the simulation of its durations takes."""
+    """The times of a finished run, and those of the simulation of its durations."""
     database = connect(folder)
     [seconds] = database.execute(
         "select max(c.at) - min(l.opened_at) from candidates c join leases l on l.lease = c.lease"
@@ -165,7 +165,7 @@ def read(folder: Path, shape: Shape, candidates: int) -> Found:
 
 
 def report(found: dict[Shape, Found]) -> list[str]:
-    """Print the table; what misses its mark."""
+    """Print the table. Returns the figures that miss their mark."""
     missed: list[str] = []
     barrier = found[Shape(GROUP, "sync")]
     print(

@@ -1,11 +1,11 @@
-"""What staleness costs and what each correction buys, where the right answer is known: the bandit of `toys.py`.
+"""Measures the cost of staleness and the gain of each correction on the bandit of `toys.py`, whose answer is known.
 
     python scripts/benchmarks/bench_correction.py --jobs 2
 
-Every group is sampled by the version `stale` updates behind, the worst that a bound of `stale` allows; 40 groups a run.
-Printed for each learning rate, correction and staleness: the probability of the rewarded mechanism, its mean over all
-40 groups (how fast it is learned) and after the last (how well), each with its 95 % interval over the runs, and in how
-many of the runs the answer was lost (less likely at the end than at the start).
+Every group is sampled by the version `stale` updates behind, the oldest that a bound of `stale` allows. A run has 40
+groups. The script prints for each learning rate, correction and staleness the probability of the rewarded mechanism:
+its mean over all 40 groups (speed of learning) and its value after the last (quality), each with its 95 % interval over
+the runs. It also prints the number of runs that lost the answer (less likely at the end than at the start).
 """
 
 import argparse

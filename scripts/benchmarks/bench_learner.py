@@ -2,15 +2,15 @@
 
     python scripts/benchmarks/bench_learner.py [--width 128 --layers 4 --rollouts 8 --calls 3 --repeats 3 --seed 0]
 
-The group: `rollouts` × `calls` calls, prompts of 200 to 400 tokens, answers of 50 to 800, sampled by the model itself
-one small step ago. Both sides get the same weights, the same calls and advantages, the same ratios and clip, and one
-thread each. The bare trainer is TRL's own: a generation batch padded to its longest prompt and its longest answer,
-shuffled, cut into micro-batches of `per_device_train_batch_size` rows; only the generation itself is replaced. pace
-cuts by `learner.micro_tokens`. Measured is what lies between the group and its gradient: forward, loss, backward. The
-two take turns, and each side's fastest turn counts, so that what else runs on the machine weighs less; for the same
-reason the rates are given by the wall clock and by this process's CPU time.
+The group has `rollouts` × `calls` calls, with prompts of 200 to 400 tokens and answers of 50 to 800, sampled by the
+model itself one small step ago. Both sides get the same weights, calls, advantages, ratios and clip, and one thread
+each. The bare trainer is TRL's own: a generation batch padded to its longest prompt and its longest answer, shuffled,
+and cut into micro-batches of `per_device_train_batch_size` rows. Only the generation itself is replaced. pace cuts by
+`learner.micro_tokens`. The measured part is from the group to its gradient: forward, loss, backward. The two sides take
+turns, and each side's fastest turn counts, to reduce the effect of other work on the machine. For the same reason the
+rates are given by the wall clock and by this process's CPU time.
 
-Prints the rates, their ratios, and how far the two gradients are apart, relative to their norm.
+Prints the rates, their ratios, and the distance of the two gradients relative to their norm.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def write_model(folder: Path, width: int, layers: int, seed: int) -> Path:
 
 
 def ragged_group(rollouts: int, calls: int, seed: int) -> Group:
-    """Calls of random tokens, with logprobs near those of a model that knows nothing."""
+    """Calls of random tokens, with logprobs near those of an untrained model."""
     draws = np.random.default_rng(seed)
 
     def call() -> TrainedCall:
@@ -130,7 +130,8 @@ class BareTrainer(GRPOTrainer):
 
 
 def _padded(group: Group) -> dict[str, torch.Tensor]:
-    """The group as TRL pads what it generated: prompts on the left, answers on the right, to the longest of each."""
+    """The group padded as TRL pads generated text: prompts on the left, answers on the right, to the longest of
+    each."""
     rows = [(rollout.advantage, call) for rollout in group.rollouts for call in rollout.calls]
     longest_prompt = max(len(call.prompt_ids) for _, call in rows)
     longest_answer = max(len(call.completion_ids) for _, call in rows)
@@ -161,12 +162,12 @@ def gradient_of(model: Any) -> torch.Tensor:
 
 
 def distance(here: torch.Tensor, there: torch.Tensor) -> float:
-    """Of two gradients, relative to the norm of the second."""
+    """Distance of two gradients relative to the norm of the second."""
     return float(((here - there).square().sum() / there.square().sum()).sqrt())
 
 
 def both_sides(folder: Path, group: Group, *, rows: int, micro_tokens: int) -> tuple[GroupTrainer, BareTrainer]:
-    """pace's trainer, with the correction that is TRL's own, and the bare one; of the model in `folder`."""
+    """pace's trainer with the correction that TRL uses, and the bare trainer, both of the model in `folder`."""
     settings = TrainerConfig(micro_tokens=micro_tokens, correction=Correction(kind="behaviour", cap=None))
     ours = load_trainer(folder / "model", settings, folder)
     policy = cast("Any", AutoModelForCausalLM).from_pretrained(folder / "model", dtype=torch.float32)

@@ -3,10 +3,10 @@
     python scripts/benchmarks/bench_learning.py --seeds 100-109 --jobs 2  # resumable: finished runs are not run again
     python scripts/benchmarks/bench_learning.py --seeds 100-109 --report-only
 
-Every arm is `pace run` as a user would run it, with one setting changed, on the same seeds, budget and bounds. Measured
-in the last quarter of rollouts, by completion: mean reward, mean reward of valid candidates, share of candidates that
-improve on their parent. The difference of arms comes with Welch's 95 % interval over seeds. `none` rises by selection
-alone, so only differences count.
+Every arm is `pace run` as a user would run it, with one setting changed, on the same seeds, budget and bounds. The
+figures are over the last quarter of rollouts by completion: mean reward, mean reward of valid candidates, share of
+candidates that improve on their parent. Differences of arms have Welch's 95 % interval over seeds. The figures of
+`none` rise by selection alone, so only differences count.
 """
 
 import argparse
@@ -61,7 +61,7 @@ MEASURES = (
 
 
 def main() -> int:
-    """Run what is missing, then print the tables."""
+    """Run the missing runs, then print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", default="circle_packing")
     parser.add_argument("--seeds", default="100-109", help="first-last")
@@ -89,7 +89,7 @@ def main() -> int:
 
 
 def folder_of(chosen: argparse.Namespace, arm: str, seed: int) -> Path:
-    """Where one run lives."""
+    """The folder of one run."""
     return chosen.folder / f"{chosen.task}-{arm}-{seed}"
 
 
@@ -150,7 +150,7 @@ def report(figures: dict[str, list[Figures]]) -> str:
 
 
 def mechanism_table(figures: dict[str, list[Figures]]) -> list[str]:
-    """How the mechanisms tried have moved from the first to the last quarter, over all seeds."""
+    """How the shares of the tried mechanisms changed from the first to the last quarter, over all seeds."""
     firsts = {arm: sum((run.first_mechanisms for run in runs), Counter[str]()) for arm, runs in figures.items()}
     lasts = {arm: sum((run.mechanisms for run in runs), Counter[str]()) for arm, runs in figures.items()}
     names = sorted({name for counts in (*firsts.values(), *lasts.values()) for name in counts})
@@ -174,7 +174,7 @@ def share(counts: Counter[str], name: str) -> float:
 
 
 def relative_entropy(counts: Counter[str]) -> float:
-    """Entropy of the shares over that of as many equal ones."""
+    """Entropy of the shares divided by the entropy of as many equal shares."""
     values = np.array([value for value in counts.values() if value], dtype=float)
     shares = values / values.sum()
     return float(-(shares * np.log(shares)).sum() / math.log(len(shares))) if len(shares) > 1 else 0.0

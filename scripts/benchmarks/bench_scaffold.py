@@ -1,16 +1,17 @@
-"""What each part of the scaffold is worth: all of it against plain top-k, and against itself without one part.
+"""Measures each part of the scaffold: the whole against plain top-k, and against itself without one part.
 
     python scripts/benchmarks/bench_scaffold.py --seeds 0-4 --jobs 2  # resumable: finished runs are not run again
     python scripts/benchmarks/bench_scaffold.py --seeds 0-4 --shard 1/3  # one third of the runs
     python scripts/benchmarks/bench_scaffold.py --seeds 0-4 --report-only
 
-`all` is PACEvolve's: a tournament for parents, a pool of ideas with their experiments, islands that meet by going back
-and crossing over. `top-k` has none of it: one of the best as parent, a migrant then and again, and a prompt without
-history. `default` is what `pace run` does unless told otherwise. Budgets are equal; four islands of 120 rollouts each
-act several times, eight of 60 hardly ever. Nothing learns, so that nothing but the search differs; --objective changes
-that. Of each run: the best score, the area under best-so-far, the candidates until 95 % of the way from the seed
-program to the best score of any run here (the budget where it never got there, so a lower bound), how often islands
-went back and crossed over, and how often an idea was one that had been tried.
+`all` is PACEvolve's scaffold: a tournament for parents, a pool of ideas with their experiments, and islands that go
+back and cross over. `top-k` has none of these: one of the best as parent, occasional migration, and a prompt without
+history. `default` is the default of `pace run`. Budgets are equal. Four islands of 120 rollouts each act several times,
+eight of 60 hardly ever. Nothing is trained, so that only the search differs, unless --objective is given.
+
+The script prints for each run the best score, the area under best-so-far, how often islands went back and crossed over,
+and how often an idea had been tried before. It also prints the candidates until 95 % of the way from the seed program
+to the best score of any run here. If a run did not get there, the budget stands for it, so the figure is a lower bound.
 """
 
 import argparse
@@ -56,8 +57,8 @@ ALL = {"backtracking": "true", "migration": "0"}
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """One finished run: its curves; islands that went back, that crossed over; the share of experiments whose idea,
-    by its words, the same island had tried before."""
+    """One finished run: its curves, the counts of islands that went back and that crossed over, and the share of
+    experiments whose idea, by its words, the same island had tried before."""
 
     trace: Trace
     back: int
@@ -105,7 +106,7 @@ def main() -> int:
 
 
 def folder_of(chosen: argparse.Namespace, task: str, arm: str, seed: int) -> Path:
-    """Where one run lives."""
+    """The folder of one run."""
     return chosen.folder / f"{task}-{arm.replace(' ', '-')}-{seed}"
 
 
@@ -120,7 +121,7 @@ def wanted(chosen: argparse.Namespace, task: str, arm: str, seed: int) -> Wanted
 
 
 def ended(folder: Path) -> Ended:
-    """What there is to say of one finished run."""
+    """The figures of one finished run."""
     database = connect(folder)
     acted = dict(database.execute("select action, count(*) from actions group by action").fetchall())
     [tried, ideas] = database.execute(
@@ -136,7 +137,7 @@ def best_of_all(runs: Mapping[str, Sequence[Ended]]) -> float:
 
 
 def report(task: str, runs: Mapping[str, Sequence[Ended]]) -> str:
-    """The table of one task, and what differs from all of the scaffold, in Markdown."""
+    """The table of one task, and the differences from the whole scaffold, in Markdown."""
     mark = best_of_all(runs)
     names = ["best", "area under best-so-far", "candidates to 95 %"]
     lines = [f"### {task}", "", f"Seeds: {', '.join(sorted({str(len(every)) for every in runs.values()}))} an arm.", ""]

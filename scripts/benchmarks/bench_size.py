@@ -1,11 +1,13 @@
-"""What a population of 100,000 candidates costs to read: processor time of this process, as a ratio of one of 1,000,
-and wall clock. On a busy machine only the first says anything; a server's own processor time is in the second alone.
+"""Measures reading a population of 100,000 candidates: processor time, as a ratio to one of 1,000, and wall clock.
 
-    python scripts/benchmarks/bench_size.py  # in a temporary folder; exit code 1 where a limit is missed
+The processor time is that of this process, so a server's own is only in the wall clock. On a busy machine only the
+processor time is meaningful.
+
+    python scripts/benchmarks/bench_size.py  # in a temporary folder; exit code 1 if a limit is missed
     python scripts/benchmarks/bench_size.py --db postgresql://USER@HOST/EMPTY --db-small postgresql://USER@HOST/EMPTY2
 
-Each population is made once (`large_population`). Then the loading of a resume, without its engine and its learner,
-`status`, `best`, `report` and every query that docs/sql.md prints are asked for, each on a connection of its own.
+Each population is made once (`large_population`). Then each operation is measured on its own connection: the loading of
+a resume, without its engine and its learner, `status`, `best`, `report` and every query of docs/sql.md.
 """
 
 import argparse
@@ -35,14 +37,14 @@ SMALL = 1000
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One thing that is asked of a population, and the seconds that it may take."""
+    """One operation on a population, and its limit in seconds."""
 
     read: Callable[[Place], object]
     limit: float
 
 
 def resume(place: Place) -> None:
-    """All that a resume reads before its processes start."""
+    """Read what a resume reads before its processes start."""
 
     async def load() -> None:
         async with Store.open(place, create=False) as store:
@@ -55,7 +57,7 @@ def resume(place: Place) -> None:
 
 
 def over_reader(ask: Callable[[Reader], object]) -> Callable[[Place], None]:
-    """The question on a reader of its own."""
+    """The question, on a new reader."""
 
     def read(place: Place) -> None:
         with open_readonly(place) as reader:
@@ -65,7 +67,7 @@ def over_reader(ask: Callable[[Reader], object]) -> Callable[[Place], None]:
 
 
 def questions() -> Mapping[str, Asked]:
-    """Everything that is measured."""
+    """The measured operations by name."""
     documented = re.findall(r"```sql\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     return {
         "resume": Asked(resume, 10.0),
@@ -82,7 +84,7 @@ def questions() -> Mapping[str, Asked]:
 
 
 def seconds_of(asked: Asked, place: Place) -> tuple[float, float]:
-    """Processor time and wall clock, each the shortest of three."""
+    """Processor time and wall clock in seconds, each the shortest of three."""
     times: list[tuple[float, float]] = []
     for _ in range(3):
         worked, began = time.process_time(), time.perf_counter()
@@ -93,7 +95,7 @@ def seconds_of(asked: Asked, place: Place) -> tuple[float, float]:
 
 
 def main() -> int:
-    """Print a line for each question; 1 where one takes longer than it may."""
+    """Print a line for each operation. Returns 1 if one exceeds its limit."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--candidates", type=int, default=100_000)
     parser.add_argument("--db", help="an empty database on a server; by default a file in a temporary folder")

@@ -1,14 +1,20 @@
-"""Does learning ruin its own advisor? Default runs of every task of the package, and of every objective.
+"""Does learning ruin its own advisor? Default runs of every bundled task, and of every objective.
 
     python scripts/benchmarks/bench_stability.py --jobs 2  # resumable: finished runs are not run again
     python scripts/benchmarks/bench_stability.py --shard 2/3  # every third run, beginning with the second
     python scripts/benchmarks/bench_stability.py --report-only
 
-Each run is `pace run TASK --async --seed N` as a user would start it, in a process of its own. Printed for each that
-has finished: the share of unparsed candidates in its last quarter, by completion; the share of groups skipped after the
-tenth; steps shortened, steps undone; how often the advisor went back to an earlier version; the largest k3 and the
-smallest effective sample size of a group; and whether the marks hold, at most 15 % and at most a quarter. Then for each
-kind of run how many missed a mark, with Wilson's 95 % interval of that share.
+Each run is `pace run TASK --async --seed N` as a user would start it, in a separate process. The script prints for each
+finished run:
+
+- the share of unparsed candidates in its last quarter, by completion (mark: at most 15 %);
+- the share of groups skipped after the tenth (mark: at most a quarter);
+- the steps shortened and the steps undone;
+- how often the advisor went back to an earlier version;
+- the largest k3 and the smallest effective sample size of a group;
+- whether the marks hold.
+
+Then it prints for each kind of run how many missed a mark, with Wilson's 95 % interval of that share.
 """
 
 import argparse
@@ -41,7 +47,7 @@ SETTLED = 10
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Runs that are counted together."""
+    """A kind of runs, which are counted together."""
 
     task: str
     objective: str
@@ -52,7 +58,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One run. Where no group came after the tenth none was skipped."""
+    """One run. Without a group after the tenth the share of skipped ones is 0."""
 
     unparsed: float
     skipped: float
@@ -68,7 +74,7 @@ class Figures:
 
 
 def main() -> int:
-    """Run what is missing, then print the tables."""
+    """Run the missing runs, then print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", default="circle_packing,eplb,txn_scheduling", help="by comma")
     parser.add_argument("--seeds", default="0-19", help="of each task with the default objective, first-last")
@@ -91,7 +97,7 @@ def main() -> int:
 
 
 def wanted_runs(chosen: argparse.Namespace) -> list[tuple[Kind, Wanted]]:
-    """All runs, seed by seed, so that a part of them is a sample of each kind; the default objective's runs on the
+    """All runs, seed by seed, so that a part of them is a sample of each kind. The default objective's runs on the
     first task serve both questions."""
     tasks, seeds = known_tasks(chosen.tasks), seeds_of(chosen.seeds)
     kinds = [(Kind(task, OBJECTIVES[0]), seeds) for task in tasks]

@@ -1,13 +1,14 @@
-"""How many candidates a second the population takes, what of them a kill -9 loses, and how long a leaderboard takes.
+"""Measures candidates a second written to the population, losses after kill -9, and the time of a leaderboard.
 
     python scripts/benchmarks/bench_store.py  # 4,000 candidates, 128 threads; a leaderboard over a million
     python scripts/benchmarks/bench_store.py --rows 0 --least 1000  # exit code 1 below 1,000 candidates a second
     python scripts/benchmarks/bench_store.py --db postgresql://USER@HOST/EMPTY --rows 0
 
-A candidate is a whole rollout of a run: its lease, the advisor's three calls with their tokens, ideas, an experiment,
-the evaluation; three commits, as many threads waiting for theirs at once as asked for, each commit acknowledged when
-it is on the disk. Then a child does the same until it is killed, having told every acknowledgement; what it told must
-be there. The leaderboard is asked for over rows that are written straight into the tables.
+A candidate is a whole rollout of a run: its lease, the advisor's three calls with their tokens, ideas, an experiment
+and the evaluation, in three commits. The given number of threads wait for their commits at once, and each commit is
+acknowledged when it is on the disk. Then a child does the same until it is killed and prints every acknowledgement. The
+acknowledged candidates must be in the database. The leaderboard is read over rows that are written directly into the
+tables.
 """
 
 import argparse
@@ -61,7 +62,8 @@ IDEAS = 3
 
 
 async def roll(store: Store, lease: int, island: int, idea: int) -> None:
-    """One candidate, from admission to its row, in three commits; its ideas have IDEAS numbers from `idea` on."""
+    """Commit one candidate, from admission to its row, in three commits. Its ideas have IDEAS numbers from `idea`
+    on."""
     now = time.time()
     numbers = range(idea, idea + IDEAS)
     ideas = tuple(IdeaNote(number, "spread the circles more evenly along the walls", False) for number in numbers)
@@ -77,14 +79,14 @@ async def roll(store: Store, lease: int, island: int, idea: int) -> None:
 
 
 async def begin(where: str | Path | Place) -> None:
-    """A run with the task's own program."""
+    """Create a run with the task's own program."""
     async with Store.open(where) as store:
         await store.create_run(HEADER)
         await store.commit(Evaluated(0, 0, None, PROGRAM, "0", "ok", "", 0.0, 0.0, {}, 0.1, False, None, time.time()))
 
 
 async def write(where: str, candidates: int, threads: int, *, tell: bool = False) -> tuple[float, float]:
-    """Candidates a second, and processor seconds that each took. With `tell` each acknowledged one is printed."""
+    """Candidates a second, and processor seconds for each. `tell` prints each acknowledged one."""
     async with Store.open(where, create=False) as store:
         record = await store.load()
         leases = iter(range(record.next_lease, record.next_lease + candidates))
@@ -107,7 +109,7 @@ async def write(where: str, candidates: int, threads: int, *, tell: bool = False
 
 
 def lost(where: str, threads: int, rounds: int) -> tuple[int, int]:
-    """(candidates acknowledged, of these lost) over rounds of a child that is killed while it writes."""
+    """(acknowledged candidates, lost ones among them) over rounds of a child that is killed while it writes."""
     told: set[int] = set()
     for number in range(rounds):
         command = [sys.executable, __file__, "--child", where, "--threads", str(threads)]
@@ -124,7 +126,7 @@ def lost(where: str, threads: int, rounds: int) -> tuple[int, int]:
 
 
 def leaderboard(database: Path, rows: int) -> float:
-    """Seconds of the median of eleven leaderboards over `rows` candidates more."""
+    """Median seconds of eleven leaderboards over `rows` more candidates."""
     connection = sqlite3.connect(database)
     connection.execute("PRAGMA synchronous=OFF")
     first = connection.execute("select max(lease) + 1 from leases").fetchone()[0]
@@ -145,7 +147,7 @@ def leaderboard(database: Path, rows: int) -> float:
 
 
 def main() -> int:
-    """Print the three figures; 1 where one is not what was asked for."""
+    """Print the three figures. Returns 1 if one misses its limit."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--candidates", type=int, default=4000)
     parser.add_argument("--threads", type=int, default=128)

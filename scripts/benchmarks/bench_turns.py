@@ -1,11 +1,11 @@
-"""How long the longest turns of a run's event loop are, where groups are large, prompts long, and answers hostile.
+"""Measures the longest turns of a run's event loop with large groups, long prompts and hostile answers.
 
     python scripts/benchmarks/bench_turns.py  # 64 rollouts a group, prompts of 16,000 tokens; exit code 1 over 50 ms
     python scripts/benchmarks/bench_turns.py --answers 1000000  # an implementer that answers a megabyte made to be slow
 
-The runtime, its database, its group files and the reading of answers are those of a real run; the engine, the learner
-and the evaluator are simulated and take no time. What is printed is the gauge that stands in `pace status --json`, and
-with --slowest what the tasks of the slowest turns stood at afterwards, and how long each had taken.
+The runtime, its database, its group files and the reading of answers are those of a real run. The engine, the learner
+and the evaluator are simulated and take no time. The script prints the gauge of `pace status --json`. With --slowest it
+also prints where the tasks of the slowest turns stood afterwards, and the duration of each turn.
 """
 
 import argparse
@@ -48,7 +48,7 @@ THREADS = GROUP = 64
 
 
 class Padded:
-    """A token is a byte; what is short is made `tokens` long."""
+    """A token is a byte. Shorter texts are padded to `tokens` tokens."""
 
     def __init__(self, tokens: int) -> None:
         self._tokens = tokens
@@ -72,8 +72,8 @@ HOSTILE: tuple[Callable[[int], str], ...] = (
 
 @dataclass(slots=True)
 class Answering:
-    """An implementer whose answers are a line that tells programs apart, or every other time one of
-    `texts`, if there are any."""
+    """An implementer whose answers are a line that makes each program distinct, or every other time one of `texts`, if
+    there are any."""
 
     texts: Sequence[str]
 
@@ -98,7 +98,7 @@ class Evaluating(InTaskEvaluator):
 
 @dataclass(slots=True)
 class Learning:
-    """A learner that makes a version of every group, and reads none here: a real one does that in its own process."""
+    """A learner that makes a version of every group without reading it. A real one reads it in its own process."""
 
     core: Core
     folder: Path
@@ -127,7 +127,7 @@ def configuration(candidates: int) -> Config:
 
 @contextmanager
 def steps_recorded(shortest_ms: float, found: list[str]) -> Generator[None]:
-    """Meanwhile each step of a task that takes so long of the thread's processor time is described."""
+    """While the body runs, describe each step of a task that takes at least so much of the thread's processor time."""
     run = asyncio.Handle._run  # pyright: ignore[reportPrivateUsage]
     collecting = [0.0]
 
@@ -168,7 +168,7 @@ def _stood_at(handle: asyncio.Handle) -> str:
 
 
 async def run(folder: Path, candidates: int, tokens: int, answers: Sequence[str]) -> None:
-    """One run, to its end."""
+    """Drive one run to its end."""
     config, task = configuration(candidates), load_task("circle_packing")
     (folder / "groups").mkdir()
     async with Store.open(folder / "population.db") as store:
@@ -190,7 +190,7 @@ async def run(folder: Path, candidates: int, tokens: int, answers: Sequence[str]
 
 
 def main() -> int:
-    """Print the gauge; 1 where a turn took longer than it may."""
+    """Print the gauge. Returns 1 if a turn exceeded the limit."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--candidates", type=int, default=512)
     parser.add_argument("--tokens", type=int, default=16_000)

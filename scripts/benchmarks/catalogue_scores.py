@@ -1,4 +1,7 @@
-"""Scores of the programs that a task's catalogue makes of its own, without a sandbox: they are ours. Each is kept."""
+"""Scores of the programs that a task's catalogue makes of the task's own program.
+
+They run without a sandbox, because they are ours. Each score is stored.
+"""
 
 import inspect
 import json
@@ -26,7 +29,8 @@ def edited(program: str, edits: Sequence[MechanismEdit]) -> str:
 
 
 def scorer_of(task: Task, memo: Path, repeats: int = 1) -> Score:
-    """Score a program in this process, by the median of some evaluations, remembering it."""
+    """A function that scores a program in this process, by the median of `repeats` evaluations, and stores the
+    score."""
     database = sqlite3.connect(memo, timeout=120)
     database.execute(
         "create table if not exists scores (task text, program text, score real, primary key (task, program))"
@@ -67,5 +71,5 @@ def _evaluate(task: Task, evaluator: dict[str, Any], program: str) -> float | No
 
 
 def _asked_for(function: Callable[..., Any], fixed: int, known: dict[str, Any]) -> dict[str, Any]:
-    """As the scorer does: what the function has a parameter for, after its fixed ones."""
+    """The further arguments for which the function has parameters, after its fixed ones, as the scorer does it."""
     return {name: known[name] for name in list(inspect.signature(function).parameters)[fixed:] if name in known}

@@ -1,7 +1,7 @@
 """A population of any size with the rows that a real run leaves, written as facts by the population's own writer.
 
 Each candidate has its lease, the advisor's three calls with their tokens, ideas, an experiment, a reserved and paid
-implementer call with its try, and an evaluation; groups of eight train versions, some are skipped, some leases abort.
+implementer call with its try, and an evaluation. Groups of eight train versions, some are skipped, some leases abort.
 The same size and seed give the same rows. Nothing is run: no process, no event loop.
 """
 
@@ -63,7 +63,7 @@ def config() -> Config:
 
 
 def header() -> RunHeader:
-    """What the run is."""
+    """The header of the run."""
     return RunHeader(
         name="large",
         task="circle_packing",
@@ -99,7 +99,7 @@ def fill(place: Place, candidates: int, *, prompt_tokens: int = PROMPT_TOKENS, l
                         write(scope, fact)
         if writer.dialect.name == "postgresql":
             with writer.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
-                connection.exec_driver_sql("VACUUM ANALYZE")  # as the server does by itself in the course of a run
+                connection.exec_driver_sql("VACUUM ANALYZE")  # the server does this itself during a run
     finally:
         writer.dispose()
 

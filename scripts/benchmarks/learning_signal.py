@@ -1,6 +1,6 @@
-"""How much there is to learn from rewards: what of a reward comes from the parent, and what from the mechanism tried.
+"""Measures the learning signal in rewards: the part that comes from the parent, and the part from the mechanism.
 
-    python scripts/benchmarks/learning_signal.py RUN [RUN ...]        runs of one task that learned nothing say it best
+    python scripts/benchmarks/learning_signal.py RUN [RUN ...]        best with runs of one task without learning
 
 Printed: the variance of the rewards of valid candidates within groups of 8 by completion, and that of their parents'
 rewards, which is noise to a learner; the share of the variance of the gain (reward less the parent's) that the choice
@@ -48,8 +48,8 @@ def main() -> int:
 
 
 def explained(parts: Sequence[Sequence[float]]) -> float:
-    """The share of the variance of all values that lies between the parts, less what chance alone would put there, in
-    [-1, 1] (adjusted R²)."""
+    """The share of the variance of all values that lies between the parts, corrected for chance, in [-1, 1] (adjusted
+    R²)."""
     values = np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
     within = sum(float(np.sum((np.asarray(part) - np.mean(part)) ** 2)) for part in parts)
     total = float(np.sum((values - values.mean()) ** 2))

@@ -1,4 +1,4 @@
-"""The panels of a comparison of runs: of objectives best score so far, entropy of the policy, norm of its gradient."""
+"""Draws the panels of a comparison of runs: best score so far, entropy of the policy, norm of its gradient."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,9 +21,9 @@ NARROWEST = 7.0
 def draw(
     path: Path, title: str, panels: Mapping[str, Mapping[tuple[str, str], Sequence[Curve]]], scale: str = "linear"
 ) -> None:
-    """Write an SVG file with `panels` side by side: of each (objective, mode) the mean of its runs' curves, with a band
-    of one standard error where there are several. The mode is empty where all are alike; `scale` is matplotlib's, of
-    the values."""
+    """Write an SVG file with `panels` side by side. Each shows for each (objective, mode) the mean of its runs' curves,
+    with a band of one standard error if there are several. The mode is empty if it is the same for all. `scale` is
+    matplotlib's scale of the values."""
     plot: Any = pyplot
     plot.rcParams.update({"svg.hashsalt": "pace", "font.size": 9})
     colours = _colours(arm for arms in panels.values() for arm in arms)

@@ -1,15 +1,15 @@
-"""The paper's comparison: tasks × methods × seeds, each a `pace run` of its own; a table and three panels a task.
+"""The paper's comparison: tasks × methods × seeds, each a separate `pace run`, with a table and three panels a task.
 
     python scripts/benchmarks/paper_grid.py --scale small  # two cores; no GPU, no key, no network
     python scripts/benchmarks/paper_grid.py --scale paper --tasks eplb --advisor 8b --seeds 0
     python scripts/benchmarks/paper_grid.py --scale small --shard 2/3  # a third of the runs, for one of three machines
     python scripts/benchmarks/paper_grid.py --scale small --report-only
 
-Resumable: a run that has finished is not run again, one that was cut off goes on. Shards are joined by putting their
-folders together. Settings are those of the scale, `configs/paper/small.yaml` for any task or `TASK.yaml` as published,
-and a method other than `pace` is what `METHOD.yaml` lays over them. The table goes to table.md and the panels (best
-reward so far, entropy, gradient norm) to TASK.svg, in the folder of --out. Of the best program the other metrics are
-given; the gradient norm is that before clipping; entropy is the mean of the first and of the last quarter of updates.
+Resumable: a finished run is not run again, and an interrupted one goes on. To join shards, copy their folders into one.
+The settings are those of the scale: `configs/paper/small.yaml` for any task, or `TASK.yaml` as published. For a method
+other than `pace`, `METHOD.yaml` overrides them. The table goes to table.md and the panels (best reward so far, entropy,
+gradient norm) to TASK.svg, in the folder of --out. The table also has the other metrics of the best program, the
+gradient norm before clipping, and the mean entropy of the first and of the last quarter of updates.
 """
 
 import argparse
@@ -104,12 +104,12 @@ def main() -> int:
 
 
 def folder_of(chosen: argparse.Namespace, task: str, method: str, seed: int) -> Path:
-    """Where one run lives."""
+    """The folder of one run."""
     return chosen.folder / f"{task}-{method}-{seed}"
 
 
 def wanted(chosen: argparse.Namespace, task: str, method: str, seed: int) -> Wanted:
-    """One run: the settings of the scale, and over them the advisor's and the method's."""
+    """One run: the settings of the scale, overridden by the advisor's and the method's."""
     layers = ["small"] if chosen.scale == "small" else [task]
     if chosen.scale == "paper" and chosen.advisor == "8b":
         layers.append("deepseek_8b")
@@ -164,7 +164,7 @@ def report(task: str, runs: Runs) -> str:
 
 
 def _outcomes(traces: Sequence[Trace]) -> dict[str, list[float]]:
-    """One figure a run of what the search reached, and how soon."""
+    """The results of the search and their time, one figure a run."""
     return {
         "best score": [float(trace.best[-1]) for trace in traces],
         "best reward": [float(trace.best_reward[-1]) for trace in traces],
@@ -173,7 +173,7 @@ def _outcomes(traces: Sequence[Trace]) -> dict[str, list[float]]:
 
 
 def _diagnostics(traces: Sequence[Trace]) -> list[str]:
-    """Means over runs; dashes where nothing was trained."""
+    """Means over runs, dashes if nothing was trained."""
     trained = [trace for trace in traces if len(trace.entropy)]
     if not trained:
         return ["–"] * 3
@@ -186,7 +186,7 @@ def _diagnostics(traces: Sequence[Trace]) -> list[str]:
 
 
 def plot(task: str, runs: Runs, path: Path) -> None:
-    """Draw the three panels. Runs that train nothing stand in the first one only."""
+    """Draw the three panels. Runs that train nothing appear only in the first."""
     learning = {method: traces for method, traces in runs.items() if any(len(trace.entropy) for trace in traces)}
     panels = {
         "best reward so far": {

@@ -1,17 +1,22 @@
-"""What each group of a run did to the advisor: its groups trained again by the learner, measured before and after.
+"""Measures the effect of each group of a run on the advisor: the learner trains the run's groups again.
 
     pace run --run-dir RUN --set learner.checkpoint_every=1000  # so that no group file is removed
-    python scripts/benchmarks/replay_groups.py RUN  # resumable: updates measured before are not again
+    python scripts/benchmarks/replay_groups.py RUN  # resumable: measured updates are not measured again
     python scripts/benchmarks/replay_groups.py RUN --set learner.tiny_learning_rate=3e-5 --out /tmp/slower
 
-For each update, over the tokens of its own group: ESS and k3 against the policies that sampled; `moved`, k3 of the
-policy before the step and after it; `format`, the share of `moved` at tokens that the policy was sure of (sampled with
-a probability of 0.9 or more) and `format k3`, their mean; `rare`, the share at tokens sampled with less than 0.01;
-entropy; gradient norm; failures (reward below 0), their share of the weight Σ|advantage|·tokens, and their largest
-negative advantage; |m|/√v, the mean length of AdamW's step in units of the learning rate. `--tokens N` names the N
-tokens that moved most in each update.
+For each update it prints these figures over the tokens of its own group:
 
-One line of JSON an update goes to OUT/updates.jsonl, the weights to OUT/checkpoints; OUT is RUN/replayed by default.
+- ESS and k3 against the behaviour policies;
+- `moved`: k3 between the policy before the step and after it;
+- `format`: the share of `moved` at tokens that the policy was sure of (sampled with a probability of 0.9 or more), and
+  `format k3`: their mean;
+- `rare`: the share at tokens sampled with less than 0.01;
+- entropy and gradient norm;
+- failures (reward below 0), their share of the weight Σ|advantage|·tokens, and their largest negative advantage;
+- |m|/√v: the mean length of AdamW's step in units of the learning rate.
+
+`--tokens N` names the N tokens that moved most in each update. One line of JSON for each update goes to
+OUT/updates.jsonl, the weights go to OUT/checkpoints. OUT is RUN/replayed by default.
 """
 
 import argparse
@@ -44,7 +49,7 @@ COLUMNS = (
 
 
 def main() -> int:
-    """Train what was not yet, print the table."""
+    """Train the groups that were not trained yet, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     parser.add_argument("--out", type=Path)
@@ -87,13 +92,13 @@ def main() -> int:
 
 
 def groups_of(folder: Path) -> list[Path]:
-    """Files of the groups that trained, each the one that trained its version last."""
+    """Files of the trained groups, for each version the group that trained it last."""
     by_update = {read_digested(path)[0].update: path for path in sorted(folder.glob("[0-9]*.safetensors"))}
     return [by_update[update] for update in sorted(by_update)]
 
 
 def measured(trainer: GroupTrainer, group: Group) -> dict[str, Any]:
-    """Take the group's step; what it did."""
+    """Take the group's step. Returns its effect."""
     before_N = policy_logprobs(trainer, group)
     taken = trainer.step(group)
     after_N = policy_logprobs(trainer, group)
@@ -129,7 +134,7 @@ def measured(trainer: GroupTrainer, group: Group) -> dict[str, Any]:
 
 
 def policy_logprobs(trainer: GroupTrainer, group: Group) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Of every answer token, in the order of the group file, nats."""
+    """Log-probability of every answer token in nats, in the order of the group file."""
     with torch.no_grad():
         parts = [
             trainer.logprobs(list(call.prompt_ids), list(call.completion_ids))
@@ -140,7 +145,7 @@ def policy_logprobs(trainer: GroupTrainer, group: Group) -> np.ndarray[Any, np.d
 
 
 def named(words: Any, group: Group, place: int) -> str:
-    """Which token that is, after which."""
+    """The token at this place, after the token before it."""
     for rollout in group.rollouts:
         for call in rollout.calls:
             if place < len(call.completion_ids):

@@ -1,4 +1,4 @@
-"""What a comparison reads of one finished run: curves over its candidates and its updates, and its best program."""
+"""Reads a finished run for a comparison: curves over its candidates and its updates, and its best program."""
 
 import json
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from scripts.benchmarks.objectives_plot import Curve
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One run. Best so far after each candidate, the seed program's counted: score in the sense of higher is better,
-    reward, and the score's mean place between the bounds; the mean reward of valid candidates in the last quarter; the
-    seed program's score; seconds from the first lease to the last score, interruptions counted. Of each update that
-    trained: nats a token, the norm of the gradient before clipping. `metrics` are what the scorer said of the best
-    program beside its score."""
+    """One run. Best so far after each candidate, the seed program included: the score (negated if lower is better), the
+    reward, and the score's mean place between the bounds. The mean reward of valid candidates in the last quarter. The
+    seed program's score. Seconds from the first lease to the last score, interruptions included. For each trained
+    update: nats a token, and the norm of the gradient before clipping. `metrics` are the scorer's further metrics of
+    the best program."""
 
     best: Curve
     best_reward: Curve
@@ -69,6 +69,6 @@ def read(folder: Path) -> Trace:
 
 
 def until(trace: Trace, best: float) -> int:
-    """Candidates until NEAR of the way from the seed program to `best`; all where it was never reached."""
+    """Candidates until NEAR of the way from the seed program to `best`, all if it was never reached."""
     reached = np.nonzero(trace.best >= trace.seed_score + NEAR * (best - trace.seed_score))[0]
     return int(reached[0]) + 1 if len(reached) else len(trace.best)

@@ -1,14 +1,14 @@
-"""What each rule of choosing parents is worth, with nothing else in the way: a simulation of the search alone.
+"""Compares the rules of choosing parents in a simulation of the search alone.
 
     python scripts/benchmarks/search_rules.py --seeds 0-7
     python scripts/benchmarks/search_rules.py --task txn_scheduling --rules "alone,migration 0.5,migration 1"
 
-Simulated: no model, no processes. The decisions are those of a run (`search.parents`, the fold of an
-island); scores are exact, those of the task's own evaluator for programs that the catalogue makes, without a sandbox.
-As many rollouts are in flight as there are islands, each ends next with the same probability, and what it tries is one
-edit of the catalogue, drawn evenly, as behind the local server of bench_rivals.py. Scores are kept in --memo, so a
-second run is faster. Of each run: the best score, and the evaluations to 95 % of the way from the seed program to the
-best score of any run (the budget where it never got there).
+There are no models and no processes. The decisions are those of a run (`search.parents`, the fold of an island). Scores
+are exact: those of the task's own evaluator for the catalogue's programs, without a sandbox. As many rollouts are in
+flight as there are islands, and each ends next with the same probability. Each tries one edit of the catalogue, drawn
+uniformly, as with the local server of bench_rivals.py. Scores are kept in --memo, so a second run is faster. The script
+prints for each run the best score, and the evaluations to 95 % of the way from the seed program to the best score of
+any run (the budget if it did not get there).
 """
 
 import argparse
@@ -118,7 +118,7 @@ def simulated(
 
 
 def report(curves: Mapping[str, list[list[float]]], seed_score: float) -> str:
-    """The table, and what differs from the first rule, in Markdown."""
+    """The table, and the differences from the first rule, in Markdown."""
     mark = seed_score + NEAR * (max(curve[-1] for every in curves.values() for curve in every) - seed_score)
     figures = {
         name: (

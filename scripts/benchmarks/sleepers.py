@@ -1,4 +1,4 @@
-"""Evaluators that sleep: simulated, or a program that sleeps in the sandbox. The n-th call sleeps the n-th time."""
+"""Evaluators that sleep: simulated, or a program that sleeps in the sandbox. The n-th call sleeps the n-th duration."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -63,8 +63,8 @@ class SleepingEvaluator(InTaskEvaluator):
 
 @dataclass
 class SandboxedSleeper(InTaskEvaluator):
-    """Real: the candidate is launched in the sandbox, told how long to sleep, and its answer is scored. `seconds` are
-    those slept, whatever the rest took."""
+    """Real: the candidate is launched in the sandbox, receives the time to sleep, and its answer is scored. `seconds`
+    counts only the sleep."""
 
     evaluator: LocalEvaluator
     durations: Durations
@@ -79,7 +79,7 @@ class SandboxedSleeper(InTaskEvaluator):
 
 
 def napping(folder: Path) -> Task:
-    """circle_packing as far as a model sees it, so prompts, edits and imports are a real task's; its program sleeps."""
+    """A task that looks like circle_packing to a model, so prompts, edits and imports are real. Its program sleeps."""
     real = load_task("circle_packing")
     requirements = real.spec.coding_requirements.replace("\n", " ")
     folder.mkdir()
@@ -91,6 +91,6 @@ def napping(folder: Path) -> Task:
 
 @asynccontextmanager
 async def sandboxed(task: Task, durations: Durations, slots: int) -> AsyncGenerator[SandboxedSleeper]:
-    """The evaluator of a run, as a run opens it, with one slot for every thread."""
+    """The evaluator of a run, opened as in a run, with one slot for every thread."""
     async with open_evaluator(task, config.EvaluationConfig(slots=slots)) as evaluator:
         yield SandboxedSleeper(evaluator, durations)

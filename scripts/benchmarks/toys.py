@@ -1,8 +1,8 @@
 """Toys for learning: a Llama of a few thousand weights, and a bandit that it plays.
 
-The bandit has one right answer: a model names one of eight mechanisms, of which one is rewarded. It is small enough to
-be learned in 40 groups and a second or two, and real enough to go through the learner whole: a causal model, sampled
-with its logprobs, by versions as far behind the learner as is asked.
+The bandit has one right answer: a model names one of eight mechanisms, and one of them is rewarded. It can be learned
+in 40 groups and a second or two. It uses the whole learner: a causal model, sampled with its logprobs, by versions as
+far behind the learner as given.
 """
 
 import random
@@ -53,7 +53,7 @@ def write_llama(folder: Path, *, vocab: int, width: int, layers: int, seed: int 
 
 
 def write_novice(folder: Path) -> Path:
-    """A model taught to answer one mechanism and to stop, each mechanism as likely as the next."""
+    """A model trained to answer one mechanism and to stop, all mechanisms equally likely."""
     write_llama(folder, vocab=VOCABULARY, width=32, layers=1)
     model: Any = cast("Any", LlamaForCausalLM).from_pretrained(folder)
     optimizer: Any = torch.optim.AdamW(model.parameters(), lr=1e-2)
@@ -76,8 +76,8 @@ def probabilities(model: Any) -> dict[int, float]:
 
 
 def copied(policy: Any) -> Any:
-    """A model with the weights that `policy` has now. Not `copy.deepcopy`: a policy that was prepared for training has
-    a `forward` of its own, bound to itself, and a deep copy would go on answering with the original's weights."""
+    """A model with the present weights of `policy`. Not `copy.deepcopy`: a policy prepared for training has its own
+    `forward`, bound to itself, so a deep copy would still compute with the original's weights."""
     copy: Any = LlamaForCausalLM(policy.config)
     copy.load_state_dict(policy.state_dict())
     return copy.eval()
@@ -114,8 +114,8 @@ def _rescored(model: Any, version: int, call: TrainedCall) -> TrainedCall:
 
 class Bandit:
     """Groups sampled by the version `stale` behind the newest of `versions` (models, version 0 first), one mechanism
-    rewarded with 1 and all else with 0. With `pretend` the record says of every token that the newest version sampled
-    it, which is what training without a correction amounts to."""
+    rewarded with 1 and all others with 0. With `pretend` the record says that the newest version sampled every token,
+    which is equal to training without a correction."""
 
     def __init__(self, novice: Any, *, seed: int, stale: int = 0, shuffle: bool = False, pretend: bool = False) -> None:
         self.versions = [novice]
@@ -124,7 +124,7 @@ class Bandit:
         self._draws, self._order = torch.Generator().manual_seed(seed), random.Random(seed)
 
     def group(self, number: int) -> Group | None:
-        """The next group, or None where all rewards are equal."""
+        """The next group, or None if all rewards are equal."""
         newest = len(self.versions) - 1
         version = max(0, newest - self._stale)
         calls = sample(self.versions[version], version, self._draws)

@@ -53,7 +53,7 @@ def commands(command: Any = None, name: str = "pace") -> Iterator[tuple[str, Any
 
 
 def examples(command: Any) -> list[str]:
-    """What the help gives as examples, as typed."""
+    """The examples of the help, as typed."""
     return re.findall(r"^\s*Example: (.+)$", command.help or "", re.MULTILINE)
 
 
@@ -88,7 +88,7 @@ def _row(parameter: Any) -> str:
 
 
 def _name(parameter: Any) -> str:
-    """As typed, with what it takes."""
+    """The parameter as typed, with its value."""
     if parameter.param_type_name == "argument":
         return _metavar(parameter).strip("[]")
     name = ", ".join(parameter.opts)

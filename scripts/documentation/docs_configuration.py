@@ -70,7 +70,7 @@ def _plain(value: object) -> str:
 
 
 def _values(schema: dict[str, Any]) -> str:
-    """What a setting may be, in words."""
+    """The allowed values of a setting, in words."""
     if "anyOf" in schema:
         return " or ".join(_values(one) for one in schema["anyOf"])
     if "enum" in schema:

@@ -1,4 +1,4 @@
-"""Writes a page that is made from the code, or says that it is out of date."""
+"""Writes a page generated from the code, or reports that it is out of date."""
 
 import sys
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def written(page: Path, text: str, arguments: Sequence[str]) -> int:
-    """Write `text` to `page`; with --check among the arguments only compare. The exit code."""
+    """Write `text` to `page`; With --check among the arguments only compare. Returns the exit code."""
     if "--check" not in arguments:
         page.write_text(text, encoding="utf-8")
         return 0

@@ -57,7 +57,7 @@ def page(width: int, height: int, title: str, parts: Sequence[str]) -> str:
 
 
 def processes() -> str:
-    """What runs, what it exchanges, and the ten steps of a candidate and its group."""
+    """The processes, their exchange, and the ten steps of a candidate and its group."""
     left, right = 280, 600
     parts = [
         '<rect class="process" x="250" y="40" width="620" height="470" rx="10"/>',

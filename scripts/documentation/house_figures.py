@@ -6,9 +6,10 @@
 
 Most figures are read from the syntax trees of `pace_async`. The way of a candidate is traced: a real run of
 circle_packing with one thread and without learning, from the moment its second lease opens to the moment its third
-does. Counted are the files of `pace_async` whose functions are called in the runtime's process by the search thread and
-the tasks it starts; a step is a call from one file into another, a return is a step to a file seen before. `--way`
-prints the files in the order of their first call. A checkout that has a `.venv` is traced in it, any other in this one.
+does. The figure counts the files of `pace_async` whose functions are called in the runtime's process by the search
+thread and the tasks it starts. A step is a call from one file into another, and a return is a step to a file seen
+before. `--way` prints the files in the order of their first call. A checkout that has a `.venv` is traced in it, any
+other in this one.
 """
 
 import argparse
@@ -133,7 +134,7 @@ def trace(checkout: Path) -> list[str]:
 
 
 def rooms(steps: Sequence[str]) -> list[str]:
-    """The rooms of these steps, in order; one after the other is another one."""
+    """The rooms of these steps, in order, without repeats in a row."""
     found: list[str] = []
     for step in steps:
         room = step.split("/")[0] if "/" in step else "top"

@@ -3,7 +3,7 @@
     python scripts/documentation/screenshot.py runs/NAME                     docs/run.svg, the last frame
     python scripts/documentation/screenshot.py runs/NAME --candidates 90     the frame when 90 candidates were complete
 
-The SVG holds its text as text and asks for no font from the network. Not a drawing: every figure in it was measured.
+The SVG contains its text as text and loads no font from the network. Every figure in it was measured.
 """
 
 import argparse
@@ -60,7 +60,7 @@ font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asia
 
 
 def moment(log: Path, candidates: int | None) -> tuple[float, RunView]:
-    """(time, view) when `candidates` were complete, or at the end. Raises SystemExit where the log has neither."""
+    """(time, view) when `candidates` were complete, or at the end. Raises SystemExit if the log has neither."""
     last: tuple[float, RunView] | None = None
     for at, view in replay(log):
         last = at, view
