@@ -155,7 +155,8 @@ class Evaluator(Protocol):
 
     async def submit(self, request: EvaluationRequest) -> None:
         """Begin an evaluation. Does not wait for a slot. An identity that is known already is not submitted again, also
-        if its evaluation has ended. Raises PaceBug if the identity names another program."""
+        if its evaluation has ended with a result. Raises PaceBug if the identity names another program or seed, or
+        other limits."""
         ...
 
     async def result(self, identity: EvaluationId) -> Evaluation:
@@ -165,7 +166,8 @@ class Evaluator(Protocol):
         ...
 
     async def cancel(self, identity: EvaluationId) -> None:
-        """End an evaluation, and return when nothing of it runs. Then, or if it had ended, forget it."""
+        """End an evaluation, and return when nothing of it runs. Then, or if it had ended, forget it. What was cut off
+        has no attempt, as after the death of a process: the same identity may be submitted anew."""
         ...
 
     def pending(self) -> Sequence[EvaluationId]:

@@ -1,7 +1,8 @@
 """Evaluations by their identity: what is submitted once runs once, and each attempt is told.
 
-Invariants: one identity names one program; an evaluation that was submitted again is the same evaluation; a task that
-waits can be cancelled without ending the evaluation for others. Not a memo: an entry knows an identity, not equal
+Invariants: one identity names one request, which runs once at a time; an evaluation that was submitted again is the
+same evaluation; a task that waits can be cancelled without ending the evaluation for others; whoever cancels an
+evaluation by its identity waits until nothing of it runs. Not a memo: an entry knows an identity, not equal
 programs, and the oldest evaluations that have ended are forgotten.
 """
 
@@ -21,12 +22,20 @@ ENDED_KEPT = 1000
 """How many evaluations that have ended can still be asked for."""
 
 
+def _asked(request: EvaluationRequest) -> dict[str, object]:
+    """What one identity names, by the plural for an error. The hashes are short, and tell no secret seed."""
+    seed = hash(request.seed)
+    return {"programs": hash(request.program), "seeds": seed, "limits": request.limits, "needs": request.needs}
+
+
 @dataclass(eq=False, slots=True)
 class _Entry:
-    """`request` is there until the evaluation has ended; `scope` while it runs. `result` is there once it has ended."""
+    """`request` is there until the evaluation has ended; `scope` while it runs. `result` is there once it has ended.
+    `cancelled`: by its identity."""
 
-    program: int
+    asked: dict[str, object]
     request: EvaluationRequest | None
+    cancelled: bool = False
     scope: anyio.CancelScope | None = None
     ended: anyio.Event = field(default_factory=anyio.Event)
     one: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
@@ -48,14 +57,17 @@ class Identities:
 
     def submit(self, request: EvaluationRequest) -> None:
         """See `Evaluator.submit`."""
-        program = hash(request.program)
+        asked = _asked(request)
         known = self._entries.get(request.id)
-        if known is None:
-            entry = self._entries[request.id] = _Entry(program, request)
-            if self._start is not None:
-                self._start(lambda: self._run(entry))
-        elif known.program != program:
-            raise PaceBug(f"{request.id} names two programs")
+        if known is not None and known.asked != asked:
+            different = next(name for name in asked if asked[name] != known.asked[name])
+            raise PaceBug(f"{request.id} names two {different}")
+        if known is not None and not isinstance(known.result, Exception):
+            return
+        self._ended.pop(request.id, None)
+        entry = self._entries[request.id] = _Entry(asked, request)
+        if self._start is not None:
+            self._start(lambda: self._run(entry))
 
     async def result(self, identity: EvaluationId) -> Evaluation:
         """See `Evaluator.result`."""
@@ -68,20 +80,21 @@ class Identities:
             async with entry.one:
                 await self._run(entry)
         if isinstance(entry.result, Exception):
-            raise entry.result
+            raise entry.result.with_traceback(None)
         return entry.result or CANCELLED
 
     async def cancel(self, identity: EvaluationId) -> None:
         """See `Evaluator.cancel`."""
-        entry = self._entries.pop(identity, None)
-        self._ended.pop(identity, None)
-        if entry is None or entry.result is not None:
+        entry = self._entries.get(identity)
+        if entry is None:
             return
+        entry.cancelled = True
         if entry.scope is not None:
             entry.scope.cancel()
             await entry.ended.wait()
         entry.result = entry.result or CANCELLED
         entry.ended.set()
+        self._forget(identity, entry)
 
     def pending(self) -> Sequence[EvaluationId]:
         """See `Evaluator.pending`."""
@@ -101,16 +114,19 @@ class Identities:
                 entry.result = CANCELLED
         finally:
             entry.scope = None
-            if self._start is not None or entry.result is not None:
+            if self._start is not None or entry.cancelled or entry.result is not None:
                 entry.result, entry.request = entry.result or CANCELLED, None
                 entry.ended.set()
                 self._keep(request.id, entry)
 
+    def _forget(self, identity: EvaluationId, entry: _Entry) -> None:
+        if self._entries.get(identity) is entry:
+            del self._entries[identity]
+            self._ended.pop(identity, None)
+
     def _keep(self, identity: EvaluationId, entry: _Entry) -> None:
-        if self._entries.get(identity) is not entry:
-            return  # cancelled
-        if isinstance(entry.result, Exception):
-            del self._entries[identity]  # it may be submitted again
+        if entry.cancelled:
+            self._forget(identity, entry)
             return
         self._ended[identity] = None
         while len(self._ended) > ENDED_KEPT:

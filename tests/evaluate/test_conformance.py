@@ -212,6 +212,31 @@ async def test_an_evaluation_is_cancelled_by_its_identity_and_forgotten(opens: O
 
 
 @each_evaluator
+async def test_what_was_cut_off_is_no_attempt_and_runs_anew_under_its_identity(opens: Opens, tmp_path: Path) -> None:
+    async with opens(tmp_path) as opened:
+        asked = request(opened.scored, attempt=3)
+        with anyio.fail_after(DEADLINE_S):
+            async with opened.full():
+                await opened.evaluator.submit(asked)
+                await opened.evaluator.cancel(asked.id)
+            found = await evaluate(opened.evaluator, asked)
+        assert (found.outcome, [attempt.attempt for attempt in found.attempts]) == ("ok", [3])
+        assert opened.runs() == 1
+
+
+@each_evaluator
+@pytest.mark.parametrize("other", ["seeds", "limits"])
+async def test_an_identity_names_one_request(other: str, opens: Opens, tmp_path: Path) -> None:
+    async with opens(tmp_path) as opened:
+        asked = request(opened.scored)
+        longer = replace(asked.limits, seconds=asked.limits.seconds + 1)
+        changed = replace(asked, seed=asked.seed + 1) if other == "seeds" else replace(asked, limits=longer)
+        await opened.evaluator.submit(asked)
+        with pytest.raises(PaceBug, match=f"names two {other}"):
+            await opened.evaluator.submit(changed)
+
+
+@each_evaluator
 async def test_to_cancel_what_is_not_known_or_has_ended_does_no_harm(opens: Opens, tmp_path: Path) -> None:
     async with opens(tmp_path) as opened:
         asked = request(opened.scored)
