@@ -137,6 +137,11 @@ class Advice:
     experiment: str | None = None
     unparsed: str | None = None
 
+    @property
+    def oldest_version(self) -> int:
+        """The oldest weight version among the tokens of its calls."""
+        return min(span.version for call in self.calls for span in call.spans)
+
 
 async def advise(
     engine: Engine,

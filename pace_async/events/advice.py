@@ -27,10 +27,6 @@ class AdvisorCall:
     text: str
     seconds: float
 
-    @property
-    def oldest_version(self) -> int:
-        return min(span.version for span in self.spans)
-
 
 @dataclass(frozen=True, slots=True)
 class IdeaNote:

@@ -7,8 +7,8 @@ from typing import cast
 from pace_async.config import Config
 from pace_async.implement.base import BuiltInFactory, CallLedger, Implementer
 from pace_async.implement.chat import open_chats
-from pace_async.implement.makers import BuiltInMaker, Maker, ModelMaker
-from pace_async.implement.pool import ImplementerPool
+from pace_async.implement.model_maker import ModelMaker
+from pace_async.implement.pool import BuiltInMaker, ImplementerPool, Maker
 from pace_async.implement.shares import models_of, parse_shares
 from pace_async.registry.implementers import ImplementerKind, implementer_of
 from pace_async.task import Task

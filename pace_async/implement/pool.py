@@ -9,12 +9,18 @@
                           It goes to the model whose next try is due first, whichever model was drawn, so that a model
                           that never recovers hides no other. After the patience, GaveUp.
 
+The model of a lease is drawn by weight. The draw depends only on the run's seed and the lease, so a resumed run gives
+each lease to the same model, if the models are the same.
+
 Invariant: a candidate's fault is never retried, and a service's fault never counts as the candidate's.
 """
 
 import itertools
 import random
+import time
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Protocol
 
 import anyio
 import stamina
@@ -22,14 +28,47 @@ import stamina.instrumentation
 
 from pace_async.config import FaultsConfig, ImplementerConfig
 from pace_async.errors import CandidateFault, GaveUp, InfrastructureFault
-from pace_async.implement.base import CallLedger, Experiment, Implemented
+from pace_async.events import ImplementerCalled
+from pace_async.implement.base import CallLedger, Experiment, Implemented, Implementer
 from pace_async.implement.failures import CallFailed
-from pace_async.implement.makers import Maker
-from pace_async.implement.shares import Share, draw
+from pace_async.implement.shares import Share
+from pace_async.search.draws import generator
 from pace_async.search.state import Member
 from pace_async.task import Task
 
 LONGEST_WAIT_S = 30.0
+
+
+class Maker(Protocol):
+    """Makes one try."""
+
+    async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
+        """Raises CandidateFault (Unusable for a model's answer), CallFailed, BudgetReached, and InfrastructureFault for
+        an answer that must not be stored."""
+        ...
+
+
+class BuiltInMaker:
+    """A built-in implementer under its name. It costs nothing and fails only by the candidate's fault."""
+
+    def __init__(self, name: str, implementer: Implementer, ledger: CallLedger) -> None:
+        self._name = name
+        self._implementer = implementer
+        self._ledger = ledger
+
+    async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
+        began = time.perf_counter()
+        outcome = "ok"
+        try:
+            return await self._implementer.implement(task, parent, experiment)
+        except CandidateFault as fault:
+            outcome = fault.kind
+            raise
+        finally:
+            seconds = time.perf_counter() - began
+            await self._ledger.settle(
+                ImplementerCalled(experiment.lease, self._name, outcome, 0, 0, 0.0, seconds, time.time())
+            )
 
 
 @dataclass(slots=True)
@@ -199,3 +238,15 @@ class ImplementerPool:
         """Seconds until the run gives up. Patience counts from the time when the last model began to fail."""
         since = max(health.failing_since or 0.0 for health in self._health.values())
         return since + self._faults.patience_s - anyio.current_time()
+
+
+def draw(shares: tuple[Share, ...], seed: int, lease: int, down: Collection[str] = ()) -> Share | None:
+    """The share drawn for `lease`. If its model is `down`, one drawn among the others. None if all are down."""
+    left = list(shares)
+    generate = generator(seed, lease, "implementer")
+    while left:
+        chosen = generate.choices(left, [share.weight for share in left])[0]
+        if chosen.model not in down:
+            return chosen
+        left.remove(chosen)
+    return None

@@ -1,16 +1,13 @@
-"""Draws the implementer of each candidate by weight, reproducibly. Pure.
+"""Reads the setting of the implementers. Pure.
 
-`a` is one model, `a,b` two with equal weight, `a=3,b=1` two by weight. The draw depends only on the run's seed and the
-lease. So a resumed run gives each lease to the same model, if the models are the same.
+`a` is one model, `a,b` are two with equal weight, `a=3,b=1` two by weight.
 """
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from pace_async.errors import UsageError
 from pace_async.registry.implementers import implementer_of
-from pace_async.search.draws import generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +46,3 @@ def _weight(text: str, part: str) -> float:
     if not (math.isfinite(weight) and weight > 0):
         raise UsageError(f"--implementer {part!r}: the weight after = must be a number above 0.")
     return weight
-
-
-def draw(shares: tuple[Share, ...], seed: int, lease: int, down: Collection[str] = ()) -> Share | None:
-    """The share drawn for `lease`. If its model is `down`, one drawn among the others. None if all are down."""
-    left = list(shares)
-    generate = generator(seed, lease, "implementer")
-    while left:
-        chosen = generate.choices(left, [share.weight for share in left])[0]
-        if chosen.model not in down:
-            return chosen
-        left.remove(chosen)
-    return None

@@ -4,6 +4,9 @@ Invariant: `publish` neither waits nor raises. A slow watcher loses its oldest t
 A watcher that falls behind by more facts than its queue holds, or that raises, is dropped with one line in the log.
 Belongs to one event loop: publish only from the loop's own thread. Not a record: a fact is committed before it is
 published.
+
+Events are folded into the view of the run when a watcher looks, in the watcher's task, so the publisher does not pay
+for the screen. The order is that of publishing. At most UNFOLDED events wait.
 """
 
 import logging
@@ -11,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import anyio
 
@@ -24,12 +28,22 @@ CAPACITY = 4096
 BEAT_S = 0.5
 IDLE_S = 1.0
 CLOSE_S = 3.0
+UNFOLDED = 256
+"""Events that wait to be folded. To fold so many takes the event loop a few milliseconds."""
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
+class Moment:
+    """An event and the view just after it, once the bus has folded it."""
+
+    event: Event
+    view: RunView
+
+
 class Subscription:
-    """One watcher's bounded queue of (event, the view just after it). `before` is the view before the first."""
+    """One watcher's bounded queue of moments. `before` is the view before the first."""
 
     def __init__(self, name: str, before: RunView, capacity: int = CAPACITY) -> None:
         self.name = name
@@ -37,26 +51,26 @@ class Subscription:
         self.capacity = capacity
         self.transient_lost = 0
         self.closed = False
-        self._queue: deque[tuple[Event, RunView]] = deque()
+        self._queue: deque[Moment] = deque()
         self._news = anyio.Event()
         self._closing = anyio.Event()
 
-    def put(self, event: Event, view: RunView) -> None:
+    def put(self, moment: Moment) -> None:
         """Never waits. Closes the subscription if the queue is full of facts."""
         if self.closed:
             return
         if len(self._queue) >= self.capacity and not self._drop_transient():
-            if isinstance(event, TransientEvent):
+            if isinstance(moment.event, TransientEvent):
                 self.transient_lost += 1
                 return
             log.warning("display %s fell %d facts behind and was dropped", self.name, self.capacity)
             self.close()
             return
-        self._queue.append((event, view))
+        self._queue.append(moment)
         self._news.set()
 
-    def take(self) -> list[tuple[Event, RunView]]:
-        """All queued events, oldest first."""
+    def take(self) -> list[Moment]:
+        """All queued moments, oldest first."""
         taken = list(self._queue)
         self._queue.clear()
         if not self.closed:
@@ -78,8 +92,8 @@ class Subscription:
         self._closing.set()
 
     def _drop_transient(self) -> bool:
-        for index, (event, _) in enumerate(self._queue):
-            if isinstance(event, TransientEvent):
+        for index, moment in enumerate(self._queue):
+            if isinstance(moment.event, TransientEvent):
                 del self._queue[index]
                 self.transient_lost += 1
                 return True
@@ -87,33 +101,45 @@ class Subscription:
 
 
 class Bus:
-    """Folds each event into the view of the run and hands both to every watcher. With `watched` False (a simulation,
-    which is read from its rows) the view is never updated."""
+    """Hands each event to every watcher, and folds it into the view of the run when one looks. With `watched` False (a
+    simulation, which is read from its rows) the view is never updated."""
 
     def __init__(self, view: RunView, *, watched: bool = True) -> None:
         self._view = view
         self._watched = watched
+        self._unfolded: list[Moment] = []
         self._subscriptions: list[Subscription] = []
 
     @property
     def view(self) -> RunView:
         """The run as of the last published event."""
+        self.fold()
         return self._view
 
     def publish(self, event: Event) -> None:
         """Show a committed fact or a transient event. Never waits, never raises."""
         if not self._watched:
             return
-        try:
-            self._view = fold(self._view, event)
-        except Exception:
-            log.exception("an event could not be folded into the view: %s", type(event).__name__)
+        moment = Moment(event, self._view)
+        self._unfolded.append(moment)
         for subscription in self._subscriptions:
-            subscription.put(event, self._view)
+            subscription.put(moment)
+        if len(self._unfolded) >= UNFOLDED:
+            self.fold()
+
+    def fold(self) -> None:
+        """Bring the view, and that of every moment so far, up to date."""
+        for moment in self._unfolded:
+            try:
+                self._view = fold(self._view, moment.event)
+            except Exception:
+                log.exception("an event could not be folded into the view: %s", type(moment.event).__name__)
+            moment.view = self._view
+        self._unfolded.clear()
 
     def subscribe(self, name: str, capacity: int = CAPACITY) -> Subscription:
         """A queue that gets every event from now on."""
-        subscription = Subscription(name, self._view, capacity)
+        subscription = Subscription(name, self.view, capacity)
         self._subscriptions.append(subscription)
         return subscription
 
@@ -152,7 +178,7 @@ async def _drive(bus: Bus, subscription: Subscription, display: Display, clock: 
         with anyio.move_on_after(CLOSE_S, shield=True) as patience:
             try:
                 if not failed:
-                    _hand_over(subscription, display)
+                    _hand_over(bus, subscription, display)
                 await display.close(bus.view, clock())
             except Exception as error:
                 if not failed:
@@ -166,15 +192,16 @@ async def _show(bus: Bus, subscription: Subscription, display: Display, clock: C
     while not subscription.closed:
         with anyio.move_on_after(IDLE_S):
             await subscription.wait()
-        _hand_over(subscription, display)
+        _hand_over(bus, subscription, display)
         await display.refresh(bus.view, clock())
         with anyio.move_on_after(BEAT_S):
             await subscription.wait_closed()
 
 
-def _hand_over(subscription: Subscription, display: Display) -> None:
-    for event, view in subscription.take():
-        display.take(event, view)
+def _hand_over(bus: Bus, subscription: Subscription, display: Display) -> None:
+    bus.fold()
+    for moment in subscription.take():
+        display.take(moment.event, moment.view)
 
 
 def _report(subscription: Subscription, error: Exception) -> None:

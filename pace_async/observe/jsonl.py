@@ -151,7 +151,7 @@ def event_line(event: Event, seen_at: float) -> str:
                         "purpose": call.purpose,
                         "prompt_tokens": len(call.prompt_ids),
                         "completion_tokens": len(call.completion_ids),
-                        "oldest_version": call.oldest_version if call.spans else None,
+                        "oldest_version": min((span.version for span in call.spans), default=None),
                         "seconds": call.seconds,
                     }
                     for call in event.calls

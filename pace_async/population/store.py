@@ -72,6 +72,10 @@ class Store:
         """Set how long to wait for a database that is locked, full or unreachable, and who is notified."""
         self._writer.patience_s, self._say = seconds, say
 
+    def guard(self, check: Callable[[], None]) -> None:
+        """Call `check` before every transaction, in the writer's thread. What it raises refuses the commit."""
+        self._writer.guard = check
+
     async def close(self) -> None:
         """Finish pending writes and close the file. `open` calls this."""
         await self._uncut.settle()

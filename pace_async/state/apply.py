@@ -1,7 +1,7 @@
 """How a fact changes what is known of a run: the one fold, over the facts of a running search as they are committed and
 over those that a resume reads back from the rows.
 
-Invariant: nothing else assigns to a `RunState` or to what it holds (`state.claimed` has the one part that is not
+Invariant: nothing else assigns to a `RunState` or to what it holds (`RunState.claimed` is the one part that is not
 committed yet). Facts of different leases may come in another order than they were committed in, so long as those of a
 lease, of an island's leases, and of the groups are in theirs: the same state comes of it, but for the order of
 `complete`.

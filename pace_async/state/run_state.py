@@ -1,7 +1,7 @@
 """What is known of a run: counts, leases, islands, the buffer. Data and questions about it; nothing here changes it.
 
 Invariants: all of it follows from committed facts, and only `state.apply` changes it, one fact at a time. `claimed` is
-the one exception: what is about to be committed, which only `state.claimed` changes.
+the one exception: what is about to be committed, which only the claimed places of the recorder change.
 Of the leases, admitted = closed + open, where open = running + complete + training (+ those that are claimed);
 `complete` is in the order of completion.
 """
@@ -60,7 +60,7 @@ class Rollout:
     @cached_property
     def oldest_version(self) -> int:
         """Asked for whenever the learner looks at the buffer."""
-        return min(call.oldest_version for call in self.calls)
+        return min(span.version for call in self.calls for span in call.spans)
 
 
 def counts_of(group: Iterable[tuple[int, Rollout]]) -> dict[int, Count]:

@@ -46,10 +46,9 @@ from pace_async.implement.prompts import messages_for
 from pace_async.observe.bus import Bus
 from pace_async.observe.model import RunView
 from pace_async.population.store import Store
-from pace_async.runtime.run.budget_ledger import BudgetLedger
 from pace_async.runtime.run.clock import RealClock
 from pace_async.runtime.run.core import Core, Stages
-from pace_async.runtime.run.recorder import Recorder
+from pace_async.runtime.run.recorder import BudgetLedger, Recorder
 from pace_async.runtime.start.restore import restore
 from pace_async.runtime.start.supervisor import drive
 from pace_async.search.state import Member

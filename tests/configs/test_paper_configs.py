@@ -9,7 +9,7 @@ from pace_async.config import Config
 from pace_async.configure import flat, resolve
 from pace_async.errors import UsageError
 from pace_async.learn.settings import TrainerConfig
-from pace_async.runtime.run.stopping import default_horizon
+from pace_async.runtime.run.core import default_horizon
 from pace_async.runtime.start.launch import task_of
 from pace_async.task import limited, load_task, settings_of
 from tests.support.command_line import Shell

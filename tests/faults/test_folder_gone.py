@@ -56,7 +56,7 @@ async def test_a_run_whose_folder_is_removed_ends_with_one_sentence(tmp_path: Pa
         async with simulated(folder, settings(stop__candidates=64), World(seed=2)) as run:
             evaluator: Any = Removing(run.core.stages.evaluator, folder, replaced)
             run.core.stages = replace(run.core.stages, evaluator=evaluator)
-            run.core.recorder.refuse_if_gone = lock.refuse_if_gone
+            run.store.guard(lock.refuse_if_gone)
             await drive(run.core)
     assert folder.exists() == replaced, "nothing was made again"
 

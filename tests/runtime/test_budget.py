@@ -12,7 +12,7 @@ from pace_async.errors import BudgetReached, CandidateFault
 from pace_async.events import ImplementerCalled, ImplementerReserved, LeaseOpened, SettingChanged
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.population.store import Store
-from pace_async.runtime.run.budget_ledger import BudgetLedger
+from pace_async.runtime.run.recorder import BudgetLedger
 from pace_async.runtime.start.resuming import cut_off, resumed_config
 from pace_async.runtime.start.supervisor import drive
 from pace_async.search.state import Member

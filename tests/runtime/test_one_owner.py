@@ -22,7 +22,7 @@ COMMITS = {
 
 CHANGES = {
     "state/apply.py": "the fold",
-    "state/claimed.py": "claimed places",
+    "runtime/run/recorder.py": "claimed places",
     "population/reading/replay.py": "what the leases of a run took in is lent to the fold before its first fact",
 }
 """Where the state, or a collection that it holds, is changed."""
@@ -85,7 +85,7 @@ def test_nothing_of_a_running_run_but_record_commits() -> None:
 def test_nothing_but_the_fold_and_the_claimed_places_changes_the_state() -> None:
     found = {name: list(_changed(tree)) for name, tree in _files()}
     assert {name: changes for name, changes in found.items() if changes and name not in CHANGES} == {}
-    assert found["state/apply.py"] and found["state/claimed.py"], "the walk sees a change where there is one"
+    assert found["state/apply.py"] and found["runtime/run/recorder.py"], "the walk sees a change where there is one"
 
 
 def test_only_record_and_the_reading_of_rows_apply_facts() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import anyio
 
 from pace_async.config import Config
-from pace_async.implement.makers import Maker, ModelMaker
-from pace_async.implement.pool import ImplementerPool
+from pace_async.implement.model_maker import ModelMaker
+from pace_async.implement.pool import ImplementerPool, Maker
 from pace_async.implement.shares import parse_shares
 from pace_async.population.memory import MemoryPopulation
-from pace_async.runtime.run.budget_ledger import BudgetLedger
+from pace_async.runtime.run.recorder import BudgetLedger
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program

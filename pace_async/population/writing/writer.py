@@ -84,7 +84,8 @@ def _tell(answer: asyncio.Future[Any], outcome: Any) -> None:
 class Writer:
     """Owns `engine` and opens one connection of it. Works only on asyncio. Must be closed. `tell` is called when the
     database becomes unreachable and when it is back. `hold`, once set, is called on every new connection before
-    anything is written on it. `run_id` is the run that is written, once it has a row."""
+    anything is written on it. `run_id` is the run that is written, once it has a row. `guard` is
+    called in the thread before every transaction, and what it raises refuses the requests."""
 
     def __init__(self, engine: Engine, patience_s: float = PATIENCE_S, tell: Tell = ignore_news) -> None:
         self._engine = engine
@@ -93,6 +94,7 @@ class Writer:
         self._away_since = 0.0
         self.hold: Callable[[Connection], None] | None = None
         self.run_id: int | None = None
+        self.guard: Callable[[], None] = lambda: None
         self._in_doubt: _InDoubt | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="pace-population")
         self._connection: Connection | None = None
@@ -166,6 +168,7 @@ class Writer:
     def _written(self, works: Sequence[Work]) -> list[Any]:
         """Runs in the thread, with all that it calls."""
         try:
+            self.guard()
             made = self._made_after_all()
             if made:
                 return [*made, *(self._written(works[len(made) :]) if len(works) > len(made) else ())]

@@ -1,4 +1,4 @@
-"""Where search threads and the learning loop meet: what is known of a run, its seams, and who goes on when.
+"""Where search threads and the learning loop meet: what is known of a run, its seams, who goes on when, when it ends.
 
 The state of the run changes by `record` alone. Whoever has recorded something wakes those who can go on then, and each
 looks again (`Waiting`). Admission is first come, first served, where an island comes in the order of its last lease
@@ -13,13 +13,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import anyio
 from anyio import to_thread
 
 from pace_async.advise.base import Engine
-from pace_async.config import Config
+from pace_async.config import Config, StopConfig
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.base import Evaluator
 from pace_async.events import Fact, FaultSeen, IslandActed, LeaseOpened, TransientEvent
@@ -27,20 +27,21 @@ from pace_async.implement.base import Implementer
 from pace_async.learn.base import Learner
 from pace_async.observe.bus import Bus
 from pace_async.publish.base import Publisher
+from pace_async.reward import better
 from pace_async.runtime.run.clock import Clock
 from pace_async.runtime.run.fresh import FreshInstances
 from pace_async.runtime.run.loop_turns import Turns
-from pace_async.runtime.run.recorder import Recorder
-from pace_async.runtime.run.stopping import Progress, Reason, reason_to_stop
+from pace_async.runtime.run.recorder import ClaimedPlace, Recorder
 from pace_async.runtime.run.work import Work, unfinished
 from pace_async.search.actions import decide
 from pace_async.search.draws import generator
 from pace_async.search.ideas import Pool
 from pace_async.search.parents import choose_migrant
 from pace_async.search.state import Member
-from pace_async.state.claimed import ClaimedPlace
 from pace_async.state.run_state import Opening, RunState, Turn
 from pace_async.task import Task
+
+Reason = Literal["candidates", "updates", "minutes", "budget", "target", "interrupted"]
 
 
 class Waiting:
@@ -119,6 +120,17 @@ class Stages:
     clock: Clock
     learner: Learner | None
     publisher: Publisher | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What stop rules look at. `groups` counts skipped ones too."""
+
+    candidates: int
+    groups: int
+    minutes: float
+    spend_usd: float
+    best: float | None
 
 
 @dataclass(slots=True)
@@ -277,3 +289,30 @@ class Core:
     def backoff(self, attempt: int) -> float:
         """Seconds to wait before try `attempt` (from 1): doubling, at most 30."""
         return self.config.faults.backoff(attempt)
+
+
+def reason_to_stop(stop: StopConfig, progress: Progress, direction: str) -> Reason | None:
+    """The first rule that is met, or None."""
+    if stop.target is not None and progress.best is not None and not better(direction, stop.target, progress.best):
+        return "target"
+    rules: tuple[tuple[Reason, float | None, float], ...] = (
+        ("budget", stop.budget, progress.spend_usd),
+        ("candidates", stop.candidates, progress.candidates),
+        ("updates", stop.updates, progress.groups),
+        ("minutes", stop.minutes, progress.minutes),
+    )
+    for reason, limit, value in rules:
+        if limit is not None and value >= limit:
+            return reason
+    return None
+
+
+def trains_leftovers(reason: Reason) -> bool:
+    """Whether groups that are complete when the last candidate ends are still trained."""
+    return reason in ("candidates", "target", "budget")
+
+
+def default_horizon(stop: StopConfig, group_size: int) -> int:
+    """Groups over which alpha grows, where the configuration names none: what the stop rules allow, else 100."""
+    limits = [limit for limit in (stop.updates, (stop.candidates or 0) // group_size) if limit]
+    return max(1, min(limits)) if limits else 100

@@ -19,13 +19,12 @@ from pace_async.registry.objectives import ALPHA_SCHEDULES
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from pace_async.replay.groupfile import forget_before, group_path, write_group
-from pace_async.runtime.run.core import Core
+from pace_async.runtime.run.core import Core, trains_leftovers
 from pace_async.runtime.run.outages import Outage
-from pace_async.runtime.run.stopping import trains_leftovers
+from pace_async.runtime.run.recorder import ClaimedPlace
 from pace_async.search.draws import derive
 from pace_async.staleness.policies import NOTHING
 from pace_async.staleness.rollback import NO_GROUPS, Health
-from pace_async.state.claimed import ClaimedPlace
 from pace_async.state.run_state import Rollout, counts_of
 
 NOT_WRITTEN = "The next group could not be written"

@@ -39,8 +39,10 @@ def chosen_implementer(
     config: Config, state: RunState, lease: int, experiment: str | None, idea: Idea | None, now: float
 ) -> ImplementerChosen | None:
     """None where there is nothing to choose: no experiment, one model, or a draw by weight."""
+    if experiment is None or config.implementer.choice == "weights":
+        return None
     models = [share.model for share in parse_shares(config.implementer.model)]
-    if experiment is None or len(models) == 1 or config.implementer.choice == "weights":
+    if len(models) == 1:
         return None
     kind = kind_of(experiment, len(idea.trials) if idea is not None else 0)
     draw = generator(config.seed, lease, "bandit")

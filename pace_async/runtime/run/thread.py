@@ -33,6 +33,7 @@ from pace_async.reward import better, reward
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.fresh import claimed_evaluation, claims_best
 from pace_async.runtime.run.patience import ADVISE, EVALUATE, LeftOpen, Lost, Patience
+from pace_async.runtime.run.recorder import ClaimedPlace
 from pace_async.runtime.run.repairing import chosen_implementer, implemented_and_evaluated
 from pace_async.runtime.run.work import Decision, Work
 from pace_async.search.draws import generator
@@ -40,7 +41,6 @@ from pace_async.search.islands import context_of
 from pace_async.search.parents import parent_of
 from pace_async.search.state import SearchContext
 from pace_async.state.apply import member_of, rollout_of, shows_at_once
-from pace_async.state.claimed import ClaimedPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -
         no_room = InfrastructureFault(fault.kind, _no_room(fault))
         seen = FaultSeen(ADVISE.name, no_room.kind, no_room.detail, lease, core.stages.clock.now())
         raise Lost(no_room, (seen,)) from None
-    oldest = min(call.oldest_version for call in advice.calls)
+    oldest = advice.oldest_version
     if oldest < served:
         raise InfrastructureFault("old_weights", f"version {oldest} answered after {served} was published")
     return advice

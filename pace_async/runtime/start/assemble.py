@@ -36,13 +36,12 @@ from pace_async.runtime.children.cards import cards_of
 from pace_async.runtime.children.engine_supervisor import SupervisedEngine
 from pace_async.runtime.children.engines import serving
 from pace_async.runtime.children.replica import Probing
-from pace_async.runtime.run.budget_ledger import BudgetLedger
 from pace_async.runtime.run.clock import RealClock
 from pace_async.runtime.run.core import Core, Stages
 from pace_async.runtime.run.fresh import FreshInstances, fresh_seeds
 from pace_async.runtime.run.learning import group_path
 from pace_async.runtime.run.loop_turns import turns_here
-from pace_async.runtime.run.recorder import Recorder
+from pace_async.runtime.run.recorder import BudgetLedger, Recorder
 from pace_async.runtime.run_paths import RunPaths
 from pace_async.runtime.start.restore import restore
 from pace_async.runtime.start.resuming import in_force
@@ -74,9 +73,10 @@ async def conduct(resources: Resources, display: str) -> str:
     view = await view_of(shown, config.stop, resources.store)
     bus = Bus(replace(view, best_known=resources.task.spec.target, begun_at=time.time()))
     resources.store.be_patient(config.faults.patience_s, waiting(resources.lock, bus))
+    resources.store.guard(resources.lock.refuse_if_gone)  # SQLite would write on into a file without a name
     output = Output(sys.stdout)
     displays = [choose(display, output), JsonlDisplay(paths.events)]
-    recorder = Recorder(resources.store, state, bus, resources.lock.refuse_if_gone)
+    recorder = Recorder(resources.store, state, bus)
     async with observing(bus, displays), _stages(resources, recorder) as (stages, engine, learner):
         core = Core(
             config=config,

@@ -40,8 +40,8 @@ from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.children.cards import cards_of
 from pace_async.runtime.children.engines import refuse_unless_served
 from pace_async.runtime.children.external import refuse_unless_fit
+from pace_async.runtime.run.core import default_horizon
 from pace_async.runtime.run.loop_turns import TimedLoop
-from pace_async.runtime.run.stopping import default_horizon
 from pace_async.runtime.run_paths import RunPaths, find_run_paths, new_run_paths
 from pace_async.runtime.start.assemble import Resources, conduct, say, waiting
 from pace_async.runtime.start.descriptors import ensure_descriptors

@@ -15,7 +15,7 @@ from pace_async.configure import flat, known_keys, resolve
 from pace_async.errors import UsageError
 from pace_async.events import FaultSeen, ImplementerCalled, RunHeader, SettingChanged
 from pace_async.population.reading.record import Standing
-from pace_async.runtime.run.stopping import Progress, reason_to_stop
+from pace_async.runtime.run.core import Progress, reason_to_stop
 
 MAY_CHANGE = (
     "stop",

@@ -12,11 +12,10 @@ import anyio
 from pace_async.errors import GaveUp, PaceError
 from pace_async.events import LoopMeasured, RunStateChanged
 from pace_async.runtime.children.engine_supervisor import SupervisedEngine, WatchedLearner, keep_engine, watch_learner
-from pace_async.runtime.run.core import Core
+from pace_async.runtime.run.core import Core, Reason
 from pace_async.runtime.run.learning import learn_while_searching
 from pace_async.runtime.run.loop_turns import Turns
 from pace_async.runtime.run.patience import Patience
-from pace_async.runtime.run.stopping import Reason
 from pace_async.runtime.run.thread import search_thread
 from pace_async.runtime.start.signals import obey_signals
 

@@ -1,19 +1,18 @@
-"""One try of one implementer at one experiment. The ledger records every call, whatever its outcome.
+"""One try of one model at one experiment. The ledger records every call, whatever its outcome.
 
 Invariant: a reservation is committed before the call and closed exactly once after it. It is closed with the real cost
 if that is known, and with the whole reservation if the charge cannot be known (a hang, a cut stream, a cancelled call).
-Not here: retries. A maker tries once.
+Not here: retries, which are the pool's.
 """
 
 import time
-from typing import Protocol
 
 import anyio
 
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import ImplementerCalled, ImplementerTry
 from pace_async.implement.answers import made_of
-from pace_async.implement.base import CallLedger, Experiment, Implemented, Implementer, Unusable
+from pace_async.implement.base import CallLedger, Experiment, Implemented, Unusable
 from pace_async.implement.chat import Chat, ChatAnswer
 from pace_async.implement.edits import NotCompiling
 from pace_async.implement.failures import CallFailed
@@ -28,40 +27,8 @@ LONGEST_KEPT = 4000
 """Characters kept of an answer that made no program. They are shown to its author."""
 
 
-class Maker(Protocol):
-    """Makes one try."""
-
-    async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
-        """Raises CandidateFault (Unusable for a model's answer), CallFailed, BudgetReached, and InfrastructureFault for
-        an answer that must not be stored."""
-        ...
-
-
-class BuiltInMaker:
-    """A built-in implementer under its name. It costs nothing and fails only by the candidate's fault."""
-
-    def __init__(self, name: str, implementer: Implementer, ledger: CallLedger) -> None:
-        self._name = name
-        self._implementer = implementer
-        self._ledger = ledger
-
-    async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
-        began = time.perf_counter()
-        outcome = "ok"
-        try:
-            return await self._implementer.implement(task, parent, experiment)
-        except CandidateFault as fault:
-            outcome = fault.kind
-            raise
-        finally:
-            seconds = time.perf_counter() - began
-            await self._ledger.settle(
-                ImplementerCalled(experiment.lease, self._name, outcome, 0, 0, 0.0, seconds, time.time())
-            )
-
-
 class ModelMaker:
-    """One model, called through a Chat."""
+    """Implements `implement.pool.Maker` by one model, called through a Chat."""
 
     def __init__(self, chat: Chat, ledger: CallLedger, max_tokens: int) -> None:
         self._chat = chat
