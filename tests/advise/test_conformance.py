@@ -74,12 +74,12 @@ async def test_a_prompt_has_the_same_tokens_each_time_and_an_answer_can_be_read(
     assert await engine.decode(answer.token_ids) == await engine.decode(answer.token_ids) != ""
 
 
-async def test_an_answer_that_does_not_fit_ends_at_max_tokens_and_tells_it(engine: Engine) -> None:
+async def test_an_answer_that_does_not_fit_ends_at_max_tokens_and_reports_it(engine: Engine) -> None:
     answer = await ask(engine, max_tokens=4)
     assert (len(answer.token_ids), answer.finish) == (4, "length")
 
 
-async def test_a_question_among_others_gets_the_answer_that_it_gets_alone(engine: Engine) -> None:
+async def test_a_request_in_a_batch_gets_the_same_answer_as_alone(engine: Engine) -> None:
     together: dict[int, Completion] = {}
 
     async def keep(seed: int) -> None:

@@ -61,14 +61,14 @@ async def ask(
         return await engine.generate((1, 2), max_tokens=3, temperature=1.0, seed=0)
 
 
-async def test_a_whole_answer_is_taken_as_it_is() -> None:
+async def test_a_complete_answer_is_accepted_unchanged() -> None:
     assert await ask(choice()) == Completion(
         (4, 5, 6), (-0.5, -0.5, -0.5), (TokenSpan(1, 0, 2), TokenSpan(2, 2, 3)), "length"
     )
 
 
 @pytest.mark.parametrize(("labels", "version"), [(("4", "4"), 4), (("3", "5"), 3), (("5", "4"), 4)])
-async def test_an_answer_without_spans_counts_as_the_older_of_what_was_served_before_and_after(
+async def test_an_answer_without_spans_counts_as_the_older_version_before_and_after(
     labels: tuple[str, str], version: int
 ) -> None:
     for silent in (choice(weight_versions=None), {k: v for k, v in choice().items() if k != "weight_versions"}):
@@ -76,12 +76,14 @@ async def test_an_answer_without_spans_counts_as_the_older_of_what_was_served_be
 
 
 @pytest.mark.parametrize("labels", [("unknown", "4"), ("4", "default")])
-async def test_an_answer_without_spans_is_refused_where_what_was_served_has_no_version(labels: tuple[str, str]) -> None:
+async def test_an_answer_without_spans_is_refused_if_the_served_weights_have_no_version(
+    labels: tuple[str, str],
+) -> None:
     with pytest.raises(InfrastructureFault, match="bad_spans"):
         await ask(choice(weight_versions=None), labels=labels)
 
 
-async def test_a_server_that_stops_giving_spans_is_not_believed_until_it_was_asked_what_it_serves() -> None:
+async def test_a_server_that_stops_giving_spans_is_asked_for_its_version_first() -> None:
     answers = iter([choice(), choice(weight_versions=None), choice(weight_versions=None)])
     asked: list[str] = []
 
@@ -149,7 +151,7 @@ async def test_an_answer_that_is_not_whole_is_an_infrastructure_fault(kind: str,
         ("engine_error", "", 503),
     ],
 )
-async def test_nonsense_and_refusals_are_infrastructure_faults(kind: str, body: str, status: int) -> None:
+async def test_malformed_answers_and_refusals_are_infrastructure_faults(kind: str, body: str, status: int) -> None:
     with pytest.raises(InfrastructureFault) as caught:
         await ask(body, status)
     assert caught.value.kind == kind

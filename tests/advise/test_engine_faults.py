@@ -146,7 +146,7 @@ async def test_a_push_that_silently_loads_too_little_is_refused_by_its_receipt(
 
 
 @pytest.mark.fault("Weights", "the alarm for weights grossly wrong")
-async def test_wrong_weights_under_a_right_receipt_fail_the_probe_and_void_what_they_sampled(
+async def test_wrong_weights_under_a_right_receipt_fail_the_probe_and_their_answers_are_void(
     proxies: tuple[Proxy, Proxy], versions: list[Path], strange: Path, tmp_path: Path
 ) -> None:
     load, attest = loading(strange)
@@ -190,7 +190,7 @@ async def test_an_engine_killed_while_it_generates_comes_back_with_other_weights
         engine.kill()
 
 
-async def test_one_of_two_engines_that_lags_is_asked_nothing_until_it_was_pushed_to(
+async def test_a_lagging_engine_of_two_gets_no_request_before_its_push(
     proxies: tuple[Proxy, Proxy], versions: list[Path], tmp_path: Path
 ) -> None:
     proxies[1].faults = [Fault("pause", refused, times=6, skip=1)]
@@ -217,7 +217,7 @@ async def test_one_of_two_engines_that_lags_is_asked_nothing_until_it_was_pushed
     assert proxies[1].hit == ["pause"] * 6
 
 
-async def test_one_of_two_engines_that_dies_is_left_out_and_used_again_when_it_is_back(
+async def test_a_dead_engine_of_two_gets_no_request_until_it_is_back(
     engines: tuple[EngineServer, EngineServer], versions: list[Path], strange: Path, tmp_path: Path
 ) -> None:
     mortal = EngineServer(strange)

@@ -54,7 +54,7 @@ def test_a_half_precision_checkpoint_is_served_in_full_precision_and_proven(tmp_
     assert torch.equal(model.lm_head.weight, half["lm_head.weight"].float())
 
 
-def test_double_precision_that_single_cannot_hold_shows_in_the_receipt(tmp_path: Path) -> None:
+def test_a_number_that_float32_cannot_hold_shows_in_the_receipt(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "new", seed=1)
     folder = copy_with(
         folder, tmp_path / "double", {"model.norm.weight": torch.full((64,), 1 / 3, dtype=torch.float64)}

@@ -65,7 +65,7 @@ async def test_a_killed_engine_is_noticed_faults_its_requests_and_is_restarted_i
     assert not alive(last)
 
 
-def test_an_engine_does_not_outlive_whoever_started_it(tmp_path: Path) -> None:
+def test_an_engine_does_not_outlive_the_process_that_started_it(tmp_path: Path) -> None:
     model = save_tiny_model(tmp_path / "model", seed=0)
     parent = (
         "import anyio, pathlib\n"
@@ -91,7 +91,7 @@ def test_an_engine_does_not_outlive_whoever_started_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_what_is_no_model_is_a_usage_error(tmp_path: Path) -> None:
+async def test_a_folder_without_a_model_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a model directory"):
         async with managed_engine(tmp_path, log=tmp_path / "log"):
             pass

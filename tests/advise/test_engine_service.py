@@ -61,7 +61,7 @@ async def test_an_answer_goes_on_past_its_end_if_asked_to(engine: HttpEngine, mo
     assert long.logprobs == pytest.approx(plain_logprobs(model, prompt(40), long.token_ids, 1.0), abs=1e-4)
 
 
-async def test_an_answer_in_a_crowd_is_the_answer_alone(engine: HttpEngine) -> None:
+async def test_an_answer_in_a_full_batch_equals_the_answer_alone(engine: HttpEngine) -> None:
     lengths = [1, 2, 17, 63, 64, 120, 255, 256, 257, 300, 400, 31]  # more than there are rows
     together: dict[int, Completion] = {}
 
@@ -79,7 +79,7 @@ async def test_an_answer_in_a_crowd_is_the_answer_alone(engine: HttpEngine) -> N
         assert together[seed].logprobs == pytest.approx(alone[seed].logprobs, abs=1e-4)
 
 
-async def test_a_seed_gives_its_answer_again_and_another_seed_another(engine: HttpEngine) -> None:
+async def test_the_same_seed_gives_the_same_answer_and_another_seed_another_one(engine: HttpEngine) -> None:
     answers = [await engine.generate(prompt(20), max_tokens=30, temperature=1.0, seed=seed) for seed in (5, 5, 6)]
     assert answers[0] == answers[1]
     assert answers[0].token_ids != answers[2].token_ids
@@ -136,7 +136,7 @@ async def test_text_goes_to_ids_and_back_without_special_tokens(engine: HttpEngi
 @pytest.mark.parametrize(
     "text", ["<end>", "a <end> b<begin><end>", "<<end>end>", "<end" * 3 + ">", "x = '<begin>' # <e"]
 )
-async def test_a_special_token_spelt_in_a_text_is_data_and_comes_back_as_it_was(engine: HttpEngine, text: str) -> None:
+async def test_a_special_token_spelt_in_a_text_is_data_and_decodes_unchanged(engine: HttpEngine, text: str) -> None:
     ids = await engine.encode(text)
     assert not {END, END + 1} & set(ids)
     assert await engine.decode(ids) == text
@@ -158,7 +158,7 @@ async def test_a_token_that_the_model_does_not_know_is_refused(engine: HttpEngin
         {"sampling_params": {"max_tokens": 4}, "token_ids": []},
     ],
 )
-async def test_a_request_that_would_be_served_otherwise_than_asked_is_refused(
+async def test_a_request_that_cannot_be_served_exactly_is_refused(
     handle: EngineHandle, wrong: dict[str, object]
 ) -> None:
     async with httpx.AsyncClient(base_url=handle.url, timeout=60.0) as http:

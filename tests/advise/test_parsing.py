@@ -17,7 +17,7 @@ def test_three_ideas_are_read_in_order() -> None:
     assert parse_propose(PROPOSAL) == (("h1", "r1"), ("h2", "r2"), ("h3", "r3"))
 
 
-def test_blank_lines_and_trailing_spaces_are_forgiven() -> None:
+def test_blank_lines_and_trailing_spaces_are_accepted() -> None:
     assert parse_propose("\n" + PROPOSAL.replace("\n", "  \n\n") + "\n") == parse_propose(PROPOSAL)
 
 
@@ -48,7 +48,7 @@ def test_a_proposal_of_any_other_form_is_unparsed(text: str) -> None:
 
 
 @given(st.lists(st.tuples(sentences, sentences), min_size=3, max_size=3))
-def test_a_well_formed_proposal_is_read_back_whatever_it_says(pairs: list[tuple[str, str]]) -> None:
+def test_a_well_formed_proposal_of_any_text_is_read_back(pairs: list[tuple[str, str]]) -> None:
     text = "\n".join(f"Idea {n}\nHypothesis: {h}\nReasoning: {r}" for n, (h, r) in enumerate(pairs, start=1))
     assert parse_propose(text) == tuple(pairs)
 
@@ -108,7 +108,7 @@ def test_a_choice_of_any_other_form_is_unparsed(text: str) -> None:
 
 
 @given(st.text(max_size=200))
-def test_no_text_makes_a_parser_fail_otherwise(text: str) -> None:
+def test_no_text_makes_a_parser_fail_in_another_way(text: str) -> None:
     for parse in (lambda: parse_propose(text), lambda: parse_assess(text, 3, 1), lambda: parse_select(text, 1)):
         with pytest.raises(CandidateFault):
             parse()

@@ -84,7 +84,7 @@ async def test_the_embedded_servers_context_is_known_and_a_longer_prompt_is_neve
     assert (caught.value.kind, caught.value.tokens, caught.value.context) == ("prompt_too_long", 8, 8)
 
 
-async def test_an_answer_that_the_context_cut_is_no_answer() -> None:
+async def test_an_answer_cut_by_the_context_is_rejected() -> None:
     small = SmallEngine(World(), 30)
     async with small.open() as engine:
         prompt = await engine.encode("Which idea? " + "x" * 10)

@@ -46,7 +46,7 @@ def qwen(folder: Path) -> Path:
     [(llama, "model.embed_tokens.weight"), (qwen, "model.language_model.embed_tokens.weight")],
     ids=["llama", "qwen"],
 )
-def test_a_tied_checkpoint_is_served_from_a_copy_with_a_head_of_its_own(
+def test_a_tied_checkpoint_is_served_from_a_copy_with_a_separate_head(
     tmp_path: Path, made: Callable[[Path], Path], embedding: str
 ) -> None:
     model = made(tmp_path / "model")
@@ -71,7 +71,7 @@ def test_a_checkpoint_with_a_head_is_served_as_it_is(tmp_path: Path) -> None:
     assert (served / "config.json").read_text() == (model / "config.json").read_text()
 
 
-def test_a_model_that_cannot_be_asked_what_it_ties_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_model_whose_tied_tensors_are_unknown_is_refused_by_name(tmp_path: Path) -> None:
     model = save_tiny_model(tmp_path / "model", seed=0, tied=True)
     (model / "config.json").write_text(json.dumps({"model_type": "nobody_knows_it", "vocab_size": 300}))
     with pytest.raises(ValueError, match=r"model: its tied tensors cannot be determined: .*nobody_knows_it"):
@@ -82,9 +82,7 @@ def test_a_model_that_cannot_be_asked_what_it_ties_is_refused_by_name(tmp_path: 
 @pytest.mark.parametrize(
     ("ends", "prefix"), [(("model.embed_tokens", "lm_head"), ""), (("lm.model.embed_tokens", "lm.lm_head"), "lm.")]
 )
-def test_every_later_version_hands_its_head_over_under_a_name_that_the_model_knows(
-    ends: tuple[str, str], prefix: str
-) -> None:
+def test_every_later_version_includes_its_head_under_a_name_of_the_model(ends: tuple[str, str], prefix: str) -> None:
     def rename(name: str) -> str:
         return f"{prefix}{name.replace('model.language_model.', 'model.')}"
 

@@ -76,7 +76,7 @@ def test_names_and_options_are_one_token_in_code_ideas_and_experiments() -> None
 
 
 @pytest.mark.usefixtures("scripts")
-def test_the_corpus_speaks_the_language_of_the_parser() -> None:
+def test_the_parser_reads_every_answer_of_the_corpus() -> None:
     from scripts.advisor.tiny_advisor import corpus
     from scripts.advisor.tiny_advisor.worlds import real_worlds
 
@@ -101,7 +101,7 @@ def test_the_corpus_speaks_the_language_of_the_parser() -> None:
 
 
 @pytest.mark.usefixtures("scripts")
-def test_answers_side_by_side_cost_what_they_cost_alone() -> None:
+def test_answers_side_by_side_have_the_same_loss_as_alone() -> None:
     import torch
     from transformers import LlamaForCausalLM
 
@@ -124,7 +124,7 @@ def test_answers_side_by_side_cost_what_they_cost_alone() -> None:
 
 
 @pytest.mark.usefixtures("scripts")
-def test_marks_tell_what_comparing_the_texts_tells() -> None:
+def test_marks_agree_with_a_comparison_of_the_texts() -> None:
     from scripts.advisor.tiny_advisor import corpus
     from scripts.advisor.tiny_advisor.worlds import real_worlds
 

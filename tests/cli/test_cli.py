@@ -125,7 +125,7 @@ def test_fewer_rewards_than_the_usual_k_are_taken(rewards: list[str], tmp_path: 
     assert pace("advantages", "--k", "4", *rewards, cwd=tmp_path).returncode == 2
 
 
-def test_rewards_too_far_apart_are_not_said_to_carry_no_signal(tmp_path: Path) -> None:
+def test_rewards_too_far_apart_are_not_reported_as_without_signal(tmp_path: Path) -> None:
     done = pace("advantages", "1e300", "-1e300", "0", "1", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "skipped: the spread of these rewards is not finite\n")
     assert "carries no signal" in pace("advantages", "1", "1", "1", "1", cwd=tmp_path).stdout

@@ -110,7 +110,7 @@ def test_check_names_what_was_broken_by_hand(shell: Shell, statement: str, check
     assert shell.pace("db", "check", "circle_packing-1").code == 1
 
 
-def test_of_a_run_that_trained_nothing_no_staleness_is_told(shell: Shell) -> None:
+def test_a_run_that_trained_nothing_has_no_staleness(shell: Shell) -> None:
     folder = shell.folder / "runs" / "searched"
     folder.mkdir()
 
@@ -153,7 +153,7 @@ def test_a_run_of_the_policy_soft_is_sound_beyond_the_bound_and_its_sums_are_sti
 
 
 @pytest.mark.fault("Database", "a damaged page")
-def test_a_damaged_page_is_found_before_anything_else_is_asked(shell: Shell) -> None:
+def test_a_damaged_page_is_found_before_any_other_check(shell: Shell) -> None:
     path = database(shell)
     scribble(path)
     said = shell.pace("db", "check", "circle_packing-1", "--json")

@@ -67,7 +67,7 @@ def test_islands_are_shown_with_their_last_action_and_why(shell: Shell) -> None:
             assert line.endswith(one["last_action"]["why"])
 
 
-def test_a_candidate_or_the_islands_must_be_asked_for(shell: Shell) -> None:
+def test_a_candidate_or_the_islands_must_be_named(shell: Shell) -> None:
     for wrong, sentence in (((), "which candidate to show, or --islands"), (("1", "--islands"), "leave the candidate")):
         said = shell.pace("show", "run", *wrong)
         assert said.code == 2

@@ -56,7 +56,7 @@ def shell(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     return Shell(tmp_path, monkeypatch, capsys)
 
 
-def test_every_command_is_looked_at() -> None:
+def test_every_command_is_covered() -> None:
     takes = {
         name.removeprefix("pace "): any("--json" in option.opts for option in command.params)
         for name, command in commands()
@@ -66,14 +66,14 @@ def test_every_command_is_looked_at() -> None:
 
 
 @pytest.mark.parametrize("command", ARGUMENTS)
-def test_what_a_command_prints_for_programs_is_one_json_document(shell: Shell, command: str) -> None:
+def test_a_commands_json_output_is_one_document(shell: Shell, command: str) -> None:
     said = shell.pace(*command.split(), *ARGUMENTS[command], "--json")
     assert said.err == ""
     assert json.loads(said.out)
     assert said.code == {"task check": 2}.get(command, 0)
 
 
-def test_rows_are_one_list_and_a_file_of_them_is_told(shell: Shell) -> None:
+def test_rows_are_one_list_and_their_file_is_reported(shell: Shell) -> None:
     rows = json.loads(shell.pace("export", RUN, "--json").out)
     lines = [json.loads(line) for line in shell.pace("export", RUN, "--format", "jsonl").out.splitlines()]
     assert rows == lines
@@ -110,7 +110,7 @@ def test_the_table_of_exit_codes_names_each_check_where_it_belongs(shell: Shell)
         assert [named for named, means in table.items() if f"`pace {command}`" in means] == [str(code)], command
 
 
-def test_the_outcome_of_a_program_is_told_and_is_no_exit_code(shell: Shell) -> None:
+def test_the_outcome_of_a_program_is_printed_and_is_no_exit_code(shell: Shell) -> None:
     said = shell.pace("eval", "circle_packing", "bad.py", "--json")
     assert (said.code, json.loads(said.out)["outcome"]) == (0, "candidate_error")
     assert "exit code is 0 for every outcome of the program" in " ".join(shell.pace("eval", "--help").out.split())

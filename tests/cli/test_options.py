@@ -13,6 +13,6 @@ def test_an_evaluators_settings_may_be_named_alone_or_by_the_key_that_a_run_take
 
 
 @pytest.mark.parametrize("wrong", ["learner.k", "=2", " =2"])
-def test_what_is_no_assignment_is_refused(wrong: str) -> None:
+def test_a_text_that_is_no_assignment_is_refused(wrong: str) -> None:
     with pytest.raises(UsageError, match=r"--set takes KEY=VALUE, such as learner\.k=2"):
         overrides_of([wrong])

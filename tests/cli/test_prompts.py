@@ -76,14 +76,14 @@ def test_the_advisor_s_prompt_and_the_implementer_s_messages_are_those_that_were
     assert found["note"] == ""
 
 
-def test_a_person_reads_them_and_the_terminal_obeys_none(shell: Shell) -> None:
+def test_prompts_are_printed_and_cannot_control_the_terminal(shell: Shell) -> None:
     said = shell.pace("show", "run", "1", "--prompts").out
     assert "advisor, propose (" in said and "implementer, user" in said
     assert "    Carry out the experiment." in said.splitlines()
     assert "\x1b" not in said
 
 
-def test_each_try_is_told_and_what_the_implementer_was_asked_after_it(shell: Shell) -> None:
+def test_each_try_is_printed_with_the_question_after_it(shell: Shell) -> None:
     told = [line for line in shell.pace("show", "run", "3").out.splitlines() if line.startswith("try ")]
     assert told == [
         f"try 1 of {MODEL}: no code block: no code",
@@ -100,7 +100,7 @@ def test_each_try_is_told_and_what_the_implementer_was_asked_after_it(shell: She
     assert "\x1b" not in said
 
 
-def test_which_implementer_was_chosen_and_why_is_told_and_what_came_of_each(shell: Shell) -> None:
+def test_the_chosen_implementer_is_printed_with_the_reason_and_the_results(shell: Shell) -> None:
     told = shell.pace("show", "run", "3").out
     why = "a sampled rate of gains of 0.62 at 0.0020 USD"
     assert f"implementer     {MODEL}, chosen for tuning: {why}" in told.splitlines()
@@ -112,7 +112,7 @@ def test_which_implementer_was_chosen_and_why_is_told_and_what_came_of_each(shel
     ]
 
 
-def test_without_a_model_that_writes_there_is_nothing_to_show_of_it(shell: Shell) -> None:
+def test_without_a_model_there_are_no_implementer_prompts(shell: Shell) -> None:
     found = json.loads(shell.pace("show", "run", "2", "--prompts", "--json").out)
     assert (found["messages"], found["note"]) == ([], "no model was asked to write the program")
     assert json.loads(shell.pace("show", "run", "0", "--prompts", "--json").out)["advisor"] == []

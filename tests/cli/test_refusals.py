@@ -100,7 +100,7 @@ def test_every_command_takes_h(
 
 
 @pytest.mark.parametrize("given", ["openai/x", "anthropic/x", "gemini/x", "gpt-4o", "claude-sonnet-4-20250514"])
-def test_a_key_that_is_there_is_not_asked_for(given: str) -> None:
+def test_an_existing_key_is_not_reported_as_missing(given: str) -> None:
     every = {name: "any" for names in KEYS.values() for name in names}
     refuse_without_keys([given], None, every)
     refuse_without_keys(["ollama/x", "hosted_vllm/x", "bedrock/x"], None, {})

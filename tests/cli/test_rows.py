@@ -185,7 +185,7 @@ def test_json_on_every_terminal_holds_no_control_character(shell: Shell) -> None
 
 @settings(max_examples=50, deadline=None)
 @given(st.text())
-def test_what_is_made_visible_holds_nothing_that_a_terminal_obeys(text: str) -> None:
+def test_visible_text_holds_no_control_sequence(text: str) -> None:
     shown = visible(text)
     assert all(character.isprintable() for character in shown)
     assert visible(text, keep="\n").count("\n") == text.count("\n")

@@ -44,7 +44,7 @@ def test_every_mistake_of_a_file_is_one_sentence(shell: Shell) -> None:
         ("learner: {k: 9}", "must not exceed"),
     ],
 )
-def test_what_is_wrong_as_a_whole_is_said_too(shell: Shell, text: str, says: str) -> None:
+def test_a_mistake_between_settings_is_reported_too(shell: Shell, text: str, says: str) -> None:
     (shell.folder / "bad.yaml").write_text(text)
     said = shell.pace("config", "validate", "bad.yaml")
     assert said.code == 2
@@ -61,7 +61,7 @@ def test_a_bound_is_refused_beside_the_barrier_that_has_none(shell: Shell) -> No
     assert shell.pace("run", "--sync", "--max-staleness", "0", "--dry-run").code == 0
 
 
-def test_what_a_dry_run_prints_is_a_valid_file_of_settings(shell: Shell) -> None:
+def test_the_output_of_a_dry_run_is_a_valid_file_of_settings(shell: Shell) -> None:
     said = shell.pace("run", "--dry-run", "--max-staleness", "3", "--target", "2.5", "--minutes", "4")
     assert said.code == 0
     assert "# stops        at 4 minutes, or a score at least as good as 2.5" in said.out

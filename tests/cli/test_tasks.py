@@ -104,9 +104,7 @@ def test_a_task_whose_files_are_not_there_is_checked_with_its_offline_settings(s
         ({"catalogue__yaml": "mechanisms: []\n"}, "catalogue applies", "mechanisms"),
     ],
 )
-def test_what_is_wrong_with_a_task_is_named_with_a_remedy(
-    shell: Shell, files: dict[str, str], check: str, says: str
-) -> None:
+def test_a_mistake_in_a_task_is_named_with_a_remedy(shell: Shell, files: dict[str, str], check: str, says: str) -> None:
     write(shell.folder / "mine", **files)
     assert says in failed(shell)[check]
 
@@ -131,7 +129,7 @@ NO_CHEATS = {"multi_evolve", "txn_scheduling"}
 """Bundled tasks of which no particular weakness is known."""
 
 
-def test_every_bundled_task_of_which_cheats_are_known_has_them() -> None:
+def test_every_bundled_task_with_known_cheats_contains_them() -> None:
     tasks = {file.parent.name for file in CHECKOUT.glob("tasks/*/task.yaml")}
     assert tasks - {file.parts[-3] for file in BUNDLED} == NO_CHEATS
 
@@ -180,7 +178,7 @@ def test_an_error_of_the_evaluator_is_not_blamed_on_the_seed_program(shell: Shel
     assert shell.files() == ["mine"]
 
 
-def test_what_the_evaluator_prints_is_shown_where_it_is_asked_for(shell: Shell) -> None:
+def test_the_evaluators_output_is_shown_on_request(shell: Shell) -> None:
     noisy = SUM.replace("    return {", "    print('\\x1b[31mred')\n    return {")
     write(shell.folder / "mine", evaluator__py=noisy)
     assert "red" not in shell.pace("eval", "./mine", "mine/initial.py").out
@@ -192,7 +190,7 @@ def test_what_the_evaluator_prints_is_shown_where_it_is_asked_for(shell: Shell) 
     assert "[31mred" in found["evaluator_log"]
 
 
-def test_an_evaluator_that_believes_anything_fails(shell: Shell) -> None:
+def test_an_evaluator_that_accepts_anything_fails(shell: Shell) -> None:
     write(
         shell.folder / "mine", evaluator__py=SUM.split("def score")[0] + "def score(i, o):\n    return {'score': 3.0}\n"
     )

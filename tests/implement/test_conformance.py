@@ -56,7 +56,7 @@ async def test_an_experiment_becomes_a_whole_program_that_compiles_and_is_not_th
         assert made.mechanism is not None
 
 
-async def test_an_experiment_gives_the_same_program_again_and_alone_as_among_others(implementer: Implementer) -> None:
+async def test_an_experiment_gives_the_same_program_again_alone_or_concurrently(implementer: Implementer) -> None:
     alone = [await implementer.implement(TASK, PARENT, experiment) for experiment in experiments()]
     together: dict[int, Implemented] = {}
 
@@ -71,7 +71,7 @@ async def test_an_experiment_gives_the_same_program_again_and_alone_as_among_oth
 
 
 @pytest.mark.parametrize("text", ["", "Make it better."])
-async def test_an_experiment_of_which_no_program_can_be_made_is_the_candidate_s_fault(
+async def test_an_experiment_that_cannot_become_a_program_is_the_candidates_fault(
     implementer: Implementer, text: str
 ) -> None:
     with pytest.raises(CandidateFault) as fault:

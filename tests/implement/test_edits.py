@@ -85,7 +85,7 @@ def test_a_fenced_block_takes_the_place_of_the_whole_block(language: str) -> Non
         (fenced("# " + "x" * 2_000_000 + "\n"), "answer_too_long"),
     ],
 )
-def test_each_way_to_be_wrong_has_its_own_kind(answer: str, kind: str) -> None:
+def test_each_kind_of_error_has_its_own_name(answer: str, kind: str) -> None:
     assert kind_of(answer) == kind
 
 
@@ -94,12 +94,12 @@ def test_code_made_to_break_the_parser_is_a_syntax_error(text: str) -> None:
     assert kind_of(fenced(text + "\n")) == "syntax_error"
 
 
-def test_an_answer_that_would_warn_when_parsed_says_nothing() -> None:
+def test_an_answer_with_a_parser_warning_prints_nothing() -> None:
     assert "\\d" in program_of(fenced("pattern = '\\d'\n"), PARENT)
 
 
 @given(answer=st.text(max_size=400))
-def test_no_text_at_all_is_anything_but_a_program_or_a_named_fault(answer: str) -> None:
+def test_every_text_is_a_program_or_a_named_fault(answer: str) -> None:
     try:
         program = program_of(answer, PARENT)
     except CandidateFault as fault:
@@ -132,7 +132,7 @@ PIECES = st.sampled_from(
 
 
 @given(lines=st.lists(PIECES, max_size=14))
-def test_whatever_is_answered_the_rest_of_the_program_stays(lines: list[str]) -> None:
+def test_no_answer_changes_the_rest_of_the_program(lines: list[str]) -> None:
     try:
         program = program_of("\n".join(lines), PARENT)
     except CandidateFault:

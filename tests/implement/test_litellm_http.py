@@ -75,7 +75,7 @@ async def test_an_answer_becomes_a_program_and_its_cost_is_the_server_s_bill(
 
 
 @pytest.mark.parametrize(("options", "told"), [({}, False), ({"success_callback": []}, True)])
-async def test_litellm_prepares_what_callbacks_are_told_only_where_there_may_be_some(
+async def test_litellm_prepares_data_for_callbacks_only_if_there_may_be_some(
     provider: LocalProvider, monkeypatch: pytest.MonkeyPatch, options: dict[str, object], told: bool
 ) -> None:
     models: list[str] = []

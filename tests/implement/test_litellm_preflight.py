@@ -54,7 +54,7 @@ async def test_a_model_that_answers_is_asked_once_and_what_that_cost_is_known() 
         ("ok", "gemini/gemini-2.5-pro", "missing key .*set .*GEMINI_API_KEY"),
     ],
 )
-async def test_what_a_person_must_mend_is_told_in_one_sentence(behaviour: str, model: str, says: str) -> None:
+async def test_a_users_mistake_is_one_sentence(behaviour: str, model: str, says: str) -> None:
     provider = LocalProvider(TASK, plan=lambda _number, _question: behaviour)
     if behaviour == "401":
         provider.accepts = lambda _key: False
@@ -84,7 +84,7 @@ async def test_a_key_that_is_missing_or_empty_is_looked_for_where_litellm_looks(
         refuse_without_keys(["openai/x"], "http://127.0.0.1:1", os.environ)
 
 
-async def test_a_price_that_nobody_knows_is_refused_only_with_a_budget() -> None:
+async def test_an_unknown_price_is_refused_only_with_a_budget() -> None:
     with serving(LocalProvider(TASK)) as url:
         config = configured(url, implementer__price_per_million_in=None, implementer__price_per_million_out=None)
         found = await check_models(["openai/local"], config.implementer)

@@ -93,7 +93,7 @@ def test_only_an_error_in_the_code_or_a_wrong_output_is_repairable(outcome: Outc
 
 
 @pytest.mark.parametrize("kind", ["unchanged", "refusal", "prompt_too_long", "not_implemented", "unheard_of"])
-def test_an_answer_that_no_look_at_the_code_can_better_is_the_last(kind: str) -> None:
+def test_an_answer_that_no_repair_can_improve_is_the_last(kind: str) -> None:
     assert kind not in UNUSABLE
     assert not asks_again([unusable(1, kind)], PAPER)
 
@@ -128,16 +128,14 @@ HIDDEN = "hidden=[0.8147,0.9058]"
         f"TypeError: solve() missing 8147 required positional arguments: '{HIDDEN}' (line 4)",
     ],
 )
-def test_what_a_program_saw_of_the_hidden_instances_is_in_no_complaint(detail: str) -> None:
+def test_no_message_to_a_model_holds_values_of_hidden_instances(detail: str) -> None:
     said = complaint("candidate_error", detail, PROGRAM, "solve")
     assert not re.search("hidden|8147|9058", said)
     assert "line 4" in said
 
 
 @given(name=st.from_regex(r"[A-Z]\w{0,20}", fullmatch=True), message=st.text(max_size=200), line=st.integers(0, 9))
-def test_whatever_is_raised_every_word_of_the_complaint_is_ours_or_pythons_or_the_programs(
-    name: str, message: str, line: int
-) -> None:
+def test_every_word_of_a_message_is_ours_or_pythons_or_the_programs(name: str, message: str, line: int) -> None:
     """So two messages that are no sentence of Python's make one complaint."""
     said = complaint("candidate_error", f"{name}: X{message}X (line {line})", PROGRAM, "solve")
     quiet = complaint("candidate_error", f"{name}: XX (line {line})", PROGRAM, "solve")
@@ -156,7 +154,7 @@ REAL = {
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
-async def test_what_the_sandbox_says_of_real_programs_is_understood() -> None:
+async def test_the_sandboxs_messages_about_real_programs_are_parsed() -> None:
     task = load_task("circle_packing")
     async with open_evaluator(task, Config().evaluation) as evaluator:
         for line, words in REAL.items():

@@ -102,7 +102,7 @@ def test_a_program_cannot_close_its_own_fence(program: str) -> None:
         "Incorrect API key provided: sk-abcd1234efgh",
     ],
 )
-def test_what_is_or_looks_like_a_key_is_hidden(text: str) -> None:
+def test_a_key_and_a_text_that_looks_like_one_are_hidden(text: str) -> None:
     shown = redact(text, {"OPENAI_API_KEY": CANARY})
     assert HIDDEN in shown
     assert not re.search("canary|abcdefghij|abcd1234", shown)
@@ -135,7 +135,7 @@ def test_a_secret_that_the_environment_got_later_is_hidden_too(monkeypatch: pyte
         ("KEYBOARD_LAYOUT", "layout"),
     ],
 )
-def test_what_is_no_secret_costs_no_answer(name: str, value: str) -> None:
+def test_an_answer_without_a_secret_is_kept(name: str, value: str) -> None:
     assert not holds_secret(f"x = {value!r}", {name: value})
     assert redact(f"it says {value}", {name: value}) == f"it says {value}"
 

@@ -39,9 +39,7 @@ async def learner(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenera
         yield ScriptedLearner(versions)
 
 
-async def test_a_group_is_trained_once_however_often_it_is_given_and_one_that_cannot_be_read_is_not(
-    learner: Learner, tmp_path: Path
-) -> None:
+async def test_a_group_is_trained_once_and_an_unreadable_one_never(learner: Learner, tmp_path: Path) -> None:
     first, second = written_groups(tmp_path, 2, vocab=VOCAB)
     step = await learner.train(first)
     assert (step.update, step.version, step.reason, step.digest) == (0, 1, "", read_digested(first)[1])

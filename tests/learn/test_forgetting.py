@@ -96,7 +96,7 @@ async def test_a_call_beyond_the_length_limit_says_which_setting_to_raise(toy: P
             await learner.train(path)
 
 
-def test_only_older_groups_and_what_killed_writers_left_are_forgotten(tmp_path: Path) -> None:
+def test_only_older_groups_and_files_of_killed_writers_are_removed(tmp_path: Path) -> None:
     for name in (
         "000001.safetensors",
         "000009.safetensors",

@@ -75,7 +75,7 @@ async def test_a_learner_that_dies_in_a_step_taken_again_is_a_fault_of_the_infra
 
 
 @pytest.mark.fault("Disk, everywhere", "no space for a checkpoint: paused, told, and gone on by itself")
-async def test_a_learner_whose_disk_is_full_is_a_fault_by_that_name_and_is_started_anew(
+async def test_a_full_disk_of_the_learner_is_a_fault_of_that_name_and_the_learner_restarts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child = Child({"failed": "disk_full", "detail": "No space left on device"})
@@ -86,9 +86,7 @@ async def test_a_learner_whose_disk_is_full_is_a_fault_by_that_name_and_is_start
     assert learner._process is None  # pyright: ignore[reportPrivateUsage]
 
 
-async def test_a_group_that_cannot_be_read_is_a_fault_and_not_our_mistake(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unreadable_group_is_a_fault_and_not_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     child = Child({"refused": "000001.safetensors is damaged", "setting": False, "unreadable": True})
     learner = learner_of(child, tmp_path, [], monkeypatch)
     monkeypatch.setattr(learner, "_weights", tmp_path)

@@ -222,7 +222,7 @@ def test_a_history_with_a_damaged_group_that_must_be_replayed_is_refused_by_name
 
 
 @pytest.mark.fault("Weights", "a directory half written")
-def test_what_a_killed_writer_left_half_done_is_cleared_away(toy: Path, tmp_path: Path, groups: list[Path]) -> None:
+def test_the_files_of_a_killed_writer_are_removed(toy: Path, tmp_path: Path, groups: list[Path]) -> None:
     for folder in ("versions", "checkpoints"):
         half = tmp_path / folder / ".000001.4242.tmp"
         half.mkdir(parents=True)

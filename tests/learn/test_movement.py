@@ -61,7 +61,7 @@ def test_only_tokens_that_the_policy_was_sure_of_count_as_its_form() -> None:
     assert movement(before, before - np.array([0.1, 0.0, 0.0])).sure_k3 == pytest.approx((math.exp(-0.1) - 0.9) / 2)
 
 
-def test_weights_that_give_no_number_are_beyond_every_limit() -> None:
+def test_weights_with_nan_logprobs_are_beyond_every_limit() -> None:
     moved = movement(np.array([-1.0, -2.0]), np.array([-1.0, math.nan]))
     assert too_far(moved, MovementLimits(k3=1.0))
     assert too_far(moved, MovementLimits(ess=0.1))

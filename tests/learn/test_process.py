@@ -62,7 +62,7 @@ def child_of(learner: ProcessLearner) -> psutil.Process:
 
 
 @pytest.mark.long
-async def test_an_answer_is_scored_under_the_version_that_is_asked_about_or_not_at_all(
+async def test_an_answer_is_scored_under_the_requested_version_or_not_at_all(
     toy: Path, groups: list[Path], tmp_path: Path
 ) -> None:
     prompt, answer = (2, 3, 4), (5, 6, 7, 8)
@@ -122,7 +122,7 @@ async def test_a_learner_killed_in_any_moment_comes_back_with_the_same_weights_a
         assert await learner.train(groups[0]) == first
 
 
-async def test_a_learner_that_does_not_answer_in_time_or_is_no_longer_waited_for_is_killed(
+async def test_a_learner_that_is_late_or_whose_caller_is_cancelled_is_killed(
     toy: Path, groups: list[Path], tmp_path: Path
 ) -> None:
     async with ProcessLearner(toy, tmp_path, SETTINGS, start_s=0.2) as learner:
@@ -142,7 +142,7 @@ async def test_a_learner_that_does_not_answer_in_time_or_is_no_longer_waited_for
 
 
 @pytest.mark.long
-async def test_a_learner_without_a_model_or_with_a_damaged_history_says_so(
+async def test_a_learner_without_a_model_or_with_a_damaged_history_reports_it(
     toy: Path, groups: list[Path], tmp_path: Path
 ) -> None:
     empty = tmp_path / "empty"

@@ -55,7 +55,7 @@ def test_divergence_and_sample_size_are_those_of_their_formulas_also_by_age() ->
     assert metrics["masked_fraction"] == 0
 
 
-def test_where_the_clip_is_inert_what_the_cap_cut_counts_as_clipped() -> None:
+def test_with_an_inert_clip_truncated_tokens_count_as_clipped() -> None:
     inert = off_policy_metrics(facts([2.0, 1.3], [1, 1], [0, 1], [0, 0]), 0.2, 0.28, clips=False)
     assert (inert["clip_fraction"], inert["clip_fraction_age_0"], inert["clip_fraction_age_1"]) == (0.5, 1, 0)
 

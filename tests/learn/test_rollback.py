@@ -49,7 +49,7 @@ def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> boo
     return first.keys() == second.keys() and all(torch.equal(tensor, second[name]) for name, tensor in first.items())
 
 
-def test_a_group_file_keeps_what_it_says_of_going_back(tmp_path: Path) -> None:
+def test_a_group_file_keeps_its_fields_about_going_back(tmp_path: Path) -> None:
     group = replace(random_group(vocab=VOCAB, update=5), restores=3, rate=0.25, keeps=(3, 5))
     write_group(tmp_path / "1.safetensors", group)
     assert read_digested(tmp_path / "1.safetensors")[0] == group

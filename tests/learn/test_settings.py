@@ -16,7 +16,7 @@ def test_the_packaged_advisor_has_a_learning_rate_of_its_own() -> None:
     assert TrainerConfig.of(other).learning_rate == config.learner.learning_rate
 
 
-def test_settings_survive_their_journey_as_json_and_unknown_ones_are_refused() -> None:
+def test_settings_survive_json_and_unknown_ones_are_refused() -> None:
     settings = TrainerConfig.of(
         resolve(overrides={"learner.betas": [0.8, 0.9], "learner.micro_tokens": 3}, environment={})
     )

@@ -64,7 +64,7 @@ async def test_a_watcher_that_raises_is_dropped_with_one_line_and_the_others_go_
     assert "\x1b" not in caplog.records[0].getMessage()
 
 
-async def test_publishing_to_nobody_only_folds() -> None:
+async def test_publishing_without_watchers_only_folds() -> None:
     bus = Bus(EMPTY)
     bus.publish(opened(1))
     assert bus.view.leases.admitted == 1

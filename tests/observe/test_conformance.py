@@ -55,7 +55,7 @@ async def test_it_has_a_name_and_shows_a_whole_run_without_being_dropped(
     assert caplog.messages == []
 
 
-async def test_it_changes_nothing_of_what_it_is_shown(display: Display) -> None:
+async def test_a_display_changes_neither_events_nor_views(display: Display) -> None:
     events: list[Event] = [*life(5), StageChanged(1, None, "advise")]
     view = EMPTY
     for event in life(5):

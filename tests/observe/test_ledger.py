@@ -22,7 +22,7 @@ def from_to(lease: int, begin: float, end: float, island: int = 1) -> tuple[Fact
     return replace(opened(lease, island), at=begin), replace(evaluated(lease, island), at=end, seconds=4.0)
 
 
-async def test_a_rollout_that_an_interruption_fell_into_says_nothing_of_how_long_one_takes(tmp_path: Path) -> None:
+async def test_an_interrupted_rollout_is_left_out_of_the_durations(tmp_path: Path) -> None:
     begun, done = from_to(1, 100.0, 110.0)
     cut, late = from_to(2, 105.0, 90_010.0, island=2)
     async with fresh(tmp_path) as store:

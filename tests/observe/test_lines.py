@@ -98,7 +98,7 @@ async def test_each_event_that_matters_is_a_line_and_ordinary_candidates_are_sil
     ]
 
 
-async def test_every_few_candidates_a_line_says_where_the_run_stands() -> None:
+async def test_every_few_candidates_a_line_gives_the_runs_figures() -> None:
     facts: list[Fact] = [RunStateChanged("running", "", BEGIN)]
     facts += [scored(lease, None, BEGIN + lease) for lease in range(1, 8)]
     lines = [line.split("  ", 1)[1] for line in await plain_lines(facts, every=3) if " candidates" in line]
@@ -108,7 +108,7 @@ async def test_every_few_candidates_a_line_says_where_the_run_stands() -> None:
     ]
 
 
-async def test_what_would_help_is_said_when_the_limit_is_another_than_before() -> None:
+async def test_advice_is_printed_when_the_bottleneck_changes() -> None:
     paid = replace(EMPTY, stop=StopConfig(budget=2.0))
     facts: list[Fact] = [RunStateChanged("running", "", BEGIN), ImplementerCalled(1, "m", "ok", 1, 1, 0.5, 1.0, BEGIN)]
     for lease in range(1, 5):
@@ -146,7 +146,7 @@ async def test_a_log_replays_to_the_view_of_the_run(tmp_path: Path) -> None:
     assert view == expected
 
 
-async def test_a_log_gives_bulk_by_its_size_only(tmp_path: Path) -> None:
+async def test_a_log_replaces_large_values_by_their_size(tmp_path: Path) -> None:
     advice = replace(advised(1), calls=(call("propose", 1, 2, tokens=9), call("select", tokens=3)))
     lines = [
         json.loads(event_line(event, BEGIN))
@@ -160,7 +160,7 @@ async def test_a_log_gives_bulk_by_its_size_only(tmp_path: Path) -> None:
     assert lines[2]["receipt_tensors"] == 2 and "receipt" not in lines[2]
 
 
-async def test_what_is_read_back_equals_what_was_written_but_for_the_bulk(tmp_path: Path) -> None:
+async def test_a_log_read_back_equals_the_events_except_for_large_values(tmp_path: Path) -> None:
     facts: list[Fact] = list(life(8))
     found = [entry.event for entry in read(await log_of(tmp_path, facts)) if isinstance(entry, Seen)]
     for fact, back in zip(facts, found, strict=True):
@@ -228,7 +228,7 @@ async def test_a_log_that_cannot_be_written_breaks_nothing(tmp_path: Path, caplo
     )
 
 
-def test_the_closing_words_say_what_was_found_where_it_is_and_what_to_do_next() -> None:
+def test_the_summary_gives_the_result_its_place_and_the_next_commands() -> None:
     facts: list[Fact] = [RunStateChanged("running", "", 2900.0), seed_program(), *rollout(1), *rollout(2, 2, None)]
     facts += [shipped(1, (1, 2)), trained(1, (1, 2)), RunStateChanged("done", "candidates", 3500.0)]
     words = "\n".join(closing_words(fold_all(EMPTY, facts), Path("runs/my run"), 9999.0))
@@ -279,7 +279,7 @@ def test_where_a_call_costs_more_than_the_budget_the_next_command_pays_for_one_a
 
 
 @pytest.mark.parametrize("columns", [20, 60])
-def test_the_closing_words_are_broken_between_words_and_commands_not_at_all(columns: int) -> None:
+def test_the_summary_wraps_between_words_and_never_inside_commands(columns: int) -> None:
     facts: list[Fact] = [RunStateChanged("running", "", 2900.0), seed_program(), *rollout(1), *rollout(2, 2, None)]
     view = fold_all(EMPTY, [*facts, RunStateChanged("done", "candidates", 3500.0)])
     whole, broken = (closing_words(view, Path("runs/a"), 9999.0, width) for width in (None, columns))
@@ -289,7 +289,7 @@ def test_the_closing_words_are_broken_between_words_and_commands_not_at_all(colu
     assert broken[at:] == whole[whole.index("Next:") :]
 
 
-def test_a_run_that_found_nothing_says_so() -> None:
+def test_a_run_without_a_score_reports_it() -> None:
     interrupted = RunStateChanged("interrupted", "interrupted", 5.0)
     nothing = closing_words(fold_all(EMPTY, [RunStateChanged("running", "", 0.0), interrupted]), Path("runs/a"), 5.0)
     assert nothing[0] == "Interrupted after 0:05."

@@ -232,7 +232,7 @@ def test_folding_leaves_the_view_that_was_as_it_was() -> None:
     assert repr(before) == kept
 
 
-def test_a_view_is_changed_in_the_fields_it_has_and_in_no_other() -> None:
+def test_only_existing_fields_of_a_view_can_be_changed() -> None:
     view = RunView(HEADER)
     assert changed(view, faults=3) == replace(view, faults=3) != view
     with pytest.raises(TypeError, match="fault"):

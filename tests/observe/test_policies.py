@@ -36,7 +36,7 @@ def told(ended: GroupEnded, group: GroupShipped, objective: str) -> str:
 
 
 @pytest.mark.parametrize(("objective", "has_alpha"), [("pace", True), ("maxk", False), ("grpo", False)])
-def test_alpha_is_said_of_the_objective_that_has_one(objective: str, has_alpha: bool) -> None:
+def test_alpha_is_shown_for_objectives_that_use_it(objective: str, has_alpha: bool) -> None:
     assert ("alpha" in told(trained(1, (1, 2)), shipped(1, (1, 2)), objective)) == has_alpha
 
 
@@ -47,7 +47,7 @@ def test_a_group_without_a_difference_says_whether_anything_was_rewarded() -> No
     assert "bound" not in told(ended, replace(group, rewards=(2.0, 2.0)), "pace")
 
 
-def test_the_closing_words_name_what_was_thrown_away() -> None:
+def test_the_summary_names_discarded_rollouts() -> None:
     view = fold_all(RunView(HEADER), rollout(1))
     assert not any("thrown away" in line for line in closing_words(view, Path("runs/a"), 9.0))
     late = replace(view, leases=replace(view.leases, expired=3))

@@ -153,7 +153,7 @@ def test_every_size_shows_spend_budget_faults_the_limit_and_a_pause(columns: int
 
 
 @SHAPES
-def test_what_would_help_is_said_in_as_many_words_as_fit(columns: int, rows: int) -> None:
+def test_the_advice_is_as_long_as_fits(columns: int, rows: int) -> None:
     slow = Ledger(rollouts=(1.0, 1.0, 9.0), evaluations=(1.0,), busy=9.0, learning=0.2)
     view = fold_all(RunView(replace(HEADER, threads=12)), [RunStateChanged("running", "", BEGIN)])
     shown = screen_text(replace(view, ledger=slow), columns, rows)
@@ -199,7 +199,7 @@ def test_what_is_elided_is_no_wider_than_its_room_and_begins_and_ends_as_before(
         assert text.startswith(first) and text.endswith(last)
 
 
-def test_the_learner_is_told_of_in_plain_words() -> None:
+def test_the_learner_section_uses_plain_words() -> None:
     view = fold_all(RunView(HEADER), life(4))
     busy = replace(view, leases=replace(view.leases, buffered=15), header=replace(HEADER, group_size=8))
     aged = {"tokens_age_0": 10.0, "ess_age_0": 1.0, "tokens_age_2": 10.0, "ess_age_2": 0.87}
@@ -230,7 +230,7 @@ def test_eighty_by_twenty_four_has_room_for_three_events() -> None:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 30), (30, 12)])
-def test_what_is_typed_is_echoed_behind_the_last_line_without_a_new_one(size: tuple[int, int]) -> None:
+def test_typed_keys_are_echoed_behind_the_last_line(size: tuple[int, int]) -> None:
     view = fold_all(RunView(HEADER), [RunStateChanged("running", "", BEGIN)])
     for state in ("running", "draining"):
         last = frame(replace(view, state=state), BEGIN, *size)[-1]
@@ -243,7 +243,7 @@ def test_the_objective_none_says_that_nothing_is_trained() -> None:
     assert any("nothing is trained" in line for line in shown)
 
 
-def test_ordinary_candidates_leave_half_of_the_events_to_what_matters() -> None:
+def test_ordinary_candidates_take_at_most_half_of_the_events() -> None:
     ordinary = [Note(float(n), "candidate", f"c{n}") for n in range(20)]
     notes = [Note(-1.0, "group", "g1"), Note(-0.5, "best", "b1"), *ordinary]
     assert [note.text for note in recent(notes, 4)] == ["g1", "b1", "c18", "c19"]
@@ -252,7 +252,7 @@ def test_ordinary_candidates_leave_half_of_the_events_to_what_matters() -> None:
 
 
 @given(values=st.lists(st.floats(-1e6, 1e6), max_size=80), width=st.integers(0, 60), height=st.integers(0, 8))
-def test_a_chart_has_the_size_asked_for(values: list[float], width: int, height: int) -> None:
+def test_a_chart_has_the_given_size(values: list[float], width: int, height: int) -> None:
     lines = area(values, width, height)
     assert [len(line) for line in lines] == [width] * height
 
@@ -337,7 +337,7 @@ async def test_a_terminal_that_takes_nothing_does_not_hold_up_the_run() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_pipe_that_nobody_reads_holds_lines_back_and_leaves_out_the_rest() -> None:
+async def test_a_pipe_without_a_reader_buffers_lines_and_drops_the_rest() -> None:
     reader, writer = os.pipe()
     with os.fdopen(writer, "w") as stream:
         output = Output(stream)
@@ -383,7 +383,7 @@ async def test_an_encoding_without_blocks_gets_plain_characters() -> None:
 
 
 @pytest.mark.fault("Configuration and terminal", "no terminal")
-def test_the_display_is_chosen_by_what_the_output_is() -> None:
+def test_the_display_depends_on_the_output() -> None:
     with terminal(80, 24) as screen:
         output = screen.output
         assert isinstance(choose("auto", output, XTERM), RichDisplay)

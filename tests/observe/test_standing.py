@@ -69,7 +69,7 @@ def test_the_screen_shows_the_fresh_score_and_the_share_beside_the_score(columns
     assert "…" not in line[: columns // 2 if columns >= 100 else columns]
 
 
-def test_lines_and_closing_words_show_them_too() -> None:
+def test_lines_and_the_summary_show_them_too() -> None:
     view = confirmed_view()
     assert f"best 2.5000 (2.4375 on fresh instances, {SHARE})" in figures(view, 4000.0)
     words = "\n".join(closing_words(replace(view, state="done"), Path("runs/a"), 4000.0))

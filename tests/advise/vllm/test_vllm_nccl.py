@@ -125,7 +125,7 @@ def test_every_tensor_arrives_bit_for_bit_in_chunks(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("simulated")
-def test_a_learner_whom_nobody_meets_gives_up() -> None:
+def test_a_learner_without_a_receiver_gives_up() -> None:
     with pytest.raises(send.TransferBroken):
         send.send(HELD, transfer_of(HELD, 1.0))
 
@@ -229,7 +229,7 @@ async def test_each_version_that_the_learner_trains_is_sent_from_its_memory_and_
             assert answer.logprobs == pytest.approx(expected, abs=NOISE)
 
 
-async def test_a_learner_whom_nobody_meets_says_so_and_lives_on(together: Together) -> None:
+async def test_a_learner_without_a_receiver_reports_it_and_keeps_running(together: Together) -> None:
     version = together.learner.version
     held = load_file(together.kept / str(version) / "model.safetensors")
     with pytest.raises(InfrastructureFault) as caught:
@@ -238,7 +238,7 @@ async def test_a_learner_whom_nobody_meets_says_so_and_lives_on(together: Togeth
     assert together.learner.can_send(version)
 
 
-async def test_a_server_on_a_cpu_is_refused_by_what_it_says_of_itself(together: Together) -> None:
+async def test_a_server_that_reports_a_cpu_is_refused(together: Together) -> None:
     config = resolve(None, {"advisor.transport": "nccl", "advisor.engine": together.url}, environment={})
     with pytest.raises(UsageError, match="serves on: cpu"):
         await refuse_unless_fit(config, all_up=True)
@@ -306,7 +306,7 @@ async def test_a_request_goes_on_while_versions_arrive_and_has_the_numbers_of_ea
 
 @pytest.mark.fault("Weights", "a push that fails before the transfer")
 @pytest.mark.usefixtures("simulated")
-async def test_what_did_not_come_or_was_damaged_on_its_way_leaves_the_old_version_served(together: Together) -> None:
+async def test_a_missing_or_damaged_tensor_leaves_the_old_version_served(together: Together) -> None:
     old, new = together.kept / "1", together.kept / "2"
     sender = InMemory(load_file(old / "model.safetensors"))
     async with NcclPublisher(together.url, sender, phase_s=20.0) as publisher:

@@ -117,7 +117,7 @@ def test_a_run_whose_server_was_killed_in_the_middle_goes_on_by_itself(finished:
     assert 0 <= stalest <= 2
 
 
-def test_what_such_a_run_wrote_down_holds_together(finished: Finished) -> None:
+def test_the_record_of_such_a_run_is_consistent(finished: Finished) -> None:
     with open_readonly(finished.folder / "population.db") as reader:
         assert [check for check in reader.audit() if not check.ok] == []
 

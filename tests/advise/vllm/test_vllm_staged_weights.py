@@ -107,7 +107,7 @@ def whole(given: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("method", [Method(keep=False), Method(keep=True), Plain(keep=True)])
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
-def test_nothing_of_the_model_moves_before_the_exchange_and_everything_by_it(
+def test_the_model_is_unchanged_before_the_swap_and_new_after_it(
     tmp_path: Path, method: Method, kind: torch.dtype
 ) -> None:
     model, spare, served = Model(tensors_of(0, kind=kind), method), Memory(), tensors_of(0, kind=kind)
@@ -138,7 +138,7 @@ def test_a_checkpoint_of_a_finer_type_is_digested_as_it_is_and_served_in_the_mod
 
 @pytest.mark.fault("Weights", "a push that loads nothing")
 @pytest.mark.parametrize("path", ["attn.qkv", "norm", "embed", "head"])
-def test_a_layer_that_was_not_exchanged_is_named_by_all_its_tensors(tmp_path: Path, path: str) -> None:
+def test_a_layer_that_was_not_swapped_is_named_by_all_its_tensors(tmp_path: Path, path: str) -> None:
     model = Model(tensors_of(0), Method(keep=False))
     staged = ready(model, written(tmp_path / "new", tensors_of(1)), Memory())
     assert staged is not None
@@ -153,9 +153,7 @@ def test_a_layer_that_was_not_exchanged_is_named_by_all_its_tensors(tmp_path: Pa
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_a_kernel_that_does_not_hold_what_it_was_made_of_is_found_before_the_exchange(
-    tmp_path: Path, keep: bool
-) -> None:
+def test_a_kernel_without_its_weights_is_found_before_the_swap(tmp_path: Path, keep: bool) -> None:
     model, served = Model(tensors_of(0), Method(keep)), tensors_of(0)
     layer: Any = model.attn.qkv
     layer.quant_method = Method(keep, spoil=1e-3)
