@@ -69,7 +69,7 @@ def through(
     full=st.floats(-1, 1),
     direction=st.sampled_from(["maximize", "minimize"]),
 )
-def test_a_program_pays_for_a_stage_only_at_or_beyond_the_threshold_before_it(
+def test_a_program_enters_a_stage_only_at_or_above_the_threshold_before_it(
     few: float, some: float, full: float, direction: str
 ) -> None:
     spec = SPEC.model_copy(update={"direction": direction})
@@ -83,7 +83,7 @@ def test_a_program_pays_for_a_stage_only_at_or_beyond_the_threshold_before_it(
     assert found.seconds == passes + 1
 
 
-def test_a_failure_in_a_stage_is_the_program_s_and_a_machine_s_fault_nobody_s() -> None:
+def test_a_failure_in_a_stage_is_the_programs_fault_and_a_machine_fault_is_not() -> None:
     found, asked, _ = through({"few": Evaluation("timeout", None, 2.0, "stopped after 2 s")})
     assert (found.outcome, found.detail, asked) == ("timeout", "stopped after 2 s", ["few"])
     assert [score.outcome for score in found.cascade] == ["timeout"]
@@ -92,14 +92,14 @@ def test_a_failure_in_a_stage_is_the_program_s_and_a_machine_s_fault_nobody_s() 
     assert through({"few": ok(1.0), "some": ok(1.0), FULL: lost})[0] == lost
 
 
-def test_what_is_done_is_not_run_again_and_counts() -> None:
+def test_a_finished_stage_is_not_run_again_and_counts() -> None:
     done = through({"few": ok(0.4), "some": ok(0.1)})[0].cascade[:1]
     found, asked, told = through({"some": ok(0.6), FULL: ok(0.7)}, done=done)
     assert (found.score, found.seconds, asked, told) == (0.7, 3.0, ["some", FULL], ["some"])
     assert [score.score for score in found.cascade] == [0.4, 0.6]
 
 
-def test_who_is_stopped_earns_no_progress_and_no_failure() -> None:
+def test_a_stopped_program_gets_the_reward_of_no_progress() -> None:
     bounds = {"direction": "maximize", "lower": 0.0, "upper": 1.0}
     assert reward(None, **bounds, stopped=True) == 0.0  # pyright: ignore[reportArgumentType]
     assert reward(None, **bounds) == -1.0  # pyright: ignore[reportArgumentType]
@@ -180,7 +180,7 @@ def staged(folder: Path) -> Staged:
     return Staged(folder, config, World(seed=4, durations=durations(4)))
 
 
-def test_in_a_run_the_stopped_have_their_cheap_score_in_a_row_and_are_no_parent_and_no_best(tmp_path: Path) -> None:
+def test_stopped_programs_have_a_cheap_score_and_are_neither_parent_nor_best(tmp_path: Path) -> None:
     run = staged(tmp_path).live()
     ended = run.rows(ENDED)
     stopped = {row[0] for row in ended if row[1] == "below_threshold"}
@@ -200,7 +200,7 @@ def test_in_a_run_the_stopped_have_their_cheap_score_in_a_row_and_are_no_parent_
     assert best is not None and best.candidate in scored
 
 
-def test_a_run_interrupted_after_a_stage_pays_for_nothing_again_and_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+def test_a_run_interrupted_after_a_stage_repeats_nothing_and_ends_the_same(tmp_path: Path) -> None:
     def dump(run: Life) -> list[str]:
         return run.dump(times=False, tables=["run_states", "faults"], columns=["detail"])
 
@@ -242,7 +242,7 @@ def cascade_task(folder: Path, threshold: float) -> Task:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
-def test_each_stage_has_instances_a_limit_and_remembered_scores_of_its_own(tmp_path: Path) -> None:
+def test_each_stage_has_its_own_instances_limit_and_remembered_scores(tmp_path: Path) -> None:
     task = cascade_task(tmp_path / "sum", threshold=2)
 
     async def main() -> list[Evaluation]:

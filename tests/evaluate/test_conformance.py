@@ -131,7 +131,7 @@ class Waiter:
 
 
 @each_evaluator
-async def test_what_is_submitted_twice_runs_once(opens: Opens, tmp_path: Path) -> None:
+async def test_an_evaluation_submitted_twice_runs_once(opens: Opens, tmp_path: Path) -> None:
     async with opens(tmp_path) as opened:
         asked = request(opened.scored)
         with anyio.fail_after(DEADLINE_S):
@@ -164,7 +164,7 @@ async def test_an_identity_names_one_program(opens: Opens, tmp_path: Path) -> No
 
 
 @each_evaluator
-async def test_any_number_of_tasks_may_wait_for_what_another_submitted(opens: Opens, tmp_path: Path) -> None:
+async def test_any_number_of_tasks_may_wait_for_an_evaluation(opens: Opens, tmp_path: Path) -> None:
     async with opens(tmp_path) as opened:
         asked, waiter = request(opened.scored), Waiter(opened.evaluator)
         with anyio.fail_after(DEADLINE_S):
@@ -178,7 +178,7 @@ async def test_any_number_of_tasks_may_wait_for_what_another_submitted(opens: Op
 
 
 @each_evaluator
-async def test_a_task_that_stops_waiting_ends_nothing(opens: Opens, tmp_path: Path) -> None:
+async def test_a_task_that_stops_waiting_ends_no_evaluation(opens: Opens, tmp_path: Path) -> None:
     async with opens(tmp_path) as opened:
         asked, waiter = request(opened.scored), Waiter(opened.evaluator)
         with anyio.fail_after(DEADLINE_S):
@@ -237,7 +237,7 @@ async def test_an_identity_names_one_request(other: str, opens: Opens, tmp_path:
 
 
 @each_evaluator
-async def test_to_cancel_what_is_not_known_or_has_ended_does_no_harm(opens: Opens, tmp_path: Path) -> None:
+async def test_cancelling_an_unknown_or_ended_evaluation_does_nothing(opens: Opens, tmp_path: Path) -> None:
     async with opens(tmp_path) as opened:
         asked = request(opened.scored)
         with anyio.fail_after(DEADLINE_S):
@@ -262,7 +262,7 @@ async def test_a_caller_that_is_cancelled_leaves_no_evaluation_behind(opens: Ope
 
 
 @each_evaluator
-async def test_pending_names_what_was_submitted_and_has_not_ended(opens: Opens, tmp_path: Path) -> None:
+async def test_pending_names_the_evaluations_that_have_not_ended(opens: Opens, tmp_path: Path) -> None:
     async with opens(tmp_path) as opened:
         asked = [request(opened.scored) for _ in range(3)]
         with anyio.fail_after(DEADLINE_S):

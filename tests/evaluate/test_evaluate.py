@@ -121,7 +121,7 @@ def f(instance):
     assert max(sum(began <= moment < ended for began, ended in spans) for moment, _ in spans) <= 2
 
 
-async def test_a_deterministic_tasks_score_is_remembered_and_says_so(tier: Tier, tmp_path: Path) -> None:
+async def test_a_deterministic_tasks_score_is_remembered_and_marked(tier: Tier, tmp_path: Path) -> None:
     async with open_evaluator(
         make_task(tmp_path / "sum"), EvaluationConfig(), tier=tier, log=tmp_path / "log"
     ) as evaluator:
@@ -149,7 +149,7 @@ async def test_a_memo_file_is_shared_between_runs_and_forgets_when_the_task_chan
     assert not (await evaluate(changed, DOUBLE, tier, settings)).memoised
 
 
-async def test_in_memory_the_scores_asked_for_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_memo_in_memory_keeps_the_scores_used_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pace_async.evaluate.memo.IN_MEMORY", 2)
     memo = ScoreMemo(None)
     first, second, third = (Key("digest", seed, "hash", "here") for seed in range(3))
@@ -161,7 +161,9 @@ async def test_in_memory_the_scores_asked_for_last_are_remembered(monkeypatch: p
 
 
 @pytest.mark.parametrize("body", ["while True: pass", "return len(bytearray(2 << 30))"], ids=["timeout", "memory"])
-async def test_what_hangs_on_how_busy_the_machine_is_is_not_remembered(tier: Tier, tmp_path: Path, body: str) -> None:
+async def test_outcomes_that_depend_on_the_machines_load_are_not_remembered(
+    tier: Tier, tmp_path: Path, body: str
+) -> None:
     task = make_task(tmp_path / "sum", timeout_s=2.0)
     async with open_evaluator(task, EvaluationConfig(), tier=tier, log=tmp_path / "log") as evaluator:
         found = [await scored(evaluator, f"def f(instance):\n    {body}\n", 0) for _ in range(2)]

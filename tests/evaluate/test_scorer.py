@@ -48,7 +48,7 @@ def test_plain_json_is_parsed_as_it_is(value: object) -> None:
     ],
     ids=lambda text: text[:12].decode("latin-1") or "empty",
 )
-def test_what_is_not_strict_json_is_refused(text: bytes) -> None:
+def test_text_that_is_not_strict_json_is_refused(text: bytes) -> None:
     with pytest.raises(Invalid):
         parse(text)
 
@@ -78,7 +78,7 @@ def anyio_backend() -> str:
 
 
 @pytest.mark.anyio
-async def test_instances_and_scores_of_one_seed_stay_the_same_whatever_score_does_to_them(tmp_path: Path) -> None:
+async def test_instances_and_scores_of_a_seed_stay_the_same_whatever_score_changes(tmp_path: Path) -> None:
     task = make_task(
         tmp_path / "spoiler",
         """

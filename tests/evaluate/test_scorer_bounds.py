@@ -85,7 +85,7 @@ def starts(folder: Path) -> int:
     ],
     ids=["memory", "processor", "clock", "crash"],
 )
-async def test_what_outputs_do_to_a_scorer_twice_is_the_candidates(tmp_path: Path, does: str, why: str) -> None:
+async def test_outputs_that_break_a_scorer_twice_are_the_candidates_fault(tmp_path: Path, does: str, why: str) -> None:
     turns = Counted()
     async with scorers_of(task_that(tmp_path, does)) as scorers:
         scored = await score_fairly(scorers, turns, Outputs(0, [b'"bomb"']))
@@ -99,7 +99,9 @@ async def test_what_outputs_do_to_a_scorer_twice_is_the_candidates(tmp_path: Pat
     "does",
     ["while not (here / 'again').exists(): (here / 'again').touch(); time.sleep(60)\noutputs[0] = 7"],
 )
-async def test_an_end_that_does_not_come_again_alone_is_not_the_candidates(tmp_path: Path, does: str) -> None:
+async def test_a_scorer_failure_that_does_not_repeat_alone_is_not_the_candidates_fault(
+    tmp_path: Path, does: str
+) -> None:
     turns = Turns()
     async with scorers_of(task_that(tmp_path, does)) as scorers:
         assert (await score_fairly(scorers, turns, Outputs(0, [b'"once"']))).score == 7.0
@@ -216,7 +218,7 @@ async def test_a_scorer_that_is_started_again_does_not_use_an_evaluator_that_was
 
 
 @pytest.mark.fault("Programs as weapons", "an output that is slow or large to score")
-async def test_a_bomb_is_the_candidates_and_the_next_program_is_scored(tmp_path: Path) -> None:
+async def test_an_oversized_output_is_the_candidates_fault_and_the_next_program_is_scored(tmp_path: Path) -> None:
     path = make_task(tmp_path / "sum").folder / "task.yaml"
     path.write_text(path.read_text().replace("output_mb: 1\n", "output_mb: 32\noutput_values: 1000000000\n"))
     task = load_task(str(path.parent))

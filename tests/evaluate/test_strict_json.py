@@ -36,7 +36,7 @@ def nested(depth: int) -> str:
 
 
 @given(st.lists(values, min_size=1, max_size=3), st.booleans())
-def test_exactly_so_many_values_are_let_through_as_are_allowed(found: list[object], ascii_only: bool) -> None:
+def test_exactly_the_allowed_number_of_values_passes(found: list[object], ascii_only: bool) -> None:
     outputs = [json.dumps(value, ensure_ascii=ascii_only).encode() for value in found]
     held = sum(map(size, found))
     assert parse_all(outputs, held) == found
@@ -70,7 +70,7 @@ def test_nesting_is_counted_exactly_and_not_within_texts(depth: int) -> None:
     ],
     ids=lambda bomb: bomb[:10].decode(),
 )
-def test_what_is_too_large_is_refused_before_anything_of_it_is_parsed(
+def test_an_output_that_is_too_large_is_refused_before_it_is_parsed(
     bomb: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def parse(*_: object, **__: object) -> NoReturn:
@@ -82,7 +82,7 @@ def test_what_is_too_large_is_refused_before_anything_of_it_is_parsed(
 
 
 @given(st.binary(max_size=60) | st.text(alphabet='a"\\[]{},:1 ', max_size=60).map(str.encode))
-def test_what_is_no_json_is_refused_and_nothing_else_happens(data: bytes) -> None:
+def test_invalid_json_is_refused_without_another_effect(data: bytes) -> None:
     try:
         found = parse_all([data], 100)
     except Invalid:

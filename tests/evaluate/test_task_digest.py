@@ -32,7 +32,7 @@ def test_every_file_of_a_tasks_folder_is_in_its_digest(tmp_path: Path) -> None:
     assert load_task(str(folder)).digest == seen[-1]
 
 
-def test_what_comes_and_goes_by_itself_is_not_in_a_tasks_digest(tmp_path: Path) -> None:
+def test_caches_and_runs_are_not_in_a_tasks_digest(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     write(folder)
     before = load_task(str(folder)).digest

@@ -30,7 +30,7 @@ def scorer_of(name: str, log: Path) -> Scorer:
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.fault("Programs as weapons", "a program is told no seed")
-async def test_no_instance_tells_its_seed(name: str, tmp_path: Path) -> None:
+async def test_no_instance_reveals_its_seed(name: str, tmp_path: Path) -> None:
     seed = SECRET_SEEDS + secrets.randbits(128)
     shorter = [seed & ((1 << bits) - 1) for bits in (32, 53, 63, 64, 128)]
     async with scorer_of(name, tmp_path / "log") as scorer:

@@ -30,7 +30,7 @@ async def spans(ways: list[bool], leave: list[int]) -> list[tuple[bool, int, int
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.booleans(), min_size=1, max_size=12), st.lists(st.integers(0, 5), min_size=1, max_size=5))
-def test_whoever_is_alone_is_alone_and_all_are_admitted_in_order(ways: list[bool], leave: list[int]) -> None:
+def test_a_task_that_runs_alone_is_alone_and_all_are_admitted_in_order(ways: list[bool], leave: list[int]) -> None:
     found = anyio.run(spans, ways, leave)
     for number, (alone, began, ended) in enumerate(found):
         others = [span for other, span in enumerate(found) if other != number]
@@ -41,7 +41,7 @@ def test_whoever_is_alone_is_alone_and_all_are_admitted_in_order(ways: list[bool
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_who_gives_up_waiting_keeps_nobody_out() -> None:
+async def test_a_task_that_stops_waiting_blocks_no_other() -> None:
     turns = Turns()
     entered = anyio.Event()
     async with turns.together(), anyio.create_task_group() as tg:
@@ -67,7 +67,7 @@ async def _cancel(scope: anyio.CancelScope) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_one_who_wants_to_be_alone_is_not_kept_waiting_by_those_who_come_later() -> None:
+async def test_a_task_that_waits_to_run_alone_goes_before_later_ones() -> None:
     turns, order = Turns(), list[str]()
     first_may_leave = anyio.Event()
 

@@ -28,7 +28,7 @@ PROGRAM = 'def f(a, b=2):\n    """Add."""\n    return [x for x in (a, b) if x in
         PROGRAM.replace('"one"', "'one'"),
     ],
 )
-def test_layout_and_comments_do_not_count(same: str) -> None:
+def test_layout_and_comments_do_not_change_the_digest(same: str) -> None:
     assert same != PROGRAM
     assert program_hash(same) == program_hash(PROGRAM)
 
@@ -48,7 +48,7 @@ def test_layout_and_comments_do_not_count(same: str) -> None:
         ("return [x", "yield [x"),
     ],
 )
-def test_whatever_changes_what_it_does_counts(old: str, new: str) -> None:
+def test_every_change_of_behaviour_changes_the_digest(old: str, new: str) -> None:
     assert old in PROGRAM
     assert program_hash(PROGRAM.replace(old, new)) != program_hash(PROGRAM)
 
@@ -80,23 +80,23 @@ def test_the_digest_does_not_depend_on_the_process() -> None:
         ("x = " + "-" * 200_000 + "1", "MemoryError"),
     ],
 )
-def test_what_the_compiler_refuses_says_why_and_goes_by_its_lines(text: str, fault: str) -> None:
+def test_a_text_that_the_compiler_refuses_has_a_reason_with_its_line(text: str, fault: str) -> None:
     found = compiled(text)
     assert fault in found.fault or found.fault in ("ValueError", "RecursionError")
     assert found.digest == program_hash(f"  {text}  \n\n") != program_hash(f"{text}!")
 
 
 @given(st.text())
-def test_no_text_is_too_strange(text: str) -> None:
+def test_every_text_is_compiled_or_refused(text: str) -> None:
     assert len(program_hash(text)) == 32
 
 
-def test_an_assertion_and_a_docstring_count() -> None:
+def test_an_assertion_and_a_docstring_change_the_digest() -> None:
     assert program_hash("assert x") != program_hash("pass")
     assert program_hash('"""One."""') != program_hash('"""Two."""')
 
 
-def test_a_warning_of_the_candidate_is_nobodys(recwarn: pytest.WarningsRecorder) -> None:
+def test_a_warning_of_a_candidates_program_is_not_shown(recwarn: pytest.WarningsRecorder) -> None:
     assert compiled("x = 1 is 1\ny = '\\d'\n").fault == ""
     assert not recwarn.list
 
@@ -176,7 +176,7 @@ def run_of(text: str) -> list[CodeType]:
 
 
 @given(SOME)
-def test_what_is_run_of_a_program_is_the_program_in_its_lines(text: str) -> None:
+def test_the_code_that_is_run_equals_the_program_line_by_line(text: str) -> None:
     codes = run_of(text)
     if not is_program(text):
         assert codes == []
@@ -203,5 +203,5 @@ def test_the_packaged_programs_are_run_in_parts_and_are_the_same(task: str) -> N
 
 
 @pytest.mark.parametrize("text", ["x = 1\r\ndef f(): pass\r\n", "x = 1\n\f\ndef f(): pass\n", "def f(:\n"])
-def test_what_has_other_lines_or_none_is_left_to_the_compiler(text: str) -> None:
+def test_code_with_other_line_numbers_is_left_to_the_compiler(text: str) -> None:
     assert parts_of(text) == ()

@@ -77,7 +77,7 @@ async def a_pool(processor_s: float = 0.2, memory_mb: int = 512) -> AsyncGenerat
 
 @SLOW
 @pytest.mark.parametrize("kind", HOSTILE)
-async def test_a_hostile_text_is_compiled_in_another_process_if_at_all(kind: str, compiled_here: list[int]) -> None:
+async def test_a_hostile_text_is_compiled_only_in_another_process(kind: str, compiled_here: list[int]) -> None:
     text = HOSTILE[kind](LONGEST_PROGRAM)
     assert SMALL < len(text) <= LONGEST_PROGRAM
     async with a_pool() as pool:
@@ -102,7 +102,7 @@ async def test_a_short_text_of_long_constants_is_left_to_another_process(kind: s
 
 
 @SLOW
-async def test_what_takes_more_than_its_processor_time_is_the_candidates_fault_and_ends_nobody_else() -> None:
+async def test_too_much_processor_time_is_the_candidates_fault_and_ends_no_other_work() -> None:
     slow = "one = 1\n" + HOSTILE["keyword arguments"](LONGEST_PROGRAM - 100)
     async with a_pool(0.3) as pool:
         found = await programs.compiled_off_loop(slow)
@@ -116,7 +116,7 @@ async def test_what_takes_more_than_its_processor_time_is_the_candidates_fault_a
 
 
 @SLOW
-async def test_what_takes_too_much_memory_is_the_candidates_fault() -> None:
+async def test_too_much_memory_is_the_candidates_fault() -> None:
     async with a_pool(20.0, 160):
         found = await programs.compiled_off_loop(HOSTILE["folded constants"](20_000))
     assert found.fault == "MemoryError" or "memory" in found.fault
@@ -142,7 +142,7 @@ async def test_an_answer_is_read_and_applied_in_another_process(compiled_here: l
 
 
 @SLOW
-async def test_a_process_that_somebody_killed_is_started_again_and_none_is_left() -> None:
+async def test_a_killed_helper_is_started_again_and_none_is_left() -> None:
     text = "".join(f"def f{i}(x):\n    return x - {i}\n" for i in range(300))
     async with a_pool() as pool:
         await pool.call(programs.stripped, ["a"])
@@ -176,7 +176,7 @@ async def test_a_program_that_is_slow_to_compile_is_refused_by_the_evaluator(tmp
         assert found.outcome == "ok", found.detail
 
 
-async def test_where_nobody_asked_for_processes_the_same_comes_of_a_text() -> None:
+async def test_without_helper_processes_a_text_gives_the_same_result() -> None:
     text = "".join(f"def g{i}(x):\n    return x * {i}\n" for i in range(300))
     async with a_pool():
         elsewhere = await programs.compiled_off_loop(text)
@@ -185,7 +185,7 @@ async def test_where_nobody_asked_for_processes_the_same_comes_of_a_text() -> No
     assert sent == programs._parts_made(text) and len(sent) == 300
 
 
-def test_what_is_remembered_of_texts_is_bounded_by_its_size() -> None:
+def test_the_cache_of_texts_is_bounded_by_its_size() -> None:
     memo: programs._Memo[int] = programs._Memo(100)
     for number in range(50):
         memo.put(f"{number:010}", number, 10)
@@ -201,7 +201,7 @@ MARKED = st.lists(
 
 
 @given(MARKED)
-def test_the_block_is_what_stands_between_the_only_two_lines_that_are_marks(text: str) -> None:
+def test_the_block_lies_between_the_only_two_marker_lines(text: str) -> None:
     rows = text.splitlines(keepends=True)
     starts = [i for i, row in enumerate(rows) if row.strip() == BLOCK_START]
     ends = [i for i, row in enumerate(rows) if row.strip() == BLOCK_END]
@@ -217,9 +217,7 @@ LINES = st.lists(st.sampled_from("abc"), max_size=12)
 
 
 @given(LINES, LINES, st.sampled_from([0, 5, 10_000]))
-def test_changes_lead_from_one_text_to_the_other_however_little_may_be_compared(
-    a: list[str], b: list[str], most: int
-) -> None:
+def test_changes_turn_one_text_into_the_other_at_any_limit(a: list[str], b: list[str], most: int) -> None:
     made: list[str] = []
     at = (0, 0)
     for kind, begin, end, first, last in lines.changes(a, b, most):

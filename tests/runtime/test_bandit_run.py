@@ -35,7 +35,7 @@ def test_the_chosen_model_is_recorded_with_the_experiment_and_asked(tmp_path: Pa
     assert run.rows(f"{wrong} where h.model <> c.model")[0][0] == 0
 
 
-def test_a_model_that_makes_nothing_is_asked_less_and_less_though_it_is_cheap(tmp_path: Path) -> None:
+def test_a_model_without_gains_is_chosen_less_and_less_though_it_is_cheap(tmp_path: Path) -> None:
     """Each gains only now and then, so it is a matter of some hundred rollouts which of two that work is better; one
     that never does is found out sooner."""
     run = Run(
@@ -48,7 +48,7 @@ def test_a_model_that_makes_nothing_is_asked_less_and_less_though_it_is_cheap(tm
 
 
 @pytest.mark.parametrize("choice", ["weights", "bandit"])
-def test_one_model_or_a_draw_by_weight_leaves_nothing_to_choose(tmp_path: Path, choice: str) -> None:
+def test_one_model_or_a_draw_by_weight_records_no_choice(tmp_path: Path, choice: str) -> None:
     all_models = models()
     run = Run(
         tmp_path,
@@ -58,7 +58,7 @@ def test_one_model_or_a_draw_by_weight_leaves_nothing_to_choose(tmp_path: Path, 
     assert run.rows(CHOICES) == []
 
 
-def test_a_run_cut_off_and_resumed_chooses_as_the_uninterrupted_one(tmp_path: Path) -> None:
+def test_a_resumed_run_chooses_models_like_the_uninterrupted_one(tmp_path: Path) -> None:
     few = {"search__threads": 2, "learner__group_size": 2, "learner__k": 1}
     config = configured(implementer__choice="bandit", stop__candidates=16, **few)
     whole = Run(tmp_path, config, *models()).live()

@@ -23,7 +23,7 @@ def test_a_stage_is_paused_from_three_failures_in_a_row_until_one_success(ends: 
 
 
 @given(st.integers(PAUSES_AFTER, 200), SECONDS)
-def test_many_tries_that_fail_side_by_side_make_no_wait_longer(side_by_side: int, took: float) -> None:
+def test_concurrent_failures_make_no_wait_longer(side_by_side: int, took: float) -> None:
     breaker = HEALTHY
     for number in range(side_by_side):
         breaker = breaker.failed(0.0, took + number)

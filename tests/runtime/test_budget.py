@@ -73,7 +73,7 @@ def paid(run: Simulated, budget: float | None, gathered: int = 1) -> Paid:
 
 
 @pytest.mark.fault("Implementer", "budget reached with 32 calls in flight")
-async def test_a_run_with_32_calls_in_flight_stops_by_its_budget_and_never_promises_more(tmp_path: Path) -> None:
+async def test_a_run_with_32_calls_in_flight_stops_within_its_budget(tmp_path: Path) -> None:
     config = settings(
         search__threads=32,
         stop__candidates=None,
@@ -106,7 +106,7 @@ async def test_a_run_with_32_calls_in_flight_stops_by_its_budget_and_never_promi
         assert all(row["cost_usd"] > 0 and row["detail"] == "no_code_block: nothing" for row in bad)
 
 
-async def test_with_more_money_a_run_goes_on_with_the_leases_it_left(tmp_path: Path) -> None:
+async def test_with_a_larger_budget_a_run_resumes_its_open_leases(tmp_path: Path) -> None:
     config = settings(stop__candidates=40, stop__budget=0.3)
     async with simulated(tmp_path, config, World(seed=1)) as run:
         paid(run, 0.3)
@@ -146,7 +146,7 @@ async def test_a_call_that_fits_only_when_others_have_ended_waits_for_them(tmp_p
         assert core.state.spend_usd + ledger.reserved_usd == pytest.approx(0.8)
 
 
-async def test_a_call_cut_off_by_a_crash_counts_as_all_it_may_cost_and_says_so(tmp_path: Path) -> None:
+async def test_a_call_cut_off_by_a_crash_counts_at_its_highest_cost_and_is_reported(tmp_path: Path) -> None:
     config = settings(stop__budget=1.0)
     async with simulated(tmp_path, config, World()) as run:
         await run.store.commit(
@@ -196,7 +196,7 @@ async def test_what_a_resume_changes_is_a_row_and_holds_for_later_resumes(tmp_pa
     database.close()
 
 
-async def test_the_store_is_the_one_that_counts(tmp_path: Path) -> None:
+async def test_the_store_enforces_the_budget(tmp_path: Path) -> None:
     async with simulated(tmp_path, settings(stop__candidates=16), World(seed=2)) as run:
         paid(run, None)
         with anyio.fail_after(60):

@@ -51,7 +51,7 @@ async def test_a_name_means_its_version_once_its_push_is_proven() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_a_push_that_failed_has_named_is_void_though_the_next_push_of_the_version_is_proven() -> None:
+async def test_weights_named_by_a_failed_push_stay_void_after_the_next_push() -> None:
     labels = PushLabels()
     failed = labels.begin(7)
     labels.settle(False)
@@ -65,7 +65,7 @@ async def test_what_a_push_that_failed_has_named_is_void_though_the_next_push_of
 
 
 @pytest.mark.anyio
-async def test_names_of_others_mean_nothing() -> None:
+async def test_weight_names_of_other_runs_mean_no_version() -> None:
     ours, others = PushLabels(), PushLabels()
     name = others.begin(3)
     others.settle(True)
@@ -114,7 +114,7 @@ def test_k3_of_numbers_that_overflow_or_are_not_finite_is_above_every_limit() ->
         k3_of([], [])
 
 
-def test_urls_are_taken_without_a_slash_and_what_is_none_is_refused() -> None:
+def test_urls_lose_their_slash_and_other_texts_are_refused() -> None:
     assert urls_of("http://a:1/, https://b/engine/") == ("http://a:1", "https://b/engine")
     for wrong in ("http://a:1,", "http://", "http://a:1,b:2", "http://user:word@a", "http://a?b=c", "ftp://a"):
         with pytest.raises(UsageError, match="--engine"):

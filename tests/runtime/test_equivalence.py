@@ -125,7 +125,7 @@ def test_a_run_interrupted_at_any_commit_and_resumed_equals_the_uninterrupted_on
 
 
 @pytest.mark.parametrize("shape", [{"staleness__mode": "sync"}, {"search__threads": 4}], ids=["sync", "pace"])
-def test_a_run_interrupted_while_an_island_has_gone_back_goes_on_as_if_it_had_not_been(
+def test_a_run_interrupted_after_a_backtrack_equals_the_uninterrupted_one(
     tmp_path: Path, shape: dict[str, object]
 ) -> None:
     """Few islands, so that each acts several times; among the commits are those that open a lease with an action, and

@@ -105,7 +105,7 @@ def test_sync_with_fresh_instances_is_a_straight_line_loop(tmp_path: Path, seed:
 
 
 @pytest.mark.parametrize("mode", ["sync", "pace"])
-def test_a_run_that_tries_new_bests_is_resumed_as_if_it_had_not_been_interrupted(tmp_path: Path, mode: str) -> None:
+def test_a_run_that_confirms_new_bests_resumes_like_an_uninterrupted_one(tmp_path: Path, mode: str) -> None:
     shape: dict[str, Any] = {"staleness__mode": "sync"} if mode == "sync" else {"search__threads": 12}
     config = settings(**SEARCH, seed=3, stop__candidates=24, **shape)
 
@@ -144,7 +144,7 @@ def test_a_program_that_knows_the_hidden_instances_is_no_parent_no_best_and_earn
 
 
 @given(gain=st.floats(0, 1e3), own=SCORES, easier=SCORES, direction=st.sampled_from(["maximize", "minimize"]))
-def test_a_gain_that_stays_whole_is_borne_out_however_hard_the_fresh_instances_are(
+def test_a_full_gain_is_confirmed_on_fresh_instances_of_any_difficulty(
     gain: float, own: float, easier: float, direction: str
 ) -> None:
     claimed = own + gain if direction == "maximize" else own - gain
@@ -153,14 +153,12 @@ def test_a_gain_that_stays_whole_is_borne_out_however_hard_the_fresh_instances_a
 
 
 @given(gain=st.floats(0.11, 100), own=st.floats(-10, 10), direction=st.sampled_from(["maximize", "minimize"]))
-def test_a_gain_that_is_gone_is_not_borne_out_if_it_was_a_tenth_of_the_range(
-    gain: float, own: float, direction: str
-) -> None:
+def test_a_lost_gain_of_a_tenth_of_the_range_is_not_confirmed(gain: float, own: float, direction: str) -> None:
     claimed = own + gain if direction == "maximize" else own - gain
     assert not bears_out(claimed, own, own, own, direction=direction, lower=0.0, upper=1.0)
 
 
-def test_where_the_own_program_fails_fresh_instances_count_as_no_harder() -> None:
+def test_fresh_instances_on_which_the_seed_program_fails_count_as_no_harder() -> None:
     bounds: dict[str, Any] = {"direction": "maximize", "lower": 0.0, "upper": 1.0}
     assert bears_out(0.8, 0.2, 0.5, None, **bounds)
     assert not bears_out(0.8, 0.2, 0.4, None, **bounds)
@@ -205,7 +203,7 @@ async def test_the_first_try_that_holds_ends_it_and_the_own_program_is_scored_on
 
 
 @pytest.mark.anyio
-async def test_what_a_program_says_on_fresh_instances_is_not_passed_on() -> None:
+async def test_messages_of_a_program_on_fresh_instances_are_not_passed_on() -> None:
     fresh = _fresh(OutcomeOfSeed(dict.fromkeys((11, 12, 13), "candidate_error")))
     found, tries = await fresh.confirmed(_claim(1, "new", 0.9))
     assert (found.outcome, found.score, len(tries)) == ("suspicious", None, 3)
@@ -213,7 +211,7 @@ async def test_what_a_program_says_on_fresh_instances_is_not_passed_on() -> None
 
 
 @pytest.mark.anyio
-async def test_a_machine_that_is_lost_on_fresh_instances_is_no_fault_of_the_program() -> None:
+async def test_a_machine_failure_on_fresh_instances_is_not_the_programs_fault() -> None:
     with pytest.raises(EvaluationLost) as lost:
         await _fresh(OutcomeOfSeed({11: "infrastructure_error"})).confirmed(_claim(1, "new", 0.9))
     told = [(attempt.lease, attempt.fresh, attempt.outcome, attempt.detail) for attempt in lost.value.attempts]

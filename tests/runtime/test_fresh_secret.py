@@ -40,7 +40,7 @@ async def search(folder: Path) -> None:
 
 
 @SHOWN_NOWHERE
-def test_no_command_page_log_or_view_shows_a_fresh_seed_or_what_it_follows_from(
+def test_no_command_page_log_or_view_shows_a_fresh_seed_or_its_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "runs" / "circle_packing-1"
@@ -74,7 +74,7 @@ def test_no_command_page_log_or_view_shows_a_fresh_seed_or_what_it_follows_from(
 
 @SHOWN_NOWHERE
 @pytest.mark.anyio
-async def test_each_run_draws_a_secret_that_is_kept_and_not_in_what_is_printed_of_its_record(tmp_path: Path) -> None:
+async def test_each_run_stores_its_own_secret_and_never_prints_it(tmp_path: Path) -> None:
     drawn: list[str] = []
     async with Store.open(empty_population(tmp_path)) as store:
         for name in ("one", "other"):

@@ -72,7 +72,7 @@ def _changed(tree: ast.Module) -> Iterator[str]:
         yield from (ast.unparse(target) for target in targets if _is_of_the_state(target))
 
 
-def test_nothing_of_a_running_run_but_record_commits() -> None:
+def test_only_record_commits_in_a_running_run() -> None:
     found = {
         name
         for name, tree in _files()
@@ -82,7 +82,7 @@ def test_nothing_of_a_running_run_but_record_commits() -> None:
     assert found == set(COMMITS)
 
 
-def test_nothing_but_the_fold_and_the_claimed_places_changes_the_state() -> None:
+def test_only_the_fold_and_the_claimed_places_change_the_state() -> None:
     found = {name: list(_changed(tree)) for name, tree in _files()}
     assert {name: changes for name, changes in found.items() if changes and name not in CHANGES} == {}
     assert found["state/apply.py"] and found["runtime/run/recorder.py"], "the walk sees a change where there is one"

@@ -67,7 +67,7 @@ def test_without_control_groups_there_is_no_limit(monkeypatch: pytest.MonkeyPatc
 
 
 @needs_groups
-def test_where_children_could_not_be_let_out_there_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_children_cannot_leave_the_group_there_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     home, before = cgroup.home(), place_of("self")
     enter = cgroup.enter
     refused: list[Path] = []

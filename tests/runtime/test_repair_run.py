@@ -35,7 +35,7 @@ def lease_of(run: Run, kind: int) -> int:
     return next(lease for lease, description in found if int(description.split()[-1]) % 5 == kind)
 
 
-def test_what_fails_is_mended_tried_again_and_recorded_and_the_last_outcome_has_the_reward(tmp_path: Path) -> None:
+def test_a_failed_program_is_repaired_and_recorded_and_the_last_outcome_is_rewarded(tmp_path: Path) -> None:
     run = Run(tmp_path, configured(stop__candidates=30), ScriptedChat(clumsy)).live()
     assert run.state == "done"
     assert run.rows(TRIES.format(lease_of(run, 0))) == [
@@ -90,7 +90,7 @@ def test_a_repair_that_gives_the_parent_back_earns_nothing(tmp_path: Path) -> No
     assert run.rows("select distinct reward from candidates where candidate > 0") == [(-1.0,)]
 
 
-def test_where_an_evaluator_failed_is_in_no_question_and_no_row(tmp_path: Path) -> None:
+def test_the_place_of_an_evaluators_failure_is_in_no_prompt_and_no_row(tmp_path: Path) -> None:
     chat = ScriptedChat(
         lambda question, number: block("start = 1" if "was tried out" in question else f"trips = {number}")
     )

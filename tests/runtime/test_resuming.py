@@ -106,7 +106,7 @@ def test_a_limit_that_is_reached_holds_beside_one_that_is_raised(tmp_path: Path)
     assert "`--updates N` asks for more" in said
 
 
-def test_a_run_that_minutes_ended_goes_on_for_as_many_again(tmp_path: Path) -> None:
+def test_a_resume_of_a_run_ended_by_minutes_has_as_many_again(tmp_path: Path) -> None:
     record = run_to_its_end(tmp_path / "run", **ENDS["minutes"])
     assert (record.state, record.reason) == ("done", "minutes")
     assert nothing_left(record, resumed_config(record, {})) is None
@@ -139,7 +139,7 @@ def test_every_setting_may_change_or_there_is_a_reason_why_not() -> None:
         ({"learner.max_lenght": 9}, "did you mean 'learner.max_length'"),
     ],
 )
-def test_what_would_change_the_past_is_refused_with_the_reason(
+def test_a_setting_that_would_change_recorded_groups_is_refused_with_the_reason(
     tmp_path: Path, changes: dict[str, object], why: str
 ) -> None:
     record = run_to_its_end(tmp_path / "run", stop__candidates=8)
@@ -148,7 +148,7 @@ def test_what_would_change_the_past_is_refused_with_the_reason(
 
 
 @pytest.mark.fault("Learning", "a run older than the limits trains its recorded groups without them")
-def test_what_an_older_run_does_not_state_stays_off(tmp_path: Path) -> None:
+def test_a_setting_that_an_older_run_does_not_state_stays_off(tmp_path: Path) -> None:
     record = run_to_its_end(tmp_path / "run", stop__candidates=8)
     stated = json.loads(json.dumps(record.header.config))
     for key in UNSTATED:
@@ -165,7 +165,7 @@ def test_what_an_older_run_does_not_state_stays_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.fault("Crash and resume", "settings that may change are recorded")
-def test_what_leaves_the_past_alone_is_taken_and_recorded(tmp_path: Path) -> None:
+def test_a_setting_that_changes_no_recorded_group_is_accepted_and_recorded(tmp_path: Path) -> None:
     record = run_to_its_end(tmp_path / "run", stop__candidates=8)
     changes = {"learner.max_length": 900, "faults.patience_s": 5.0, "evaluation.slots": 3, "search.trials_shown": 0}
     config = resumed_config(record, {**changes, "learner.k": 4})
@@ -173,7 +173,7 @@ def test_what_leaves_the_past_alone_is_taken_and_recorded(tmp_path: Path) -> Non
     assert {one.key: json.loads(one.after) for one in setting_changes(record, config)} == changes
 
 
-def test_what_is_shown_after_a_resume_is_what_is_in_force(tmp_path: Path) -> None:
+def test_a_resumed_run_shows_the_settings_in_force(tmp_path: Path) -> None:
     record = run_to_its_end(tmp_path, stop__candidates=8)
     config = resumed_config(record, {"implementer.model": "openai/other", "staleness.max_staleness": 3})
     shown = in_force(record.header, config)
@@ -182,7 +182,7 @@ def test_what_is_shown_after_a_resume_is_what_is_in_force(tmp_path: Path) -> Non
     assert in_force(record.header, resumed_config(record, {})).max_staleness == record.header.max_staleness
 
 
-def test_a_swapped_implementer_is_recorded_whole_and_what_was_taken_out_stays_out(tmp_path: Path) -> None:
+def test_a_changed_implementer_is_recorded_whole_and_removed_options_stay_removed(tmp_path: Path) -> None:
     began = {"temperature": 0.7, "reasoning_effort": "high"}
     folder = tmp_path / "run"
     record = run_to_its_end(folder, stop__candidates=8, implementer__options=began)

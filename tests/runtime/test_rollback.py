@@ -25,7 +25,7 @@ COUNTS = st.tuples(st.integers(0, 40), st.integers(0, 40)).map(lambda pair: Coun
 
 
 @given(COUNTS, COUNTS)
-def test_the_chance_of_a_count_is_that_of_drawing_it_without_looking(one: Count, other: Count) -> None:
+def test_the_chance_of_a_count_is_that_of_a_random_draw(one: Count, other: Count) -> None:
     found = chance(one, other)
     assert 0.0 <= found <= 1.0
     if one.rollouts and other.rollouts and one.unparsed < one.rollouts:
@@ -135,7 +135,7 @@ def assert_promises(run: Life, policy: str = "pace") -> None:
 
 @pytest.mark.fault("Learning", "answers that stop parsing: back to the last good version, as the next one")
 @pytest.mark.parametrize("policy", ["pace", "soft", "drop"])
-def test_a_ruined_advisor_parses_again_within_ten_groups_and_every_promise_holds(tmp_path: Path, policy: str) -> None:
+def test_a_ruined_advisor_parses_again_within_ten_groups_and_every_invariant_holds(tmp_path: Path, policy: str) -> None:
     run = life(tmp_path, staleness__policy=policy).live()
     groups = run.rows(STATES)
     back = [group for group in groups if group[4] is not None]
@@ -198,9 +198,7 @@ def test_a_run_interrupted_around_going_back_equals_the_uninterrupted_one(tmp_pa
 
 @pytest.mark.fault("Learning", "killed around going back, and resumed")
 @pytest.mark.parametrize("before", [False, True], ids=["after", "just before"])
-def test_interrupted_around_going_back_an_asynchronous_run_goes_back_to_the_same_version_and_keeps_every_promise(
-    tmp_path: Path, before: bool
-) -> None:
+def test_an_asynchronous_run_interrupted_around_going_back_keeps_every_invariant(tmp_path: Path, before: bool) -> None:
     """Of what happens at one moment of virtual time the order is not the same after a restart, with and without going
     back: threads open leases while the learner has groups to skip. So the later rows may differ; the decision may not.
     A group's digest covers its rollouts, rate and the versions that are kept to go back to."""
@@ -229,7 +227,7 @@ def test_interrupted_around_going_back_an_asynchronous_run_goes_back_to_the_same
         assert_promises(broken)
 
 
-def test_what_is_known_of_the_advisors_health_is_the_same_from_rows(tmp_path: Path) -> None:
+def test_the_advisors_health_is_the_same_from_rows(tmp_path: Path) -> None:
     run = life(tmp_path).live()
     health = run.population.load().health
     again = NO_GROUPS
@@ -246,7 +244,7 @@ def test_what_is_known_of_the_advisors_health_is_the_same_from_rows(tmp_path: Pa
     assert again == health != Health()
 
 
-def test_going_back_is_told_on_the_screen_and_from_rows_alike(tmp_path: Path) -> None:
+def test_going_back_is_shown_alike_on_the_screen_and_from_rows(tmp_path: Path) -> None:
     run = life(tmp_path).live()
     record = run.population.load()
     view = run_virtually(lambda: view_of(record, run.config.stop, run.population))

@@ -194,7 +194,7 @@ async def test_an_interrupted_run_drains_and_leaves_what_is_complete_for_resume(
         assert rows[0]["n"] == found.get("open", 0) + found["trained"]
 
 
-async def test_a_learner_that_stays_down_ends_the_run_and_says_so(tmp_path: Path) -> None:
+async def test_a_learner_that_stays_down_ends_the_run_with_a_message(tmp_path: Path) -> None:
     config = settings(faults__patience_s=0.05)
     world = World(fails=lambda stage, _: stage == "learn")
     async with simulated(tmp_path, config, world) as run:

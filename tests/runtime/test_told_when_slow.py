@@ -8,7 +8,7 @@ from pace_async.runtime.start.launch import told_when_slow
 
 
 @pytest.mark.parametrize(("waits", "display", "said"), [(True, "plain", 1), (False, "plain", 0), (True, "none", 0)])
-def test_a_slow_evaluator_is_told_of_once_and_a_quick_one_is_not(
+def test_a_slow_evaluator_is_reported_once_and_a_quick_one_is_not(
     waits: bool, display: str, said: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def begin() -> None:

@@ -65,7 +65,7 @@ async def test_a_program_that_fails_is_a_candidate_error_with_its_last_line(
 @pytest.mark.fault("Sandbox", "NaN, infinity and 1e999")
 @each_sandbox
 @pytest.mark.parametrize("value", ["float('nan')", "float('inf')", "{1, 2}", "{(1, 2): 3}", "b'bytes'", "lambda: 1"])
-async def test_what_is_not_json_is_no_result(sandbox: Sandbox, value: str) -> None:
+async def test_an_output_that_is_not_json_is_no_result(sandbox: Sandbox, value: str) -> None:
     verdict, _ = await run_program(sandbox, f"def f(x):\n    return {value}")
     assert verdict.outcome == "invalid_score"
     assert verdict.detail.startswith("f returned no JSON value")

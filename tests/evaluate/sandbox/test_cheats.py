@@ -91,7 +91,7 @@ def test_no_program_of_the_corpus_gets_a_score_that_is_worth_anything(
     assert (found[HONEST]["outcome"], found[HONEST]["rank"]) == ("ok", 1)
 
 
-def test_work_under_a_stopped_clock_is_paid_for(rows: dict[str, dict[str, dict[str, Any]]]) -> None:
+def test_work_under_a_stopped_clock_is_counted(rows: dict[str, dict[str, dict[str, Any]]]) -> None:
     """What the program of that row returns is allowed, so it has a score: that of a slow program."""
     stopped, honest = rows["eplb"]["stopped_clock"], rows["eplb"][HONEST]
     assert stopped["outcome"] == "ok"

@@ -38,7 +38,7 @@ def ahead() -> Generator[ControlGroupPool]:
     assert psutil.Process().num_fds() == descriptors
 
 
-def test_the_first_has_to_be_made_and_the_next_stand_ready(ahead: ControlGroupPool) -> None:
+def test_the_first_group_is_made_on_demand_and_the_next_are_ready(ahead: ControlGroupPool) -> None:
     assert ahead.take(64, 8) is None
     settle()
     taken = [ahead.take(64, 8) for _ in range(AHEAD)]
@@ -62,7 +62,7 @@ def test_a_group_with_another_limit_is_not_handed_out(ahead: ControlGroupPool) -
     done_with(other)
 
 
-def test_a_stock_that_is_closed_makes_no_more(ahead: ControlGroupPool) -> None:
+def test_a_closed_pool_makes_no_more_groups(ahead: ControlGroupPool) -> None:
     ahead.take(64, 8)
     ahead.close()
     settle()

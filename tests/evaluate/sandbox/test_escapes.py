@@ -120,7 +120,7 @@ async def test_the_shared_memory_that_a_program_may_fill_is_bounded(sandbox: San
 
 @each_sandbox
 @pytest.mark.fault("Sandbox", "uses up inodes")
-async def test_files_without_number_end_with_the_program_that_made_them(sandbox: Sandbox) -> None:
+async def test_any_number_of_files_ends_with_its_program(sandbox: Sandbox) -> None:
     program = """
     import os, tempfile
     def f(x):
@@ -354,7 +354,7 @@ async def test_modules_patched_inside_change_no_score_outside(
 @each_tier
 @pytest.mark.fault("Sandbox", "objects that lie about what they equal")
 @pytest.mark.parametrize("kind", ["object", "float", "int", "str", "list", "dict"])
-async def test_what_comes_back_is_a_value_and_can_lie_about_nothing(tier: Tier, tmp_path: Path, kind: str) -> None:
+async def test_an_output_is_a_plain_value_without_forged_behaviour(tier: Tier, tmp_path: Path, kind: str) -> None:
     [cheat] = await scores(make_task(tmp_path / "exact", EXACT), tier, LIES.replace("KIND", kind))
     assert cheat.score in (None, 0.0), cheat
     assert cheat.outcome in ("ok", "invalid_score", "candidate_error")

@@ -47,7 +47,7 @@ async def evaluate(task: Task, program: str, settings: EvaluationConfig | None =
         return await scored(evaluator, program, 0)
 
 
-async def test_each_call_is_timed_by_itself_and_what_an_echo_takes_is_said(timed: Task) -> None:
+async def test_each_call_is_timed_separately_and_the_overhead_is_reported(timed: Task) -> None:
     found = await evaluate(timed, f"def f(instance):\n    return {WORK} * 0 if instance['x'] == 102 else 0\n")
     assert found.outcome == "ok", found
     assert found.metrics["most"] > LEAST_S
@@ -65,7 +65,7 @@ async def test_each_call_is_timed_by_itself_and_what_an_echo_takes_is_said(timed
     ],
     ids=["clocks", "kernel_clocks", "json"],
 )
-async def test_a_program_that_patches_clocks_is_timed_all_the_same(timed: Task, before: str) -> None:
+async def test_patching_clocks_does_not_change_the_time(timed: Task, before: str) -> None:
     found = await evaluate(timed, f"{before}\ndef f(instance):\n    return {WORK} * 0\n")
     assert found.outcome == "ok", found
     assert found.metrics["least"] > LEAST_S
@@ -86,9 +86,7 @@ async def test_sleeping_before_the_work_gains_nothing(timed: Task) -> None:
     ],
     ids=["thread", "fork", "process"],
 )
-async def test_timed_work_cannot_be_given_to_a_thread_or_process_that_no_clock_counts(
-    sandbox: Sandbox, start: str
-) -> None:
+async def test_timed_work_cannot_move_to_an_uncounted_thread_or_process(sandbox: Sandbox, start: str) -> None:
     verdict, _ = await run_program(sandbox, f"def f(x):\n    {start}\n    return 1\n", timed=True)
     assert verdict.outcome == "candidate_error", verdict
     verdict, _ = await run_program(sandbox, "def f(x):\n    return 1\n", timed=True)
@@ -194,7 +192,7 @@ async def test_settings_that_the_evaluator_does_not_take_are_the_tasks_mistake(t
 
 
 @given(st.recursive(st.integers() | st.floats(allow_nan=False, allow_infinity=False), st.lists))
-def test_the_echoed_text_is_json_of_the_same_length_that_says_nothing_of_the_numbers(value: object) -> None:
+def test_the_echoed_text_is_json_of_the_same_length_without_the_numbers(value: object) -> None:
     text = json.dumps(value)
     assert len(blank(text)) == len(text)
     assert {character for character in blank(text) if character.isdigit()} <= {"1"}

@@ -48,9 +48,7 @@ def judged(arch: str, name: str, *arguments: int, own_namespaces: bool = False, 
 
 @each_arch
 @each_kind
-def test_a_call_that_no_rule_names_is_allowed_and_one_that_is_refused_whole_is_not(
-    arch: str, own_namespaces: bool
-) -> None:
+def test_a_call_without_a_rule_is_allowed_and_a_refused_call_is_not(arch: str, own_namespaces: bool) -> None:
     program = filter_program(arch, own_namespaces=own_namespaces, pid=PID)
     named = rules(own_namespaces=own_namespaces, pid=PID, one_thread=False, confined=True)
     by_number = {calls.number_on(arch, name): code for name, code in named.items()}
@@ -166,7 +164,7 @@ ALONE: list[tuple[str, tuple[int, ...], str | int]] = [
 @each_arch
 @each_kind
 @pytest.mark.parametrize(("name", "arguments", "expected"), EVERYWHERE)
-def test_an_argument_is_judged_by_what_the_kernel_makes_of_it(
+def test_an_argument_is_tested_as_the_kernel_reads_it(
     arch: str, own_namespaces: bool, name: str, arguments: tuple[int, ...], expected: str | int
 ) -> None:
     assert judged(arch, name, *arguments, own_namespaces=own_namespaces) == expected

@@ -21,7 +21,7 @@ def heard(data: bytes, instances: int = 1, echoes: int = 0, given: int | None = 
 
 
 @given(st.lists(payloads, min_size=1, max_size=4), st.integers(0, 3))
-def test_echoes_and_one_result_for_each_instance_come_back_as_they_were(outputs: list[bytes], echoes: int) -> None:
+def test_echoes_and_one_result_for_each_instance_are_read_back(outputs: list[bytes], echoes: int) -> None:
     data = frame(NONCE, ECHO, b"1") * echoes + HELLO + b"".join(frame(NONCE, RESULT, output) for output in outputs)
     answers = heard(data, len(outputs), echoes)
     assert (answers.ready, answers.loaded, answers.outputs) == (True, True, outputs)
@@ -35,9 +35,7 @@ def test_a_failure_is_kept_with_its_reason(kind: str, payload: bytes) -> None:
 
 
 @given(payloads, st.data())
-def test_an_answer_cut_anywhere_is_no_answer_and_no_forgery_and_is_whole_with_its_rest(
-    payload: bytes, data: st.DataObject
-) -> None:
+def test_a_partial_answer_is_no_forgery_and_is_complete_with_its_rest(payload: bytes, data: st.DataObject) -> None:
     whole = HELLO + frame(NONCE, RESULT, payload)
     length = data.draw(st.integers(0, len(whole) - 1))
     answers = heard(whole[:length])

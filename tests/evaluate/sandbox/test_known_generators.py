@@ -73,7 +73,7 @@ def knowing(task: Task) -> dict[str, str]:
 
 
 @pytest.mark.fault("Programs as weapons", "knowledge of a public generator is worth nothing on fresh instances")
-def test_a_program_that_knows_the_generator_claims_everything_and_is_not_believed(tmp_path: Path) -> None:
+def test_a_program_that_knows_the_generator_claims_a_full_score_and_is_not_confirmed(tmp_path: Path) -> None:
     task = load_task("kuairec")
     popular = (task.folder / "popularity.py").read_text()  # needs no torch
     given = {f"evaluation__settings__{name}": value for name, value in SETTINGS.items()}

@@ -100,7 +100,7 @@ def nothing_left() -> Generator[None]:
         pytest.param(Rlimits(), 50, id="rlimits"),  # each a cold start
     ],
 )
-async def test_nothing_is_left_of_evaluations_of_every_kind(tier: Tier, count: int, tmp_path: Path) -> None:
+async def test_evaluations_of_every_kind_leave_nothing_behind(tier: Tier, count: int, tmp_path: Path) -> None:
     task, impatient = make_task(tmp_path / "sum"), make_task(tmp_path / "short", timeout_s=1.0)
     found: Counter[tuple[str, str]] = Counter()
     settings = EvaluationConfig(slots=4)

@@ -140,7 +140,7 @@ async def test_memory_taken_in_small_pieces_is_out_of_memory(sandbox: Sandbox) -
 
 @pytest.mark.fault("Sandbox", "killed by somebody else")
 @each_sandbox
-async def test_a_kill_that_is_not_ours_is_not_taken_for_want_of_memory(sandbox: Sandbox) -> None:
+async def test_a_kill_from_outside_is_not_out_of_memory(sandbox: Sandbox) -> None:
     name = f"kill{os.getpid()}"
     program = "import ctypes, time\ndef f(name):\n    ctypes.CDLL(None).prctl(15, name.encode())\n    time.sleep(60)"
     found: list[tuple[str, int, str | None]] = []
@@ -160,7 +160,7 @@ async def test_a_kill_that_is_not_ours_is_not_taken_for_want_of_memory(sandbox: 
 
 @pytest.mark.fault("Sandbox", "memory of a family")
 @each_sandbox
-async def test_a_family_shares_one_memory_limit(sandbox: Sandbox) -> None:
+async def test_all_processes_of_a_candidate_share_one_memory_limit(sandbox: Sandbox) -> None:
     if cgroup.find() is None:
         pytest.skip("no control group can be made here, and nothing else holds a family")
     program = """

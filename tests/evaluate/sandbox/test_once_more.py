@@ -91,9 +91,7 @@ def hanging(name: str) -> str:
 
 @pytest.mark.fault("Sandbox", "killed by somebody else")
 @pytest.mark.parametrize("tier", COLD)
-async def test_a_program_that_somebody_killed_is_run_once_more_alone_and_that_counts(
-    tier: Tier, tmp_path: Path
-) -> None:
+async def test_a_program_killed_from_outside_is_run_once_more_alone_and_that_counts(tier: Tier, tmp_path: Path) -> None:
     name = f"kill{os.getpid()}"
     async with open_evaluator(
         make_task(tmp_path / "sum"), EvaluationConfig(warm=False), tier=tier, log=tmp_path / "log"
@@ -113,7 +111,7 @@ async def test_a_program_that_somebody_killed_is_run_once_more_alone_and_that_co
     ],
     ids=["kill", "terminate", "limit"],
 )
-async def test_a_program_that_kills_itself_does_so_twice_and_pays(
+async def test_a_program_that_kills_itself_twice_is_charged(
     tier: Tier, body: str, number: signal.Signals, tmp_path: Path
 ) -> None:
     async with open_evaluator(
@@ -127,7 +125,7 @@ async def test_a_program_that_kills_itself_does_so_twice_and_pays(
 
 @pytest.mark.fault("Sandbox", "segmentation fault")
 @pytest.mark.parametrize("body", ["os.kill(os.getpid(), 11)", "os._exit(3)", "return len(bytearray(2 << 30))"])
-async def test_how_a_program_ends_itself_is_believed_at_once(body: str, tmp_path: Path) -> None:
+async def test_a_program_that_ends_itself_is_not_run_again(body: str, tmp_path: Path) -> None:
     task = make_task(tmp_path / "sum")
     async with open_evaluator(task, EvaluationConfig(warm=False), tier=Rlimits(), log=tmp_path / "log") as evaluator:
         watched = watch(evaluator)
@@ -138,7 +136,7 @@ async def test_how_a_program_ends_itself_is_believed_at_once(body: str, tmp_path
 
 @needs_bwrap
 @pytest.mark.fault("Sandbox", "killed by somebody else")
-async def test_a_sandbox_that_somebody_killed_from_outside_is_no_candidates_fault(tmp_path: Path) -> None:
+async def test_a_sandbox_killed_from_outside_is_not_the_candidates_fault(tmp_path: Path) -> None:
     name = f"kill{os.getpid()}"
 
     async def outer(number: int) -> None:
@@ -164,7 +162,7 @@ async def test_a_sandbox_that_somebody_killed_from_outside_is_no_candidates_faul
 @pytest.mark.parametrize(
     ("second", "limit", "outcome"), [(DOUBLE, 60.0, "ok"), (LATE, 3.0, "timeout")], ids=["well", "same"]
 )
-async def test_a_program_that_was_starved_is_run_once_more_alone_and_only_then_judged(
+async def test_a_starved_program_is_run_once_more_alone_before_its_verdict(
     second: str, limit: float, outcome: str, tmp_path: Path
 ) -> None:
     def starve(number: int, ended: Ended) -> Ended:
@@ -204,7 +202,7 @@ async def test_a_program_that_had_its_share_or_did_not_want_it_is_not_run_again(
         (Usage(2.0, 15.0), 0.25, True),
     ],
 )
-def test_starved_is_who_had_less_than_half_its_share_and_stood_in_the_queue(
+def test_starved_means_less_than_half_the_share_and_time_in_the_queue(
     usage: Usage, share: float, expected: bool
 ) -> None:
     assert starved(usage, 20.0, share) is expected
@@ -231,7 +229,7 @@ def ended(**changes: Any) -> Ended:
         (ended(exit_code=-9, answers=Answers("n", 0, ready=True)), None),
     ],
 )
-def test_only_a_kill_that_nobody_accounts_for_and_starvation_are_doubted(seen: Ended, expected: Doubt | None) -> None:
+def test_only_an_unexplained_kill_and_starvation_are_repeated(seen: Ended, expected: Doubt | None) -> None:
     assert doubt(seen, 1.0) == expected
 
 
@@ -348,7 +346,7 @@ async def test_a_neighbour_with_many_processes_gets_no_more_of_a_processor_than_
         os.sched_setaffinity(0, usual)
 
 
-async def test_waiting_for_a_processor_is_told_from_sleeping() -> None:
+async def test_waiting_for_a_processor_is_distinguished_from_sleeping() -> None:
     """Two that spin on one processor: one of them waits about as long as it works. One that sleeps does neither."""
     spin = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nprint(flush=True)\nwhile True: pass"
     commands = [[sys.executable, "-c", spin], [sys.executable, "-c", spin], ["sleep", "60"]]

@@ -112,7 +112,7 @@ async def test_nothing_is_left_once_the_parent_is_closed(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("gone_s", "most_s"), [(0.0, 0.0), (9.0, 9.5), (1e9, GROUPS_S)], ids=["at once", "late", "never"]
 )
-def test_a_group_whose_last_process_is_long_on_its_way_out_is_waited_for_and_not_for_ever(
+def test_a_group_with_a_slowly_ending_process_is_waited_for_until_a_deadline(
     gone_s: float, most_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cgroup, "all_removed", lambda: anyio.current_time() >= gone_s)
@@ -124,7 +124,7 @@ def test_a_group_whose_last_process_is_long_on_its_way_out_is_waited_for_and_not
     assert min(gone_s, GROUPS_S) <= run_virtually(closed) <= most_s
 
 
-async def test_a_driver_that_died_while_it_waited_costs_its_candidate_nothing(tmp_path: Path) -> None:
+async def test_a_driver_that_died_before_its_job_does_not_affect_the_candidate(tmp_path: Path) -> None:
     said: list[str] = []
 
     async def say(kind: str, text: str) -> None:

@@ -48,7 +48,7 @@ async def test_a_program_that_has_used_up_its_processor_time_is_out_of_time(sand
     assert (verdict.outcome, ended.timed_out, ended.out_of_time) == ("timeout", False, True)
 
 
-async def test_what_its_children_worked_is_not_taken_for_its_own_processor_time() -> None:
+async def test_processor_time_of_its_children_is_not_counted_as_its_own() -> None:
     program = """
     import os, resource, signal, time
     def f(x):
@@ -71,7 +71,7 @@ async def test_a_program_that_aborts_ends_by_a_signal_that_cannot_be_ignored() -
     assert (verdict.outcome, verdict.detail) == ("candidate_error", "ended without a result (SIGABRT)")
 
 
-async def test_signals_to_itself_its_group_and_all_that_it_sees_end_no_one_but_its_children() -> None:
+async def test_its_signals_end_only_its_own_children() -> None:
     program = """
     import contextlib, os, signal, time
     def f(x):
@@ -134,7 +134,7 @@ def status_of(process: psutil.Process) -> dict[str, str]:
     return {name: value.strip() for name, value in (line.split(":", 1) for line in lines)}
 
 
-async def test_how_it_ended_is_told_once_it_has() -> None:
+async def test_its_end_is_reported_after_it_has_ended() -> None:
     for body, code in (("os._exit(7)", 7), ("ctypes.string_at(0)", -signal.SIGSEGV)):
         _, ended = await run_program(WARM, f"import ctypes, os\ndef f(x):\n    {body}")
         assert (ended.exit_code, ended.timed_out) == (code, False)
@@ -142,7 +142,7 @@ async def test_how_it_ended_is_told_once_it_has() -> None:
     assert (ended.exit_code, ended.timed_out) == (-signal.SIGKILL, True)
 
 
-async def test_a_candidate_that_would_outlive_its_parent_ends_with_it_and_does_not_pay(parent: WarmParent) -> None:
+async def test_a_candidate_ends_with_its_parent_and_is_not_charged(parent: WarmParent) -> None:
     name = f"late{os.getpid()}"
     program = f"""
 import ctypes, signal, time
@@ -188,7 +188,7 @@ class Told:
     ],
     ids=["ended", "killed", "parent_died", "parent_hangs"],
 )
-async def test_a_candidate_that_has_ended_is_lost_only_if_its_parent_does_not_tell_how(
+async def test_an_ended_candidate_is_lost_only_without_its_parents_report(
     word: bytes | None, expected: tuple[int, float, bool, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(warm_module, "GRACE_S", 0.2)

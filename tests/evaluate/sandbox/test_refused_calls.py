@@ -25,7 +25,7 @@ without_namespaces = pytest.mark.parametrize("sandbox", [pytest.param(Sandbox(Rl
 @each_sandbox
 @pytest.mark.fault("Programs as weapons", "kernel objects used up")
 @pytest.mark.fault("Programs as weapons", "state left for the next candidate")
-async def test_what_others_share_can_be_neither_locked_nor_watched_nor_marked(sandbox: Sandbox) -> None:
+async def test_shared_files_can_be_neither_locked_nor_watched_nor_marked(sandbox: Sandbox) -> None:
     assert await value_of(sandbox, named(EVERYWHERE)) == []
 
 

@@ -45,14 +45,14 @@ async def test_the_lower_tier_holds_memory_and_the_process_group_and_says_what_i
 
 
 @pytest.mark.anyio
-async def test_the_probe_gets_out_where_there_is_no_sandbox() -> None:
+async def test_the_probe_escapes_without_a_sandbox() -> None:
     check = await check_tier(NoSandbox())
     assert {"files", "writes", "network", "signals", "memory"} <= set(check.gaps)
     assert not check.proven
 
 
 @pytest.mark.anyio
-async def test_no_sandbox_is_taken_only_when_asked_for() -> None:
+async def test_no_sandbox_is_used_only_with_its_flag() -> None:
     assert (await pick_tier(True)).name == "none"
     assert describe(NoSandbox()) == "sandbox: none; candidates run as you do"
 

@@ -100,12 +100,12 @@ def f(x):
 """
 
 
-async def test_a_forked_candidate_holds_what_one_that_was_started_cold_holds_and_no_more() -> None:
+async def test_a_forked_candidate_has_the_same_descriptors_and_rights_as_a_cold_one() -> None:
     warm, cold = [await value_of(sandbox, OPEN) for sandbox in (WARM, COLD)]
     assert sorted(warm.values()) == sorted(cold.values())
 
 
-async def test_a_forked_candidate_is_as_locked_in_as_one_that_was_started_cold() -> None:
+async def test_a_forked_candidate_is_as_confined_as_a_cold_one() -> None:
     program = """
     import os, resource
     def f(x):
@@ -123,7 +123,7 @@ async def test_a_forked_candidate_is_as_locked_in_as_one_that_was_started_cold()
 
 
 @pytest.mark.fault("Sandbox", "signals its parent")
-async def test_nothing_that_a_candidate_can_send_or_write_reaches_its_parent() -> None:
+async def test_no_data_of_a_candidate_reaches_its_parent() -> None:
     program = """
     import contextlib, ctypes, os, signal
     def f(x):
@@ -147,7 +147,7 @@ async def test_nothing_that_a_candidate_can_send_or_write_reaches_its_parent() -
     assert not warm.broken
 
 
-async def test_what_a_candidate_changes_in_a_module_is_gone_with_it() -> None:
+async def test_a_candidates_changes_to_a_module_end_with_it() -> None:
     program = """
     import builtins, json, numpy
     def f(x):
@@ -200,7 +200,7 @@ async def test_many_candidates_leave_nothing_in_their_parent() -> None:
     assert (trusted.num_fds(), trusted.num_threads()) == before
 
 
-async def test_when_the_parent_dies_its_candidate_is_started_again_cold_and_that_is_said_once(tmp_path: Path) -> None:
+async def test_when_the_parent_dies_its_candidate_starts_cold_and_one_warning_is_logged(tmp_path: Path) -> None:
     said: list[str] = []
 
     async def say(kind: str, text: str) -> None:
@@ -254,7 +254,7 @@ async def test_a_parent_that_must_not_be_forked_is_not_used(
         await parent.close()
 
 
-async def test_packages_below_tmp_are_in_a_fork_too_read_only_and_what_is_hidden_of_them_stays_so(
+async def test_packages_below_tmp_are_read_only_in_a_fork_and_hidden_files_stay_hidden(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "site-packages"
@@ -304,6 +304,6 @@ async def test_cold_is_a_setting(tmp_path: Path) -> None:
         assert (await scored(evaluator, DOUBLE, 0)).outcome == "ok"
 
 
-def test_what_a_seed_program_imports_at_its_top_is_what_the_parent_imports() -> None:
+def test_the_parent_imports_the_top_level_imports_of_the_seed_program() -> None:
     program = "import numpy as np, os.path\nfrom scipy.spatial import cKDTree\ndef f():\n    import json\n"
     assert imports_of(program) == ("numpy", "os.path", "scipy.spatial")
