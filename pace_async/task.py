@@ -4,7 +4,7 @@ A task is a folder:
 
     task.yaml       what follows below, every field of `TaskSpec`
     initial.py      the seed program, or its first file; what may change stands between `# EVOLVE-BLOCK-START` and
-                    `# EVOLVE-BLOCK-END`
+                    `# EVOLVE-BLOCK-END`, in comments of its language
     evaluator.py    trusted, never shown to a candidate: `instances(seed) -> list` of JSON values, and
                     `score(instances, outputs) -> {"score": float, ...more finite metrics}`, which raises ValueError
                     for an output that is not allowed; docs/tasks.md says what else they may ask for, such
@@ -13,8 +13,10 @@ A task is a folder:
     catalogue.yaml  optional: named mechanisms that the catalog implementer can apply
     README.md       data, licence, known results
 
-The candidate's `entry` function is called once for each instance, in the sandbox, and returns a JSON value; it is given
-an instance only after its output for the previous one has been taken.
+Of a `function` task, the candidate's `entry` function is called once for each instance, in the sandbox, and returns a
+JSON value. Of a `process` task, the candidate is built and started by commands of task.yaml, in any language; it reads
+one JSON value a line and writes one a line. Either is given an instance only after its output for the previous one has
+been taken.
 """
 
 import hashlib
@@ -29,9 +31,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from pace_async.errors import UsageError
+from pace_async.programs.languages import PYTHON, Language, language_of
 from pace_async.programs.text import BLOCK_END as BLOCK_END
 from pace_async.programs.text import BLOCK_START as BLOCK_START
-from pace_async.programs.text import FILE_NAME, joined
+from pace_async.programs.text import FILE_NAME, joined, marks
+from pace_async.programs.text import editable as editable
 from pace_async.programs.text import split_block as split_block
 
 Setting = bool | int | float | str
@@ -80,7 +84,23 @@ class TaskSpec(BaseModel):
     )
     evaluator: str = Field(default="evaluator.py", description="File of the trusted evaluator.")
     catalogue: str | None = Field(default=None, description="File of the catalogue of mechanisms, if any.")
-    entry: str = Field(description="The candidate's function that is called with each instance.")
+    kind: Literal["function", "process"] = Field(
+        default="function",
+        description="Whether a candidate is a Python function, or a program that reads and writes JSON lines.",
+    )
+    entry: str = Field(default="", description="The candidate's function that is called with each instance.")
+    language: str = Field(
+        default=PYTHON,
+        pattern=r"^[a-z][a-z0-9+#_-]*$",
+        description="The language of a process task's programs: its comments, code blocks and errors.",
+    )
+    build: tuple[str, ...] = Field(
+        default=(), description="The command of a process task that makes something to run of a program, if any."
+    )
+    run: tuple[str, ...] = Field(default=(), description="The command of a process task that starts a built program.")
+    build_timeout_s: float = Field(default=60.0, gt=0, description="Wall-clock limit of one build, in seconds.")
+    build_memory_mb: int = Field(default=2048, gt=0, description="Memory limit of one build, in MiB.")
+    build_mb: float = Field(default=32.0, gt=0, description="Limit on what a build leaves, in MiB.")
     timeout_s: float = Field(gt=0, description="Wall-clock limit of one evaluation, in seconds.")
     memory_mb: int = Field(gt=0, description="Memory limit of one evaluation, in MiB.")
     output_mb: float = Field(default=4.0, gt=0, description="Limit on what a candidate may return or print, in MiB.")
@@ -104,6 +124,22 @@ class TaskSpec(BaseModel):
     )
 
     @model_validator(mode="after")
+    def _kind_has_its_fields(self) -> "TaskSpec":
+        if self.kind == "function":
+            if not self.entry:
+                raise ValueError("entry is missing: it names the function that is called with each instance")
+            if self.build or self.run or self.language != PYTHON:
+                raise ValueError("build, run and another language are for tasks that say kind: process")
+            return self
+        if not self.run:
+            raise ValueError("run is missing: it is the command that starts a program, as in [./program]")
+        if self.entry or self.files:
+            raise ValueError("a task of kind process has one file and no entry: leave files and entry out")
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", self.program):
+            raise ValueError("program must name a file of the task's folder, as in initial.cpp")
+        return self
+
+    @model_validator(mode="after")
     def _files_are_modules(self) -> "TaskSpec":
         names = (self.program, *self.files)
         if self.files and (len(set(names)) < len(names) or not all(re.fullmatch(FILE_NAME, name) for name in names)):
@@ -116,6 +152,16 @@ class TaskSpec(BaseModel):
         if FULL in names or len(set(names)) < len(names):
             raise ValueError(f"each stage of the cascade needs a name of its own, and {FULL!r} is taken")
         return self
+
+    @property
+    def is_process(self) -> bool:
+        """Whether a candidate is a program of its own, which commands build and start."""
+        return self.kind == "process"
+
+    @property
+    def written_in(self) -> Language:
+        """The language of the task's programs."""
+        return language_of(self.language)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +268,10 @@ def load_task(name: str) -> Task:
     if spec.files:
         program = joined({name: _text(folder / name) for name in (spec.program, *spec.files)})
     try:
-        split_block(program)
-    except ValueError as error:
-        raise UsageError(f"{folder / spec.program}: {error}.") from None
+        (editable if spec.is_process else split_block)(program)
+    except ValueError:
+        start, end = marks(spec.written_in.comment)
+        raise UsageError(f"{folder / spec.program}: the program needs exactly one {start} … {end}.") from None
     return Task(spec=spec, folder=folder, program=program, digest=_digest(folder, spec))
 
 

@@ -45,16 +45,21 @@ def list_tasks(as_json: bool = JSON_OPTION) -> None:
 def init(
     name: str = typer.Argument(..., help="Name of the new task.", metavar="NAME"),
     folder: Path | None = typer.Option(None, "--folder", help="Folder to make [default: ./NAME].", metavar="DIR"),
+    language: str = typer.Option(
+        "python", "--language", help="Language of the programs: python, c++, rust, go, fortran or r."
+    ),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Make a small working task to edit: evaluator, seed program, description, catalogue.
 
     Example: pace task init my_new_task
+
+    Example: pace task init my_fast_task --language c++
     """
     from pace_async.runtime.start.new_task import make_task
 
     target = folder or Path(name)
-    make_task(name, target)
+    make_task(name, target, language)
     if as_json:
         print_json({"task": name, "folder": str(target), "files": sorted(file.name for file in target.iterdir())})
         return

@@ -12,6 +12,7 @@ import anyio
 from pace_async import config
 from pace_async.errors import UsageError
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
+from pace_async.evaluate.builds import Builds
 from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.local import LocalEvaluator, Parts
 from pace_async.evaluate.memo import ScoreMemo
@@ -19,6 +20,7 @@ from pace_async.evaluate.sandbox import cgroup, leftovers
 from pace_async.evaluate.sandbox.launch import CandidateRunner
 from pace_async.evaluate.sandbox.selfcheck import pick_tier, unproven
 from pace_async.evaluate.sandbox.tiers import Tier
+from pace_async.evaluate.sandbox.toolchain import find_toolchain
 from pace_async.evaluate.sandbox.warm import imports_of
 from pace_async.evaluate.scorer.scorer_client import Bounds, Scorer, Scorers
 from pace_async.evaluate.scorer.scorer_log import scorer_log
@@ -60,11 +62,18 @@ async def open_evaluator(
         runner = CandidateRunner(chosen, (PACKAGE, task.folder), partial(say, "warm_parent") if say else None)
         # Not where time is scored: the kernel updates a running process's clock only now and then, and counts what a
         # fork has yet to copy as its work. There each candidate begins alike, from nothing.
-        if evaluation.warm and not scorers.timed:
+        # Nor for a process task, whose programs share nothing that could be imported before.
+        if evaluation.warm and not scorers.timed and not task.spec.is_process:
             stack.push_async_callback(runner.close)
             modules = {name.removesuffix(".py") for name in task.spec.files}
             await runner.warm_up([name for name in imports_of(task.program) if name not in modules], unproven)
-        parts = Parts(runner, scorers, memo, _setting(chosen, evaluation.settings))
+        setting, builds = _setting(chosen, evaluation.settings), None
+        if task.spec.is_process:
+            toolchain = find_toolchain(task)
+            _refuse_without_a_clock(task, chosen, scorers.timed)
+            builds = stack.enter_context(Builds(task.spec, toolchain))
+            setting = f"{setting} {toolchain.identity}"
+        parts = Parts(runner, scorers, memo, setting, builds)
         yield await stack.enter_async_context(LocalEvaluator(task, evaluation, parts))
 
 
@@ -108,6 +117,16 @@ async def _opened_memo(
     await memo.open()
     stack.push_async_callback(memo.close)
     return memo
+
+
+def _refuse_without_a_clock(task: Task, tier: Tier, timed: bool) -> None:
+    """Raises UsageError where a score would depend on a time that cannot be taken."""
+    language = task.spec.written_in
+    if timed and language.needs_threads and not (tier.isolates and cgroup.find() is not None):
+        raise UsageError(
+            f"Task {task.name!r} scores time, and a {language.title} program has threads, whose time only a control "
+            "group counts: this machine lets pace make none (pace doctor)."
+        )
 
 
 def _setting(tier: Tier, settings: Mapping[str, Setting]) -> str:

@@ -6,6 +6,7 @@ paid for twice. `evaluate` is what most callers need.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 import anyio
@@ -28,12 +29,17 @@ def without_secret(text: str, seed: int) -> str:
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one evaluation may use: seconds of wall clock, MiB of memory, bytes on each of its output streams, and
-    seconds of processor time, by default two more than of wall clock."""
+    seconds of processor time, by default two more than of wall clock; MiB of files that it writes; and files and
+    folders that it may read besides Python's. Without `address_space` only memory that is used counts, not what is
+    reserved."""
 
     seconds: float
     memory_mb: int
     output_bytes: int
     processor_s: int | None = None
+    scratch_mb: int = 64
+    readable: tuple[Path, ...] = ()
+    address_space: bool = True
 
     @property
     def processor_limit_s(self) -> int:

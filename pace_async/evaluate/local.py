@@ -1,10 +1,10 @@
 """The evaluator of this machine: a candidate runner and a scorer, and what surrounds them.
 
-program ─► memo? ─► slot ─► runner (sandbox) ─► `verdict` ─► scorer ─► Evaluation
+program ─► memo? ─► build? ─► slot ─► runner (sandbox) ─► `verdict` ─► scorer ─► Evaluation
 
 The runner and the scorer do not know one another. What surrounds them is here: slots, the memo, retries where the
-machine failed, and a second run alone where a program may not be to blame for its end. `assemble` puts the parts
-together.
+machine failed, and a second run alone where a program may not be to blame for its end. A program of a process task is
+built before it gets its slot, in a sandbox and a slot of its own. `assemble` puts the parts together.
 """
 
 import os
@@ -20,7 +20,8 @@ from anyio.abc import TaskGroup
 
 from pace_async import config
 from pace_async.errors import InfrastructureFault, UsageError
-from pace_async.evaluate.base import SECRET_SEEDS, Evaluation, EvaluationId, EvaluationRequest
+from pace_async.evaluate.base import SECRET_SEEDS, Evaluation, EvaluationId, EvaluationRequest, Limits
+from pace_async.evaluate.builds import BuildFailed, Builds
 from pace_async.evaluate.identities import Attempts, Identities, attempted_once
 from pace_async.evaluate.memo import Key, ScoreMemo
 from pace_async.evaluate.sandbox.converse import Job
@@ -36,12 +37,14 @@ BACKOFF_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a LocalEvaluator is made of. `setting` names the environment in the memo's keys."""
+    """What a LocalEvaluator is made of. `setting` names the environment in the memo's keys; `builds` are there for a
+    process task."""
 
     runner: CandidateRunner
     scorers: Scorers
     memo: ScoreMemo | None
     setting: str
+    builds: Builds | None = None
 
 
 @dataclass(slots=True)
@@ -124,7 +127,7 @@ class LocalEvaluator:
         if complaint := _refused(request.program, self.task.spec):
             return _unrun(request, Evaluation("candidate_error", None, 0.0, complaint))
         try:
-            read = await compiled_off_loop(request.program)
+            read = await compiled_off_loop(request.program, self.task.spec.language)
         except InfrastructureFault as fault:
             return _unrun(request, Evaluation("infrastructure_error", None, 0.0, one_line(str(fault))))
         if read.too_much:
@@ -157,12 +160,13 @@ class LocalEvaluator:
     async def _try(self, request: EvaluationRequest, attempts: Attempts) -> Evaluation:
         """One attempt, or two where the first is doubted."""
         attempt = _Attempt()
+        limits = request.limits if self.parts.builds is None else self.parts.builds.limits(request.limits)
         try:
             job = await self._job(request)
             attempt.asked = time.monotonic()
             async with self._slots, self.turns.together():
                 attempt.begin()
-                attempt.ended = ended = await self.parts.runner.run(job, request.limits)
+                attempt.ended = ended = await self.parts.runner.run(job, limits)
             if (doubted := doubt(ended, self._share)) is not None:
                 verdict = judge(ended)
                 first = Evaluation(verdict.outcome, None, ended.seconds, f"{doubted}: run once more, alone")
@@ -170,10 +174,12 @@ class LocalEvaluator:
                 attempt = _Attempt()
                 async with self.turns.alone():
                     attempt.begin()
-                    attempt.ended = ended = await self.parts.runner.run(job, request.limits)
+                    attempt.ended = ended = await self.parts.runner.run(job, limits)
                 if doubt(ended, 1.0) not in (None, doubted):
                     raise InfrastructureFault("evaluation_disturbed", "it was starved once and killed once")
             came = await self._scored(request, ended)
+        except BuildFailed as failed:
+            came = failed.evaluation
         except InfrastructureFault as fault:
             error = one_line(fault.detail) if isinstance(fault, EvaluatorFailed) else ""
             detail = one_line(str(fault))
@@ -183,8 +189,20 @@ class LocalEvaluator:
     async def _job(self, request: EvaluationRequest) -> Job:
         spec, scorers = self.task.spec, self.parts.scorers
         instances = await scorers.instances(request.seed, request.stage)
+        if self.parts.builds is not None:
+            process = await self.parts.builds.process(request.program, self._undisturbed)
+            return Job("", "", instances, timed=scorers.timed, process=process)
         (_, first), *others = parted(request.program) if spec.files else (("", request.program),)
         return Job(first, spec.entry, instances, timed=scorers.timed, files=dict(others))
+
+    async def _undisturbed(self, job: Job, limits: Limits) -> Ended:
+        """How a build ended; the second time, alone, where the first end is doubted."""
+        async with self._slots, self.turns.together():
+            ended = await self.parts.runner.run(job, limits)
+        if doubt(ended, self._share) is None:
+            return ended
+        async with self.turns.alone():
+            return await self.parts.runner.run(job, limits)
 
     async def _scored(self, request: EvaluationRequest, ended: Ended) -> Evaluation:
         verdict = judge(ended)

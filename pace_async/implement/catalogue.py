@@ -18,8 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pace_async.errors import CandidateFault, UsageError
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.programs.compiled import hash_off_loop
+from pace_async.programs.languages import PYTHON, Language, assigned, language_of
 from pace_async.search.state import Member
-from pace_async.task import Task, split_block
+from pace_async.task import Task, editable
 
 Option = str | int | float
 
@@ -91,14 +92,22 @@ def find_edit(catalogue: Catalogue, text: str) -> MechanismEdit:
     return MechanismEdit(named[0].name, chosen[0])
 
 
-def apply_edit(block: str, edit: MechanismEdit) -> str:
+def apply_edit(block: str, edit: MechanismEdit, language: Language | None = None) -> str:
     """The evolve block with the value of one assignment replaced and its comment kept. Raises
     CandidateFault("not_implemented") unless the block assigns the name exactly once."""
-    line = re.compile(rf"^([ \t]*{re.escape(edit.mechanism)}[ \t]*=[ \t]*)([^#\n]*?)([ \t]*(?:#.*)?)$", re.MULTILINE)
+    if language is None or language.name == PYTHON:
+        line = _assignment(edit.mechanism)
+    else:
+        line = assigned(language, edit.mechanism)
     if len(line.findall(block)) != 1:
         raise CandidateFault("not_implemented", f"the parent does not assign {edit.mechanism} exactly once")
     value = f'"{edit.option}"' if isinstance(edit.option, str) else repr(edit.option)
     return line.sub(lambda match: f"{match[1]}{value}{match[3]}", block)
+
+
+def _assignment(name: str) -> re.Pattern[str]:
+    """In Python, where any expression may stand after the sign."""
+    return re.compile(rf"^([ \t]*{re.escape(name)}[ \t]*=[ \t]*)([^#\n]*?)([ \t]*(?:#.*)?)$", re.MULTILINE)
 
 
 class CatalogImplementer:
@@ -114,8 +123,9 @@ class CatalogImplementer:
 
     async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
         edit = find_edit(self._catalogue, experiment.description)
-        before, block, after = split_block(parent.program)
-        program = before + apply_edit(block, edit) + after
-        if await hash_off_loop(program) == await hash_off_loop(parent.program):
+        before, block, after = editable(parent.program)
+        language = task.spec.language
+        program = before + apply_edit(block, edit, language_of(language)) + after
+        if await hash_off_loop(program, language) == await hash_off_loop(parent.program, language):
             raise CandidateFault("unchanged", f"{edit.mechanism} is {edit.option} already")
         return Implemented(program, mechanism=edit.mechanism)

@@ -7,7 +7,10 @@ sentence are kept if the program contains them. Numbers and other values are rem
 output may quote the output, so it is never passed on. A hostile program can still choose a line, an exception, a
 sentence and a few of its own names: some tens of bits per evaluation.
 
-Invariant: every character of a complaint comes from this module, from Python, or from the program's own text.
+A compiler never sees an instance, so what it says of a program is passed on as it is.
+
+Invariant: every character of a complaint comes from this module, from Python, from a compiler that was given nothing
+but the program, or from the program's own text.
 """
 
 import builtins
@@ -15,11 +18,16 @@ import re
 from dataclasses import dataclass
 
 from pace_async.events import Outcome
+from pace_async.programs.languages import BUILD_FAILED, PROGRAM_ENDED
 
 LONGEST_LINE = 160
 LONGEST_READ = 4096
 """Characters read of a program's line. Leading white space counts."""
 _ERROR = re.compile(r"([A-Za-z_]\w*)(?:: (.*?))?(?: \(line (\d{1,6})\))?", re.DOTALL)
+_ENDED = re.compile(
+    rf"{PROGRAM_ENDED}(?P<half> in the middle of a line)? \((?P<how>exit code \d{{1,3}}|SIG[A-Z]+)\).*", re.DOTALL
+)
+_CRASHES = ("SIGSEGV", "SIGABRT", "SIGFPE", "SIGBUS", "SIGILL", "SIGTRAP")
 _NO_FUNCTION = re.compile(r"the program defines no function \w+")
 _TYPES = frozenset(name for name, value in vars(builtins).items() if isinstance(value, type)) | {
     *("NoneType", "function", "method", "module", "generator", "builtin_function_or_method"),
@@ -104,15 +112,23 @@ class _Sentence:
 
 
 def is_error_in_code(detail: str) -> bool:
-    """Whether a candidate_error is an exception raised at a line of the program, or a missing function. False for the
-    end of its process, and for system errors, which a program gets when it tries to leave the sandbox."""
+    """Whether a candidate_error is an exception raised at a line of the program, a missing function, a failed build, or
+    the end of a program of its own, by itself. False for the end of a function's process, and for system errors, which
+    a program gets when it tries to leave the sandbox."""
+    if detail.startswith(BUILD_FAILED):
+        return True
+    if (ended := _ENDED.fullmatch(detail)) is not None:
+        return ended["how"] in _CRASHES or ended["how"].startswith("exit code")
     match = _ERROR.fullmatch(detail)
     raised = match is not None and match[3] is not None and match[1] not in _REACHING
     return raised or bool(_NO_FUNCTION.fullmatch(detail))
 
 
 def complaint(outcome: Outcome, detail: str, program: str, entry: str) -> str:
-    """The complaint about an evaluated program. Only for repairable outcomes."""
+    """The complaint about an evaluated program, which is one of its own where there is no `entry`. Only for repairable
+    outcomes."""
+    if not entry:
+        return _of_a_process(outcome, detail)
     if outcome == "invalid_score":
         no_value = detail.startswith(f"{entry} returned no JSON value")
         expected = "made of numbers, texts, lists and mappings only" if no_value else "what the requirements ask for"
@@ -125,6 +141,19 @@ def complaint(outcome: Outcome, detail: str, program: str, entry: str) -> str:
     name = match[1] if match[1] in _NAMES else "an exception"
     message = _message(match[2] or "", program)
     return f"It ended with {name}{': ' if message else ''}{message}{_place(int(match[3] or 0), program)}"
+
+
+def _of_a_process(outcome: Outcome, detail: str) -> str:
+    if outcome == "invalid_score":
+        return (
+            "It ran, but what it wrote for an instance is not one line of JSON, or not what the requirements ask for."
+        )
+    if detail.startswith(BUILD_FAILED):
+        return f"It could not be built: {detail.removeprefix(BUILD_FAILED)}"
+    match = _ENDED.fullmatch(detail)
+    if match is None:
+        return "It ended with an error."
+    return f"It ended before its last answer{match['half'] or ''}, with {match['how']}."
 
 
 def _message(message: str, program: str) -> str:

@@ -17,13 +17,13 @@ from itertools import pairwise
 
 from pace_async.errors import CandidateFault
 from pace_async.programs.compiled import LONGEST_PROGRAM, compiled, program_hash
-from pace_async.programs.text import BLOCK_END, BLOCK_START, split_block
+from pace_async.programs.languages import PYTHON, Language, language_of
+from pace_async.programs.text import END_MARK, START_MARK, editable
 
 LONGEST_ANSWER = 256 * 1024
 """Characters. A block has a few kilobytes. A longer text is no answer."""
 
 SEARCH, DIVIDER, REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
-PYTHON = ("", "python", "py", "python3")
 _FENCE = re.compile(r"^(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^`]*$")
 
 
@@ -50,10 +50,11 @@ class WholeBlock:
     text: str
 
 
-def program_of(answer: str, parent: str) -> str:
-    """The program that `answer` makes of `parent`. Raises CandidateFault, or ValueError if the parent has no block."""
-    before, block, after = split_block(parent)
-    parsed = parse(answer)
+def program_of(answer: str, parent: str, language: str = PYTHON) -> str:
+    """The program that `answer` makes of `parent`, whose whole text may change if it has no marks. Raises
+    CandidateFault, or ValueError if the parent's marks are no block."""
+    before, block, after = editable(parent)
+    parsed = parse(answer, language_of(language))
     new = parsed.text if isinstance(parsed, WholeBlock) else apply_edits(block, parsed, parent)
     if not new.strip():
         raise CandidateFault("empty_block", "nothing would be left in the evolve block")
@@ -61,9 +62,9 @@ def program_of(answer: str, parent: str) -> str:
     if len(program) > LONGEST_PROGRAM:
         raise CandidateFault("program_too_long", f"{len(program)} characters, of {LONGEST_PROGRAM} allowed")
     _refuse_markers(program, before, after)
-    if fault := compiled(program).fault:
+    if fault := compiled(program, language=language).fault:
         raise NotCompiling(fault, program)
-    if program_hash(program) == program_hash(parent):
+    if program_hash(program, language) == program_hash(parent, language):
         raise CandidateFault("unchanged", "the program does the same as its parent")
     return program
 
@@ -74,13 +75,13 @@ def refuse_too_long(answer: str) -> None:
         raise CandidateFault("answer_too_long", f"{len(answer)} characters, of {LONGEST_ANSWER} allowed")
 
 
-def parse(answer: str) -> WholeBlock | tuple[Edit, ...]:
+def parse(answer: str, language: Language | None = None) -> WholeBlock | tuple[Edit, ...]:
     """Read an answer. Prose around code is allowed. Edits may be inside or outside fences. Raises CandidateFault."""
     refuse_too_long(answer)
     lines = answer.replace("\r\n", "\n").split("\n")
     edits, rest = _take_edits(lines)
     if not edits:
-        return _whole_block(lines)
+        return _whole_block(lines, language or language_of(PYTHON))
     if any(text.strip() for _, text in _fenced(rest)):
         raise CandidateFault("mixed_answer", "edits and a code block in one answer")
     return edits
@@ -146,15 +147,15 @@ def _take_edits(lines: list[str]) -> tuple[tuple[Edit, ...], list[str]]:
     return tuple(edits), rest
 
 
-def _whole_block(lines: list[str]) -> WholeBlock:
+def _whole_block(lines: list[str], wanted: Language) -> WholeBlock:
     blocks = _fenced(lines)
     if not blocks:
         raise CandidateFault("no_code_block", "the answer holds neither a code block nor an edit")
     if len(blocks) > 1:
         raise CandidateFault("several_code_blocks", f"{len(blocks)} code blocks where one belongs")
     language, text = blocks[0]
-    if language.lower() not in PYTHON:
-        raise CandidateFault("wrong_language", f"the code block is marked {language[:20]}, not python")
+    if language and language.lower() not in wanted.fences:
+        raise CandidateFault("wrong_language", f"the code block is marked {language[:20]}, not {wanted.name}")
     return WholeBlock(text)
 
 
@@ -181,8 +182,8 @@ def _fenced(lines: list[str]) -> list[tuple[str, str]]:
 def _refuse_markers(program: str, before: str, after: str) -> None:
     """The new content of the block must not move the block's borders."""
     try:
-        kept = split_block(program)
+        kept = editable(program)
     except ValueError:
         kept = None
     if kept is None or kept[0] != before or kept[2] != after:
-        raise CandidateFault("markers_in_block", f"{BLOCK_START} or {BLOCK_END} inside the evolve block")
+        raise CandidateFault("markers_in_block", f"{START_MARK} or {END_MARK} inside the evolve block")

@@ -20,6 +20,7 @@ from pace_async.implement.prompts import messages_for
 from pace_async.implement.redact import holds_secret
 from pace_async.implement.repair import program_to_change
 from pace_async.programs.compiled import hash_off_loop
+from pace_async.programs.languages import PYTHON
 from pace_async.search.state import Member
 from pace_async.task import Task
 
@@ -44,7 +45,7 @@ class ModelMaker:
         outcome, answer, charged, tried = "cancelled", None, None, None
         try:
             answer = await self._chat.ask(messages, max_tokens=self._max_tokens, timeout_s=timeout_s)
-            program = await program_in(answer, parent, experiment)
+            program = await program_in(answer, parent, experiment, task.spec.language)
             outcome, tried = "ok", self._tried(experiment, "ok", program=program)
             return Implemented(program, tried=tried)
         except CallFailed as failure:
@@ -88,7 +89,7 @@ class ModelMaker:
         return ImplementerTry(number, self._chat.model, outcome, detail, program, kept)
 
 
-async def program_in(answer: ChatAnswer, parent: Member, experiment: Experiment) -> str:
+async def program_in(answer: ChatAnswer, parent: Member, experiment: Experiment, language: str = PYTHON) -> str:
     """The program that an answer makes of the shown program: the parent, or the program of an earlier try. Raises
     CandidateFault, also if a repair gives the parent back. Raises InfrastructureFault if the answer contains a secret
     of this machine: the service must have echoed it, and the answer is not stored."""
@@ -100,7 +101,7 @@ async def program_in(answer: ChatAnswer, parent: Member, experiment: Experiment)
         raise CandidateFault("length", "the answer was cut at its longest length")
     if not answer.text.strip():
         raise CandidateFault("empty_answer", "the model wrote nothing")
-    program = await made_of(answer.text, program_to_change(parent.program, experiment.tries))
-    if experiment.tries and await hash_off_loop(program) == await hash_off_loop(parent.program):
+    program = await made_of(answer.text, program_to_change(parent.program, experiment.tries), language)
+    if experiment.tries and await hash_off_loop(program, language) == await hash_off_loop(parent.program, language):
         raise CandidateFault("unchanged", "the repaired program does the same as its parent")
     return program

@@ -14,16 +14,16 @@ from pace_async.implement.base import Experiment
 from pace_async.implement.complaint import complaint
 from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH
 from pace_async.implement.repair import program_to_change
+from pace_async.programs.text import is_marked, marks
 from pace_async.search.state import Member
-from pace_async.task import BLOCK_END, BLOCK_START, Task
+from pace_async.task import Task, TaskSpec
 
 Messages = tuple[Mapping[str, str], ...]
 
 _SYSTEM = f"""\
-You change one Python program so that it carries out one experiment, as it is described and nothing else.
+You change one {{title}} program so that it carries out one experiment, as it is described and nothing else.
 
-Only the lines between `{BLOCK_START}` and `{BLOCK_END}` may change; the rest of the program stays as it is, and \
-these two lines are not part of the block. Answer in one of two ways.
+{{bounds}} Answer in one of two ways.
 
 1. One or more edits, each of this form:
 {SEARCH}
@@ -34,13 +34,28 @@ the lines that take their place
 Edits must not overlap; each is applied to the block as it is shown.
 
 2. The whole new content of the block, in exactly one fenced code block:
-```python
-the block, without its two marker lines
+```{{fence}}
+{{content}}
 ```
 
 An answer in another form, with both forms, with a syntax error, or that changes nothing is a failure. Short \
 explanations outside the code are allowed.
 """
+
+
+def _system(spec: TaskSpec, program: str) -> str:
+    """Equal for all programs of a task."""
+    language = spec.written_in
+    start, end = marks(language.comment)
+    if is_marked(program):
+        bounds = (
+            f"Only the lines between `{start}` and `{end}` may change; the rest of the program stays as it is, and "
+            "these two lines are not part of the block."
+        )
+        content = "the block, without its two marker lines"
+    else:
+        bounds, content = "The whole program is the block that may change.", "the whole program"
+    return _SYSTEM.format(title=language.title, bounds=bounds, fence=language.fences[0], content=content)
 
 
 def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages:
@@ -56,14 +71,24 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
     request = _after(experiment.tries, program, spec.entry) if experiment.tries else "Carry out the experiment."
     user = (
         f"Task: {spec.background.strip()}\n\n"
-        f"Requirements: {spec.coding_requirements.strip()} The function `{spec.entry}` is called once for each "
-        f"instance; it has {spec.timeout_s:g} s and {spec.memory_mb} MiB in all. {goal}\n\n"
-        f"The program, {what}:\n{fence}python\n{program}{ending}{fence}\n\n"
+        f"Requirements: {spec.coding_requirements.strip()} {_contract(spec)}; it has {spec.timeout_s:g} s and "
+        f"{spec.memory_mb} MiB in all. {goal}\n\n"
+        f"The program, {what}:\n{fence}{spec.written_in.fences[0]}\n{program}{ending}{fence}\n\n"
         f"Idea: {one_line(experiment.idea)}\n"
         f"Experiment: {one_line(experiment.description)}\n\n"
         f"{request}"
     )
-    return ({"role": "system", "content": _SYSTEM}, {"role": "user", "content": user})
+    return ({"role": "system", "content": _system(spec, parent.program)}, {"role": "user", "content": user})
+
+
+def _contract(spec: TaskSpec) -> str:
+    if not spec.is_process:
+        return f"The function `{spec.entry}` is called once for each instance"
+    built = f" is built by `{' '.join(spec.build)}`, without network, and" if spec.build else ""
+    return (
+        f"The program{built} is started by `{' '.join(spec.run)}`. It reads one JSON value a line from standard input "
+        "and writes one JSON value a line to standard output for each, flushed, and nothing else there"
+    )
 
 
 def _after(tries: Sequence[ImplementerTry], program: str, entry: str) -> str:

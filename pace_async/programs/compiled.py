@@ -25,6 +25,7 @@ from types import CodeType
 from typing import Any, Generic, TypeVar, cast
 
 from pace_async.programs.helpers import TooMuchWork, helpers_run, in_helper
+from pace_async.programs.languages import PYTHON
 from pace_async.programs.text import parted
 
 LONGEST_PROGRAM = 1 << 18
@@ -134,15 +135,18 @@ def _parts_made(text: str) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def program_hash(program: str) -> str:
+def program_hash(program: str, language: str = PYTHON) -> str:
     """32 hex digits of the program's normal form, of this version of Python. A text that is no program has its
-    stripped lines for one."""
-    return compiled(program).digest
+    stripped lines for one, and a program of another language is what it is, but for the space at its end."""
+    return compiled(program, language=language).digest
 
 
-def compiled(program: str, most: int | None = None) -> Compiled:
-    """Compile `program` without running it. Never raises for any text, but TooMuchHere where `most` is given and the
-    constants of one of its parts have more characters, or only the whole of what is not small tells what is wrong."""
+def compiled(program: str, most: int | None = None, language: str = PYTHON) -> Compiled:
+    """Compile `program` without running it; in another language than Python nothing is compiled. Never raises for any
+    text, but TooMuchHere where `most` is given and the constants of one of its parts have more characters, or only the
+    whole of what is not small tells what is wrong."""
+    if language != PYTHON:
+        return Compiled(_digest(f"{language}\n{program.rstrip()}"))
     found = known(program)
     if found is None:
         found = _compiled(program, most)
@@ -176,10 +180,11 @@ def digest_as_it_is(program: str) -> str:
     return _digest(program)
 
 
-def examined(program: str) -> dict[str, Any]:
+def examined(program: str, language: str = PYTHON) -> dict[str, Any]:
     """For another process: the result of `compiled`, and the code of each file."""
-    found = compiled(program)
-    files = [_parts_made(text) for _, text in parted(program)] if not found.fault else []
+    found = compiled(program, language=language)
+    read = language == PYTHON and not found.fault
+    files = [_parts_made(text) for _, text in parted(program)] if read else []
     if sum(len(part.code) for parts in files for part in parts) > MOST_CODE:
         files = []
     parts = [[(part.above, part.code.hex()) for part in parts] for parts in files]
@@ -201,8 +206,10 @@ def remember(program: str, said: Mapping[str, Any]) -> Compiled:
     return found
 
 
-async def compiled_off_loop(program: str) -> Compiled:
+async def compiled_off_loop(program: str, language: str = PYTHON) -> Compiled:
     """As `compiled`, without holding up the event loop. Raises InfrastructureFault where no process can be had."""
+    if language != PYTHON:
+        return compiled(program, language=language)
     if (found := known(program)) is not None:
         return found
     if not helpers_run():
@@ -220,9 +227,9 @@ async def compiled_off_loop(program: str) -> Compiled:
         return await _given_up(program, f"compiling it {work.detail}")
 
 
-async def hash_off_loop(program: str) -> str:
+async def hash_off_loop(program: str, language: str = PYTHON) -> str:
     """As `program_hash`. Raises as `compiled_off_loop`."""
-    return (await compiled_off_loop(program)).digest
+    return (await compiled_off_loop(program, language)).digest
 
 
 async def _given_up(program: str, fault: str) -> Compiled:

@@ -5,8 +5,9 @@ rows therefore deal with one text, and the files are parted only to be compiled 
 gives the text back. A text that does not begin with such a line is one file without a name, even if such a line follows
 later.
 
-The evolve block is the part that may change: the lines between two marks, each alone on its line. Only the marks are
-searched for and not every line, because a text may have hundreds of thousands.
+The evolve block is the part that may change: the lines between two marks, each alone on its line, in a comment as the
+program's language has it (`#`, `//`, `!`). Where neither mark stands, the whole program may change (`editable`). Only
+the marks are searched for and not every line, because a text may have hundreds of thousands.
 
 Lines are compared at a bounded cost. `difflib` searches the longest common run again and again, which takes hours for a
 text of a few thousand equal lines. The steps that it may take are therefore counted first. Where they are too many, all
@@ -20,10 +21,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 
+from pace_async.programs.languages import COMMENTS
+
 LINE_END = "\n"
 FILE_NAME = r"[a-z_][a-z0-9_]*\.py"
-BLOCK_START = "# EVOLVE-BLOCK-START"
-BLOCK_END = "# EVOLVE-BLOCK-END"
+START_MARK = "EVOLVE-BLOCK-START"
+END_MARK = "EVOLVE-BLOCK-END"
+BLOCK_START = f"# {START_MARK}"
+BLOCK_END = f"# {END_MARK}"
 _HEADER = re.compile(rf"^# FILE: ({FILE_NAME})[ \t]*$", re.MULTILINE)
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # as `str.splitlines` has them
 
@@ -45,19 +50,34 @@ def parted(program: str) -> tuple[tuple[str, str], ...]:
     return tuple((header[1], program[header.start() : end]) for header, end in zip(headers, ends, strict=True))
 
 
+def marks(comment: str) -> tuple[str, str]:
+    """The two marks in a language with such comments."""
+    return f"{comment or '#'} {START_MARK}", f"{comment or '#'} {END_MARK}"
+
+
 @lru_cache(maxsize=64)
 def split_block(program: str) -> tuple[str, str, str]:
     """(text up to and with the start marker's line, the evolve block, the rest). Raises ValueError unless there is
     exactly one block, start before end."""
-    starts, ends = _two(program, BLOCK_START), _two(program, BLOCK_END)
+    starts, ends = _two(program, START_MARK), _two(program, END_MARK)
     if len(starts) != 1 or len(ends) != 1 or ends[0][0] < starts[0][0]:
         raise ValueError(f"the program needs exactly one {BLOCK_START} … {BLOCK_END}")
     start, end = starts[0][1], ends[0][0]
     return program[:start], program[start:end], program[end:]
 
 
+def is_marked(program: str) -> bool:
+    """Whether either mark stands in the program."""
+    return bool(_two(program, START_MARK) or _two(program, END_MARK))
+
+
+def editable(program: str) -> tuple[str, str, str]:
+    """As `split_block`; of a program without marks, all of it. Raises ValueError for marks that are no block."""
+    return split_block(program) if is_marked(program) else ("", program, "")
+
+
 def _two(program: str, mark: str) -> list[tuple[int, int]]:
-    """Where the lines that are `mark` begin and end, at most two of them."""
+    """Where the lines that are `mark` in a comment begin and end, at most two of them."""
     found: list[tuple[int, int]] = []
     for line in _lines(program, mark):
         found.append(line)
@@ -69,14 +89,25 @@ def _two(program: str, mark: str) -> list[tuple[int, int]]:
 def _lines(program: str, mark: str) -> Iterator[tuple[int, int]]:
     at = program.find(mark)
     while at >= 0:
-        begin, end = at, at + len(mark)
-        while begin > 0 and program[begin - 1] not in _LINE_ENDS and program[begin - 1].isspace():
-            begin -= 1
-        while end < len(program) and program[end] not in _LINE_ENDS and program[end].isspace():
-            end += 1
-        if (begin == 0 or program[begin - 1] in _LINE_ENDS) and (end == len(program) or program[end] in _LINE_ENDS):
-            yield begin, end + (2 if program[end : end + 2] == "\r\n" else 1 if end < len(program) else 0)
+        end = at + len(mark)
+        begin = _comment_before(program, at)
+        if begin is not None:
+            while begin > 0 and program[begin - 1] not in _LINE_ENDS and program[begin - 1].isspace():
+                begin -= 1
+            while end < len(program) and program[end] not in _LINE_ENDS and program[end].isspace():
+                end += 1
+            if (begin == 0 or program[begin - 1] in _LINE_ENDS) and (end == len(program) or program[end] in _LINE_ENDS):
+                yield begin, end + (2 if program[end : end + 2] == "\r\n" else 1 if end < len(program) else 0)
         at = program.find(mark, end)
+
+
+def _comment_before(program: str, at: int) -> int | None:
+    """Where the comment begins that a mark at this place stands in, one space after its beginning."""
+    for comment in COMMENTS:
+        begin = at - len(comment) - 1
+        if begin >= 0 and program.startswith(f"{comment} ", begin):
+            return begin
+    return None
 
 
 def changes(a: Sequence[str], b: Sequence[str], most: int) -> list[Change]:

@@ -12,6 +12,7 @@ escapes the clock, sleeping gains nothing, and neighbours on a busy machine cost
 which is never less than what it used.
 """
 
+import json
 import os
 import re
 import time
@@ -19,37 +20,66 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pace_async.evaluate.sandbox.cgroup import Group
 from pace_async.evaluate.sandbox.cold import FirstProcess
-from pace_async.evaluate.sandbox.inside.frame import ECHO, KINDS, LOADED, LONGEST_HEADER, READY, RESULT
+from pace_async.evaluate.sandbox.inside.frame import ECHO, KINDS, LOADED, LONGEST_HEADER, MALFORMED, READY, RESULT
 from pace_async.evaluate.sandbox.wiring import CHUNK, Descriptors, Sink, write_all
+from pace_async.programs.languages import PROGRAM_ENDED
 
 ECHOES = 6  # the first, which is not timed, warms up
 MARK = b"pace "
+TOO_EARLY = "it wrote a line before it was given an instance for it: one line is due for each"
 _SCHEDULER = 2  # the kind of per-process clock that counts nanoseconds as the scheduler sees them
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A program of its own: the command, variables of its environment, and its files (a `bundle`). `most`: the command
+    builds it, and may leave so many bytes. Without `one_thread` it may start threads also where it is timed, and its
+    time is that of its control group."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    files: bytes
+    most: int | None = None
+    one_thread: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """What a driver is to do: call `entry` of the program once for each instance. `files` are the modules beside the
     program, by file name. `instances` are JSON texts of one line each. The calls of a `timed` job are timed: the
-    program gets one thread, and the cost of giving an instance and taking an output is measured first, without it."""
+    program gets one thread, and the cost of giving an instance and taking an output is measured first, without it. With
+    `process`, that is run instead of a function."""
 
     program: str
     entry: str
     instances: Sequence[str]
     timed: bool = False
     files: Mapping[str, str] = field(default_factory=dict[str, str])
+    process: Process | None = None
+
+    @property
+    def one_thread(self) -> bool:
+        """Whether the program may start no thread and no process."""
+        return self.timed and (self.process is None or self.process.one_thread)
+
+    @property
+    def in_lines(self) -> bool:
+        """Whether the program answers in lines, and not the driver in frames."""
+        return self.process is not None and self.process.most is None
 
 
 class Conversation:
     """`calls` are the seconds of each output in `answers`; `echoes` those of each timed echo. With `processor`, what is
-    counted is processor time of the driver."""
+    counted is processor time: of the driver, or of all in the `group` where a program may have threads."""
 
-    def __init__(self, job: Job, nonce: str, sink: Sink, processor: bool) -> None:
-        self.answers = Answers(nonce, len(job.instances), ECHOES if job.timed else 0)
+    def __init__(self, job: Job, nonce: str, sink: Sink, processor: bool, group: Group | None = None) -> None:
+        self.answers = (Lines if job.in_lines else Answers)(nonce, len(job.instances), ECHOES if job.timed else 0)
         self.calls: list[float] = []
         self.echoes: list[float] = []
         self._job, self._sink, self._processor = job, sink, processor
+        self._group = group if job.timed and not job.one_thread else None
         self._driver: int | None = None
         self._unsent = b""
         self._began: Moment = now(None)
@@ -57,17 +87,25 @@ class Conversation:
     def open(self, descriptor: int, head: bytes) -> None:
         """Write as much of the head as fits into the pipe before the driver reads, so that it need not wait."""
         os.set_blocking(descriptor, False)
-        self._unsent = head + b"\n"
+        self._unsent = head + b"\n" + (self._job.process.files if self._job.process is not None else b"")
         self._unsent = self._unsent[os.write(descriptor, self._unsent[:CHUNK]) :]
 
     async def hold(self, mine: Descriptors, descriptor: int, first: FirstProcess) -> None:
-        """Until there is nothing left to give; then close `descriptor` and read to the end of the pipe."""
+        """Until there is nothing left to give; then close `descriptor` and read to the end of the pipe. A program that
+        answers in lines is done with its last one."""
         if await write_all(descriptor, self._unsent):
             await self._give_all(descriptor, first)
         mine.close(descriptor)
+        if self.done:
+            return
         while not self._sink.done:
             await self._sink.read()
             self.answers.read_on(self._sink.data)
+
+    @property
+    def done(self) -> bool:
+        """Whether the program has no more to say, although it may run on."""
+        return self._job.in_lines and (self.answers.complete or self.answers.over)
 
     def end(self) -> None:
         """Read what came since, and stop a clock that still runs: the program has ended."""
@@ -96,7 +134,10 @@ class Conversation:
 
     def _lap(self) -> float:
         """Seconds since the last time that this was asked."""
-        before, self._began = self._began, now(self._driver)
+        moment = now(self._driver)
+        if self._group is not None:
+            moment = Moment(moment.wall, self._group.processor_s())
+        before, self._began = self._began, moment
         return self._began.since(before)
 
     async def _give(self, descriptor: int, line: str, heard: Callable[[], bool]) -> bool:
@@ -141,24 +182,35 @@ class Answers:
         """Whether nothing more is due, whatever is still given."""
         return self.failure is not None or self.forged is not None
 
+    @property
+    def without_a_result(self) -> str:
+        """What to say of a program that ended before its last answer."""
+        return "ended without a result"
+
     def read_on(self, data: bytes | bytearray) -> None:
         """Take the whole frames out of everything that the pipe has carried so far. A frame cut short waits for the
         rest of it: it is no answer, and no forgery either."""
         while self._read < len(data) and self.forged is None:
-            end = data.find(b"\n", self._read, self._read + LONGEST_HEADER)
-            if end < 0:
-                begun = len(data) - self._read < LONGEST_HEADER
-                if not begun or not MARK.startswith(data[self._read : self._read + len(MARK)]):
-                    self.forged = "bytes that are no frame"
+            if not self._read_one(data):
                 return
-            self.forged, kind, length = _read_header(bytes(data[self._read : end]), self.nonce)
-            if self.forged is not None or len(data) < end + 1 + length:
-                return
-            if not self._due(kind):
-                self.forged = "more than one answer" if self.outputs or self.failure else "a frame before its time"
-                return
-            self._take(kind, bytes(data[end + 1 : end + 1 + length]))
-            self._read = end + 1 + length
+
+    def _read_one(self, data: bytes | bytearray) -> bool:
+        """Take the next frame; False where there is no whole one, or none that is due."""
+        end = data.find(b"\n", self._read, self._read + LONGEST_HEADER)
+        if end < 0:
+            begun = len(data) - self._read < LONGEST_HEADER
+            if not begun or not MARK.startswith(data[self._read : self._read + len(MARK)]):
+                self.forged = "bytes that are no frame"
+            return False
+        self.forged, kind, length = _read_header(bytes(data[self._read : end]), self.nonce)
+        if self.forged is not None or len(data) < end + 1 + length:
+            return False
+        if not self._due(kind):
+            self.forged = "more than one answer" if self.outputs or self.failure else "a frame before its time"
+            return False
+        self._take(kind, bytes(data[end + 1 : end + 1 + length]))
+        self._read = end + 1 + length
+        return True
 
     def _due(self, kind: str) -> bool:
         if self.failure is not None:
@@ -186,6 +238,34 @@ class Answers:
             self.outputs.append(payload)
         else:
             self.failure, self.reason = kind, payload
+
+
+@dataclass(slots=True)
+class Lines(Answers):
+    """The answers of a program that writes a line for each instance, once the driver's frames have said that it starts.
+    What comes after the last output is not read."""
+
+    _searched: int = 0
+
+    @property
+    def without_a_result(self) -> str:
+        return f"{PROGRAM_ENDED} in the middle of a line" if self._searched > self._read else PROGRAM_ENDED
+
+    def _read_one(self, data: bytes | bytearray) -> bool:
+        if not self.loaded:
+            return Answers._read_one(self, data)
+        if self.over or len(self.outputs) == self.instances:
+            return False
+        end = data.find(b"\n", max(self._read, self._searched))
+        self._searched = len(data) if end < 0 else 0
+        if end < 0:
+            return False
+        if len(self.outputs) >= self.given:
+            self.failure, self.reason = MALFORMED, json.dumps(TOO_EARLY).encode()
+            return False
+        self.outputs.append(bytes(data[self._read : end]))
+        self._read = end + 1
+        return True
 
 
 def _read_header(header: bytes, nonce: str) -> tuple[str | None, str, int]:

@@ -30,7 +30,7 @@ import anyio
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.sandbox import cold, leftovers
 from pace_async.evaluate.sandbox.cgroup import Group
-from pace_async.evaluate.sandbox.converse import ECHOES, Conversation, Job
+from pace_async.evaluate.sandbox.converse import ECHOES, Conversation, Job, Process
 from pace_async.evaluate.sandbox.inside.frame import LONGEST_HEADER
 from pace_async.evaluate.sandbox.inside.warm import RESULT
 from pace_async.evaluate.sandbox.tiers import Limits, Plan, Tier
@@ -149,7 +149,7 @@ async def _launched_cold(tier: Tier, job: Job, limits: Limits, hidden: Sequence[
             os.chown(scratch, plan.scratch_owner, plan.scratch_owner)
 
         async def start() -> cold.FirstProcess:
-            return cold.start(plan, scratch, wiring.given, wiring.mine, one_thread=job.timed)
+            return cold.start(plan, scratch, wiring.given, wiring.mine, one_thread=job.one_thread)
 
         result, *members = wiring.given[RESULT:]
         return await _run(plan, job, limits, wiring, _Start(start, result, members))
@@ -159,10 +159,11 @@ async def _run(plan: Plan, job: Job, limits: Limits, wiring: Wiring, start: _Sta
     nonce = secrets.token_hex(16)
     head = _head(plan, job, nonce, start)
     most = limits.output_bytes
-    result = Sink(wiring.answers, "the result", most + _framing(job))
+    name = "standard output" if job.in_lines else "the result"
+    result = Sink(wiring.answers, name, most + _framing(job))
     stdout = Sink(wiring.stdout, "standard output", most, TAIL_BYTES)
     stderr = Sink(wiring.stderr, "standard error", most, TAIL_BYTES)
-    talk = Conversation(job, nonce, result, processor="seccomp" in plan.confinement)
+    talk = Conversation(job, nonce, result, "seccomp" in plan.confinement, wiring.group)
     began = time.monotonic()
     talk.open(wiring.job, head)
     process = await start.process()
@@ -227,7 +228,8 @@ class _Watch:
                 await anyio.wait_readable(self.process.ended)
                 self.exited = True
                 tg.cancel_scope.cancel()
-        self.timed_out = not self.exited and not self.used_up and self.overflowed is None
+        ended = self.exited or self.used_up or self.talk.done
+        self.timed_out = not ended and self.overflowed is None
 
     async def drained(self) -> bool:
         """Read what is left in the pipes; whether something still holds them after DRAIN_S."""
@@ -238,7 +240,7 @@ class _Watch:
 
     async def _converse(self, scope: anyio.CancelScope) -> None:
         await self.talk.hold(self.wiring.mine, self.wiring.job, self.process)
-        if self.sinks[0].full:
+        if self.sinks[0].full or self.talk.done:
             scope.cancel()
 
     async def _bound(self, scope: anyio.CancelScope) -> None:
@@ -270,20 +272,33 @@ def _out_of_time(plan: Plan, code: int, used: float) -> bool:
 
 def _head(plan: Plan, job: Job, nonce: str, start: _Start) -> bytes:
     """What the driver reads first: the program and what to do with it."""
-    parts = parts_of(job.program)  # compiled already for its digest; compiling it again is a quarter of a launch
+    parts = (
+        () if job.process is not None else parts_of(job.program)
+    )  # compiled already for its digest; compiling it again is a quarter of a launch
     head = {
         "nonce": nonce,
         "result": start.result,
         "path": [str(path) for path in plan.imports],
-        "confinement": {**plan.confinement, "cgroups": start.members, "one_thread": job.timed},
+        "confinement": {**plan.confinement, "cgroups": start.members, "one_thread": job.one_thread},
         "program": "" if parts else job.program,
         "parts": [(part.above, part.code.hex()) for part in parts],
         "files": dict(job.files),
+        "process": _process(job.process) if job.process is not None else None,
         "entry": job.entry,
         "echoes": ECHOES if job.timed else 0,
         "instances": len(job.instances),
     }
     return json.dumps(head).encode()
+
+
+def _process(process: Process) -> dict[str, object]:
+    """Its files follow the head."""
+    asked: dict[str, object] = {
+        "argv": list(process.argv),
+        "environment": dict(process.environment),
+        "size": len(process.files),
+    }
+    return asked if process.most is None else {**asked, "most": process.most}
 
 
 def _framing(job: Job) -> int:

@@ -5,11 +5,12 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from pathlib import Path
 
 LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
+COMMANDS = ("/bin", "/sbin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,17 @@ def locate() -> PythonFiles:
     paths = _without_nested([path for path in wanted if path.exists() and not path.is_symlink()])
     parents = sorted({parent for path in paths for parent in path.parents if parent != Path("/")})
     return PythonFiles(named, base, tuple(paths), tuple(links), tuple(targets), tuple(parents), imports)
+
+
+@lru_cache(maxsize=8)
+def extended(python: PythonFiles, further: tuple[Path, ...]) -> PythonFiles:
+    """The same with more files and folders to show, and with the links to the system's commands."""
+    if not further:
+        return python
+    links = [(str(folder), str(folder.readlink())) for folder in map(Path, COMMANDS) if folder.is_symlink()]
+    paths = _without_nested([*python.paths, *further])
+    parents = sorted({parent for path in paths for parent in path.parents if parent != Path("/")})
+    return replace(python, paths=tuple(paths), links=(*python.links, *links), parents=tuple(parents))
 
 
 @cache

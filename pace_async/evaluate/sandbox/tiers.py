@@ -19,7 +19,14 @@ from pace_async.evaluate.sandbox.claims import EVERYTHING, WITHOUT_LANDLOCK
 from pace_async.evaluate.sandbox.inside import calls, landlock
 from pace_async.evaluate.sandbox.inside.driver import START
 from pace_async.evaluate.sandbox.inside.warm import START as FORK
-from pace_async.evaluate.sandbox.python_files import PythonFiles, Reached, locate, outside, reached_by_others
+from pace_async.evaluate.sandbox.python_files import (
+    PythonFiles,
+    Reached,
+    extended,
+    locate,
+    outside,
+    reached_by_others,
+)
 
 HERE = Path(__file__).parent
 SCRATCH_MB = 64
@@ -121,8 +128,11 @@ class Bubblewrap:
             confinement["uid"] = _fresh_uid()
         if calls.MACHINE:
             confinement["seccomp"] = "namespaces"
-        python = locate()
-        argv = [*self._locked_in(hidden, user, alone=True), *_driver(python.executable, INSIDE)]
+        python = extended(locate(), limits.readable)
+        locked_in = _bubblewrapped(
+            self.executable, self.proc, python, tuple(hidden), tuple(user), True, limits.scratch_mb
+        )
+        argv = [*locked_in, *_driver(python.executable, INSIDE)]
         return Plan(argv, {}, confinement, python.imports, wrapped=True)
 
     def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Plan | None:
@@ -145,11 +155,8 @@ class Bubblewrap:
         for name in needed:
             user += ["--cap-add", f"CAP_{name}"]
         command = _python(locate().executable, FORK.format(folder=INSIDE))
-        return Plan([*self._locked_in(hidden, user, alone=False), *command, json.dumps(asked)], {})
-
-    def _locked_in(self, hidden: Sequence[Path], user: Sequence[str], *, alone: bool) -> tuple[str, ...]:
-        """`alone` says that a candidate is process 2, with bubblewrap as process 1 beside it."""
-        return _bubblewrapped(self.executable, self.proc, locate(), tuple(hidden), tuple(user), alone)
+        locked_in = _bubblewrapped(self.executable, self.proc, locate(), tuple(hidden), tuple(user), False, SCRATCH_MB)
+        return Plan([*locked_in, *command, json.dumps(asked)], {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +178,7 @@ class Rlimits:
 
     def plan(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Plan:
         assert scratch is not None
-        python = locate()
+        python = extended(locate(), limits.readable)
         uid = _fresh_uid() if os.getuid() == 0 else None
         alone = uid is not None
         reached = reached_by_others(python) if alone else Reached(python.executable, python.imports, ())
@@ -252,13 +259,20 @@ def no_sandbox() -> Sequence[Tier]:
 
 @lru_cache(maxsize=8)
 def _bubblewrapped(
-    executable: str, proc: bool, python: PythonFiles, hidden: tuple[Path, ...], user: tuple[str, ...], alone: bool
+    executable: str,
+    proc: bool,
+    python: PythonFiles,
+    hidden: tuple[Path, ...],
+    user: tuple[str, ...],
+    alone: bool,
+    scratch_mb: int,
 ) -> tuple[str, ...]:
-    """The command line up to what is to be run: the same for every launch of an evaluator."""
+    """The command line up to what is to be run: the same for every launch of an evaluator. `alone` says that a
+    candidate is process 2, with bubblewrap as process 1 beside it."""
     argv = [executable, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net"]
     argv += ["--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL", *user]
     # First, so that what is mounted below /tmp (an environment that lies there) is not covered by it.
-    argv += ["--perms", "1777", "--size", str(SCRATCH_MB << 20), "--tmpfs", "/tmp"]
+    argv += ["--perms", "1777", "--size", str(scratch_mb << 20), "--tmpfs", "/tmp"]
     for folder in python.parents:
         argv += ["--perms", "0755", "--dir", str(folder)]
     for link, target in python.links:
@@ -292,10 +306,10 @@ def _python(executable: Path, code: str) -> list[str]:
 
 def _resource_limits(limits: Limits, tasks: int) -> dict[str, int]:
     return {
-        "RLIMIT_AS": (limits.memory_mb + LIBRARY_HEADROOM_MB) << 20,
+        "RLIMIT_AS" if limits.address_space else "RLIMIT_DATA": (limits.memory_mb + LIBRARY_HEADROOM_MB) << 20,
         "RLIMIT_CORE": 1,  # at 0 the kernel still starts the program of a piped core pattern, at 1 it does not
         "RLIMIT_CPU": limits.processor_limit_s + 1,
-        "RLIMIT_FSIZE": SCRATCH_MB << 20,
+        "RLIMIT_FSIZE": limits.scratch_mb << 20,
         "RLIMIT_NOFILE": 256,
         "RLIMIT_NPROC": tasks,
         "RLIMIT_SIGPENDING": 256,  # counted for the user as a whole

@@ -189,7 +189,7 @@ def _detail(ended: Ended, reason: EndReason) -> str:
             return "killed for want of memory"
         case "killed" | "exited":
             last = _last_line(ended.stderr)
-            detail = f"ended without a result ({_ending(ended.exit_code)})"
+            detail = f"{ended.answers.without_a_result} ({_ending(ended.exit_code)})"
             return one_line(f"{detail}: {last}" if last else detail)
 
 

@@ -263,7 +263,7 @@ async def _ended(core: Core, work: Work, decision: Decision, tried: Tried, now: 
         island=work.island,
         parent=parent.candidate,
         program=program,
-        program_hash=await hash_off_loop(program) if program is not None else None,
+        program_hash=await hash_off_loop(program, spec.language) if program is not None else None,
         outcome=evaluation.outcome,
         detail=evaluation.detail,
         score=score,

@@ -218,7 +218,7 @@ async def score_seed_program(config: Config, task: Task, tier: Tier) -> tuple[Ev
         island=0,
         parent=None,
         program=task.program,
-        program_hash=program_hash(task.program),
+        program_hash=program_hash(task.program, task.spec.language),
         outcome="ok",
         detail="",
         score=found.score,

@@ -1,22 +1,27 @@
-"""A new task's folder, from the example that ships with pace (`configs/new_task`): it works before it is edited.
+"""A new task's folder, from the example that ships with pace (`configs/new_task`): it works before it is edited. The
+same problem is there for programs in several languages (`configs/new_task/languages`).
 
 Invariant: either the whole folder is written or nothing is; a folder that holds something is never written into.
 """
 
+import json
 import re
 import shutil
 import tempfile
 from pathlib import Path
 
 from pace_async.errors import UsageError
+from pace_async.programs.languages import LANGUAGES, PYTHON, named
 from pace_async.task import BUNDLED, CHECKOUT
 
-FILES = ("task.yaml", "initial.py", "evaluator.py", "catalogue.yaml", "README.md")
+SHARED = ("evaluator.py", "catalogue.yaml")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-def make_task(name: str, folder: Path) -> None:
-    """Write the folder. Raises UsageError for a name that no task can have, or a folder that is not empty."""
+def make_task(name: str, folder: Path, language: str = PYTHON) -> None:
+    """Write the folder. Raises UsageError for a name that no task can have, a folder that is not empty, or a language
+    without an example."""
+    texts = _texts(name, folder, language)
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot name a task: use small letters, digits and _, and begin with a letter, as in my_task."
@@ -28,16 +33,51 @@ def make_task(name: str, folder: Path) -> None:
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{name}.") as draft:
             made = Path(draft) / "task"
             made.mkdir()
-            for file in FILES:
-                words = (_example() / file).read_text(encoding="utf-8")
-                if file in ("task.yaml", "README.md"):
-                    words = words.replace("{name}", name).replace("{folder}", _as_argument(folder))
-                (made / file).write_text(words, encoding="utf-8")
+            for file, text in texts.items():
+                (made / file).write_text(text, encoding="utf-8")
             if folder.exists():
                 folder.rmdir()
             shutil.move(made, folder)
     except OSError as error:
         raise UsageError(f"Cannot write {folder}: {error.strerror}.") from None
+
+
+def templates() -> list[str]:
+    """The languages that there is an example in."""
+    folder = _example() / "languages"
+    return [PYTHON, *(one.name for one in LANGUAGES.values() if (folder / f"initial.{one.suffix}").is_file())]
+
+
+def _texts(name: str, folder: Path, language: str) -> dict[str, str]:
+    """What each file of the new task holds."""
+    wanted = named(language)
+    if wanted is None or wanted.name not in templates():
+        raise UsageError(
+            f"There is no example of a task in {language!r}: --language takes {', '.join(templates())}. A task in "
+            "another language is one of these with other commands in task.yaml."
+        )
+    example, program = _example(), f"initial.{wanted.suffix}"
+    own = example if wanted.name == PYTHON else example / "languages"
+    commands = {
+        key: [part.replace("{file}", program) for part in command]
+        for key, command in (("build", wanted.build), ("run", wanted.run))
+        if command
+    }
+    filled = {
+        "name": name,
+        "folder": _as_argument(folder),
+        "program": program,
+        "language": wanted.name,
+        "commands": "\n".join(f"{key}: {json.dumps(command)}" for key, command in commands.items()),
+    }
+    texts = {file: (example / file).read_text(encoding="utf-8") for file in SHARED}
+    texts[program] = (own / program).read_text(encoding="utf-8")
+    for file in ("task.yaml", "README.md"):
+        text = (own / file).read_text(encoding="utf-8")
+        for key, words in filled.items():
+            text = text.replace(f"{{{key}}}", words)
+        texts[file] = text
+    return texts
 
 
 def _example() -> Path:

@@ -25,12 +25,15 @@ from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.scorer.scorer_log import printed, scorer_log
 from pace_async.implement.catalogue import MechanismEdit, apply_edit, load_catalogue
 from pace_async.programs.compiled import compiled, program_hash
+from pace_async.programs.languages import PYTHON
 from pace_async.reward import better, progress
 from pace_async.runtime.start.adversarial_programs import CHEATS, ENDLESS, STRICT, Cheat
 from pace_async.task import CHEATS as CHEATS_FOLDER
-from pace_async.task import FULL, CascadeStage, Setting, Task, load_task, settings_of, split_block
+from pace_async.task import FULL, CascadeStage, Setting, Task, editable, load_task, settings_of
 
 HANG_S = 3.0
+ENTRY = "answer"
+"""The function of a Python program that is tried on the evaluator of a process task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +69,13 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
             say(Check("evaluator loads", False, str(error), f"mend {task.spec.evaluator}", printed(log)))
             return
         if sound:
+            await _cheats(task, seed, tier, log, say)
             await _endless(task, seed, tier, log, say)
     say(_catalogue(task))
 
 
 async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[Check], None]) -> bool:
-    """Score the seed program twice, then the cheats; whether the seed program scores."""
+    """Score the seed program twice, then the task's own cheats; whether the seed program scores."""
     async with _scoring(task, seed, tier, task.spec.timeout_s, log) as scoring:
         first = await scoring.score(task.program)
         say(_seed_program(task, first, log))
@@ -82,11 +86,25 @@ async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[
         say(_bounds(task, first.score))
         for stage in task.spec.cascade:
             say(_stage(stage, task.spec.direction, first, await scoring.score(task.program, stage.name)))
-        for cheat in CHEATS:
-            say(await _cheat(task, cheat, scoring))
-        for file in sorted((task.folder / CHEATS_FOLDER).glob("*.py")):
+        for file in sorted((task.folder / CHEATS_FOLDER).glob(f"*.{task.spec.written_in.suffix or '*'}")):
             say(await _known_cheat(task, file, first.score, scoring))
     return True
+
+
+async def _cheats(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[Check], None]) -> None:
+    """Try the programs that must not get a score, whatever the task."""
+    async with _scoring(_as_function(task), seed, tier, task.spec.timeout_s, log) as scoring:
+        for cheat in CHEATS:
+            say(await _cheat(task, cheat, scoring))
+
+
+def _as_function(task: Task) -> Task:
+    """The task for programs that are Python functions, as those that have cheated other tasks are. To its evaluator it
+    is the same task."""
+    if not task.spec.is_process:
+        return task
+    changed = {"kind": "function", "entry": ENTRY, "language": PYTHON, "build": (), "run": ()}
+    return replace(task, program="", spec=task.spec.model_copy(update=changed))
 
 
 async def _fresh(task: Task, evaluator: LocalEvaluator) -> Check:
@@ -108,7 +126,7 @@ async def _endless(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[
         found[cheat.name] = await _cheat(task, cheat, scoring)
 
     limit = min(HANG_S, task.spec.timeout_s)
-    async with _scoring(task, seed, tier, limit, log) as scoring, anyio.create_task_group() as tg:
+    async with _scoring(_as_function(task), seed, tier, limit, log) as scoring, anyio.create_task_group() as tg:
         for cheat in ENDLESS:
             tg.start_soon(one, cheat)
     for cheat in ENDLESS:
@@ -200,7 +218,7 @@ def _stage(stage: CascadeStage, direction: str, full: Evaluation, found: Evaluat
 
 
 async def _cheat(task: Task, cheat: Cheat, scoring: _Scoring) -> Check:
-    found = await scoring.score(cheat.program(task.spec.entry))
+    found = await scoring.score(cheat.program(scoring.evaluator.task.spec.entry))
     said = f"{found.outcome}: {found.detail}" if found.detail else found.outcome
     if found.score is not None and math.isfinite(found.score):
         said = f"scored {found.score:.6g}"
@@ -235,7 +253,8 @@ def _catalogue(task: Task) -> Check:
         catalogue = load_catalogue(task.catalogue_path)
     except UsageError as error:
         return Check(name, False, str(error), "mend it; docs/tasks.md has an example")
-    start, block, rest = split_block(task.program)
+    language = task.spec.written_in
+    start, block, rest = editable(task.program)
     wrong: list[str] = []
     tried = 0
     for mechanism in catalogue.mechanisms:
@@ -243,14 +262,15 @@ def _catalogue(task: Task) -> Check:
         for option in mechanism.options:
             tried += 1
             try:
-                edited = compiled(start + apply_edit(block, MechanismEdit(mechanism.name, option)) + rest)
+                text = apply_edit(block, MechanismEdit(mechanism.name, option), language)
+                edited = compiled(start + text + rest, language=language.name)
             except CandidateFault as error:
                 wrong.append(f"{mechanism.name} to {option}: {error.detail or error}")
                 break
             if edited.fault:
                 wrong.append(f"{mechanism.name} to {option}: {edited.fault}")
                 break
-            changed += edited.digest != program_hash(task.program)
+            changed += edited.digest != program_hash(task.program, language.name)
         else:
             if changed == 0:
                 wrong.append(f"no option of {mechanism.name} changes the seed program")

@@ -2,7 +2,8 @@
 
 Lines of JSON come on stdin: first the job (nonce, result (descriptor), path (import path to add), confinement, program,
 parts (its code in its place, where it has been compiled: the lines above, and marshalled in hexadecimal digits), files
-(its other modules, text by name), entry, echoes, instances (how many)), then a line for each echo, then one for each
+(its other modules, text by name), process (what `process` is asked for, or null), entry, echoes, instances (how many)),
+then a line for each echo, then one for each
 instance, which is not sent before the output for the previous one has been taken. Standard output and error are the
 program's own; answers go only to the result descriptor.
 """
@@ -37,6 +38,10 @@ def run(**further: object) -> None:
     result, nonce = int(job["result"]), str(job["nonce"])
     os.set_inheritable(result, False)
     confine({**job["confinement"], **further})
+    if job["process"] is not None:
+        from .process import serve  # which no Python function needs
+
+        serve(job, given, result)
     sys.path += (folder for folder in job["path"] if folder not in sys.path)
     sys.argv = ["program"]
     no_memory = frame(nonce, MEMORY, b'"MemoryError"')

@@ -1,0 +1,146 @@
+"""Programs of a process task, built once each and kept by the digest of their text.
+
+Invariants: a build runs in a sandbox like a candidate, without network, under limits of its own, and what it leaves is
+never read here: the sandbox that runs the program unpacks it. A build that fails is the candidate's fault, with what
+the compiler said first. A fault of the machine, and a build that was kept from its time, are not remembered.
+"""
+
+import json
+import tempfile
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+
+from pace_async.errors import CandidateFault, InfrastructureFault
+from pace_async.evaluate.base import Evaluation, Limits
+from pace_async.evaluate.sandbox import leftovers
+from pace_async.evaluate.sandbox.converse import Job, Process
+from pace_async.evaluate.sandbox.inside.bundle import pack
+from pace_async.evaluate.sandbox.toolchain import Toolchain
+from pace_async.evaluate.sandbox.verdict import Ended, judge, one_line
+from pace_async.events import Outcome
+from pace_async.programs.compiled import program_hash
+from pace_async.programs.languages import BUILD_FAILED, first_error
+from pace_async.task import TaskSpec
+
+KEPT_BYTES = 256 << 20
+SCRATCH_MB = 512
+Run = Callable[[Job, Limits], Awaitable[Ended]]
+
+
+class BuildFailed(CandidateFault):
+    """A program could not be built. `evaluation` is what came of it."""
+
+    def __init__(self, outcome: Outcome, detail: str, seconds: float) -> None:
+        super().__init__("build_failed", detail)
+        self.evaluation = Evaluation(outcome, None, seconds, one_line(f"{BUILD_FAILED}{detail}"))
+
+
+class Builds(AbstractContextManager["Builds"]):
+    """Those of one evaluator. Use as a context manager: what is kept lies in a temporary folder."""
+
+    def __init__(self, spec: TaskSpec, toolchain: Toolchain) -> None:
+        self._spec, self._toolchain = spec, toolchain
+        self._kept: OrderedDict[str, Path | BuildFailed] = OrderedDict()
+        self._size = 0
+        self._folder = tempfile.TemporaryDirectory(prefix=leftovers.prefix(), ignore_cleanup_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._folder.cleanup()
+
+    def limits(self, limits: Limits) -> Limits:
+        """Those of a run, with the files that a program of this task may read."""
+        return Limits(
+            limits.seconds,
+            limits.memory_mb,
+            limits.output_bytes,
+            limits.processor_s,
+            limits.scratch_mb,
+            self._toolchain.readable,
+            not self._spec.written_in.needs_threads,
+        )
+
+    async def process(self, program: str, run: Run) -> Process:
+        """What to start for a program, built with `run` if it was not before. Raises BuildFailed and
+        InfrastructureFault."""
+        files = pack({self._spec.program: program.encode("utf-8", "surrogatepass")})
+        if self._spec.build:
+            files = await self._built(program_hash(program, self._spec.language), files, run)
+        return Process(self._spec.run, self._environment(), files, one_thread=not self._spec.written_in.needs_threads)
+
+    async def _built(self, digest: str, source: bytes, run: Run) -> bytes:
+        kept = self._kept.get(digest)
+        if isinstance(kept, BuildFailed):
+            self._kept.move_to_end(digest)
+            raise kept
+        if kept is not None:
+            self._kept.move_to_end(digest)
+            return await anyio.Path(kept).read_bytes()
+        try:
+            files = await self._build(source, run)
+        except BuildFailed as failed:
+            if failed.evaluation.outcome == "candidate_error":
+                self._kept[digest] = failed
+            raise
+        await self._keep(digest, files)
+        return files
+
+    async def _build(self, source: bytes, run: Run) -> bytes:
+        spec, most = self._spec, int(self._spec.build_mb * (1 << 20))
+        process = Process(spec.build, self._environment(), source, most)
+        limits = Limits(
+            spec.build_timeout_s,
+            spec.build_memory_mb,
+            most + (1 << 20),
+            scratch_mb=SCRATCH_MB,
+            readable=self._toolchain.readable,
+            address_space=False,
+        )
+        ended = await run(Job("", "", ["null"], process=process), limits)
+        verdict = judge(ended)
+        match verdict.outcome:
+            case "ok":
+                return verdict.outputs[0]
+            case "infrastructure_error":
+                raise InfrastructureFault("build", verdict.detail)
+            case "timeout":
+                raise BuildFailed("timeout", f"it took more than {spec.build_timeout_s:g} s", ended.seconds)
+            case "out_of_memory":
+                raise BuildFailed("out_of_memory", f"it took more than {spec.build_memory_mb} MiB", ended.seconds)
+            case _:
+                said = self._said(ended.answers.reason) if ended.answers.failure == "error" else verdict.detail
+                raise BuildFailed("candidate_error", said or "it ended without a word", ended.seconds)
+
+    def _said(self, reason: bytes) -> str:
+        """What the build command said first, or how it ended where it said nothing."""
+        try:
+            value: object = json.loads(reason)
+        except (ValueError, RecursionError):
+            return ""
+        how, _, said = value.partition("\n") if isinstance(value, str) else ("", "", "")
+        return first_error(self._spec.written_in, said) or how
+
+    async def _keep(self, digest: str, files: bytes) -> None:
+        path = Path(self._folder.name) / digest
+        await anyio.Path(path).write_bytes(files)
+        if digest not in self._kept:
+            self._size += len(files)
+        self._kept[digest] = path
+        while self._size > KEPT_BYTES and len(self._kept) > 1:
+            _, oldest = self._kept.popitem(last=False)
+            if isinstance(oldest, Path):
+                self._size -= (await anyio.Path(oldest).stat()).st_size
+                await anyio.Path(oldest).unlink()
+
+    def _environment(self) -> Mapping[str, str]:
+        return {"PATH": self._toolchain.path, **self._spec.written_in.environment}

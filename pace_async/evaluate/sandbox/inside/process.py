@@ -1,0 +1,103 @@
+"""A program in any language: built by a command, or started by one and left to itself.
+
+The driver has confined itself when it comes here, and what it starts is confined as it is. It writes the program's
+files into a folder of its own and then either
+
+    builds    runs the build command, and answers with the files that are there afterwards, as a `bundle`; or
+    runs      becomes the program: its standard input is the pipe of instances, its standard output the result pipe, so
+              that nothing of ours shares a process or a user with it, and its clock counts nothing else.
+"""
+
+import json
+import os
+from typing import Any, BinaryIO
+
+from .bundle import pack_folder, unpack
+from .frame import ECHO, ERROR, LOADED, READY, RESULT, frame
+
+MOST_SAID = 48 << 10
+"""Bytes of what a failed build printed that are passed on, the first ones: they hold the first error."""
+FOLDER = "program"
+SAID = "build.log"
+
+
+def serve(job: dict[str, Any], given: BinaryIO, result: int) -> None:
+    """Never returns. `job` as in `driver`, with `process`: argv, environment, size (bytes of the program's files, which
+    follow the job on its pipe), and for a build `most` (bytes that it may leave)."""
+    asked, nonce = job["process"], str(job["nonce"])
+    environment = {**os.environ, **asked["environment"]}
+    os.mkdir(FOLDER, 0o700)  # noqa: PTH102 (pathlib costs start-up time here)
+    files = given.read(int(asked["size"]))
+    for _ in range(job["echoes"]):
+        _write_all(result, frame(nonce, ECHO, given.readline().rstrip(b"\n")))
+    _write_all(result, frame(nonce, READY, b"null"))
+    try:
+        unpack(files, FOLDER)
+    except OSError as error:
+        _refuse(result, nonce, f"its files take more room than there is: {error.strerror}")
+    os.chdir(FOLDER)
+    command = _found(asked["argv"][0], environment["PATH"])
+    if command is None:
+        what = "the build command" if "most" in asked else "the run command"
+        _refuse(result, nonce, f"{what} {asked['argv'][0]} is not there, or no program")
+    elif "most" in asked:
+        _write_all(result, frame(nonce, LOADED, b"null"))
+        given.readline()
+        _write_all(result, _built(nonce, command, asked, environment))
+    else:
+        _write_all(result, frame(nonce, LOADED, b"null"))
+        os.dup2(given.fileno(), 0)
+        os.dup2(result, 1)
+        try:
+            os.execve(command, asked["argv"], environment)
+        except OSError as error:
+            os.write(2, f"cannot start {asked['argv'][0]}: {error.strerror}\n".encode())
+            os._exit(127)
+    given.read()
+    os._exit(0)
+
+
+def _built(nonce: str, command: str, asked: dict[str, Any], environment: dict[str, str]) -> bytes:
+    """The frame that answers a build."""
+    log = f"../{SAID}"
+    child = os.fork()
+    if child == 0:
+        try:
+            said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            os.dup2(said, 1)
+            os.dup2(said, 2)
+            os.execve(command, asked["argv"], environment)
+        finally:
+            os._exit(127)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code != 0:
+        with os.fdopen(os.open(log, os.O_RDONLY), "rb") as stream:
+            said = stream.read(MOST_SAID).decode("utf-8", "replace")
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return frame(nonce, ERROR, json.dumps(f"{how}\n{said}", ensure_ascii=False).encode("utf-8", "replace"))
+    try:
+        bundle = pack_folder(".", int(asked["most"]))
+    except OSError as error:
+        return frame(nonce, ERROR, json.dumps(f"exit code 0\nits files cannot be read: {error.strerror}").encode())
+    if bundle is None:
+        return frame(nonce, ERROR, json.dumps(f"exit code 0\nit left more than {asked['most'] >> 20} MiB").encode())
+    return frame(nonce, RESULT, bundle)
+
+
+def _found(name: str, path: str) -> str | None:
+    """Where the command lies that this name means; one without a slash is looked for on the path."""
+    places = [""] if "/" in name else [f"{folder}/" for folder in path.split(":")]
+    found = (place + name for place in places if os.access(place + name, os.X_OK))
+    return next(found, None)
+
+
+def _refuse(result: int, nonce: str, why: str) -> None:
+    _write_all(result, frame(nonce, ERROR, json.dumps(why).encode()))
+    os._exit(0)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -1,0 +1,140 @@
+"""The languages that a program may be written in: how its marks, code blocks, assignments and compiler errors look.
+
+Any language can be searched in; one that is not in the table is treated by `OTHER`, whose patterns are the most common
+ones. Pure: what is installed is looked for by `evaluate.sandbox.toolchain`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+PYTHON = "python"
+BUILD_FAILED = "the build failed: "
+"""What the detail of a program begins with that could not be built."""
+PROGRAM_ENDED = "the program ended before its last answer"
+"""What the detail of a program begins with that ended too early."""
+_VALUE = r'"[^"\n]*"|[^\s;,]+'
+_C_LIKE = r"(?:[\w:<>&*\[\] \t]*[\w>&*\]][ \t&*]+)?{name}(?:\[\])?(?:[ \t]*:[ \t]*[\w<>&\[\]' ]+)?[ \t]*(?::=|=)[ \t]*"
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """`comment` begins a comment that ends with its line. `fences` are names that a code block in it may carry.
+    `assignment` is a pattern of what stands before the value of the assignment to {name}, `error` one of the line with
+    which a compiler's first error begins, and `error_lines` how many lines it takes. `tools` are programs by which its
+    installation is found, `packages` what to install. `build` and `run` are commands for a program in {file}.
+    `needs_threads`: no program of it starts with one thread or a bounded address space. `environment` is set for builds
+    and runs."""
+
+    name: str
+    title: str
+    comment: str
+    suffix: str
+    fences: tuple[str, ...]
+    packages: str
+    tools: tuple[str, ...]
+    build: tuple[str, ...] = ()
+    run: tuple[str, ...] = ()
+    assignment: str = _C_LIKE
+    error: str = r"(?i)\berror\b"
+    error_lines: int = 1
+    needs_threads: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+_BUILT = ("./program",)
+_ALL = (
+    Language(
+        *(PYTHON, "Python", "#", "py", ("python", "py", "python3"), "python3", ("python3",)),
+        run=("python3", "{file}"),
+        assignment=r"{name}[ \t]*=[ \t]*",
+    ),
+    Language(
+        *("c", "C", "//", "c", ("c",), "gcc libc6-dev", ("gcc",)),
+        build=("gcc", "-O2", "-std=c17", "-o", "program", "{file}", "-lm"),
+        run=_BUILT,
+        error=r"\berror: ",
+    ),
+    Language(
+        *("c++", "C++", "//", "cpp", ("cpp", "c++", "cxx", "cc"), "g++", ("g++",)),
+        build=("g++", "-O2", "-std=c++17", "-o", "program", "{file}"),
+        run=_BUILT,
+        error=r"\berror: ",
+    ),
+    Language(
+        *("rust", "Rust", "//", "rs", ("rust", "rs"), "rustc", ("rustc",)),
+        build=("rustc", "-O", "--edition", "2021", "-o", "program", "{file}"),
+        run=_BUILT,
+        error=r"^error",
+        error_lines=2,
+    ),
+    Language(
+        *("go", "Go", "//", "go", ("go", "golang"), "golang-go", ("go",)),
+        build=("go", "build", "-o", "program", "{file}"),
+        run=_BUILT,
+        assignment=r"(?:(?:var|const)[ \t]+)?{name}(?:[ \t]+[\w\[\]*.]+)?[ \t]*:?=[ \t]*",
+        error=r"^\S+\.go:\d+",
+        needs_threads=True,
+        environment={"GOMAXPROCS": "2", "GOPROXY": "off", "GOTOOLCHAIN": "local", "GO111MODULE": "off"},
+    ),
+    Language(
+        *("fortran", "Fortran", "!", "f90", ("fortran", "f90", "f95"), "gfortran", ("gfortran",)),
+        build=("gfortran", "-O2", "-o", "program", "{file}"),
+        run=_BUILT,
+        assignment=r"(?:[\w(), *=:]*::[ \t]*)?{name}[ \t]*=[ \t]*",
+        error=r"^\S+\.\w+:\d+:\d+:",
+        error_lines=5,
+    ),
+    Language(
+        *("r", "R", "#", "R", ("r",), "r-base-core", ("Rscript",)),
+        build=("Rscript", "--vanilla", "-e", "invisible(parse('{file}'))"),
+        run=("Rscript", "--vanilla", "{file}"),
+        assignment=r"{name}[ \t]*(?:<-|=)[ \t]*",
+        error=r"^Error",
+        error_lines=2,
+    ),
+    Language(
+        *("julia", "Julia", "#", "jl", ("julia", "jl"), "julia", ("julia",)),
+        run=("julia", "--startup-file=no", "{file}"),
+        assignment=r"(?:const[ \t]+)?{name}(?:::\w+)?[ \t]*=[ \t]*",
+        error=r"^ERROR",
+        needs_threads=True,
+        environment={"JULIA_NUM_THREADS": "1", "JULIA_PKG_OFFLINE": "true"},
+    ),
+)
+LANGUAGES: Mapping[str, Language] = {language.name: language for language in _ALL}
+OTHER = Language("", "", "", "", (), "", ())
+COMMENTS = tuple(dict.fromkeys((*(language.comment for language in _ALL), "--", "%", ";")))
+"""What may stand before a mark."""
+
+
+def named(name: str) -> Language | None:
+    """The language of the table that a user means by its name, or by the name of a code block."""
+    wanted = name.lower()
+    return next((one for one in _ALL if wanted == one.name or wanted in one.fences), None)
+
+
+def language_of(name: str) -> Language:
+    """The language of this name; one that is not in the table has its name for a fence."""
+    return LANGUAGES.get(name) or replace(OTHER, name=name, title=name.capitalize(), fences=(name,))
+
+
+def assigned(language: Language, name: str) -> re.Pattern[str]:
+    """A pattern of a line that assigns the name one value: (what stands before the value, the value, the rest)."""
+    before = language.assignment.replace("{name}", re.escape(name))
+    comment = re.escape(language.comment) if language.comment else "|".join(map(re.escape, COMMENTS))
+    return re.compile(rf"^([ \t]*{before})({_VALUE})([ \t]*[;,]?[ \t]*(?:(?:{comment}).*)?)$", re.MULTILINE)
+
+
+def first_error(language: Language, said: str) -> str:
+    """What a compiler says is wrong first, in one line; its last line where no line looks like an error."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    found = _first(lines, re.compile(language.error))
+    if found is None:
+        return lines[-1] if lines else ""
+    told = lines[found : found + language.error_lines]
+    return " ".join(line for line in told if not re.fullmatch(r"[\d\s|^~]*|\d+ \|.*", line))
+
+
+def _first(lines: Sequence[str], pattern: re.Pattern[str]) -> int | None:
+    return next((number for number, line in enumerate(lines) if pattern.search(line)), None)
