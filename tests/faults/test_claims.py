@@ -30,7 +30,7 @@ def rows(folder: Path, columns: str, table: str) -> list[dict[str, Any]]:
 
 @pytest.mark.long
 @pytest.mark.fault("Crash and resume", "killed while a new best is tried on fresh instances")
-def test_what_was_tried_before_a_kill_is_not_tried_again(memory: Path) -> None:
+def test_tries_before_a_kill_are_not_repeated(memory: Path) -> None:
     """One thread, so one evaluation at a time: each is the last of a life once, and is all that the next may repeat."""
     config = settings(**ALONE)
     hidden, own = config.evaluation.seed, program_hash(load_task("circle_packing").program)

@@ -22,7 +22,7 @@ def marked() -> Counter[tuple[str, str]]:
     return found
 
 
-def test_every_clause_has_a_test_or_is_said_to_have_none() -> None:
+def test_every_clause_has_a_test_or_a_statement_that_it_has_none() -> None:
     without = LISTED - set(marked())
     assert without == set(NOT_COVERED), "a clause without a test belongs into NOT_COVERED, one with a test does not"
     assert all(NOT_COVERED.values()), "each with its reason"
@@ -32,5 +32,5 @@ def test_every_mark_names_a_clause() -> None:
     assert set(marked()) <= LISTED
 
 
-def test_no_clause_stands_twice() -> None:
+def test_no_clause_occurs_twice() -> None:
     assert len(LISTED) == sum(len(clauses) for clauses in CLAUSES.values())

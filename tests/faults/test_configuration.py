@@ -28,7 +28,7 @@ def value_at(config: Config, key: str) -> Any:
 
 @pytest.mark.fault("Configuration and terminal", "a typo in every key")
 @pytest.mark.parametrize("key", KEYS)
-def test_a_key_mistyped_is_refused_with_the_one_that_was_meant(key: str) -> None:
+def test_a_mistyped_key_is_refused_with_the_nearest_known_one(key: str) -> None:
     room, _, name = key.rpartition(".")
     for wrong in {name + name[-1], name[:-1] if len(name) > 4 else name + "s", name[1:2] + name[0] + name[2:]} - {name}:
         mistyped = f"{room}.{wrong}" if room else wrong
@@ -58,7 +58,7 @@ def test_a_value_of_another_type_is_refused_with_the_key_and_the_value(key: str)
 @pytest.mark.fault("Configuration and terminal", "a unit where a number belongs")
 @pytest.mark.parametrize("text", ["10s", "5 USD", "2GiB", "90%", "1,5"])
 @pytest.mark.parametrize("key", ["stop.minutes", "stop.budget", "advisor.timeout_s", "advisor.kv_cache_gib", "seed"])
-def test_a_number_with_a_unit_is_refused_and_not_guessed_at(key: str, text: str) -> None:
+def test_a_number_with_a_unit_is_refused_and_not_interpreted(key: str, text: str) -> None:
     with pytest.raises(UsageError, match=key.replace(".", r"\.")):
         resolve(None, {key: text}, environment={})
 

@@ -76,7 +76,7 @@ def _as_nobody(folder: Path, said: "multiprocessing.SimpleQueue[str]") -> None:
 
 
 @pytest.mark.fault("Database", "nothing may be written")
-def test_where_nothing_may_be_written_a_commit_ends_with_a_sentence_and_a_reader_reads(read_only: Path) -> None:
+def test_on_a_read_only_disk_a_commit_fails_with_a_sentence_and_reading_works(read_only: Path) -> None:
     database = read_only / "population.db"
     before = database.read_bytes()
     fork = multiprocessing.get_context("fork")

@@ -143,7 +143,7 @@ def _longest(folder: Path) -> int:
     return max(file.stat().st_size for file in folder.iterdir())
 
 
-async def test_what_waits_is_written_in_the_order_in_which_it_was_asked_for(tmp_path: Path) -> None:
+async def test_waiting_writes_are_made_in_their_order(tmp_path: Path) -> None:
     hearing, order = Hearing(), list[int]()
     async with fresh(tmp_path) as store:
         store.be_patient(60.0, hearing)
@@ -178,7 +178,7 @@ async def test_a_run_gives_up_after_the_patience_set_and_the_resumed_one_has_los
         assert (await run.store.load()).candidates == 16
 
 
-async def test_a_caller_that_is_cancelled_meanwhile_does_not_wait_and_what_it_asked_for_is_written(
+async def test_a_cancelled_caller_does_not_wait_and_its_write_is_made(
     tmp_path: Path,
 ) -> None:
     hearing = Hearing()
@@ -195,7 +195,7 @@ async def test_a_caller_that_is_cancelled_meanwhile_does_not_wait_and_what_it_as
         assert (await store.load()).admitted == 2
 
 
-async def test_a_run_that_is_told_to_end_meanwhile_ends_without_a_last_word(
+async def test_a_run_stopped_during_an_outage_ends_without_a_final_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pace_async.runtime.start.supervisor.LAST_WORD_S", 0.05)
@@ -281,7 +281,7 @@ def test_status_says_what_a_run_waits_for_and_since_when(
 
 
 @pytest.mark.parametrize("kind", ["all_providers_down", "engine_died"])
-async def test_status_says_what_a_run_waits_for_where_a_row_says_so(tmp_path: Path, kind: str) -> None:
+async def test_status_reads_what_a_run_waits_for_from_its_rows(tmp_path: Path, kind: str) -> None:
     async with fresh(tmp_path) as store:
         old = FaultSeen("implement", kind, "", None, 5.0)
         await store.commit(old, RunStateChanged("running", "", 10.0))

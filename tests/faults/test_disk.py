@@ -60,7 +60,7 @@ def faults_of(folder: Path) -> list[str]:
 
 
 @pytest.mark.fault("Disk, everywhere", "no space for a group file: paused, told, and gone on by itself")
-async def test_without_room_for_a_group_a_run_is_paused_and_told_and_goes_on_by_itself(tmp_path: Path) -> None:
+async def test_without_room_for_a_group_a_run_pauses_shows_it_and_goes_on(tmp_path: Path) -> None:
     with small_disk(tmp_path / "groups") as disk:
         clock = Waits(fill(disk), until=3)
         async with simulated(tmp_path, settings(**SHAPE), World(seed=9)) as run:
@@ -76,7 +76,7 @@ async def test_without_room_for_a_group_a_run_is_paused_and_told_and_goes_on_by_
 
 
 @pytest.mark.fault("Disk, everywhere", "no space for a group file: ended by patience, and resumed")
-async def test_where_there_is_no_room_beyond_patience_a_run_ends_with_a_sentence_and_a_resume_goes_on(
+async def test_a_disk_full_beyond_patience_ends_the_run_with_a_sentence_and_a_resume_goes_on(
     tmp_path: Path,
 ) -> None:
     with small_disk(tmp_path / "groups") as disk:

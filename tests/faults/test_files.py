@@ -72,7 +72,7 @@ def read_only(file: Path) -> Generator[None]:
     [(locked, "before"), (locked, "meanwhile"), (corrupt, "before"), (corrupt, "meanwhile"), (read_only, "before")],
     ids=["locked-before", "locked-meanwhile", "corrupt-before", "corrupt-meanwhile", "read_only-before"],
 )
-async def test_a_memo_that_cannot_be_used_is_gone_on_without_and_told_once(
+async def test_a_run_goes_on_without_an_unusable_memo_and_warns_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Callable[[Path], AbstractContextManager[None]], when: str
 ) -> None:
     monkeypatch.setattr(memos, "BUSY_S", 0.02)
@@ -103,7 +103,7 @@ async def test_a_memo_that_cannot_be_used_is_gone_on_without_and_told_once(
 
 
 @pytest.mark.fault("Disk, everywhere", "no space for the log of events: told once, and gone on")
-async def test_lines_that_have_no_room_wait_and_are_written_once_when_there_is(
+async def test_lines_without_room_on_the_disk_wait_and_are_written_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     view = RunView(HEADER, StopConfig())
@@ -126,7 +126,7 @@ async def test_lines_that_have_no_room_wait_and_are_written_once_when_there_is(
 
 
 @pytest.mark.fault("Disk, everywhere", "no space for best.py: told, and the exit code stays")
-def test_a_best_program_that_has_no_room_is_told_and_nothing_is_raised(
+def test_a_best_program_without_room_on_the_disk_is_reported_without_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     best = Member(3, "x = 1\n" * 1000, 1.0)
@@ -143,7 +143,7 @@ def test_a_best_program_that_has_no_room_is_told_and_nothing_is_raised(
 
 @pytest.mark.fault("Disk, everywhere", "no space for a report or an export: one sentence, and what was there stays")
 @pytest.mark.parametrize("what", ["report", "export"])
-def test_a_report_that_has_no_room_is_one_sentence_and_the_one_before_it_stays(
+def test_a_report_without_room_is_one_sentence_and_the_old_report_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
     make_run(tmp_path / "demo")

@@ -62,7 +62,7 @@ async def test_a_run_whose_folder_is_removed_ends_with_one_sentence(tmp_path: Pa
 
 
 @pytest.mark.fault("Disk, everywhere", "the run's folder deleted while it runs: one sentence")
-def test_whatever_else_fails_first_the_missing_folder_is_named(tmp_path: Path) -> None:
+def test_the_missing_folder_is_named_whatever_fails_first(tmp_path: Path) -> None:
     with pytest.raises(GaveUp, match="was removed or replaced"), RunLock(tmp_path / "run"):
         shutil.rmtree(tmp_path / "run")
         raise FileNotFoundError("learner.log")
@@ -71,7 +71,7 @@ def test_whatever_else_fails_first_the_missing_folder_is_named(tmp_path: Path) -
 
 
 @pytest.mark.fault("Disk, everywhere", "the run's folder deleted while it runs: one sentence")
-def test_of_a_folder_that_is_gone_no_second_sentence_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_folder_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     best = Member(candidate=1, program="x = 1\n", score=1.0)
     keep_best(RunPaths(tmp_path / "gone"), best)
     assert capsys.readouterr().err == ""

@@ -90,7 +90,7 @@ def test_a_run_whose_terminal_is_closed_drains(tmp_path: Path) -> None:
     assert_sound(tmp_path / "population.db")
 
 
-def test_what_asks_a_run_to_end_before_its_search_is_what_ctrl_c_is() -> None:
+def test_signals_before_the_search_act_like_ctrl_c() -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     for number in before:
         with pytest.raises(KeyboardInterrupt), ends_as_by_ctrl_c():
@@ -98,7 +98,7 @@ def test_what_asks_a_run_to_end_before_its_search_is_what_ctrl_c_is() -> None:
     assert {number: signal.getsignal(number) for number in before} == before
 
 
-def test_a_run_that_is_to_outlive_its_terminal_does() -> None:
+def test_a_run_under_nohup_outlives_its_terminal() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with ends_as_by_ctrl_c():
@@ -184,7 +184,7 @@ async def begin(folder: Path) -> None:
 
 
 @pytest.mark.fault("Crash and resume", "a second resume is refused and names the holder")
-def test_a_run_that_is_being_driven_is_not_resumed(
+def test_a_running_run_is_not_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"

@@ -80,7 +80,7 @@ def test_killed_inside_a_transaction_a_run_has_it_whole_or_not_at_all(
 
 @pytest.mark.fault("Crash and resume", "killed around the writing of weights")
 @pytest.mark.parametrize("number", [1, 4])
-def test_killed_with_weights_half_written_a_run_writes_them_again(process: Lives, memory: Path, number: int) -> None:
+def test_a_run_killed_with_weights_half_written_writes_them_again(process: Lives, memory: Path, number: int) -> None:
     killed_and_resumed(process, memory / "run", "weights half", number)
 
 
@@ -136,9 +136,7 @@ def test_killed_at_a_hundred_random_moments_a_run_loses_and_repeats_nothing(proc
 
 
 @pytest.mark.fault("Crash and resume", "killed in a migration")
-def test_killed_in_a_migration_a_database_is_as_it_was_and_can_be_brought_up_again(
-    process: Lives, memory: Path
-) -> None:
+def test_a_database_killed_in_a_migration_is_unchanged_and_can_be_upgraded(process: Lives, memory: Path) -> None:
     assert not process.live(ProcessLife(str(memory / "older"), SMALL))
     downgrade(memory / "older" / "population.db", "0001")
     number, kills = 1, 0

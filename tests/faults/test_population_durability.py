@@ -121,7 +121,7 @@ async def test_a_storm_of_cancelled_tasks_leaves_each_transaction_whole_and_the_
 
 
 @pytest.mark.usefixtures("both")
-async def test_commits_asked_for_at_once_are_made_one_after_the_other(tmp_path: Path) -> None:
+async def test_concurrent_commits_are_made_one_after_the_other(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
         async with anyio.create_task_group() as tasks:
             for lease in range(1, 41):
@@ -131,7 +131,7 @@ async def test_commits_asked_for_at_once_are_made_one_after_the_other(tmp_path: 
 
 
 @pytest.mark.usefixtures("both")
-async def test_readers_in_other_threads_always_see_whole_moments_of_a_run_that_is_written(tmp_path: Path) -> None:
+async def test_readers_in_other_threads_always_see_a_consistent_snapshot(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
         database, watching = store.place, [2]
 

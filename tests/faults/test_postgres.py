@@ -102,7 +102,7 @@ async def test_a_run_whose_server_is_cut_off_waits_for_it_and_loses_nothing(
         assert all(check.ok for check in reader.audit())
 
 
-async def test_a_transaction_of_which_a_crash_left_no_trace_was_not_made(postgres: PostgresServer) -> None:
+async def test_a_transaction_that_a_crash_erased_counts_as_not_committed(postgres: PostgresServer) -> None:
     """Nor is one whose number another run's transaction has: the row of the run says which was its last."""
     url = postgres.new()
     async with Store.open(url) as store:
@@ -120,7 +120,7 @@ async def test_a_transaction_of_which_a_crash_left_no_trace_was_not_made(postgre
     assert (told, beyond) == ([True, True, False, False, True], [False, False])
 
 
-async def test_a_transaction_whose_acknowledgement_was_lost_is_not_made_twice(
+async def test_a_transaction_whose_acknowledgement_was_lost_is_committed_once(
     tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "RETRY_S", 0.02)
@@ -199,7 +199,7 @@ def test_a_server_that_is_not_there_is_one_sentence(tmp_path: Path, postgres: Po
         pass
 
 
-async def test_one_who_gives_up_on_a_server_says_where_it_is_and_no_more(
+async def test_giving_up_on_a_server_names_its_address_and_nothing_else(
     tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with populations_on(postgres):

@@ -149,9 +149,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("soon")
 @pytest.mark.fault("Sick, not dead", "a way to PostgreSQL that swallows every byte: told, waited for, nothing lost")
-async def test_a_run_whose_way_to_the_server_swallows_everything_waits_and_goes_on(
-    tmp_path: Path, postgres: PostgresServer
-) -> None:
+async def test_a_run_whose_network_drops_everything_waits_and_goes_on(tmp_path: Path, postgres: PostgresServer) -> None:
     database = str(make_url(postgres.new()).database)
     heard, away, half = list[Outage | FaultSeen](), anyio.Event(), anyio.Event()
 
@@ -225,7 +223,7 @@ async def test_a_run_whose_server_hangs_gives_up_by_patience_and_a_resume_goes_o
 
 
 @pytest.mark.usefixtures("soon")
-async def test_whoever_reads_through_a_way_that_swallows_everything_is_told_in_the_end(
+async def test_a_reader_whose_network_drops_everything_gets_an_error_at_its_deadline(
     postgres: PostgresServer,
 ) -> None:
     database = str(make_url(postgres.new()).database)

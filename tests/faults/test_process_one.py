@@ -50,7 +50,7 @@ def can_be_first() -> None:
 
 
 @pytest.mark.fault("Being started and stopped", "as process 1 of a container")
-def test_a_child_of_process_1_knows_that_its_parent_lives(tmp_path: Path) -> None:
+def test_a_child_of_process_1_sees_that_its_parent_is_alive(tmp_path: Path) -> None:
     done = subprocess.run(
         [*FIRST, sys.executable, "-c", STARTS_A_CHILD, str(tmp_path / "log")],
         cwd=CHECKOUT,
@@ -62,7 +62,7 @@ def test_a_child_of_process_1_knows_that_its_parent_lives(tmp_path: Path) -> Non
     assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
 
 
-def test_a_child_whose_parent_has_died_before_it_was_told_ends() -> None:
+def test_a_child_whose_parent_died_before_the_check_ends() -> None:
     code = "from pace_async.children import die_with_parent; die_with_parent(); print('alive')"
     for parent, said in ((os.getpid(), "alive\n"), (os.getppid(), "")):
         environment = clean_environment(**{PARENT: str(parent)})
@@ -72,7 +72,7 @@ def test_a_child_whose_parent_has_died_before_it_was_told_ends() -> None:
 
 
 @pytest.mark.fault("Being started and stopped", "orphans and signals of process 1")
-def test_process_1_collects_orphans_hands_signals_on_and_ends_as_the_command_does() -> None:
+def test_process_1_reaps_orphans_forwards_signals_and_ends_like_the_command() -> None:
     with subprocess.Popen(
         [*FIRST, sys.executable, "-c", WAITS], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
     ) as unshare:

@@ -40,7 +40,7 @@ def anyio_backend() -> str:
 
 
 @given(st.lists(st.sampled_from(["well", "ill", "silent"]), max_size=30), st.floats(0.1, 1000.0))
-def test_a_process_is_hung_after_four_looks_in_a_row_and_at_no_other_time(looks: list[str], hung_s: float) -> None:
+def test_a_process_is_hung_only_after_four_failed_health_checks_in_a_row(looks: list[str], hung_s: float) -> None:
     """In virtual time. What follows the list is silence."""
     asked: list[str] = []
     rest = iter(looks)
@@ -130,7 +130,7 @@ async def test_an_engine_that_is_stopped_is_killed_after_its_deadline_and_serves
 
 
 @pytest.mark.fault("Sick, not dead", "an engine that is busy is not taken for one that hangs")
-def test_an_engine_says_that_it_is_well_while_it_decodes(tmp_path: Path) -> None:
+def test_an_engine_answers_health_checks_while_it_decodes(tmp_path: Path) -> None:
     """Its decoding thread is held up, as by a prompt that takes long."""
     server = EngineServer(save_tiny_model(tmp_path / "model", seed=0))
     begun, over = threading.Event(), threading.Event()
@@ -255,7 +255,7 @@ def child_of(learner: ProcessLearner) -> psutil.Process:
 @pytest.mark.anyio
 @pytest.mark.timeout(300)
 @pytest.mark.fault("Sick, not dead", "a learner lost while it is idle, dead or hung, leaves a row and comes back")
-async def test_a_learner_that_is_killed_or_stopped_while_idle_is_told_and_the_next_request_starts_another(
+async def test_a_learner_lost_while_idle_is_reported_and_the_next_request_starts_another(
     tmp_path: Path,
 ) -> None:
     from scripts.benchmarks.toys import write_llama

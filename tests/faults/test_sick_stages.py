@@ -84,9 +84,7 @@ def always(stage: str) -> Fails:
 
 @pytest.mark.fault("Sick, not dead", "an evaluator that fails every time: few tries, no program lost, ends by patience")
 @pytest.mark.parametrize("threads", [1, 6])
-def test_an_evaluator_that_never_works_is_asked_a_few_times_and_given_up_with_every_program_kept(
-    tmp_path: Path, threads: int
-) -> None:
+def test_a_failing_evaluator_is_tried_a_few_times_and_every_program_is_kept(tmp_path: Path, threads: int) -> None:
     run = Run(tmp_path, search__threads=threads, faults__patience_s=900.0)
     with pytest.raises(GaveUp) as gave_up:
         run.live(always("evaluate"))
@@ -126,7 +124,7 @@ def test_when_the_evaluator_is_back_the_programs_that_waited_are_evaluated_and_n
 
 
 @pytest.mark.parametrize("stage", ["advise", "implement"])
-def test_an_advisor_or_an_implementer_that_never_works_is_given_up_too(tmp_path: Path, stage: str) -> None:
+def test_a_failing_advisor_or_implementer_ends_the_run_too(tmp_path: Path, stage: str) -> None:
     run = Run(tmp_path, faults__patience_s=900.0)
     with pytest.raises(GaveUp, match=r"^The (advisor|implementer) failed at every try for 900 s"):
         run.live(always(stage))
@@ -177,7 +175,7 @@ def test_a_clock_that_jumps_ends_no_patience_and_no_minutes(tmp_path: Path) -> N
 
 
 @pytest.mark.fault("Sick, not dead", "a stage that fails is on the screen, and no other advice is")
-def test_a_stage_that_fails_is_on_the_screen_in_place_of_what_would_help() -> None:
+def test_a_failing_stage_replaces_the_advice_on_the_screen() -> None:
     view = fold_all(RunView(header=HEADER), life(3))
     last = view.last_at
     assert "slowed by: " in figures(view, last)

@@ -38,6 +38,6 @@ def _calls(threads: int, candidates: int) -> int:
 
 
 @pytest.mark.fault("Size", "a candidate costs the same among a thousand threads")
-def test_a_candidate_of_a_run_with_a_thousand_threads_takes_hardly_more_calls() -> None:
+def test_a_candidate_takes_hardly_more_calls_with_a_thousand_threads() -> None:
     few, many = _calls_a_candidate(64), _calls_a_candidate(1000)
     assert many <= 1.5 * few, (few, many)

@@ -123,7 +123,7 @@ async def test_while_every_evaluation_stalls_the_learner_waits(tmp_path: Path) -
 
 @pytest.mark.fault("Replay and learner", "bound of a million")
 @pytest.mark.parametrize("seed", [4, 8])
-async def test_under_a_bound_of_a_million_the_threads_are_the_limit_and_every_group_trains_unless_it_collapsed(
+async def test_under_a_bound_of_a_million_the_threads_are_the_bottleneck_and_every_sound_group_trains(
     seed: int, tmp_path: Path
 ) -> None:
     config = settings(**SHAPE, learner__rollback=False, stop__candidates=40, staleness__max_staleness=1_000_000)
@@ -175,7 +175,7 @@ class Lying:
 
 
 @pytest.mark.fault("Advisor and engine", "the rollout of a bad answer gives its place back, counted")
-async def test_answers_that_are_none_are_asked_for_again_and_then_give_their_place_back(tmp_path: Path) -> None:
+async def test_invalid_answers_are_requested_again_and_then_abort_the_lease(tmp_path: Path) -> None:
     config = settings(**SHAPE, stop__candidates=40, faults__retries=0)
     async with simulated(tmp_path, config, World(seed=6)) as run:
         run.core.stages = replace(run.core.stages, engine=Lying(run, run.core.stages.engine))
@@ -199,7 +199,7 @@ async def test_answers_that_are_none_are_asked_for_again_and_then_give_their_pla
 
 
 @pytest.mark.fault("Weights", "an engine restarted with old weights")
-async def test_an_answer_of_weights_older_than_those_published_is_not_taken(tmp_path: Path) -> None:
+async def test_an_answer_of_weights_older_than_the_published_ones_is_refused(tmp_path: Path) -> None:
     async with simulated(tmp_path, settings(**SHAPE, stop__candidates=28), World(seed=7)) as run:
         run.core.stages = replace(run.core.stages, engine=Lying(run, run.core.stages.engine, stale=True))
         with anyio.fail_after(LONG_S):

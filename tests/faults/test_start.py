@@ -30,7 +30,7 @@ def process() -> Generator[Lives]:
 
 @pytest.mark.fault("Being started and stopped", "killed between any two commits of the start-up")
 @pytest.mark.parametrize("point", ["COMMIT", "BEGIN"], ids=["before a commit", "after a commit"])
-def test_killed_at_any_commit_of_its_start_a_run_can_be_begun_or_gone_on_with(
+def test_a_run_killed_at_any_commit_of_its_start_can_be_begun_or_resumed(
     process: Lives, memory: Path, point: str
 ) -> None:
     kills, had_run = 0, set[bool]()

@@ -13,7 +13,7 @@ from tests.support.learn_toys import random_group
 from tests.support.small_disk import fill, small_disk
 
 
-def test_what_is_written_replaces_what_stood_there_and_leaves_nothing_else(tmp_path: Path) -> None:
+def test_a_written_file_replaces_the_old_one_and_leaves_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "best.py"
     write_whole(path, "first")
     write_whole(path, "é")

@@ -23,13 +23,13 @@ def test_no_test_can_connect_beyond_this_machine(address: tuple[str, int]) -> No
         outside.sendto(b"x", address)
 
 
-def test_no_name_is_asked_for_beyond_this_machine() -> None:
+def test_no_host_name_is_looked_up_beyond_this_machine() -> None:
     with pytest.raises(REFUSED, match=r"'example\.org'"):
         socket.create_connection(("example.org", 80), timeout=0.01)
 
 
 @pytest.mark.anyio
-async def test_the_event_loop_is_held_to_it_too_and_loopback_is_not() -> None:
+async def test_the_event_loop_is_guarded_too_and_loopback_is_allowed() -> None:
     with pytest.RaisesGroup(REFUSED):
         await anyio.connect_tcp("192.0.2.1", 80)
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")

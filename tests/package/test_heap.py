@@ -42,7 +42,7 @@ def test_garbage_of_the_start_is_not_kept() -> None:
         assert left() is None
 
 
-def test_what_was_frozen_is_collected_again_after_a_run_that_failed() -> None:
+def test_frozen_objects_are_collected_again_after_a_failed_run() -> None:
     knot = Knot()
     left = weakref.ref(knot)
     try:

@@ -40,7 +40,7 @@ async def leases(population: Population) -> list[int]:
     return await population.read(question)
 
 
-async def test_what_was_committed_is_in_the_next_answer(population: Population) -> None:
+async def test_a_committed_fact_is_in_the_next_answer(population: Population) -> None:
     await population.commit(*rollout(1))
     assert await leases(population) == [1]
     await population.commit(opened(2), opened(3))

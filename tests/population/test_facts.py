@@ -171,7 +171,7 @@ async def test_a_claim_that_is_read_back_waited_as_long_as_its_own_program(tmp_p
     assert record.run_state.running[1].claim == claim
 
 
-async def test_a_claim_stands_with_its_tries_until_its_candidate_is_there(tmp_path: Path) -> None:
+async def test_a_claim_and_its_tries_are_kept_until_its_candidate_exists(tmp_path: Path) -> None:
     claim = Claimed(1, 1, "layout = 1\n", "layout", 2.5, {"circles": 26.0}, 0.75, False, 2500.0)
     failed = FreshScore(11, 2.5, "timeout", None, 0.96, False, 0.5)
     async with fresh(tmp_path) as store:
@@ -324,7 +324,7 @@ REFUSED: dict[str, tuple[Fact, ...]] = {
 
 
 @pytest.mark.parametrize("facts", REFUSED.values(), ids=REFUSED.keys())
-async def test_what_contradicts_the_record_is_a_bug_and_leaves_no_trace(
+async def test_a_fact_that_contradicts_the_record_is_a_bug_and_leaves_no_row(
     facts: tuple[Fact, ...], tmp_path: Path
 ) -> None:
     async with fresh(tmp_path) as store:
@@ -335,7 +335,7 @@ async def test_what_contradicts_the_record_is_a_bug_and_leaves_no_trace(
         assert await store.load() == before
 
 
-async def test_a_bug_is_told_in_a_sentence_that_names_the_lease(tmp_path: Path) -> None:
+async def test_a_bug_is_reported_in_a_sentence_that_names_the_lease(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
         await store.commit(*rollout(1))
         with pytest.raises(PaceBug, match="lease 1 cannot become advised: it is open, complete"):
@@ -351,7 +351,7 @@ async def test_a_bug_is_told_in_a_sentence_that_names_the_lease(tmp_path: Path) 
 
 
 @pytest.mark.fault("Database", "text that no database holds")
-async def test_text_that_no_database_can_hold_costs_a_character_and_not_the_run(tmp_path: Path) -> None:
+async def test_text_that_no_database_can_hold_loses_a_character_and_not_its_row(tmp_path: Path) -> None:
     nasty = "a\x00b\ud800c\udfffd 🦊"
     kept = "a\ufffdb\ufffdc\ufffdd 🦊"
     async with fresh(tmp_path) as store:

@@ -124,7 +124,7 @@ def test_a_file_that_is_no_population_is_one_sentence_and_stays_as_it_is(
 
 
 @pytest.mark.fault("Database", "a damaged page")
-def test_a_page_that_was_overwritten_is_found_by_check_and_is_one_sentence_to_whoever_reads_it(database: Path) -> None:
+def test_an_overwritten_page_is_found_by_check_and_is_one_sentence_for_readers(database: Path) -> None:
     connection = sqlite3.connect(database)
     [(page,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'candidates'")
     [(size,)] = connection.execute("PRAGMA page_size")
@@ -168,7 +168,7 @@ def test_a_statement_that_writes_is_refused(place: Place, statement: str) -> Non
         assert (reader.status()["candidates"], reader.header().seed) == (29, 7)
 
 
-def test_the_file_cannot_be_written_even_when_asked_to_allow_it(database: Path) -> None:
+def test_the_file_cannot_be_written_even_after_a_pragma(database: Path) -> None:
     with open_readonly(database) as reader:
         for statement in ("PRAGMA query_only = OFF", "DELETE FROM candidates"):
             with pytest.raises(UsageError, match="refuses the statement"):
@@ -225,7 +225,7 @@ def test_a_statement_without_an_end_is_ended(place: Place) -> None:
         assert reader.sql("SELECT count(*) FROM candidates", 60.0).rows == ((30,),)
 
 
-def test_what_a_file_says_of_itself_can_be_asked(database: Path) -> None:
+def test_statements_that_only_read_are_allowed(database: Path) -> None:
     with open_readonly(database) as reader:
         for statement in (
             "PRAGMA table_info(runs)",

@@ -221,7 +221,7 @@ def test_a_wheel_finds_the_same_tree(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert schema_state(tmp_path / "new" / "population.db") == "current"
 
 
-def test_an_upgrade_says_nothing(
+def test_an_upgrade_prints_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(0)
@@ -230,7 +230,7 @@ def test_an_upgrade_says_nothing(
     assert capfd.readouterr() == ("", "")
 
 
-def test_folders_with_signs_that_urls_know_are_folders(tmp_path: Path) -> None:
+def test_folders_with_special_characters_of_urls_are_folders(tmp_path: Path) -> None:
     folder = tmp_path / "a b%20?c#d&mode=rw"
     folder.mkdir()
     database = folder / "population.db"

@@ -16,7 +16,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def test_a_cancelled_caller_leaves_the_work_to_go_on() -> None:
+async def test_the_work_of_a_cancelled_caller_completes() -> None:
     uncut, begun, may_end, ended = Uncut(), anyio.Event(), anyio.Event(), anyio.Event()
 
     async def work() -> None:
@@ -51,7 +51,7 @@ async def test_a_caller_that_waits_gets_the_result_or_the_error() -> None:
     await uncut.settle()
 
 
-async def test_an_error_that_nobody_waits_for_is_not_reported_as_forgotten() -> None:
+async def test_an_error_without_a_waiting_caller_is_not_reported_as_unretrieved() -> None:
     uncut, begun, may_fail = Uncut(), anyio.Event(), anyio.Event()
     complaints: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))

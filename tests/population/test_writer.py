@@ -73,7 +73,7 @@ def numbers(connection: Connection) -> list[int]:
     return list(connection.scalars(select(NUMBERS.c.number).order_by(NUMBERS.c.place)))
 
 
-async def test_works_asked_for_at_once_share_syncs_and_keep_their_order(writer: Counted) -> None:
+async def test_concurrent_writes_share_syncs_and_keep_their_order(writer: Counted) -> None:
     works = [put(number) for number in range(40)]
     assert await asyncio.gather(*(writer.run(work) for work in works)) == [10 * work.number for work in works]
     assert writer.commits == 2, "the first alone, then all that came while it was written"
@@ -81,12 +81,12 @@ async def test_works_asked_for_at_once_share_syncs_and_keep_their_order(writer: 
     assert {work.calls for work in works} == {1}
 
 
-async def test_no_transaction_holds_more_than_so_many(writer: Counted) -> None:
+async def test_no_transaction_holds_more_than_the_limit(writer: Counted) -> None:
     await asyncio.gather(*(writer.run(put(number)) for number in range(2 * MOST + 1)))
     assert writer.commits == 3
 
 
-async def test_a_refused_work_takes_no_neighbour_with_it(writer: Counted) -> None:
+async def test_a_refused_write_fails_no_other(writer: Counted) -> None:
     await writer.run(put(7))
     asked = [1, 7, 2, 3]
     answers = await asyncio.gather(*(writer.run(put(number)) for number in (0, *asked)), return_exceptions=True)
@@ -95,7 +95,7 @@ async def test_a_refused_work_takes_no_neighbour_with_it(writer: Counted) -> Non
     assert await writer.run(numbers) == [7, 0, 1, 2, 3]
 
 
-async def test_a_work_that_fails_halfway_leaves_nothing(writer: Counted) -> None:
+async def test_a_write_that_fails_halfway_leaves_nothing(writer: Counted) -> None:
     def half(connection: Connection) -> None:
         put(5)(connection)
         raise KeyError("lost")
@@ -105,7 +105,7 @@ async def test_a_work_that_fails_halfway_leaves_nothing(writer: Counted) -> None
     assert await writer.run(numbers) == []
 
 
-async def test_a_caller_hears_of_whatever_ends_its_work(writer: Counted) -> None:
+async def test_a_caller_gets_every_error_that_ends_its_write(writer: Counted) -> None:
     class Odd(BaseException):
         """No Exception, so nothing on the way takes it for one."""
 
@@ -118,7 +118,7 @@ async def test_a_caller_hears_of_whatever_ends_its_work(writer: Counted) -> None
     assert await writer.run(numbers) == []
 
 
-async def test_a_database_out_of_reach_fails_all_that_share_the_transaction_and_is_tried_anew(tmp_path: Path) -> None:
+async def test_an_unreachable_database_fails_the_whole_transaction_and_is_tried_again(tmp_path: Path) -> None:
     """In a file: what a server says of a table that is not there is about the statement."""
     writer, broken = await open_writer(tmp_path / "numbers.db"), True
 
@@ -138,7 +138,7 @@ async def test_a_database_out_of_reach_fails_all_that_share_the_transaction_and_
     await writer.close()
 
 
-async def test_what_a_cancelled_caller_asked_for_goes_to_its_end(writer: Counted) -> None:
+async def test_the_write_of_a_cancelled_caller_completes(writer: Counted) -> None:
     tasks = [asyncio.ensure_future(writer.run(put(number))) for number in range(3)]
     await asyncio.sleep(0)
     for task in tasks:
@@ -149,7 +149,7 @@ async def test_what_a_cancelled_caller_asked_for_goes_to_its_end(writer: Counted
 
 
 @pytest.mark.usefixtures("both")
-async def test_closing_waits_for_what_nobody_waits_for(tmp_path: Path) -> None:
+async def test_closing_waits_for_writes_without_a_caller(tmp_path: Path) -> None:
     place = empty_place(tmp_path)
     writer = await open_writer(place)
     tasks = [asyncio.ensure_future(writer.run(put(number))) for number in range(3)]
@@ -164,7 +164,7 @@ async def test_closing_waits_for_what_nobody_waits_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("both")
-async def test_closing_waits_for_what_was_asked_for(tmp_path: Path) -> None:
+async def test_closing_waits_for_pending_writes(tmp_path: Path) -> None:
     writer = await open_writer(empty_place(tmp_path))
     tasks = [asyncio.ensure_future(writer.run(put(number))) for number in range(5)]
     await asyncio.sleep(0)

@@ -139,7 +139,7 @@ def manager(folder: Path, slots: int = 3, rank: int = 4) -> SimpleNamespace:
     )
 
 
-def test_an_adapter_stands_where_it_computes_or_is_named_as_missing(tmp_path: Path) -> None:
+def test_an_adapter_is_in_its_slot_or_is_named_as_missing(tmp_path: Path) -> None:
     folder = adapter(tmp_path / "1", 1)
     tensors = load_file(folder / "adapter_model.safetensors")
     whole = manager(folder)

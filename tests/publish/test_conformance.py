@@ -47,7 +47,7 @@ async def publisher(request: pytest.FixtureRequest, version: Path) -> AsyncGener
         yield PushedEngine(checkpoint_digests(version))
 
 
-async def test_a_push_ends_with_a_receipt_of_its_version_and_can_be_made_again(
+async def test_a_push_ends_with_a_receipt_of_its_version_and_can_be_repeated(
     publisher: Publisher, version: Path
 ) -> None:
     for number in (1, 2, 2):
@@ -58,7 +58,7 @@ async def test_a_push_ends_with_a_receipt_of_its_version_and_can_be_made_again(
         assert receipt.k3 is None, "no learner was there to compare with"
 
 
-async def test_weights_that_are_not_whole_are_refused_before_anything_is_sent_and_the_next_push_goes_well(
+async def test_incomplete_weights_are_refused_before_sending_and_the_next_push_works(
     publisher: Publisher, version: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(PushFailed) as failed:

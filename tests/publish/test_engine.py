@@ -117,7 +117,7 @@ async def test_a_request_that_spans_pushes_bears_each_version_and_its_probabilit
         ("model.layers.9.mlp.up_proj.weight", torch.ones(2)),
     ],
 )
-async def test_a_checkpoint_that_does_not_fit_is_not_served_and_a_good_one_heals(
+async def test_a_checkpoint_that_does_not_fit_is_not_served_and_a_good_one_is_afterwards(
     handle: EngineHandle,
     engine: HttpEngine,
     publisher: FilePublisher,

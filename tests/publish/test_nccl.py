@@ -80,7 +80,7 @@ async def test_the_learner_sends_between_the_announcement_and_the_pause(weights:
     assert engine.bodies["update_weights"] == {"update_info": {"path": str(weights)}}
 
 
-async def test_what_the_learner_does_not_hold_goes_by_file(weights: Path) -> None:
+async def test_weights_that_the_learner_does_not_hold_go_by_file(weights: Path) -> None:
     engine = PushedEngine(checkpoint_digests(weights))
     await push(engine, SimulatedSender(engine, 2), weights)
     assert tuple(engine.asked) == PHASES
@@ -97,7 +97,7 @@ async def test_a_learner_that_cannot_send_leaves_the_old_version_served(weights:
     assert engine.asked == [PHASES[0], "send"]
 
 
-async def test_each_push_meets_anew(weights: Path) -> None:
+async def test_each_push_makes_a_new_group(weights: Path) -> None:
     engine = PushedEngine(checkpoint_digests(weights))
     sender = SimulatedSender(engine, 1, InfrastructureFault("transfer_broken", "gone"))
     with pytest.raises(PushFailed):
@@ -108,7 +108,7 @@ async def test_each_push_meets_anew(weights: Path) -> None:
 
 
 @pytest.mark.fault("Weights", "a push that fails before the transfer")
-async def test_what_was_damaged_on_its_way_is_refused_before_anything_is_paused(weights: Path) -> None:
+async def test_a_tensor_damaged_on_its_way_is_refused_before_any_pause(weights: Path) -> None:
     engine = PushedEngine(checkpoint_digests(weights))
     engine.read["a"] = "0" * 32
     with pytest.raises(PushFailed) as caught:
@@ -131,7 +131,7 @@ async def test_a_failing_phase_ends_the_push_as_it_does_by_file(
     assert len(sender.transfers) == (phase != PHASES[0])
 
 
-def test_a_group_that_hangs_is_broken_off_and_what_came_of_it_counts_for_nothing() -> None:
+def test_a_hanging_group_is_aborted_and_its_result_is_ignored() -> None:
     broken = threading.Event()
     with pytest.raises(TimeoutError, match=r"not over after 0\.01 s"), broken_off_after(0.01, broken.set):
         assert broken.wait(20)  # as NCCL does: it ends, and says nothing
@@ -147,7 +147,7 @@ def test_a_group_that_hangs_is_broken_off_and_what_came_of_it_counts_for_nothing
     assert not never.is_set()
 
 
-def test_only_what_the_checkpoint_names_is_sent_and_as_it_stands_there() -> None:
+def test_only_tensors_of_the_checkpoint_are_sent_and_bit_for_bit() -> None:
     held = {"a": torch.ones(2, 3), "b": torch.zeros(2), "tied to a": torch.ones(2, 3)}
 
     def source(*names: str, dtype: str = "float32", shape: tuple[int, ...] = (2, 3)) -> Source:
@@ -162,7 +162,7 @@ def test_only_what_the_checkpoint_names_is_sent_and_as_it_stands_there() -> None
         source("a", shape=(3, 2))
 
 
-def test_a_model_that_cannot_be_sent_is_refused_with_the_setting_that_is_to_blame() -> None:
+def test_a_model_that_cannot_be_sent_is_refused_with_the_setting_to_change() -> None:
     lineage = SimpleNamespace(trainer=SimpleNamespace(policy=torch.nn.Linear(2, 2)))
     transfer = Transfer(1, 1.0, ["other"], ["float32"], [[2, 2]])
     request, replies = json.dumps({"id": 1, "send": asdict(transfer)}), io.StringIO()
@@ -189,7 +189,7 @@ async def test_a_learner_that_is_busy_or_not_up_or_at_version_0_sends_nothing(tm
         ({"advisor.engine": "vllm", "learner.lora_rank": 8}, r"learner\.lora_rank makes adapters"),
     ],
 )
-def test_where_it_makes_no_sense_it_is_refused(overrides: dict[str, object], sentence: str) -> None:
+def test_nccl_is_refused_where_it_cannot_work(overrides: dict[str, object], sentence: str) -> None:
     with pytest.raises(UsageError, match=rf"advisor\.transport nccl .*{sentence}") as caught:
         resolve(None, {"advisor.transport": "nccl", **overrides}, environment={})
     assert "\n" not in str(caught.value)
@@ -208,7 +208,7 @@ def test_where_it_makes_no_sense_it_is_refused(overrides: dict[str, object], sen
         ("http://127.0.0.1:1,http://127.0.0.1:2", Build("vllm", "0.32.0"), ["0"], "goes to one server, and .* names 2"),
     ],
 )
-def test_each_end_gets_a_card_of_its_own_or_the_run_is_refused(
+def test_each_end_gets_its_own_card_or_the_run_is_refused(
     monkeypatch: pytest.MonkeyPatch, engine: str, build: Build | Missing, gpus: list[str], found: Cards | str
 ) -> None:
     monkeypatch.setattr(cards, "find_vllm", lambda: build)

@@ -63,7 +63,7 @@ SPOILS: list[Callable[[list[dict[str, str]]], object]] = [
 @pytest.mark.fault("Weights", "a push that loads nothing")
 @pytest.mark.fault("Weights", "a push that loads half the names")
 @pytest.mark.parametrize("spoil", SPOILS)
-async def test_what_is_not_proven_is_neither_labelled_nor_resumed(
+async def test_an_unproven_version_is_neither_labelled_nor_resumed(
     weights: Path, spoil: Callable[[list[dict[str, str]]], object]
 ) -> None:
     engine = PushedEngine(checkpoint_digests(weights), workers=2)
@@ -81,7 +81,7 @@ async def test_an_engine_that_answers_something_else_gave_no_receipt(weights: Pa
         await engine.publish(1, weights)
 
 
-async def test_generation_goes_on_until_the_engine_has_read_what_it_was_told(weights: Path) -> None:
+async def test_generation_goes_on_until_the_engine_has_read_the_announced_checkpoint(weights: Path) -> None:
     engine = PushedEngine(checkpoint_digests(weights))
     engine.looks = 2
     await engine.publish(1, weights)
@@ -99,7 +99,7 @@ async def test_an_engine_that_read_something_else_is_not_even_paused(weights: Pa
     assert engine.asked == list(PHASES[:2])
 
 
-async def test_an_engine_that_never_has_read_it_ends_the_push(weights: Path) -> None:
+async def test_an_engine_that_never_finishes_reading_ends_the_push(weights: Path) -> None:
     engine = PushedEngine(checkpoint_digests(weights))
     engine.looks = 1_000_000
     async with FilePublisher("http://engine", transport=httpx.MockTransport(engine), phase_s=0.05) as publisher:
@@ -110,7 +110,7 @@ async def test_an_engine_that_never_has_read_it_ends_the_push(weights: Path) -> 
 
 
 @pytest.mark.fault("Disk, everywhere", "a byte flipped in weights is noticed before they are served")
-async def test_digests_of_whoever_wrote_the_weights_are_taken_unless_a_file_has_changed_since(weights: Path) -> None:
+async def test_the_writers_digests_are_used_unless_a_file_has_changed(weights: Path) -> None:
     record_digests(weights)
     true = checkpoint_digests(weights)
     assert recorded_digests(weights) == true
@@ -134,7 +134,9 @@ async def test_digests_of_whoever_wrote_the_weights_are_taken_unless_a_file_has_
 
 
 @pytest.mark.fault("Weights", "a push that fails after the transfer has begun")
-async def test_after_a_push_that_began_every_failure_says_so_until_one_succeeds(weights: Path, tmp_path: Path) -> None:
+async def test_after_a_push_began_every_failure_says_that_it_began_until_one_succeeds(
+    weights: Path, tmp_path: Path
+) -> None:
     engine = PushedEngine(checkpoint_digests(weights))
     began: list[bool] = []
 
@@ -205,7 +207,7 @@ async def test_pushes_do_not_overlap(weights: Path) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_what_is_not_finite_is_found_in_every_float_type(tmp_path: Path, dtype: torch.dtype, value: float) -> None:
+def test_non_finite_numbers_are_found_in_every_float_type(tmp_path: Path, dtype: torch.dtype, value: float) -> None:
     largest = torch.finfo(dtype).max
     fine = torch.tensor([0.0, largest, -largest, torch.finfo(dtype).smallest_normal / 2], dtype=dtype)
     whole = torch.tensor([2**31 - 1, -1], dtype=torch.int32)

@@ -61,9 +61,7 @@ async def handle(models: list[Path], tmp_path: Path) -> AsyncIterator[EngineHand
 
 
 @pytest.mark.fault("Weights", "the alarm for weights grossly wrong")
-async def test_a_model_that_is_certain_of_ending_at_once_is_probed_all_the_same(
-    handle: EngineHandle, models: list[Path]
-) -> None:
+async def test_a_model_that_is_certain_to_end_at_once_is_probed_too(handle: EngineHandle, models: list[Path]) -> None:
     async with HttpEngine(handle.url) as engine:
         answer = await engine.generate(await engine.encode(probe.TEXT), max_tokens=64, temperature=1.0, seed=0)
         assert (answer.token_ids, answer.logprobs) == ((END,), (0.0,))

@@ -106,7 +106,7 @@ def test_an_entry_names_code_that_is_there(entry: Entry) -> None:
 
 
 @pytest.mark.parametrize(("registry", "entry", "key"), SETTINGS)
-def test_what_is_added_can_be_set_and_stands_in_the_schema_and_in_errors(
+def test_an_added_entry_can_be_set_and_is_in_the_schema_and_in_errors(
     registry: Registry[Any], entry: Entry, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room, name = key.split(".")
@@ -121,7 +121,7 @@ def test_what_is_added_can_be_set_and_stands_in_the_schema_and_in_errors(
 
 
 @pytest.mark.parametrize(("table", "registry", "kind", "flag"), FLAGS)
-def test_what_is_added_stands_in_the_help_of_its_flag(table: str, registry: str, kind: str, flag: str) -> None:
+def test_an_added_entry_is_in_the_help_of_its_flag(table: str, registry: str, kind: str, flag: str) -> None:
     entry = f"{kind}('newcomer', 'a toy from elsewhere')"
     addition = f"from pace_async.registry.{table} import {registry}, {kind}; {registry}.add({entry})"
     done = subprocess.run(

@@ -65,7 +65,7 @@ def poisoned(finished: Path, tmp_path: Path) -> Path:
     return run / "report.html"
 
 
-def test_where_nothing_was_trained_no_age_is_claimed(finished: Path, reported: str) -> None:
+def test_without_training_no_staleness_is_shown(finished: Path, reported: str) -> None:
     assert re.search(r"<b>\d of 2</b><span>worst staleness", reported)
     with open_readonly(finished / "population.db") as reader:
         facts = gather(reader)
@@ -73,7 +73,7 @@ def test_where_nothing_was_trained_no_age_is_claimed(finished: Path, reported: s
     assert "<b>– of 2</b><span>worst staleness" in page(untrained)
 
 
-def test_the_report_shows_what_was_promised(reported: str, finished: Path) -> None:
+def test_the_report_has_all_its_sections(reported: str, finished: Path) -> None:
     elements = Elements()
     elements.feed(reported)
     assert elements.headings == [
@@ -97,7 +97,7 @@ def test_the_report_shows_what_was_promised(reported: str, finished: Path) -> No
     assert 'class="added"' in reported
 
 
-def test_the_report_needs_nothing_from_anywhere_and_forbids_scripts(reported: str) -> None:
+def test_the_report_loads_nothing_and_forbids_scripts(reported: str) -> None:
     elements = Elements()
     elements.feed(reported)
     assert not {"script", "link", "img", "iframe", "object", "embed", "base", "form", "a"} & set(elements.tags)
@@ -166,7 +166,7 @@ def test_a_run_without_a_score_or_a_group_still_has_a_report(finished: Path, tmp
     assert "Nothing has a score yet." in Path(tmp_path / json.loads(done.stdout)["path"]).read_text()
 
 
-def test_the_report_is_written_over_a_report_and_over_nothing_else(finished: Path, tmp_path: Path) -> None:
+def test_the_report_overwrites_only_a_report(finished: Path, tmp_path: Path) -> None:
     copy_run(finished, tmp_path)
     for _ in range(2):
         done = pace("report", "circle_packing-1", "-o", "mine.html", cwd=tmp_path)

@@ -86,7 +86,7 @@ def test_curves_begin_with_the_seed_program_and_never_fall(tmp_path: Path) -> No
     assert sorted(trace.grad_norm) == sorted(norms)
 
 
-def test_what_has_finished_is_left_what_was_cut_off_goes_on_and_what_fails_is_named(
+def test_finished_runs_are_kept_interrupted_ones_go_on_and_failed_ones_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     measured(tmp_path, OURS, 0, 1.0)
@@ -137,14 +137,14 @@ def test_every_run_of_the_small_scale_can_begin(
     assert "# learning     none" in said.out if method == "no_rl" else "behind a barrier (sync)" in said.out
 
 
-def test_at_the_papers_scale_a_run_has_its_tasks_file_and_over_it_the_advisors_and_the_methods(tmp_path: Path) -> None:
+def test_at_the_papers_scale_the_files_of_advisor_and_method_override_the_tasks(tmp_path: Path) -> None:
     run = wanted(chosen(tmp_path, "paper", advisor="8b"), "eplb", "maxk", 0)
     files = [Path(value) for flag, value in zip(run.arguments, run.arguments[1:], strict=False) if flag == "--config"]
     assert [file.stem for file in files] == ["eplb", "deepseek_8b", "maxk"]
     assert all(file.is_file() for file in files)
 
 
-def test_a_method_that_there_is_not_is_refused(
+def test_an_unknown_method_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as end:
@@ -163,7 +163,7 @@ def test_a_method_that_there_is_not_is_refused(
         (("--folder", "/proc/nope"), "cannot write to /proc/nope: "),
     ],
 )
-def test_what_makes_no_sense_is_one_sentence(
+def test_invalid_arguments_are_one_sentence(
     arguments: tuple[str, ...],
     sentence: str,
     tmp_path: Path,

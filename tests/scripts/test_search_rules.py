@@ -17,7 +17,7 @@ def length(program: str) -> float:
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_every_rule_searches_and_a_seed_decides_all(name: str) -> None:
+def test_every_rule_searches_and_the_seed_determines_everything(name: str) -> None:
     task = load_task("circle_packing")
     assert task.catalogue_path is not None
     catalogue = load_catalogue(task.catalogue_path)
@@ -45,7 +45,7 @@ def test_the_table_counts_evaluations_to_the_mark() -> None:
         (["--candidates", "-4"], "'-4' is no whole number of 1 or more"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_a_sentence(
+def test_invalid_arguments_are_refused_in_a_sentence(
     arguments: list[str],
     sentence: str,
     tmp_path: Path,

@@ -140,7 +140,7 @@ def test_the_worked_example_of_the_odds() -> None:
 
 
 @given(own=shares, others=st.dictionaries(st.integers(2, 9), shares))
-def test_odds_are_never_negative_and_something_can_always_be_drawn(own: float, others: Mapping[int, float]) -> None:
+def test_odds_are_never_negative_and_one_is_always_positive(own: float, others: Mapping[int, float]) -> None:
     found = odds(own, others)
     assert found.total > 0.0
     assert min(found.backtrack, *found.crossover.values(), math.inf) >= 0.0
@@ -148,7 +148,7 @@ def test_odds_are_never_negative_and_something_can_always_be_drawn(own: float, o
 
 
 @given(own=shares, others=st.dictionaries(st.integers(2, 9), shares, min_size=1))
-def test_who_is_ahead_of_all_crosses_with_nobody_but_the_best_other(own: float, others: Mapping[int, float]) -> None:
+def test_an_island_ahead_of_all_crosses_only_with_the_best_other(own: float, others: Mapping[int, float]) -> None:
     found = odds(own, others)
     crossed = {number for number, weight in found.crossover.items() if weight > 0.0}
     best = {number for number, there in others.items() if there == max(others.values())}
@@ -221,7 +221,7 @@ def test_interleaving_keeps_everything_in_its_order(older: list[int], newer: lis
 
 
 @given(own=pools, arriving=pools, cap=st.integers(1, 6), following=st.integers(10, 20))
-def test_what_is_taken_in_is_new_here_numbered_on_and_within_the_cap(
+def test_ideas_taken_in_are_new_numbered_on_and_within_the_cap(
     own: tuple[Idea, ...], arriving: tuple[Idea, ...], cap: int, following: int
 ) -> None:
     pool, taken, after = take_in(own, news(own, arriving), following, cap)
@@ -243,7 +243,7 @@ def test_an_idea_arrives_with_its_experiments() -> None:
     assert (taken[0].number, taken[0].origin) == (2, 1)
 
 
-def test_ideas_set_aside_join_those_of_now_and_no_experiment_is_lost() -> None:
+def test_ideas_set_aside_rejoin_the_pool_and_no_experiment_is_lost() -> None:
     before, after = Trial(1, "a", "ok", 1.0), Trial(9, "b", "timeout", None)
     aside = (Idea(1, "one", (before,)), Idea(2, "two"), Idea(3, "three"))
     now = (Idea(4, "four"), Idea(1, "one", (after,)))
@@ -288,7 +288,7 @@ def test_going_back_restores_an_older_best_and_its_ideas_and_the_later_ideas_ret
 
 
 @pytest.mark.parametrize("draw", range(20))
-def test_an_island_does_only_what_it_may(draw: int) -> None:
+def test_an_island_acts_only_as_configured(draw: int) -> None:
     island, other = climbed(0.1, 0.3, *[None] * 40), {2: Member(50, "better", 0.9)}
     only = {name: the_action(island, other, draw, replace(RULES, actions=name)) for name in ("backtrack", "crossover")}
     assert {name: acted and acted.action for name, acted in only.items()} == {name: name for name in only}
@@ -328,7 +328,7 @@ def test_an_action_that_is_not_this_island_s_is_refused() -> None:
     seed=st.integers(0, 2**32),
     others=st.dictionaries(st.integers(2, 5), scores),
 )
-def test_whatever_happens_an_island_keeps_its_promises(
+def test_an_island_keeps_its_invariants_under_any_facts(
     found: list[float | None], seed: int, others: dict[int, float]
 ) -> None:
     """The best only gets better between actions, history is of improvements, sizes are bounded, and the mirror image
@@ -358,5 +358,5 @@ def test_whatever_happens_an_island_keeps_its_promises(
     assert told[0][2] == pytest.approx(told[1][2])
 
 
-def test_an_island_that_never_moved_has_its_beginning_as_history() -> None:
+def test_an_island_without_a_new_best_has_only_its_beginning_as_history() -> None:
     assert first_island(4, SEED).course == Course(history=(snapshot_of(SEED, ()),))

@@ -52,7 +52,7 @@ def test_it_finds_the_better_of_two_models_for_each_kind(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_of_two_that_gain_alike_it_prefers_the_cheaper_unless_cost_is_left_out(seed: int) -> None:
+def test_of_two_equal_models_it_prefers_the_cheaper_unless_cost_is_ignored(seed: int) -> None:
     rates: dict[tuple[str, Kind], float] = {("a", "tuning"): 0.3, ("b", "tuning"): 0.3}
     usd = {"a": 0.01, "b": 0.04}
     late = Counter(play(rates, usd, 300, seed)[100:])
@@ -61,13 +61,13 @@ def test_of_two_that_gain_alike_it_prefers_the_cheaper_unless_cost_is_left_out(s
     assert heedless["tuning", "a"] < late["tuning", "a"]
 
 
-def test_a_dear_model_that_gains_more_for_its_money_is_chosen_all_the_same() -> None:
+def test_an_expensive_model_with_more_gain_per_cost_is_chosen() -> None:
     known = [*results("a", "tuning", 2, 50, 0.01), *results("b", "tuning", 40, 50, 0.04, first=51)]
     chosen = Counter(choose_arm(MODELS, known, "tuning", random.Random(seed), 1.0).model for seed in range(200))
     assert chosen["b"] > 190
 
 
-def test_both_are_explored_at_first_and_none_for_ever_left() -> None:
+def test_both_models_are_explored_at_first_and_none_is_dropped() -> None:
     first = Counter(choose_arm(MODELS, [], "tuning", random.Random(seed), 1.0).model for seed in range(200))
     assert min(first["a"], first["b"]) > 60
     unlucky = results("a", "tuning", 0, 4, 0.01) + results("b", "tuning", 2, 4, 0.01, first=5)
@@ -81,7 +81,7 @@ def test_a_free_model_is_not_infinitely_good() -> None:
     assert chosen["b"] > 150
 
 
-def test_what_a_model_did_with_other_kinds_is_a_weak_hint() -> None:
+def test_a_models_record_in_other_kinds_is_a_weak_prior() -> None:
     known = [*results("a", "tuning", 30, 40, 0.01), *results("b", "tuning", 2, 40, 0.01, first=41)]
     chosen = Counter(choose_arm(MODELS, known, "invention", random.Random(seed), 1.0).model for seed in range(400))
     assert 240 < chosen["a"] < 395
@@ -127,7 +127,7 @@ def test_the_latest_results_count() -> None:
     assert latest([*new, *old]) == tuple(new)
 
 
-def test_a_rollout_that_another_model_took_over_teaches_nothing_of_the_chosen_one() -> None:
+def test_a_rollout_that_another_model_took_over_does_not_count_for_the_chosen_one() -> None:
     chosen = ImplementerChosen(7, "tuning", "a", 0.5, 0.01, 1.0)
     gained = replace(evaluated(7), gained=True)
 

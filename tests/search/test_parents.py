@@ -40,7 +40,7 @@ def test_top_k_takes_one_of_the_best_k(members: list[Member], direction: str, se
     assert choose_among_best(members, direction, Random(seed), k) in ranked(members, direction)[:k]
 
 
-def test_top_k_takes_them_all_alike() -> None:
+def test_top_k_draws_uniformly() -> None:
     members = [Member(i, f"p{i}", float(i)) for i in range(10)]
     drawn = [choose_among_best(members, "maximize", Random(seed), 4).candidate for seed in range(4000)]
     assert {candidate: drawn.count(candidate) / 4000 for candidate in sorted(set(drawn))} == {
@@ -111,7 +111,7 @@ def test_the_elite_of_a_cell_is_its_best(members: list[Member], direction: str, 
         assert list(elites.values()) == [best_of(members, direction)]
 
 
-def test_programs_that_differ_have_cells_of_their_own_however_bad_they_are() -> None:
+def test_programs_that_differ_have_separate_cells_at_any_score() -> None:
     alike = [Member(i, "seed\na\n", 5.0 - i) for i in range(3)]
     longer = Member(7, "seed\na\nb\nc\nd\n", -9.0)
     assert sorted(member.candidate for member in elites_of([*alike, longer], "seed", "maximize", 4).values()) == [0, 7]
@@ -119,7 +119,7 @@ def test_programs_that_differ_have_cells_of_their_own_however_bad_they_are() -> 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @given(history=histories, seed=st.integers())
-def test_every_way_gives_a_member_and_the_tournament_is_the_default(
+def test_every_rule_gives_a_member_and_the_tournament_is_the_default(
     direction: str, history: list[tuple[int, float | None]], seed: int
 ) -> None:
     island, _ = tried(history, direction, 100)
@@ -130,7 +130,7 @@ def test_every_way_gives_a_member_and_the_tournament_is_the_default(
     assert parent_of(island, SearchConfig(), direction, Random(seed)) == expected
 
 
-def test_without_exploration_puct_goes_where_most_was_reached() -> None:
+def test_without_exploration_puct_chooses_the_highest_reached_score() -> None:
     island, _ = tried([(0, 1.0), (0, 2.0), (1, None)], "maximize", 100)
     reached = {
         member.candidate: max(member.score, visits.best_child or -math.inf)

@@ -56,7 +56,7 @@ def test_a_migrant_has_won_against_others_or_is_alone_in_the_tournament(
 
 
 @pytest.mark.parametrize(("probability", "size", "share"), [(0.1, 2, 0.1), (1.0, 2, 1.0), (1.0, 1, 0.5), (0.8, 1, 0.4)])
-def test_migrants_come_as_often_as_asked_for(probability: float, size: int, share: float) -> None:
+def test_migrants_come_at_the_configured_rate(probability: float, size: int, share: float) -> None:
     island = Island(number=1, members=tuple(members([0.0])))
     elites = {1: Member(3, "what others see of it", 0.0), 2: Member(7, "better", 1.0)}
     came = [
@@ -66,7 +66,7 @@ def test_migrants_come_as_often_as_asked_for(probability: float, size: int, shar
     assert sum(migrant is not None for migrant in came) / 2000 == pytest.approx(share, abs=0.03)
 
 
-def test_nobody_comes_to_an_island_that_is_alone_or_has_gone_back() -> None:
+def test_no_migrant_comes_to_an_island_that_is_alone_or_went_back() -> None:
     island = Island(number=1, members=tuple(members([0.0])))
     for size in (1, 2, 5):
         assert choose_migrant({}, island, "maximize", Random(0), probability=1.0, size=size) is None
@@ -129,7 +129,7 @@ def test_a_verdict_that_names_no_idea_is_refused() -> None:
         admit((), ["a"], [9], 1, cap=5)
 
 
-def test_an_idea_in_the_same_words_is_the_one_it_repeats_whatever_is_said_of_it() -> None:
+def test_an_idea_in_the_same_words_is_a_repeat_whatever_the_verdict() -> None:
     pool = (Idea(1, 'Change layout to "hex".'), Idea(4, "Use step -0.5"))
     proposals = ["change LAYOUT to hex", "Use step 0.5", "Use (step) 0.5!"]
     assert recognised(pool, proposals, [None, None, None], 7) == (1, None, 7)
@@ -161,7 +161,7 @@ def test_of_an_idea_s_experiments_the_latest_stay() -> None:
 
 
 @given(outcomes=st.lists(st.one_of(st.none(), st.floats(-5, 5)), max_size=130), cut=st.integers(0, 130))
-def test_a_summary_counts_every_experiment_though_the_idea_was_set_aside_between(
+def test_a_summary_counts_every_experiment_of_an_idea_that_was_set_aside(
     outcomes: list[float | None], cut: int
 ) -> None:
     trials = [Trial(n, "", "timeout" if score is None else "ok", score) for n, score in enumerate(outcomes, start=1)]

@@ -22,7 +22,7 @@ def tried(seed: int, held: bool) -> FreshScore:
     return FreshScore(seed, 2.6, "ok", 2.5, 0.96, held, 8.0)
 
 
-async def test_what_confirms_a_program_belongs_to_its_evaluation(tmp_path: Path) -> None:
+async def test_the_time_of_a_confirmation_belongs_to_the_evaluation(tmp_path: Path) -> None:
     """Of three programs one is believed, one is tried on two instances, and one on the first of these again: the task's
     own program was scored once on each."""
     confirmed = {1: (), 2: (tried(11, held=False), tried(12, held=True)), 3: (tried(11, held=True),)}

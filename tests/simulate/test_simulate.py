@@ -57,7 +57,7 @@ def test_virtual_time_passes_only_when_nothing_can_run() -> None:
     assert seen == [("quick", 10.25), ("middle", 3610.0), ("slow", 1000010.0)]
 
 
-def test_a_loop_in_which_nothing_can_ever_happen_says_so() -> None:
+def test_a_loop_in_which_nothing_can_happen_raises() -> None:
     async def main() -> None:
         await anyio.Event().wait()
 
@@ -99,7 +99,7 @@ def test_each_policy_keeps_its_promise_and_drop_is_biased_towards_quick_evaluati
     assert drop.trained_evaluation < 0.97 * drop.evaluation
 
 
-def test_simulate_prints_what_programs_rely_on_and_the_same_twice() -> None:
+def test_simulate_prints_its_json_keys_and_the_same_twice() -> None:
     arguments = "simulate --threads 12 --group-size 8 --max-staleness 2 --eval-mean 600 --eval-cv 0.6 --candidates 80"
     first, second = (CliRunner().invoke(app, [*arguments.split(), "--json"]) for _ in range(2))
     assert first.exit_code == 0
@@ -114,7 +114,7 @@ def test_simulate_prints_what_programs_rely_on_and_the_same_twice() -> None:
     assert found["candidates_per_hour"] < found["roofline"]
 
 
-def test_what_more_slots_are_worth_is_not_hidden_by_the_wait_for_one() -> None:
+def test_the_gain_of_more_slots_is_not_hidden_by_the_wait_for_one() -> None:
     def found(slots: int) -> dict[str, Any]:
         durations = Durations(0, 60.0, 0.6, None, 3.0, 1.8, 0.18)
         return predict(Scenario(threads=16, group_size=8, bound=2, durations=durations, candidates=160, slots=slots))
@@ -152,7 +152,7 @@ def test_a_simulation_of_very_long_evaluations_comes_to_its_end() -> None:
 
 
 @pytest.mark.parametrize(("policy", "says"), [("pace", "at most 2"), ("soft", "mean at most 2"), ("drop", "at most 2")])
-def test_what_simulate_says_is_what_the_policy_does(policy: str, says: str) -> None:
+def test_the_simulation_describes_the_policy(policy: str, says: str) -> None:
     arguments = f"simulate --threads 16 --candidates 96 --policy {policy}"
     words = CliRunner().invoke(app, arguments.split()).output
     found = json.loads(CliRunner().invoke(app, [*arguments.split(), "--json"]).output)
@@ -162,7 +162,7 @@ def test_what_simulate_says_is_what_the_policy_does(policy: str, says: str) -> N
     assert found["trained_speedup"] == pytest.approx(found["speedup"] * kept)
 
 
-def test_nothing_learns_in_the_simulation_of_a_run_that_did_not(tmp_path: Path) -> None:
+def test_the_simulation_of_a_run_without_learning_trains_nothing(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     with sqlite3.connect(run / "population.db") as database:
         database.execute("update runs set config = json_set(config, '$.learner.objective', 'none')")
@@ -171,7 +171,7 @@ def test_nothing_learns_in_the_simulation_of_a_run_that_did_not(tmp_path: Path) 
     assert not {"learner", "staleness"} & set(found["terms"])
 
 
-def test_durations_of_a_run_that_was_made_stand_for_the_drawn_ones(tmp_path: Path) -> None:
+def test_recorded_durations_replace_the_drawn_ones(tmp_path: Path) -> None:
     run = str(make_run(tmp_path / "run"))
     found = CliRunner().invoke(app, ["simulate", "--like", run, "--candidates", "24", "--json"])
     assert found.exit_code == 0, found.output

@@ -193,7 +193,7 @@ def test_the_twelve_assays_are_read_and_split_alike(tmp_path: Path) -> None:
     assert set(few[0]["test"]) < set(found[0]["test"])
 
 
-def test_what_is_missing_is_said_in_one_sentence_with_where_it_comes_from(tmp_path: Path) -> None:
+def test_missing_data_is_one_sentence_with_its_source(tmp_path: Path) -> None:
     write_twelve(tmp_path)
     (tmp_path / "VH14_Li_2023.csv").unlink()
     with pytest.raises(FileNotFoundError, match=r"lacks 1 of the twelve assays \(VH14_Li_2023.csv\).*zenodo.17620759"):

@@ -47,7 +47,7 @@ def test_the_seed_program_is_far_below_a_combination_of_settings() -> None:
     assert score(schedules_of({"start": "nearest", "domains": 1}))["score"] < 1690
 
 
-def test_what_a_search_changes_counts_only_if_the_schedule_is_changed() -> None:
+def test_a_change_counts_only_if_it_changes_the_schedule() -> None:
     plain = schedules_of({})
     for edits in ({"tries": 4000}, {"heat": 0.0}, {"cooling": "linear"}, {"partner": "every"}, {"weight": 5}):
         assert schedules_of(edits) == plain
@@ -73,7 +73,7 @@ def test_the_score_is_a_million_by_the_steps_of_all_workloads() -> None:
         ([["w1"], ["w2"], ["w1", "w2"]], 3),
     ],
 )
-def test_locks_make_transactions_wait_as_they_are_said_to(batch: list[list[str]], span: int) -> None:
+def test_locks_make_transactions_wait_as_documented(batch: list[list[str]], span: int) -> None:
     transactions = [[(text[0], int(text[1:])) for text in one] for one in batch]
     assert EVALUATOR.makespan(transactions, range(len(batch))) == span
 

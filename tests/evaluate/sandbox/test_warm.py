@@ -100,7 +100,7 @@ def f(x):
 """
 
 
-async def test_a_forked_candidate_has_the_same_descriptors_and_rights_as_a_cold_one() -> None:
+async def test_a_forked_candidate_has_the_same_descriptors_as_a_cold_one() -> None:
     warm, cold = [await value_of(sandbox, OPEN) for sandbox in (WARM, COLD)]
     assert sorted(warm.values()) == sorted(cold.values())
 
