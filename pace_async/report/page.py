@@ -76,10 +76,7 @@ def _top(facts: Facts) -> list[Markup]:
         (f"{status['groups_trained']} + {status['groups_skipped']}", "groups trained + skipped"),
         (f"{_worst(status)} of {header.max_staleness}", "worst staleness, bound"),
         (formatting.usd(status["spend_usd"]), "spent"),
-        (
-            formatting.duration((account.last or account.began) - account.began),
-            "from start to last candidate",
-        ),
+        (formatting.duration(account.driven), "of search, pauses between processes left out"),
     ]
     shown = [tag("div", tag("b", value), tag("span", name), class_="tile") for value, name in tiles]
     models = f"advisor {header.advisor} on {header.engine}, implementer {header.implementer}, sandbox {header.sandbox}"

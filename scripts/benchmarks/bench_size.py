@@ -5,6 +5,7 @@ processor time is meaningful.
 
     python scripts/benchmarks/bench_size.py  # in a temporary folder; exit code 1 if a limit is missed
     python scripts/benchmarks/bench_size.py --db postgresql://USER@HOST/EMPTY --db-small postgresql://USER@HOST/EMPTY2
+    python scripts/benchmarks/bench_size.py --db LARGE --db-small SMALL --filled  # those that an earlier call made
 
 Each population is made once (`large_population`). Then each operation is measured on its own connection: the loading of
 a resume, without its engine and its learner, `status`, `best`, `report` and every query of docs/sql.md.
@@ -100,14 +101,16 @@ def main() -> int:
     parser.add_argument("--candidates", type=int, default=100_000)
     parser.add_argument("--db", help="an empty database on a server; by default a file in a temporary folder")
     parser.add_argument("--db-small", help="another one")
+    parser.add_argument("--filled", action="store_true", help="both databases hold their population already")
     parser.add_argument("--busy", action="store_true", help="hold processor time to the limits, not wall clock")
     chosen = parser.parse_args()
     missed = 0
     with tempfile.TemporaryDirectory(prefix="pace-size-") as folder:
         large = locate(chosen.db or str(Path(folder) / "large.db"))
         small = locate(chosen.db_small or str(Path(folder) / "small.db"))
-        fill(small, SMALL)
-        fill(large, chosen.candidates)
+        if not chosen.filled:
+            fill(small, SMALL)
+            fill(large, chosen.candidates)
         print(f"{chosen.candidates:,} candidates beside {SMALL:,}: CPU seconds, ratio, wall-clock seconds, limit")
         for name, asked in questions().items():
             (few, _), (many, passed) = (seconds_of(asked, place) for place in (small, large))

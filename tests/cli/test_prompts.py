@@ -22,7 +22,7 @@ from tests.support.command_line import Shell
 from tests.support.population_facts import HEADER, advised, call, evaluated, fresh, new_idea, opened, seed_program
 
 TASK = load_task("circle_packing")
-MODEL = "openai/some-model"
+MODEL, UNASKED = "openai/some-model", "openai/another"
 SEED = Member(0, TASK.program, 0.9598)
 PROMPT = propose_prompt(TASK, SearchContext(parent=SEED, best=SEED, ideas=()))
 ERROR = "NameError: name 'wrong' is not defined (line 1)"
@@ -36,7 +36,9 @@ TRIES = (
 async def _search(folder: Path) -> None:
     tokenizer = cast("Any", Tokenizer).from_file(str(TINY / "tokenizer.json"))
     asked = replace(call("propose"), prompt_ids=tuple(tokenizer.encode(PROMPT).ids))
-    header = replace(HEADER, task_digest=TASK.digest, config=Config().model_dump(mode="json"))
+    settings = Config().model_dump(mode="json")
+    settings["implementer"] |= {"model": f"{MODEL}=2, {UNASKED}", "choice": "bandit"}
+    header = replace(HEADER, task_digest=TASK.digest, config=settings)
     async with fresh(folder, header) as store:
         for lease, model in ((1, MODEL), (2, "catalog")):
             advice = advised(lease, ideas=(new_idea(lease, "a start\x1b[31m"),), idea=lease)
@@ -106,10 +108,11 @@ def test_the_chosen_implementer_is_printed_with_the_reason_and_the_results(shell
     assert f"implementer     {MODEL}, chosen for tuning: {why}" in told.splitlines()
     assert json.loads(shell.pace("show", "run", "1", "--json").out)["chosen"] is None
     one = {"kind": "tuning", "model": MODEL, "rollouts": 1, "gains": 1, "usd": 0.75}
-    assert json.loads(shell.pace("status", "run", "--json").out)["implementers"] == [one]
-    assert ["tuning", MODEL, "1", "1", "0.7500"] in [
-        line.split() for line in shell.pace("status", "run").out.splitlines()
-    ]
+    none = {"kind": "tuning", "model": UNASKED, "rollouts": 0, "gains": 0, "usd": 0}
+    assert json.loads(shell.pace("status", "run", "--json").out)["implementers"] == [none, one]
+    lines = [line.split() for line in shell.pace("status", "run").out.splitlines()]
+    assert ["tuning", MODEL, "1", "1", "0.7500"] in lines
+    assert ["tuning", UNASKED, "0", "0", "0.0000"] in lines
 
 
 def test_without_a_model_there_are_no_implementer_prompts(shell: Shell) -> None:

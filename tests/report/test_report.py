@@ -5,14 +5,20 @@ import json
 import re
 import sqlite3
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pace_async.config import StopConfig
+from pace_async.events import RunStateChanged
+from pace_async.observe.fold import fold_all
+from pace_async.observe.model import RunView
 from pace_async.population.reading.account import CompletedCandidate
 from pace_async.population.reading.reader import open_readonly
 from pace_async.report.axes import labelled, spread, ticks
@@ -23,6 +29,7 @@ from pace_async.report.tree import place
 from pace_async.report.visible import visible
 from tests.support.browsers import look, shades
 from tests.support.finished_runs import copy_run, make_run, pace, poison
+from tests.support.population_facts import HEADER, fresh
 
 
 class Elements(HTMLParser):
@@ -95,6 +102,28 @@ def test_the_report_has_all_its_sections(reported: str, finished: Path) -> None:
     assert total > scored
     assert 'class="failed"' in reported
     assert 'class="added"' in reported
+
+
+async def _driven_twice(folder: Path, states: Sequence[RunStateChanged]) -> str:
+    async with fresh(folder) as store:
+        for changed in states:
+            await store.commit(changed)
+        with open_readonly(store.place) as reader:
+            return page(gather(reader))
+
+
+def test_the_report_counts_the_time_of_a_run_as_its_screen_does(tmp_path: Path) -> None:
+    """Each process from the beginning of its search to its end, as long as it drained; the pause between two is left
+    out."""
+    first = (RunStateChanged("running", "", 5000.0), RunStateChanged("interrupted", "", 5065.0))
+    second = (
+        RunStateChanged("running", "", 9000.0),
+        RunStateChanged("draining", "", 9020.0),
+        RunStateChanged("done", "", 9031.0),
+    )
+    shown = [fold_all(RunView(header=HEADER, stop=StopConfig()), process).elapsed(10**6) for process in (first, second)]
+    assert shown == [65.0, 31.0]
+    assert "<b>1:36</b><span>of search, pauses" in anyio.run(_driven_twice, tmp_path, (*first, *second))
 
 
 def test_the_report_loads_nothing_and_forbids_scripts(reported: str) -> None:

@@ -6,6 +6,7 @@ from sqlalchemy import Connection, func, select, text
 
 from pace_async.population.models import CandidateRow, GroupRow, LeaseRow, RunRow
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
+from pace_async.population.reading.timings import driven_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Spend:
 @dataclass(frozen=True, slots=True)
 class Account:
     """`candidates` are in the order of completion, `groups` and `rewards` by group, `faults` the most frequent first.
-    Times are seconds since the epoch. `last` is the time of the last candidate."""
+    `began` is when the run was made, in seconds since the epoch, `driven` the seconds in which a process drove it."""
 
     candidates: tuple[CompletedCandidate, ...]
     groups: tuple[ShippedGroup, ...]
@@ -83,7 +84,7 @@ class Account:
     faults: tuple[FaultCount, ...]
     spend: tuple[Spend, ...]
     began: float
-    last: float | None
+    driven: float
 
 
 def account_of(connection: Connection, run_id: int) -> Account:
@@ -96,7 +97,6 @@ def account_of(connection: Connection, run_id: int) -> Account:
         LeaseRow.run_id == run_id, LeaseRow.group_number.is_not(None)
     )
     began = connection.execute(select(RunRow.created_at, RunRow.name).where(RunRow.run_id == run_id)).one()
-    last = select(func.max(CandidateRow.at)).where(CandidateRow.run_id == run_id)
     return Account(
         candidates=_candidates(connection, run_id),
         groups=tuple(ShippedGroup(*row) for row in connection.execute(groups.order_by(GroupRow.group_number))),
@@ -106,7 +106,7 @@ def account_of(connection: Connection, run_id: int) -> Account:
         faults=_faults(connection, run_id),
         spend=_spend(connection, began.name),
         began=began.created_at,
-        last=connection.execute(last).scalar(),
+        driven=driven_seconds(connection, run_id),
     )
 
 

@@ -1,7 +1,8 @@
 """Reads the implementers chosen for rollouts, their cost and their results."""
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import cast
 
 from sqlalchemy import Connection, and_, select
 from sqlalchemy.orm import aliased
@@ -70,11 +71,13 @@ def results_of(connection: Connection, run_id: int) -> dict[str, dict[int, Resul
     return dict(found)
 
 
-def tally(results: Collection[Result]) -> list[dict[str, object]]:
-    """kind, model, rollouts, gains and usd, added up over results, by kind and model."""
+def tally(results: Collection[Result], models: Collection[str] = ()) -> list[dict[str, object]]:
+    """kind, model, rollouts, gains and usd, added up over results, by kind and model. In each kind of `results` every
+    one of `models` has an entry, with zeros if it was never chosen."""
     groups: defaultdict[tuple[str, str], list[Result]] = defaultdict(list)
     for result in results:
         groups[result.kind, result.model].append(result)
+    groups.update({(kind, model): [] for kind, _ in [*groups] for model in models if (kind, model) not in groups})
     return [
         {
             "kind": kind,
@@ -85,3 +88,12 @@ def tally(results: Collection[Result]) -> list[dict[str, object]]:
         }
         for (kind, model), found in sorted(groups.items())
     ]
+
+
+def models_of_bandit(settings: Mapping[str, object], changes: Mapping[str, object]) -> list[str]:
+    """The models that a bandit chooses among, by a run's settings and what resumes changed. None without a bandit."""
+    own = cast("Mapping[str, object]", settings.get("implementer") or {})
+    given = {**{f"implementer.{key}": value for key, value in own.items()}, **changes}
+    if given.get("implementer.choice") != "bandit":
+        return []
+    return [part.partition("=")[0].strip() for part in str(given["implementer.model"]).split(",")]

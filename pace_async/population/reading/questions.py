@@ -22,10 +22,10 @@ from pace_async.population.models import (
     VersionRow,
 )
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
-from pace_async.population.reading.implementers_chosen import choices_of, results_of, tally
+from pace_async.population.reading.implementers_chosen import choices_of, models_of_bandit, results_of, tally
 from pace_async.population.reading.load import closings_of, find_run, state_of_run
 from pace_async.population.reading.read_facts import advice_of, evaluations_of, fresh_of, stages_of
-from pace_async.population.reading.read_spending import spend_of, tries_of
+from pace_async.population.reading.read_spending import changes_of, spend_of, tries_of
 
 WAITS = {
     "all_providers_down": "no model answers",
@@ -91,6 +91,7 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     first = select(CandidateRow.candidate, CandidateRow.score).where(*complete, CandidateRow.merit.is_not(None))
     best = connection.execute(first.order_by(CandidateRow.merit.desc(), CandidateRow.candidate).limit(1)).one_or_none()
     state, reason = state_of_run(connection, run_id)
+    settings = connection.execute(select(RunRow.config).where(RunRow.run_id == run_id)).scalar_one()
     return {
         "candidates": connection.execute(
             select(func.count()).where(*complete, CandidateRow.candidate > 0)
@@ -118,7 +119,10 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
         ],
         "steps_shortened": _steps(connection, run_id, GroupRow.step_scale > 0, GroupRow.step_scale < 1),
         "steps_undone": _steps(connection, run_id, GroupRow.step_scale == 0),
-        "implementers": tally([one for found in results_of(connection, run_id).values() for one in found.values()]),
+        "implementers": tally(
+            [one for found in results_of(connection, run_id).values() for one in found.values()],
+            models_of_bandit(settings, changes_of(connection, run_id)),
+        ),
     }
 
 

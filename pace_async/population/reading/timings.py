@@ -70,7 +70,7 @@ def timings_of(connection: Connection, run_id: int, kept: int = ROLLOUTS_TIMED) 
         rollouts=tuple(rollouts),
         learning=connection.execute(learning.order_by(GroupRow.group_number.desc()).limit(1)).scalar() or 0.0,
         push=connection.execute(push.order_by(VersionRow.version.desc()).limit(1)).scalar() or 0.0,
-        driven=_driven(connection, run_id),
+        driven=driven_seconds(connection, run_id),
         slots=_slots(connection, run_id),
     )
 
@@ -79,8 +79,9 @@ def _least(*seconds: float | None) -> float:
     return min((one for one in seconds if one is not None), default=0.0)
 
 
-def _driven(connection: Connection, run_id: int) -> float:
-    """Seconds in which a process drove the run. A process without a recorded end counts up to the last candidate."""
+def driven_seconds(connection: Connection, run_id: int) -> float:
+    """Seconds in which a process drove the run: of each process what its screen shows, from the beginning of its search
+    to its end. A process without a recorded end counts up to the last candidate."""
     states = connection.execute(
         select(RunStateRow.state, RunStateRow.at).where(RunStateRow.run_id == run_id).order_by(RunStateRow.number)
     )
