@@ -1,12 +1,12 @@
-"""How hard a task is for its catalogue: what each edit gives, the best pair, and how often uniform choice gets there.
+"""How hard a task is for its catalogue: the gain of each edit, the best pair, and how often uniform choice gets there.
 
     python scripts/catalogue_hardness.py circle_packing --memo runs/hardness.db
     python scripts/catalogue_hardness.py eplb
 
 Runs the task's own programs without a sandbox (they are ours: only catalogue edits of the seed program), in two
-processes, and keeps every score in --memo, so it can be interrupted and run again. Where scores contain time, that is
-processor time of the calls; a program keeps the score of its first evaluation, as in a run, but what stands in the
-tables of edits is the median of three. Such tasks are slower, so fewer pairs and seeds are tried unless asked for.
+processes, and keeps every score in --memo, so it can be interrupted and run again. If scores contain time, it is the
+processor time of the calls. A program keeps the score of its first evaluation, as in a run, but the tables of edits
+have the median of three. Such tasks are slower, so fewer pairs and seeds are tried by default.
 
 It stays at this path because the README of each bundled task names it. A task's README is part of the task's digest,
 and a run resumes only on a task with the same digest.

@@ -1,7 +1,7 @@
-"""Rebuild the advisor in the package from nothing and print what it does.
+"""Rebuild the advisor in the package from nothing and print its figures.
 
     python scripts/advisor/train_tiny_advisor.py                   train, save into pace_async/advise/tiny, measure
-    python scripts/advisor/train_tiny_advisor.py --measure-only    measure what is there
+    python scripts/advisor/train_tiny_advisor.py --measure-only    measure the existing one
 
 Exit code 1 if a figure misses its mark.
 """

@@ -1,12 +1,12 @@
-"""Make an advisor of SmolLM2-135M that answers in the format asked for, and print what it does.
+"""Make an advisor of SmolLM2-135M that answers in the required format, and print its figures.
 
-    python scripts/advisor/warm_start.py                   checkpoint, training, figures; what is there is kept
-    python scripts/advisor/warm_start.py --checkpoint-only  only the model as published, to start training from
-    python scripts/advisor/warm_start.py --measure-only     only the figures of what is there
+    python scripts/advisor/warm_start.py                   checkpoint, training, figures; existing folders are kept
+    python scripts/advisor/warm_start.py --checkpoint-only  only the published model, as the start of training
+    python scripts/advisor/warm_start.py --measure-only     only the figures of an existing advisor
 
-Needs two packages that nothing else here needs, and says how to install them. Both models stand in one folder, by
-default ~/.cache/pace: smollm2-135m as published, smollm2-135m-advisor warm-started. Training that was cut short goes on
-where it was. Exit code 1 if a figure misses its mark, 2 if something is missing.
+Needs two further packages, and says how to install them. Both models stand in one folder, by default ~/.cache/pace:
+smollm2-135m as published, smollm2-135m-advisor warm-started. Interrupted training goes on where it stopped. Exit code 1
+if a figure misses its mark, 2 if something is missing.
 """
 
 import argparse
@@ -86,7 +86,7 @@ def _make(options: argparse.Namespace) -> int:
 
 
 def _warm_start(published: Path, advisor: Path, worlds: "list[World]", recipe: "Recipe") -> None:
-    """Train and write `advisor`, unless it was made by the same recipe. Raises UsageError where another stands."""
+    """Train and write `advisor`, unless the same recipe made it. Raises UsageError if another advisor is there."""
     from pace_async.weights import COMPLETE, is_complete, write_atomically
 
     mark = json.dumps(asdict(recipe))

@@ -1,12 +1,11 @@
-"""A whole run against the local implementer server with injected faults: it ends well, and the ledger is the bill.
+"""Checks a whole run against the local implementer server with injected faults: it ends well, and the ledger is right.
 
     python scripts/checks/check_implementer.py --candidates 200 --fault-rate 0.3
 
-What the ledger holds must be what the server charged plus what the calls whose end the caller could not see might have
-cost at most, both as the server counted them, to the cent (in fact to a billionth); so must their number. Each fault
-that the server made must be a row under its own name. Every eighth candidate is drawn to a model that refuses
-connections. The key given in the environment may be in no file of the run and in nothing printed. Nothing learns here:
-`--objective none`.
+The ledger must equal the server's bill plus the highest cost of the calls whose end the caller could not see, both as
+the server counted them, to a billionth. The numbers of calls must be equal too. Each fault that the server made must be
+a row under its own name. Every eighth candidate is drawn to a model that refuses connections. The key of the
+environment must be in no file of the run and in no output. Nothing is trained: `--objective none`.
 """
 
 import argparse
@@ -43,8 +42,8 @@ ALSO_MADE = ("no_code_block", "unchanged")
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a run left behind. `charged_usd`, `unseen` and `unseen_usd` are the server's figures; `outcomes` counts the
-    rows of calls, `expected` what they should be by the faults that were made."""
+    """The results of a run. `charged_usd`, `unseen` and `unseen_usd` are the server's figures. `outcomes` counts the
+    rows of calls, and `expected` are the right counts for the faults that were made."""
 
     exit_code: int
     candidates: int
@@ -70,7 +69,7 @@ class Findings:
         return sum(count for outcome, count in self.outcomes.items() if outcome in names)
 
     def misnamed(self) -> list[str]:
-        """Faults whose rows are not as many as were made."""
+        """Faults whose number of rows is not the number of faults made."""
         return [
             f"{outcome}: {self.outcomes.get(outcome, 0)} rows, {count} made"
             for outcome, count in self.expected.items()
@@ -81,7 +80,7 @@ class Findings:
         ]
 
     def wrong(self, candidates: int) -> list[str]:
-        """Everything that does not hold, in words."""
+        """Every failed check, in words."""
         found = [
             (self.exit_code != 0, f"exit code {self.exit_code}: {self.errors}"),
             (self.candidates != candidates, f"{self.candidates} candidates of {candidates}"),
@@ -94,7 +93,7 @@ class Findings:
 
 
 def check(folder: Path, candidates: int, fault_rate: float, seed: int) -> Findings:
-    """Run in `folder`, which must not exist, and look at all that came of it."""
+    """Run in `folder`, which must not exist, and check the results."""
     faulty = seeded_faults(fault_rate, seed)
     provider = LocalProvider(
         load_task("circle_packing"),
@@ -164,7 +163,7 @@ def _findings(path: Path, provider: LocalProvider, code: int, leaks: list[str], 
 
 
 def main() -> None:
-    """Exit code 1 where anything does not hold."""
+    """Exit code 1 if a check fails."""
     parser = argparse.ArgumentParser(description="A whole run against a misbehaving local implementer.")
     parser.add_argument("--candidates", type=int, default=200)
     parser.add_argument("--fault-rate", type=float, default=0.3)

@@ -3,9 +3,10 @@
 python scripts/checks/fault_trials.py --work /tmp/fault-trials  # all that are not done yet, then the table
 python scripts/checks/fault_trials.py --work /tmp/fault-trials --only 12  # one, again
 
-As root on Linux: small disks are mounted (and unmounted, loudly), one trial is process 1 of a process namespace. Each
-trial that is done stands in WORK/trials.json, so the script can be stopped and begun again. A run that is still there
-after LONGEST_S seconds is killed and called hung. Sound: `pace db check` and verify_run.py after the resume.
+Needs root on Linux: small disks are mounted and unmounted, and one trial is process 1 of a process namespace. Finished
+trials stand in WORK/trials.json, so the script can be stopped and started again. A run that has not ended after
+LONGEST_S seconds is killed and called hung. A trial is sound if `pace db check` and verify_run.py pass after the
+resume.
 """
 
 import argparse
@@ -46,7 +47,7 @@ WARM = "from inside.warm import main"
 
 @dataclass
 class Trial:
-    """What came of one."""
+    """The result of one trial."""
 
     number: int
     fault: str
@@ -58,7 +59,7 @@ class Trial:
 
 
 class Run:
-    """One `pace run` in a folder of its own; its words go to a file beside the folder."""
+    """One `pace run` in a separate folder. Its output goes to a file beside the folder."""
 
     def __init__(self, folder: Path, *more: str, first: tuple[str, ...] = (), terminal: bool = False) -> None:
         self.folder, self.screen = folder, folder.with_suffix(".screen")
@@ -73,7 +74,7 @@ class Run:
             )
 
     def wait_for(self, what: Callable[[], object]) -> None:
-        """Until it is so, or the run has ended."""
+        """Wait until the condition holds, or the run has ended."""
         end = time.monotonic() + LONGEST_S
         while not what() and self.process.poll() is None and time.monotonic() < end:
             time.sleep(0.05)
@@ -85,8 +86,8 @@ class Run:
         self.wait_for(lambda: candidates(self.folder) >= number)
 
     def children(self, words: str) -> list[psutil.Process]:
-        """Its children whose command line has the words; not bubblewrap, which has the words of what it starts, and not
-        what a child forked, which has the child's."""
+        """Its children with these words in the command line, without bubblewrap, which repeats the words of its child,
+        and without forks of a child."""
         found: list[psutil.Process] = []
         with suppress(psutil.Error):
             for process in psutil.Process(self.process.pid).children(recursive=True):
@@ -97,14 +98,14 @@ class Run:
         return found
 
     def strike(self, words: str, number: signal.Signals) -> None:
-        """Send a signal to all of them: of several that take turns, one alone may never be asked again."""
+        """Send a signal to all of them, because one of several that take turns may never be used again."""
         self.wait_for(lambda: self.children(words))
         for process in self.children(words):
             with suppress(psutil.Error):
                 process.send_signal(number)
 
     def end(self) -> int | None:
-        """Its exit code; None where it hung."""
+        """Its exit code, None if it hung."""
         try:
             return self.process.wait(LONGEST_S)
         except subprocess.TimeoutExpired:
@@ -118,7 +119,7 @@ class Run:
 
 
 def candidates(folder: Path) -> int:
-    """How many are committed, but for the seed program."""
+    """How many candidates are committed, without the seed program."""
     try:
         with sqlite3.connect(f"file:{folder / 'population.db'}?mode=ro", uri=True) as database:
             return database.execute("select count(*) - 1 from candidates").fetchone()[0]
@@ -127,7 +128,7 @@ def candidates(folder: Path) -> int:
 
 
 def last_line(text: str) -> str:
-    """The sentence that ended it: of pace, else how it was done, else the last line; a traceback is called one."""
+    """The sentence that ended the run: pace's own, else the final state, else the last line. A traceback is named."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     traceback = "TRACEBACK; " if any(line.startswith("Traceback") for line in lines) else ""
     own = [line for line in lines if line.startswith("pace: ") and not line.startswith("pace: proving")]
@@ -137,7 +138,8 @@ def last_line(text: str) -> str:
 
 @contextmanager
 def small_disk(folder: Path, mib: int = 16) -> Generator[Callable[[], Path]]:
-    """A disk mounted there; call what is given to fill it, remove the file that comes back to have room again."""
+    """Mount a small disk there. Call the yielded function to fill it, and remove the file that it returns to free
+    it."""
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m", "pace-trial", str(folder)], check=True)
 
@@ -163,7 +165,7 @@ def small_disk(folder: Path, mib: int = 16) -> Generator[Callable[[], Path]]:
 
 
 def resumed(folder: Path) -> str:
-    """What a resume says, and whether its end is sound."""
+    """The message of a resume, and whether its end is sound."""
     done = subprocess.run(
         [PACE, "resume", str(folder), "--display", "plain"],
         capture_output=True,
@@ -183,7 +185,7 @@ Played = tuple[Run, int | None, str]
 
 
 def killed(words: str) -> Callable[[Path], Played]:
-    """A child killed; `words` empty: the run itself, in its search."""
+    """A killed child. With `words` empty the run itself is killed, in its search."""
 
     def play(folder: Path) -> Played:
         run = Run(folder)
@@ -218,7 +220,7 @@ def stopped(words: str) -> Callable[[Path], Played]:
 
 
 def full(below: str, *, room_after_s: float | None, mib: int = 16) -> Callable[[Path], Played]:
-    """No room in a folder of the run (or the run's own), for a while or for good."""
+    """No room in a folder of the run (or in the run's own), for a while or permanently."""
 
     def play(folder: Path) -> Played:
         with small_disk(folder / below, mib) as fill:

@@ -1,4 +1,4 @@
-"""Check what a finished run's database says against what was asked of it; every figure is read with plain sqlite3.
+"""Check a finished run's database against the given figures. Every figure is read with plain sqlite3.
 
 python scripts/checks/verify_run.py runs/circle_packing-1 --candidates 160 --groups 15 --max-staleness 2 --best 2.55
 """

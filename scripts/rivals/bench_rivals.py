@@ -3,13 +3,13 @@
     python scripts/rivals/bench_rivals.py --seeds 0-4  # resumable: finished runs are not run again
     python scripts/rivals/bench_rivals.py --seeds 0-4 --report-only
 
-The implementer of all is one local server (`catalogue_moves`): it makes of the parent that a prompt shows another
-program by one edit of the task's catalogue, drawn evenly. So what differs is which parents a scaffold chooses. `pace
-told` is the exception: there the server carries out the experiment that the advisor asks for, which is what pace is
-built for, and for which the others have no word. Every program is scored by pace's sandboxed evaluator, at most --slots
-at once. Rivals keep their own defaults, with as many workers as pace has threads; they are installed into an
-environment of their own below --folder. Of each run: the best score, the evaluations to 95 % of the way from the seed
-program to the best score of any run (the budget where it never got there), how many programs were evaluated, seconds.
+All use one local server as implementer (`catalogue_moves`). It changes the parent of a prompt by one edit of the task's
+catalogue, drawn uniformly. So the scaffolds differ only in the choice of parents. The exception is `pace told`: there
+the server carries out the advisor's experiment, which the other scaffolds do not have. Every program is scored by
+pace's sandboxed evaluator, at most --slots at once. Rivals keep their own defaults, with as many workers as pace has
+threads. They are installed into a separate environment below --folder. The script prints for each run the best score,
+the evaluations to 95 % of the way from the seed program to the best score of any run (the budget if it did not get
+there), the number of evaluated programs, and seconds.
 """
 
 import argparse
@@ -65,7 +65,7 @@ LONGEST_S = 3600.0
 
 @dataclass(slots=True)
 class Host:
-    """The model and the evaluator, for whoever asks over HTTP. `scores` are those of one run, as they came."""
+    """The model and the evaluator as an HTTP service. `scores` are those of one run, in their order."""
 
     task: Task
     evaluator: Evaluator
@@ -97,7 +97,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Scores in the order in which they came, the seed program's left out; None where a program had none."""
+    """Scores in their order, without the seed program's. None for a program without a score."""
 
     scores: Sequence[float | None]
     seed_score: float
@@ -108,7 +108,7 @@ class Trace:
         return max((score for score in self.scores if score is not None), default=self.seed_score)
 
     def evaluations_to(self, score: float) -> int:
-        """How many until that score; all where it was not reached."""
+        """The number of evaluations until that score, all if it was not reached."""
         reached = (n for n, found in enumerate(self.scores, start=1) if found is not None and found >= score)
         return next(reached, len(self.scores))
 
@@ -151,7 +151,7 @@ def main() -> int:
 
 
 def installed(folder: Path) -> Path:
-    """The Python of an environment with the rivals in it, made where there is none."""
+    """The Python of an environment with the rivals, created if missing."""
     python = folder / "bin" / "python"
     done = folder / ".done"
     if not done.exists():
@@ -162,12 +162,12 @@ def installed(folder: Path) -> Path:
 
 
 def folder_of(chosen: argparse.Namespace, arm: str, seed: int) -> Path:
-    """Where one run lives."""
+    """The folder of one run."""
     return chosen.folder / f"{chosen.task}-{arm.replace(' ', '-')}-{seed}"
 
 
 async def run_all(chosen: argparse.Namespace, arms: Sequence[str], seeds: Sequence[int]) -> None:
-    """Run those that have not finished, one after the other."""
+    """Run the unfinished runs, one after the other."""
     async with hosting(load_task(chosen.task), chosen.slots) as (host, url):
         for seed in seeds:
             for arm in arms:
@@ -199,7 +199,7 @@ async def hosting(task: Task, slots: int) -> AsyncGenerator[tuple[Host, str]]:
 
 
 async def run(chosen: argparse.Namespace, host: Host, url: str, arm: str, seed: int, folder: Path) -> Mapping[str, Any]:
-    """One run, as the fields of a Trace. Raises SystemExit where it fails."""
+    """One run, as the fields of a Trace. Raises SystemExit if it fails."""
     host.begin(arm, seed)
     if arm in RIVALS:
         (folder / "initial.py").write_text(host.task.program)

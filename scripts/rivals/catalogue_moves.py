@@ -1,8 +1,8 @@
-"""What a local server answers that stands for one and the same implementer behind any scaffold: a catalogue move.
+"""Answers of a local server that acts as the same implementer for every scaffold: catalogue moves.
 
-Whatever scaffold asks, the answer makes of the parent that its prompt shows a program that differs by one edit of the
-task's catalogue, drawn evenly among those that change something; how it is worded follows what the prompt asks for. So
-scaffolds differ in what they select and show, not in who writes. Pure but for the draw.
+For every scaffold the answer changes the parent in the prompt by one edit of the task's catalogue, drawn uniformly
+among those that change something. Its form follows the request in the prompt. So scaffolds differ in what they select
+and show, not in the implementer. Pure except for the draw.
 """
 
 import random
@@ -42,7 +42,7 @@ def moves(block: str, catalogue: Catalogue) -> list[str]:
 
 
 def move_answer(question: str, catalogue: Catalogue, draw: random.Random) -> str:
-    """The answer to a prompt. Raises ValueError where it shows no program, or one that no edit changes."""
+    """The answer to a prompt. Raises ValueError if it shows no program, or one that no edit changes."""
     before, block, after = split_block(shown_parent(question))
     possible = moves(block, catalogue)
     if not possible:

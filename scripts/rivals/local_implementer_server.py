@@ -1,11 +1,11 @@
-"""A local OpenAI-compatible server that stands where a model provider stands, and can misbehave in every known way.
+"""A local OpenAI-compatible server in place of a model provider. It can fail in every known way.
 
     python scripts/rivals/local_implementer_server.py --port 8123 --fault-rate 0.3
 
-It reads the program and the experiment out of the question, makes the edit that the task's catalogue has for it, and
-answers with SEARCH/REPLACE edits or with the whole block. It keeps a bill (`GET /bill`): what it charged, and the calls
-of which a caller cannot know whether they were charged. Without a key it answers 401, as providers do. Not a model: it
-understands catalogue edits and nothing else.
+It reads the program and the experiment from the question, makes the matching edit of the task's catalogue, and answers
+with SEARCH/REPLACE edits or with the whole block. It keeps a bill (`GET /bill`): the charged amount, and the calls for
+which a caller cannot know whether they were charged. Without a key it answers 401, as providers do. Not a model: it
+understands only catalogue edits.
 """
 
 import argparse
@@ -70,7 +70,7 @@ Plan = Callable[[int, str], str]
 
 
 def seeded_faults(rate: float, seed: int) -> Plan:
-    """Each call fails with probability `rate`, all kinds alike."""
+    """Each call fails with probability `rate`, all kinds equally likely."""
     draw = random.Random(seed)
     kinds = (*SERVICE_FAULTS, *ANSWER_FAULTS)
     return lambda _number, _question: draw.choice(kinds) if draw.random() < rate else "ok"
@@ -78,8 +78,8 @@ def seeded_faults(rate: float, seed: int) -> Plan:
 
 @dataclass(slots=True)
 class LocalProvider:
-    """The server's state. `charged_usd` is its bill; `unknown` counts calls whose end the caller could not see, and
-    `unknown_usd` is what these could have cost at most."""
+    """The server's state. `charged_usd` is its bill. `unknown` counts calls whose end the caller could not see, and
+    `unknown_usd` is their highest possible cost."""
 
     task: Task
     plan: Plan = lambda _number, _question: "ok"
@@ -219,7 +219,7 @@ class LocalProvider:
                 return self._edited(question, block)
 
     def _edited(self, question: str, block: str) -> str:
-        """The catalogue's edit; a sentence without code where the experiment names none."""
+        """The catalogue's edit, or a sentence without code if the experiment names none."""
         experiment = re.findall(r"^Experiment: (.*)$", question, re.MULTILINE)
         path = self.task.catalogue_path
         if not experiment or path is None:
@@ -241,7 +241,7 @@ def _program_in(question: str) -> str:
 
 
 def _limit(body: Mapping[str, Any]) -> int:
-    """The longest answer asked for, in tokens: no provider bills more, however long what it sends."""
+    """The requested limit of the answer, in tokens. No provider bills more, however long its answer is."""
     return int(body.get("max_completion_tokens") or body.get("max_tokens") or 8192)
 
 
@@ -275,7 +275,7 @@ async def _cut() -> AsyncGenerator[bytes]:
 
 @contextmanager
 def serving(provider: LocalProvider, port: int = 0) -> Generator[str]:
-    """Serve on loopback from a thread, connections accepted from the first moment; gives the base URL of the API."""
+    """Serve on loopback from a thread, with connections accepted at once. Yields the base URL of the API."""
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
@@ -291,7 +291,7 @@ def serving(provider: LocalProvider, port: int = 0) -> Generator[str]:
 
 
 def _server(provider: LocalProvider) -> uvicorn.Server:
-    """Idle connections stay open: one that closes just as a question comes in would be a fault that nobody planned."""
+    """Idle connections stay open, because one that closes as a question arrives would be an unplanned fault."""
     return uvicorn.Server(
         uvicorn.Config(
             provider.app(), log_config=None, log_level="critical", ws="none", lifespan="off", timeout_keep_alive=3600

@@ -1,11 +1,11 @@
-"""One run of OpenEvolve on sleeping evaluations; run by a Python that has it installed, and by `bench_overhead.py`.
+"""One run of OpenEvolve on sleeping evaluations, started by `bench_overhead.py` with a Python that has it installed.
 
     PYTHON scripts/rivals/peer_openevolve.py FOLDER URL ITERATIONS WORKERS SEED  durations, in seconds, as JSON on stdin
 
-Its own defaults but for the number of workers, whole programs instead of edits, and its log off. The n-th evaluation
-that begins sleeps for the n-th duration. Prints one line of JSON: `seconds` from when the first question can have been
-asked to the last score, `processor` seconds of all its processes, their start included, and how many `candidates` were
-evaluated.
+It uses its own defaults, except for the number of workers, whole programs instead of edits, and no log. The n-th
+evaluation that begins sleeps for the n-th duration. Prints one line of JSON: `seconds` from the earliest possible first
+question to the last score, `processor` seconds of all its processes, their start included, and the number of evaluated
+`candidates`.
 """
 
 import importlib

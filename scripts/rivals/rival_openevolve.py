@@ -1,9 +1,9 @@
-"""One run of OpenEvolve, by a Python that has it installed; `bench_rivals.py` starts it.
+"""One run of OpenEvolve, started by `bench_rivals.py` with a Python that has it installed.
 
     PYTHON scripts/rivals/rival_openevolve.py FOLDER URL ITERATIONS WORKERS SEED
 
-FOLDER holds `initial.py`. URL serves the model at /v1 and scores programs at /evaluate. Its own defaults but for what
-is asked for, and for the length of a program that it accepts.
+FOLDER holds `initial.py`. URL serves the model at /v1 and scores programs at /evaluate. It uses its own defaults,
+except for the arguments here and the accepted length of a program.
 """
 
 import importlib

@@ -1,11 +1,11 @@
-"""One run of ShinkaEvolve, by a Python that has it installed; `bench_rivals.py` starts it.
+"""One run of ShinkaEvolve, started by `bench_rivals.py` with a Python that has it installed.
 
     PYTHON scripts/rivals/rival_shinka.py FOLDER URL GENERATIONS WORKERS SEED
 
-FOLDER holds `initial.py`. URL serves the model at /v1 and scores programs at /evaluate. Its own defaults, but: the
-local model instead of its list of models, no embedding model and no summaries (there is one local model and no other
-service to ask), and as many proposals and evaluations at once as workers; it caps these at about the number of cores,
-so it is told that there are many.
+FOLDER holds `initial.py`. URL serves the model at /v1 and scores programs at /evaluate. It uses its own defaults with
+three exceptions: the local model instead of its list of models, no embedding model and no summaries (there is only one
+local model), and as many proposals and evaluations at once as workers. It caps these at about the number of cores, so
+it is told that there are many.
 """
 
 import importlib

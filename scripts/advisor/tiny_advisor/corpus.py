@@ -1,9 +1,9 @@
 """Examples of good advice on random search states, through the prompts that a run uses.
 
-An example is one prompt and several answers that are all equally good, so that training sees the whole choice and not
-one draw of it. Ideas are spread evenly over settings and never propose what the parent has; a verdict is what the
-pool says; an experiment carries out the idea chosen and names the parent's present value. Everything that is not a
-choice has one wording: so the entropy of a sampled answer lies in the names, the options and the idea's number.
+An example is one prompt and several equally good answers, so that training sees the whole choice and not one draw of
+it. Ideas are spread evenly over settings and never propose the parent's own value. A verdict follows from the pool. An
+experiment carries out the chosen idea and names the parent's present value. Everything else has a fixed wording, so the
+entropy of a sampled answer lies in the names, the options and the idea's number.
 """
 
 import random
@@ -29,9 +29,9 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`unknowable` are character ranges that nothing in the prompt or the catalogue determines: no loss there.
-    `choices` map a character, where a word begins (its space included), to all words that would be as good there, so
-    that training need not learn from draws what is not drawn."""
+    """`unknowable` are character ranges that neither the prompt nor the catalogue determines. They have no loss.
+    `choices` map a character, where a word begins (its space included), to all words that are equally good there, so
+    that training does not have to learn them from draws."""
 
     text: str
     unknowable: tuple[tuple[int, int], ...] = ()
@@ -52,8 +52,8 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A search state and what its texts mean. `meaning[number]` is the pair of an idea of the pool; the prompts call
-    an idea by its place in the pool, which is another number."""
+    """A search state and the meaning of its texts. `meaning[number]` is the pair of an idea of the pool. The prompts
+    name an idea by its place in the pool, which is another number."""
 
     world: World
     settings: Settings
@@ -62,12 +62,12 @@ class State:
 
 
 def hypothesis(pair: Pair, settings: Settings) -> str:
-    """The idea's sentence, which names what the parent had when it was proposed."""
+    """The idea's sentence, which names the parent's value at the time of the proposal."""
     return f"{pair[0]} to {pair[1]} from {settings[pair[0]]} helps."
 
 
 def experiment(pair: Pair, settings: Settings) -> str:
-    """What to do to a parent with `settings` to test an idea: worded as the idea, but from what the parent has."""
+    """The change to a parent with `settings` that tests an idea: worded as the idea, but from the parent's value."""
     return f"{pair[0]} to {pair[1]} from {settings[pair[0]]}."
 
 
@@ -113,7 +113,7 @@ def propose_example(state: State, rng: random.Random, answers: int = 2) -> Examp
 
 
 def assess_example(state: State, proposals: Sequence[Pair]) -> Example:
-    """New, or known where the pool has the same pair."""
+    """New, or known if the pool has the same pair."""
     prompt = assess_prompt(state.world.task, state.context, [hypothesis(pair, state.settings) for pair in proposals])
     verdicts = known_places(state, proposals)
     lines = [f"Proposal {i}: {'new' if k is None else f'known {k}'}" for i, k in enumerate(verdicts, start=1)]
@@ -125,9 +125,9 @@ def assess_example(state: State, proposals: Sequence[Pair]) -> Example:
 
 
 def select_example(state: State, proposals: Sequence[Pair]) -> Example:
-    """Each idea of the pool that changes the parent, once the proposals were taken in; all of them are good, but those
-    that were tried only where no other is left. So what is selected is mostly what was just proposed, and the reward
-    of a rollout tells something of the proposals in it."""
+    """Each idea of the pool that changes the parent, after the proposals were taken in. All are good, except that tried
+    ideas count only if no other is left. So the selected idea is mostly a new proposal, and the reward of a rollout
+    depends on its proposals."""
     admitted = admitted_state(state, proposals)
     pairs = [admitted.meaning[idea.number] for idea in admitted.context.ideas]
     useful = {place: pair for place, pair in enumerate(pairs, start=1) if changes(pair, state.settings)}
@@ -143,8 +143,8 @@ def select_example(state: State, proposals: Sequence[Pair]) -> Example:
 
 
 def bare_example(state: State, rng: random.Random) -> Example:
-    """Only copying and comparing: an assess or select prompt without task and question, and many short answers. Not
-    asked for in a run; the first thing that training shows."""
+    """Only copying and comparing: an assess or select prompt without task and question, and many short answers. It is
+    not used in a run. Training begins with it."""
     if state.context.ideas and rng.random() < 0.4:
         pairs = [pair for _ in range(2) for pair in random_proposals(state, rng, 0.5)]
         assessed = assess_example(state, pairs[: rng.randint(2, 6)])
@@ -185,8 +185,8 @@ def admitted_state(state: State, proposals: Sequence[Pair]) -> State:
 
 
 def random_proposals(state: State, rng: random.Random, repeated: float = 0.3) -> list[Pair]:
-    """Three pairs on different settings; with probability `repeated` each is of the pool where one changes the
-    parent."""
+    """Three pairs on different settings. Each is from the pool with probability `repeated`, if one of the pool changes
+    the parent."""
     pool = [state.meaning[idea.number] for idea in state.context.ideas]
     known = [pair for pair in pool if changes(pair, state.settings)]
     pairs: list[Pair] = []

@@ -1,8 +1,8 @@
-"""What a saved advisor really does: whole chains sampled at temperature 1 through the run's own prompts and parser.
+"""Measures a saved advisor: whole chains sampled at temperature 1 through the run's own prompts and parser.
 
 A chain is propose, assess, admit, select on a held-out random state of the real tasks. The figures are shares of
-chains (or of proposals, where named so). Entropy is the policy's own, in nats, summed over one answer's sampled tokens
-and split by what the token says. Not a test of scores: nothing is evaluated.
+chains (or of proposals, if named so). Entropy is the policy's own, in nats, summed over one answer's sampled tokens
+and divided by kind of token. Not a test of scores: nothing is evaluated.
 """
 
 import math

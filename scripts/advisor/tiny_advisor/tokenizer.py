@@ -1,8 +1,8 @@
-"""The tiny advisor's tokenizer: byte-level, any text encodes, and what has to be copied is one token everywhere.
+"""The tiny advisor's tokenizer: byte-level, any text encodes, and each text to be copied is one token everywhere.
 
 A name, a quoted value or a number is one piece with the space before it, so that a setting has the same tokens in
 code, in an idea and in an experiment. Names and options of the bundled catalogues, an idea's places and the words of
-the prompts are whole entries of the vocabulary; everything else falls back to merged bytes.
+the prompts are single entries of the vocabulary. All other text becomes merged bytes.
 """
 
 import json
@@ -60,7 +60,7 @@ def build(texts: Sequence[str], whole: Iterable[str], merges: int = 180) -> Toke
 
 
 def save(tokenizer: Tokenizer, folder: Path) -> None:
-    """tokenizer.json and what transformers needs beside it."""
+    """Write tokenizer.json and the further files for transformers."""
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, bos_token=BEGIN, eos_token=END, pad_token=PAD, model_max_length=2048
     )

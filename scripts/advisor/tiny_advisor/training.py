@@ -5,9 +5,9 @@ begin where the prompt ends, so one reading of the prompt pays for every answer.
 chunk of batches. The first rows are bare and short (few settings, mostly made up, many short answers), because copying
 is learned soonest there; then prompts grow to their full size.
 
-Comparing an idea with the parent, and a proposal with the pool, decides one word of an answer, too little to be learned
-from soon. So while it trains the model is also asked, by a probe on its middle layer that is thrown away, what the
-comparison tells at the word where it can be made.
+Comparing an idea with the parent, or a proposal with the pool, decides one word of an answer, which is too little
+signal to learn quickly. So training also has a probe on the middle layer, which is discarded afterwards. The probe
+predicts the result of the comparison at the word where it can be made.
 """
 
 import math
@@ -35,8 +35,8 @@ _CLASSES = {told: k for k, told in enumerate((corpus.SAME, corpus.OTHER, *range(
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How long and how fast. `bare` is the number of steps of copying alone, `growing` of those, after it, over which
-    full prompts reach their size; `made_up` is the share of made-up worlds after that."""
+    """The schedule of training. `bare` is the number of steps of copying alone. `growing` is the number of following
+    steps over which full prompts reach their size. `made_up` is the share of made-up worlds after that."""
 
     steps: int = 5000
     batch: int = 16
@@ -51,8 +51,8 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Token ids, segment (0 is the prompt, then one for each answer) and position of each; `losses` are (place of the
-    hidden state, tokens that are equally right next); `marks` are (place, class of what comparing tells there)."""
+    """Token ids, with segment (0 is the prompt, then one for each answer) and position of each. `losses` are (place of
+    the hidden state, tokens that are equally right next). `marks` are (place, class of the comparison's result)."""
 
     ids: list[int]
     segments: list[int]
@@ -129,7 +129,7 @@ def losses(model: LlamaForCausalLM, batch: Sequence[Row], probe: nn.Linear) -> t
 
 
 def side_by_side(batch: Sequence[Row]) -> dict[str, Tensor]:
-    """What a model's forward pass takes: each answer of a row sees the row's prompt and itself."""
+    """Inputs of a model's forward pass: each answer of a row attends to the row's prompt and itself."""
     length = max(len(r.ids) for r in batch)
     ids = torch.zeros(len(batch), length, dtype=torch.long)
     segments = torch.full((len(batch), length), -1)
@@ -144,8 +144,8 @@ def side_by_side(batch: Sequence[Row]) -> dict[str, Tensor]:
 
 
 def answer_losses(model: LlamaForCausalLM, hidden: Tensor, batch: Sequence[Row]) -> tuple[Tensor, Tensor]:
-    """From the last hidden states, (rows, length, width): cross-entropy of each answer token in nats against an even
-    choice among those that are right there, and whether the likeliest was right, both (tokens,)."""
+    """From the last hidden states, (rows, length, width): cross-entropy of each answer token in nats against a uniform
+    choice among the right ones, and whether the most probable token was right, both (tokens,)."""
     length = hidden.shape[1]
     asked = [(i * length + place, right) for i, r in enumerate(batch) for place, right in r.losses]
     places = torch.tensor([place for place, _ in asked])
@@ -166,8 +166,8 @@ def train(
     report: Callable[[str], None],
     minutes: float = math.inf,
 ) -> None:
-    """Trains in place. Ends after `recipe.steps`; `minutes` only shortens a run that is too slow, by following the
-    schedule in time instead of in steps."""
+    """Trains in place. Ends after `recipe.steps`. `minutes` only shortens a run that is too slow: the schedule then
+    follows time instead of steps."""
     probe = nn.Linear(WIDTH, len(_CLASSES))
     decayed = [p for p in (*model.parameters(), *probe.parameters()) if p.ndim == 2]
     plain = [p for p in model.parameters() if p.ndim != 2]

@@ -1,9 +1,8 @@
-"""What a prompt can be about: a task with named settings and their options, real or made up.
+"""Worlds for prompts: a task with named settings and their options, real or made up.
 
-A real world is a task with its catalogue, of those that the shipped advisor was trained on. A made-up world keeps a
-real world's words but shuffles which options belong to which name, or invents both; there, only what stands in the
-prompt can tell what to write, so a model trained on it has to copy. Not the catalog implementer: nothing is edited
-here.
+A real world is a task with its catalogue, one of those that the shipped advisor was trained on. A made-up world keeps a
+real world's words but shuffles the options between names, or invents both. There only the prompt determines the answer,
+so a model trained on it has to copy. Not the catalog implementer: nothing is edited here.
 """
 
 import random
@@ -29,8 +28,8 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """`options[name]` are literals as they stand in code, quotes included. In a real world `default` are the seed
-    program's settings, and options can be known by heart; in a made-up one they cannot."""
+    """`options[name]` are literals as in code, quotes included. In a real world `default` are the seed program's
+    settings, and options can be known by heart. In a made-up one they cannot."""
 
     task: Task
     options: Mapping[str, tuple[str, ...]]
