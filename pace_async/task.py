@@ -283,6 +283,14 @@ def best_known(name: str) -> float | None:
         return None
 
 
+def suffix_of_programs(name: str) -> str:
+    """What the name of a task's program ends with, read from the task's folder now; that of Python if it is gone."""
+    try:
+        return Path(_load_spec(find_task(name) / "task.yaml").program).suffix
+    except UsageError:
+        return ".py"
+
+
 CHEATS = "cheats"
 """The folder of a task with programs that must not score; `pace task check` tries them, and no run reads them."""
 

@@ -58,6 +58,7 @@ if [ "${1:-}" = dev ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgre
         echo "no PostgreSQL: what runs on it is skipped (apt install postgresql)"
     fi
 fi
+if [ "${1:-}" = dev ]; then bash scripts/compilers.sh; fi
 if [ "${1:-}" = dev ] && [ -z "${PACE_BROWSER:-}" ] && ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then
     if as_root && install_debian --no-install-recommends chromium 2>/dev/null; then
         echo "installed chromium: a test opens the report in it"

@@ -47,11 +47,13 @@ def export(
 
     with open_run(run) as (_, reader):
         from pace_async.report import rows
+        from pace_async.task import suffix_of_programs
 
         if what == "programs":
             if output is None:
                 raise UsageError("Programs are files: name their folder, as in `-o programs`.")
-            number = rows.write_programs(reader.programs(), output, force=force)
+            suffix = suffix_of_programs(str(reader.header().config.get("task", "")))
+            number = rows.write_programs(reader.programs(), output, suffix=suffix, force=force)
         elif output is None:
             rows.print_rows(reader.stream(what), "json" if as_json else form)
             return

@@ -44,7 +44,7 @@ def write_rows(rows: Rows, form: Format, target: Path, *, force: bool) -> int:
     return number
 
 
-def write_programs(programs: Rows, folder: Path, *, force: bool) -> int:
+def write_programs(programs: Rows, folder: Path, *, suffix: str = ".py", force: bool) -> int:
     """Write each program to a file, 000012.py for candidate 12. Returns their number. Raises UsageError if the folder
     is not empty or cannot be written."""
     try:
@@ -53,7 +53,7 @@ def write_programs(programs: Rows, folder: Path, *, force: bool) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         number = 0
         for row in programs:
-            (folder / f"{row['candidate']:06d}.py").write_text(row["program"], encoding="utf-8", newline="")
+            (folder / f"{row['candidate']:06d}{suffix}").write_text(row["program"], encoding="utf-8", newline="")
             number += 1
     except OSError as error:
         raise UsageError(f"Cannot write {folder}: {error.strerror}.") from None

@@ -8,6 +8,7 @@ import pytest
 from pace_async.runtime.start import task_check
 from pace_async.task import CHECKOUT
 from tests.support.command_line import Shell
+from tests.support.process_tasks import make_process_task, needs_gcc
 from tests.support.task_folders import CATALOGUE, PROGRAM, SUM, TASK, write
 
 
@@ -60,6 +61,27 @@ def test_a_new_task_never_writes_over_anything(shell: Shell) -> None:
     assert [path.name for path in (shell.folder / "tours").iterdir()] == ["notes"]
     assert shell.pace("task", "init", "tours", "--folder", "tasks/tours").code == 0
     assert "pace task check tasks/tours" in (shell.folder / "tasks/tours/README.md").read_text()
+
+
+def test_a_task_is_made_in_another_language(shell: Shell) -> None:
+    assert shell.pace("task", "init", "tours", "--language", "C++").code == 0
+    names = {path.name for path in (shell.folder / "tours").iterdir()}
+    assert names == {"README.md", "catalogue.yaml", "evaluator.py", "initial.cpp", "task.yaml"}
+    assert "pace eval ./tours ./tours/initial.cpp" in (shell.folder / "tours" / "README.md").read_text()
+    refused = shell.pace("task", "init", "more", "--language", "cobol")
+    assert (refused.code, "--language takes python, c++, rust, go, fortran, r" in refused.err) == (2, True)
+    assert not (shell.folder / "more").exists()
+
+
+@needs_gcc
+def test_a_sound_task_of_compiled_programs_passes(shell: Shell) -> None:
+    make_process_task(shell.folder / "mine", more="timeout_s: 30")
+    assert failed(shell) == {}
+
+
+def test_a_task_whose_compiler_is_missing_says_what_to_install(shell: Shell) -> None:
+    make_process_task(shell.folder / "mine", build=["no-compiler", "initial.c"])
+    assert "with no-compiler, which is not on this machine" in failed(shell)["commands are installed"]
 
 
 def test_a_sound_task_passes(shell: Shell) -> None:

@@ -1,5 +1,6 @@
 """Programs of their own: built by a command, started by a command, one line of JSON in and one out."""
 
+import shutil
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -141,7 +142,7 @@ BAD_BUILDS: dict[str, tuple[list[str], tuple[Outcome, ...], str]] = {
     "forks": (["sh", "-c", "f() { f | f & }; f; sleep 600"], ("timeout", "candidate_error"), "the build failed: "),
     "fails": (["sh", "-c", "echo first; echo second >&2; exit 4"], ("candidate_error",), "the build failed: second"),
     "fails without a word": (["sh", "-c", "exit 4"], ("candidate_error",), "the build failed: exit code 4"),
-    "makes nothing": (["true"], ("candidate_error",), "the run command ./program is not there, or no program"),
+    "makes nothing": (["true"], ("candidate_error",), "the command ./program is not there, or no program"),
 }
 
 
@@ -220,6 +221,60 @@ async def test_a_timed_program_gets_one_thread(tmp_path: Path) -> None:
         "candidate_error",
         "the program ended before its last answer (SIGABRT)",
     ), found
+
+
+GO = """package main
+
+import (
+	"fmt"
+	"syscall"
+)
+
+func used() int64 {
+	var all syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &all)
+	return all.Utime.Nano() + all.Stime.Nano()
+}
+
+func work(done chan float64) {
+	sum := 0.0
+	for i := 0; i < 50000000; i++ {
+		sum += float64(i) * 0.5
+	}
+	done <- sum
+}
+
+func main() {
+	var x int
+	for {
+		if _, err := fmt.Scanf("{\\"x\\": %d}\\n", &x); err != nil {
+			return
+		}
+		began := used()
+		if x == 2 {
+			done := make(chan float64)
+			go work(done)
+			go work(done)
+			<-done
+			<-done
+		}
+		fmt.Println(float64(used()-began) / 1e9)
+	}
+}
+"""
+TIMED_GO = TIMED.replace('"least"', '"said": float(outputs[2]), "third": seconds[2], "least"')
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="Go is not installed (apt-get install golang-go)")
+@pytest.mark.skipif(cgroup.find() is None, reason="no control group can be made")
+async def test_the_time_of_a_program_with_threads_is_that_of_all_of_them(tmp_path: Path) -> None:
+    build = ["go", "build", "-o", "program", "initial.go"]
+    limits = "timeout_s: 60\nbuild_timeout_s: 300"
+    task = make_process_task(tmp_path / "timed", GO, language="go", build=build, evaluator=TIMED_GO, more=limits)
+    found = await evaluate(task, GO)
+    assert found.outcome == "ok", found
+    assert found.metrics["third"] == found.metrics["most"] > LEAST_S
+    assert found.metrics["third"] > 0.8 * found.metrics["said"] > LEAST_S
 
 
 async def test_a_timed_task_in_a_language_with_threads_needs_a_control_group(

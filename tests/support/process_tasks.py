@@ -46,7 +46,7 @@ def make_process_task(
     (folder / "task.yaml").write_text(
         f"name: {folder.name}\nkind: process\nlanguage: {language}\n"
         "background: A sum.\ncoding_requirements: A number.\n"
-        f"direction: maximize\nbounds: {{lower: 0, upper: 10}}\nmemory_mb: 256\noutput_mb: 1\n"
+        f"direction: maximize\nbounds: {{lower: 0, upper: 100}}\nmemory_mb: 256\noutput_mb: 1\n"
         f"deterministic: {deterministic}\nprogram: initial.{suffix}\nbuild: {json.dumps(list(build))}\n"
         f"run: {json.dumps(list(run))}\n{more or 'timeout_s: 30'}\n"
     )

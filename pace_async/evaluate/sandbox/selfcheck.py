@@ -8,8 +8,8 @@ import os
 import secrets
 import socket
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -34,6 +34,7 @@ from pace_async.registry.sandbox_tiers import SANDBOX_TIERS
 
 PACKAGE = Path(__file__).parents[2]
 REMEDY = "install bubblewrap (apt-get install bubblewrap), or allow --unsafe-no-sandbox for code that you trust"
+PROBE = Path(__file__).with_name("probe.py")
 CHECK_S = 30.0
 CHECK_MB = 256
 
@@ -97,23 +98,10 @@ async def unproven(tier: Tier, warm: WarmParent, hidden: Sequence[Path]) -> str:
 
 async def check_tier(tier: Tier, warm: WarmParent | None = None, hidden: Sequence[Path] = ()) -> Check:
     """Run the probe in the tier; with `warm`, which has these folders hidden, in a process forked from it."""
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=leftovers.prefix())))
-        secret = folder / "evaluator.py"
-        secret.write_text("answer = 42\n")
-        port = _listen(stack)
-        target = {
-            "variables": [*VARIABLES, "TMPDIR", "PWD", "LC_CTYPE"],
-            "canary": _own_canary(),
-            "files": [str(secret), str(PACKAGE / "errors.py")],
-            "folders": [str(folder), str(locate().imports[0]), "/usr/lib", "/etc"],
-            "port": port,
-            "pid": os.getpid(),
-            "megabytes": CHECK_MB + LIBRARY_HEADROOM_MB + 64,
-        }
-        job = Job(Path(__file__).with_name("probe.py").read_text(), "probe", [json.dumps(target)])
+    with target_of(CHECK_MB) as (target, secret):
+        job = Job(PROBE.read_text(), "probe", [json.dumps(target)])
         try:
-            ended = await launch(tier, job, Limits(CHECK_S, CHECK_MB, 1 << 16), hidden or (PACKAGE, folder), warm)
+            ended = await launch(tier, job, Limits(CHECK_S, CHECK_MB, 1 << 16), hidden or secret, warm)
         except InfrastructureFault as fault:
             return Check(tier, broken=str(fault))
     verdict = judge(ended)
@@ -121,6 +109,25 @@ async def check_tier(tier: Tier, warm: WarmParent | None = None, hidden: Sequenc
         return Check(tier, broken=verdict.detail or verdict.outcome)
     stopped = {**json.loads(verdict.outputs[0]), "group": not ended.survivors}
     return Check(tier, tuple(name for name in PROBES if stopped[name] is not True))
+
+
+@contextmanager
+def target_of(memory_mb: int) -> Generator[tuple[dict[str, Any], tuple[Path, ...]]]:
+    """What the probe is to try under this limit of memory, and the folders to hide from it."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=leftovers.prefix())))
+        secret = folder / "evaluator.py"
+        secret.write_text("answer = 42\n")
+        target = {
+            "variables": [*VARIABLES, "TMPDIR", "PWD", "LC_CTYPE"],
+            "canary": _own_canary(),
+            "files": [str(secret), str(PACKAGE / "errors.py")],
+            "folders": [str(folder), str(locate().imports[0]), "/usr/lib", "/etc"],
+            "port": _listen(stack),
+            "pid": os.getpid(),
+            "megabytes": memory_mb + LIBRARY_HEADROOM_MB + 64,
+        }
+        yield target, (PACKAGE, folder)
 
 
 def _listen(stack: ExitStack) -> int:

@@ -22,6 +22,7 @@ from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
 from pace_async.evaluate.local import LocalEvaluator
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.tiers import Tier
+from pace_async.evaluate.sandbox.toolchain import lacks_tools
 from pace_async.evaluate.scorer.scorer_log import printed, scorer_log
 from pace_async.implement.catalogue import MechanismEdit, apply_edit, load_catalogue
 from pace_async.programs.compiled import compiled, program_hash
@@ -61,6 +62,10 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
     said = ", ".join(f"{name}={value}" for name, value in changed.items())
     say(Check("loads", True, f"{task.folder}{' with ' if said else ''}{said}"))
     task = replace(task, spec=task.spec.model_copy(update={"settings": settings_of(task.spec, changed)}))
+    if task.spec.is_process and (lacking := lacks_tools(task)):
+        say(Check("commands are installed", False, lacking, "or check it on a machine that has them"))
+        say(_catalogue(task))
+        return
     tier = await pick_tier(False)
     with scorer_log() as log:
         try:

@@ -17,6 +17,7 @@ from .frame import ECHO, ERROR, LOADED, READY, RESULT, frame
 
 MOST_SAID = 48 << 10
 """Bytes of what a failed build printed that are passed on, the first ones: they hold the first error."""
+MOST_DESCRIPTORS = 1 << 16
 FOLDER = "program"
 SAID = "build.log"
 
@@ -27,6 +28,7 @@ def serve(job: dict[str, Any], given: BinaryIO, result: int) -> None:
     asked, nonce = job["process"], str(job["nonce"])
     environment = {**os.environ, **asked["environment"]}
     os.mkdir(FOLDER, 0o700)  # noqa: PTH102 (pathlib costs start-up time here)
+    command = _installed(asked["argv"][0], environment["PATH"])
     files = given.read(int(asked["size"]))
     for _ in range(job["echoes"]):
         _write_all(result, frame(nonce, ECHO, given.readline().rstrip(b"\n")))
@@ -36,11 +38,9 @@ def serve(job: dict[str, Any], given: BinaryIO, result: int) -> None:
     except OSError as error:
         _refuse(result, nonce, f"its files take more room than there is: {error.strerror}")
     os.chdir(FOLDER)
-    command = _found(asked["argv"][0], environment["PATH"])
-    if command is None:
-        what = "the build command" if "most" in asked else "the run command"
-        _refuse(result, nonce, f"{what} {asked['argv'][0]} is not there, or no program")
-    elif "most" in asked:
+    if not os.access(command, os.X_OK):
+        _refuse(result, nonce, f"the command {command} is not there, or no program")
+    if "most" in asked:
         _write_all(result, frame(nonce, LOADED, b"null"))
         given.readline()
         _write_all(result, _built(nonce, command, asked, environment))
@@ -48,6 +48,7 @@ def serve(job: dict[str, Any], given: BinaryIO, result: int) -> None:
         _write_all(result, frame(nonce, LOADED, b"null"))
         os.dup2(given.fileno(), 0)
         os.dup2(result, 1)
+        os.closerange(3, MOST_DESCRIPTORS)
         try:
             os.execve(command, asked["argv"], environment)
         except OSError as error:
@@ -66,6 +67,7 @@ def _built(nonce: str, command: str, asked: dict[str, Any], environment: dict[st
             said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             os.dup2(said, 1)
             os.dup2(said, 2)
+            os.closerange(3, MOST_DESCRIPTORS)
             os.execve(command, asked["argv"], environment)
         finally:
             os._exit(127)
@@ -85,11 +87,15 @@ def _built(nonce: str, command: str, asked: dict[str, Any], environment: dict[st
     return frame(nonce, RESULT, bundle)
 
 
-def _found(name: str, path: str) -> str | None:
-    """Where the command lies that this name means; one without a slash is looked for on the path."""
+def _installed(name: str, path: str) -> str:
+    """Where the command lies that this name means. One without a slash, or with one at its beginning, is installed: if
+    it cannot be reached here, that is no program's fault, and the driver never becomes ready."""
     places = [""] if "/" in name else [f"{folder}/" for folder in path.split(":")]
-    found = (place + name for place in places if os.access(place + name, os.X_OK))
-    return next(found, None)
+    found = next((place + name for place in places if os.access(place + name, os.X_OK)), None)
+    if found is None and ("/" not in name or name.startswith("/")):
+        os.write(2, f"{name} cannot be reached in the sandbox\n".encode())
+        os._exit(1)
+    return found or name
 
 
 def _refuse(result: int, nonce: str, why: str) -> None:
