@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pace_async.errors import UsageError
 from pace_async.population.reading.reader import open_readonly
-from pace_async.runtime.run_paths import find_run_paths
+from pace_async.runtime.run_paths import find_run_paths, new_run_paths
 from tests.support.finished_runs import make_run
 
 OLD, NEW = 1_000_000_000.0, 1_500_000_000.0
@@ -43,3 +44,60 @@ def test_reading_an_older_run_does_not_make_it_the_latest(runs: Path) -> None:
         reader.status()
         assert find_run_paths(None).name == "newer"
     assert find_run_paths(None).name == "newer"
+
+
+def begun(*names: str) -> None:
+    """Runs under ./runs of which there is a database, which these tests do not open."""
+    for name in names:
+        (Path("runs") / name).mkdir(parents=True)
+        (Path("runs") / name / "population.db").touch()
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        ([], "there is none under ./runs"),
+        (["a-1"], "there is a-1"),
+        (["b-1", "a-1"], "there are a-1, b-1"),
+        ([f"a-{number}" for number in range(5)], "there are a-0, a-1, a-2, a-3, a-4"),
+        ([f"a-{number}" for number in range(8)], "there are a-0, a-1, a-2, a-3, a-4 and 3 more"),
+    ],
+)
+def test_an_unknown_run_is_refused_with_those_that_there_are(
+    there: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    begun(*there)
+    with pytest.raises(UsageError, match=rf"^There is no run 'missing': {said}\.$"):
+        find_run_paths("missing")
+
+
+def test_a_run_is_named_by_its_folder_its_database_its_name_or_its_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name comes before the task; of a task's runs the latest is meant. What no configuration says, the name says:
+    what stands before its last hyphen."""
+    monkeypatch.chdir(tmp_path)
+    begun("two-words-1", "two-words-2", "mine", "eplb")
+    (Path("runs") / "mine" / "config.yaml").write_text("seed: 1\ntask: 'tasks/eplb'\n")
+    for name, written in (("two-words-1", NEW), ("two-words-2", OLD)):
+        database = Path("runs") / name / "population.db"
+        database.write_bytes(b"rows")
+        os.utime(database, (written, written))
+    named = {
+        "runs/mine": "mine",
+        "runs/mine/population.db": "mine",
+        str(tmp_path / "runs" / "mine"): "mine",
+        "mine": "mine",
+        "eplb": "eplb",
+        "two-words": "two-words-1",
+    }
+    assert {run: find_run_paths(run).name for run in named} == named
+    (Path("runs") / "eplb" / "population.db").unlink()
+    assert find_run_paths("eplb").name == find_run_paths("tasks/eplb").name == "mine"
+
+
+def test_a_new_run_takes_the_first_number_that_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    begun("eplb-1", "eplb-3")
+    assert [new_run_paths(task, None).name for task in ("eplb", "other")] == ["eplb-2", "other-1"]
