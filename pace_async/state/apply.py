@@ -3,8 +3,7 @@ over those that a resume reads back from the rows.
 
 Invariant: nothing else assigns to a `RunState` or to what it holds (`RunState.claimed` is the one part that is not
 committed yet). Facts of different leases may come in another order than they were committed in, so long as those of a
-lease, of an island's leases, and of the groups are in theirs: the same state comes of it, but for the order of
-`complete`.
+lease, of an island's leases, and of the groups are in theirs: the same state comes of it.
 Pure but for the state that it is given: no clock, no draw, no row.
 """
 
@@ -98,7 +97,6 @@ def resumed(state: RunState, terms: Terms, islands: int) -> RunState:
     state.islands = {
         number: state.islands.get(number) or first_island(number, seed) for number in range(1, islands + 1)
     }
-    state.complete = dict(sorted(state.complete.items(), key=lambda item: (item[1].at, item[0])))
     state.reserved = {}
     state.lent, state.lent_programs = {}, {}
     return state
@@ -228,12 +226,20 @@ def _evaluated(state: RunState, fact: Evaluated) -> None:
     island, rollout = rollout_of(state, fact)
     state.islands[fact.island] = island
     state.evaluated += 1
-    state.complete[fact.lease] = rollout
+    _add_in_order(state, rollout)
     _no_longer_runs(state, fact.lease)
     if shows_at_once(state):
         state.visible.show_program(fact.island, member)
     if fact.lease in state.lent:
         state.lent[fact.lease] = island.ideas
+
+
+def _add_in_order(state: RunState, rollout: Rollout) -> None:
+    """By when rollouts were complete, then by lease: their commits may come in another order."""
+    last = next(reversed(state.complete.values()), None)
+    state.complete[rollout.lease.lease] = rollout
+    if last is not None and (rollout.at, rollout.lease.lease) < (last.at, last.lease.lease):
+        state.complete = dict(sorted(state.complete.items(), key=lambda item: (item[1].at, item[0])))
 
 
 def _no_longer_runs(state: RunState, lease: int) -> None:

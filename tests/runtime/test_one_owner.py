@@ -1,10 +1,18 @@
-"""State has one owner, read from the syntax trees of the package."""
+"""State has one owner, read from the syntax trees of the package.
+
+What the walk cannot see: a part of the state that is passed to another function. Such parameters are typed `Mapping`,
+`Sequence` or as frozen values, and pyright holds them to that.
+"""
 
 import ast
+import re
 from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
+
+import pytest
 
 import pace_async
 from pace_async.state.run_state import Places, RunState, Underway, Visible
@@ -30,6 +38,7 @@ CHANGES = {
 HELD = {field.name for kind in (RunState, Places, Visible, Underway) for field in fields(kind)}
 MUTATORS = {"add", "append", "clear", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"}
 STATES = {"state", "run_state", "_state"}
+KINDS = {kind.__name__ for kind in (RunState, Places, Visible, Underway)}
 
 
 def _files() -> Iterator[tuple[str, ast.Module]]:
@@ -52,47 +61,205 @@ def _chain(node: ast.AST) -> list[str]:
             return names
 
 
-def _is_of_the_state(target: ast.AST) -> bool:
-    """Whether it is an attribute of a run's state, or lies below one: `core.state.running[1].paid`."""
-    names = _chain(target)
-    return any(name in HELD and outer in STATES for name, outer in pairwise(names))
+@dataclass(frozen=True)
+class _Names:
+    """Names in one function, or at the top of a file. `states` hold a run's state or a part of it, `held` hold
+    something that it holds: `running` after `running = core.state.running`."""
+
+    states: AbstractSet[str]
+    held: AbstractSet[str] = frozenset()
+
+    def reaches(self, node: ast.AST) -> bool:
+        """Whether it is an attribute of a run's state, or lies below one: `core.state.running[1].paid`."""
+        names = _chain(node)
+        return names[-1:] != [] and (
+            any(name in HELD and outer in self.states for name, outer in pairwise(names))
+            or (names[-1] in self.held and not isinstance(node, ast.Name))
+        )
+
+    def with_aliases(self, scope: ast.AST) -> "_Names":
+        """With the names to which the scope gives parts of the state, and its parameters of the state's types."""
+        states, held = set(self.states), set(self.held)
+        for node in ast.walk(scope):
+            if isinstance(node, ast.arg) and node.annotation is not None and _names_a_kind(node.annotation):
+                states.add(node.arg)
+        for name, value in _given(scope):
+            names = _chain(value)
+            if names[:1] and names[0] in states:
+                states.add(name)
+            elif _Names(states, held).reaches(value):
+                held.add(name)
+        return _Names(states, held)
 
 
-def _changed(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        targets: list[ast.expr] = []
+def _names_a_kind(annotation: ast.expr) -> bool:
+    parts = set(re.findall(r"\w+", ast.unparse(annotation)))
+    return bool(parts & KINDS) and not parts & {"Mapping", "Sequence", "Iterable", "Callable", "tuple"}
+
+
+def _given(scope: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Names and the values that they are given, in the order of the text."""
+    for node in ast.walk(scope):
         if isinstance(node, ast.Assign):
-            targets = node.targets
-        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
-            targets = [node.target]
-        elif isinstance(node, ast.Delete):
-            targets = node.targets
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
-            targets = [node.func.value]
-        yield from (ast.unparse(target) for target in targets if _is_of_the_state(target))
+            for target in node.targets:
+                yield from _pairs(target, node.value)
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+            yield from _pairs(node.target, node.value)
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        for one, its in zip(target.elts, value.elts, strict=False):
+            yield from _pairs(one, its)
+
+
+def _scopes(tree: ast.Module) -> Iterator[ast.AST]:
+    """Every function, and the file itself."""
+    yield tree
+    yield from (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def _targets(node: ast.AST) -> list[ast.expr]:
+    """What a statement or a call changes in place."""
+    match node:
+        case ast.Assign(targets=targets) | ast.Delete(targets=targets):
+            return [one for target in targets for one in (target.elts if isinstance(target, ast.Tuple) else [target])]
+        case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+            return [target]
+        case ast.Call(func=ast.Attribute(attr=name, value=value)) if name in MUTATORS:
+            return [value]
+        case ast.Call(func=ast.Name(id="setattr"), args=[value, *_]):
+            return [ast.Attribute(value, "*")]
+        case ast.Call(func=ast.Attribute(attr="__setattr__"), args=[value, *_]):
+            return [ast.Attribute(value, "*")]
+        case _:
+            return []
+
+
+def _changed(tree: ast.Module) -> set[str]:
+    found: set[str] = set()
+    for scope in _scopes(tree):
+        names = _Names(STATES).with_aliases(scope) if scope is not tree else _Names(STATES)
+        for node in ast.walk(scope):
+            for target in _targets(node):
+                inside = isinstance(target, ast.Name) and target.id in names.held and not isinstance(node, ast.Assign)
+                wholly = isinstance(target, ast.Attribute) and target.attr == "*" and _chain(target)[1] in names.states
+                if inside or wholly or names.reaches(target):
+                    found.add(ast.unparse(target))
+    return found
+
+
+def _names_it(node: ast.AST, name: str) -> bool:
+    """Whether a method of this name is called, or taken to be called under another name."""
+    return (isinstance(node, ast.Attribute) and node.attr == name) or (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "getattr"
+        and any(isinstance(value, ast.Constant) and value.value == name for value in node.args)
+    )
+
+
+def _commits(tree: ast.Module) -> bool:
+    return any(_names_it(node, "commit") for node in ast.walk(tree))
+
+
+def _takes(tree: ast.Module, function: str) -> bool:
+    """Whether a file gets hold of a function of `state.apply`, under whatever name."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module="pace_async.state", names=names) if any(one.name == "apply" for one in names):
+                return True
+            case ast.ImportFrom(module="pace_async.state.apply", names=names):
+                if any(one.name in (function, "*") for one in names):
+                    return True
+            case ast.Import(names=names) if any(one.name == "pace_async.state.apply" for one in names):
+                return True
+            case _:
+                pass
+    return False
 
 
 def test_only_record_commits_in_a_running_run() -> None:
-    found = {
-        name
-        for name, tree in _files()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "commit"
-    }
-    assert found == set(COMMITS)
+    assert {name for name, tree in _files() if _commits(tree)} == set(COMMITS)
 
 
 def test_only_the_fold_and_the_claimed_places_change_the_state() -> None:
-    found = {name: list(_changed(tree)) for name, tree in _files()}
+    found = {name: _changed(tree) for name, tree in _files()}
     assert {name: changes for name, changes in found.items() if changes and name not in CHANGES} == {}
     assert found["state/apply.py"] and found["runtime/run/recorder.py"], "the walk sees a change where there is one"
 
 
-def test_only_record_and_the_reading_of_rows_apply_facts() -> None:
-    found = {
-        name
-        for name, tree in _files()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "apply"
-    }
-    assert found - {"state/apply.py"} == {"runtime/run/recorder.py", "population/reading/replay.py"}
+TAKERS = {
+    "apply": {"runtime/run/recorder.py", "population/reading/replay.py"},
+    "resumed": {"runtime/start/restore.py"},
+    "weights_found": {"runtime/start/assemble.py"},
+}
+"""The fold, and what a process sets when it takes a run over, before it is driven: its terms and its islands, and where
+it has the weights. No row holds these."""
+
+
+@pytest.mark.parametrize("function", TAKERS)
+def test_only_record_and_the_reading_of_rows_apply_facts(function: str) -> None:
+    assert {name for name, tree in _files() if _takes(tree, function)} == TAKERS[function]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "commit = self.writer.commit\nawait commit(fact)",
+        "tasks.start_soon(store.commit, fact)",
+        'await getattr(store, "commit")(fact)',
+        "await store.commit(fact)",
+    ],
+)
+def test_a_commit_is_seen_under_any_name(text: str) -> None:
+    assert _commits(ast.parse(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from pace_async.state.apply import apply as fold",
+        "from pace_async.state import apply",
+        "import pace_async.state.apply as states",
+    ],
+)
+def test_the_fold_is_seen_under_any_name(text: str) -> None:
+    assert _takes(ast.parse(text), "apply")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "core.state.best = None",
+        "core.state.running[1].paid['m'] = 1.0",
+        "known = core.state\n    known.best = None",
+        "running = core.state.running\n    running.pop(1)",
+        "running = core.state.running\n    del running[1]",
+        "running = core.state.running\n    one = running[1]\n    one.paid.clear()",
+        "best, running = 1, core.state.running\n    running[1] = 2",
+        "if running := core.state.running:\n        running.clear()",
+        "running = core.state.running\n    running |= {}",
+        "setattr(core.state, 'best', None)",
+        "object.__setattr__(core.state, 'best', None)",
+        "underway.tries = ()",
+        "mine.best = None",
+        "core.state.best, other = None, 1",
+    ],
+)
+def test_a_change_of_the_state_is_seen_under_any_name(text: str) -> None:
+    assert _changed(ast.parse(f"def f(core, underway: Underway, mine: 'RunState | None'):\n    {text}"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "running = dict(core.state.running)\n    running.pop(1)",
+        "best = core.state.best\n    best = None",
+        "self.best = core.state.best",
+    ],
+)
+def test_a_copy_or_a_name_of_ones_own_may_be_changed(text: str) -> None:
+    assert not _changed(ast.parse(f"def f(self, core):\n    {text}"))

@@ -1,0 +1,84 @@
+"""The state of a running run is, after each of its commits, the state that a resume would fold from the rows."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import pytest
+
+from pace_async.config import Config
+from pace_async.events import Fact
+from pace_async.population.memory import MemoryPopulation
+from pace_async.runtime.run.recorder import Recorder
+from pace_async.runtime.start.restore import restore
+from pace_async.runtime.start.supervisor import drive
+from pace_async.simulate.codecs import Bytes
+from pace_async.simulate.runs import TINY_TASK, SimulatedFaults, core_of, header_of, seed_program
+from pace_async.simulate.stages import World
+from pace_async.simulate.virtual import VirtualClock, run_virtually
+from pace_async.state.run_state import RunState
+from tests.support.simulated_runs import settings
+from tests.support.virtual_runs import REACH, SEARCH, durations
+
+OF_A_PROCESS = {"claimed", "reserved", "lent", "lent_programs"}
+"""What a process that begins has none of: places that are claimed, calls in flight, and what helped to fold."""
+
+
+def differences(live: RunState, folded: RunState) -> list[str]:
+    """Fields in which two states differ, and whether the buffers have the same order."""
+    names = [field.name for field in fields(RunState) if field.name not in OF_A_PROCESS]
+    found = [name for name in names if getattr(live, name) != getattr(folded, name)]
+    return found if list(live.complete) == list(folded.complete) else [*found, "order of complete"]
+
+
+@dataclass(slots=True)
+class Comparing(Recorder):
+    """Folds the rows anew after each commit, once no other one is under way."""
+
+    config: Config | None = None
+    under_way: int = 0
+    compared: int = 0
+
+    async def record(self, *facts: Fact) -> None:
+        self.under_way += 1
+        try:
+            await Recorder.record(self, *facts)
+        finally:
+            self.under_way -= 1
+        assert isinstance(self.population, MemoryPopulation) and self.config is not None
+        if not self.under_way:
+            self.compared += 1
+            assert differences(self.state, restore(self.population.load(), self.config)) == [], facts
+
+
+RUNS: dict[str, tuple[dict[str, object], SimulatedFaults]] = {
+    "async": ({"search__parents": "puct"}, SimulatedFaults(reach=REACH, discard_every=2)),
+    "sync": ({"staleness__mode": "sync"}, SimulatedFaults(reach=REACH)),
+    "soft": ({"staleness__policy": "soft", "search__memory_mb": 1}, SimulatedFaults(reach=REACH)),
+    "drop": ({"staleness__policy": "drop", "staleness__max_staleness": 1}, SimulatedFaults(reach=REACH)),
+    "untrained": ({"learner__objective": "none"}, SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10}))),
+    "going back": ({"learner__rollback": True}, SimulatedFaults(reach=REACH, ruined_by=frozenset({2}))),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path: Path) -> None:
+    changed, faults = RUNS[name]
+    config = settings(**{**SEARCH, "seed": 3, "stop__candidates": 32, **changed})
+    population = MemoryPopulation(header_of(config, TINY_TASK))
+    world = World(seed=3, durations=durations(3))
+    world.serve(0, None)
+    compared: list[int] = []
+
+    async def process() -> None:
+        await population.commit(seed_program(TINY_TASK))
+        record = population.load()
+        core = core_of(
+            config, TINY_TASK, record, population, VirtualClock(), world, tmp_path, faults=faults, codec=Bytes()
+        )
+        plain = core.recorder
+        core.recorder = Comparing(plain.population, plain.state, plain.bus, config=config)
+        assert await drive(core) == "done"
+        compared.append(core.recorder.compared)
+
+    run_virtually(process)
+    assert compared[0] > 60
