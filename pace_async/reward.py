@@ -35,12 +35,9 @@ def reward(
     upper: float,
     scale: float = 5.0,
     exponent: float = 1.0,
-    stopped: bool = False,
 ) -> float:
-    """scale * u(score) ** exponent; -1 without a finite score; 0 for a candidate `stopped` below the threshold of a
-    cheap stage."""
-    if stopped:
-        return STOPPED
+    """scale * u(score) ** exponent; -1 without a finite score. Not for a candidate that a cheap stage stopped, whose
+    reward is STOPPED."""
     if score is None or not math.isfinite(score):
         return FAILURE
     return scale * progress(score, direction=direction, lower=lower, upper=upper) ** exponent

@@ -1,6 +1,7 @@
 """pace eval: score one program exactly as a run would."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import typer
 from pace_async.cli.output import JSON_OPTION, indented, print_fields, print_json
 
 if TYPE_CHECKING:
+    from pace_async.evaluate.base import Evaluation
     from pace_async.task import TaskSpec
 
 
@@ -36,8 +38,6 @@ def evaluate(
 
     Example: pace eval circle_packing my_program.py --debug
     """
-    from dataclasses import asdict
-
     import anyio
 
     from pace_async.cli.options import settings_of_evaluator
@@ -54,7 +54,19 @@ def evaluate(
     with scorer_log() as log:
         found = anyio.run(evaluate_file, loaded, program, settings, log)
         said = printed(log)
-    fields = {
+    if as_json:
+        print_json(_fields(found) | ({"evaluator_log": said} if debug else {}))
+        return
+    print_fields(_lines(found))
+    if debug:
+        typer.echo(f"\nwhat the evaluator printed\n{indented(said) or '    nothing'}")
+    elif found.evaluator_error:
+        typer.echo("\nThat is an error of the task's evaluator, not of the program: --debug shows its traceback.")
+
+
+def _fields(found: "Evaluation") -> dict[str, object]:
+    """An evaluation as --json gives it."""
+    return {
         "outcome": found.outcome,
         "score": found.score,
         "seconds": found.seconds,
@@ -62,27 +74,20 @@ def evaluate(
         "metrics": dict(found.metrics),
         "cascade": [asdict(score) for score in found.cascade],
         "evaluator_error": found.evaluator_error or None,
-        **({"evaluator_log": said} if debug else {}),
     }
-    if as_json:
-        print_json(fields)
-    else:
-        score = None if found.score is None else f"{found.score:.10g}"
-        print_fields(
-            {
-                "outcome": found.outcome,
-                "score": score,
-                "seconds": found.seconds,
-                **{f"stage {score.stage}": in_words(asdict(score)) for score in found.cascade},
-                **{name: f"{value:.6g}" for name, value in found.metrics.items()},
-                "detail": found.detail or None,
-                **({"evaluator": f"failed: {found.evaluator_error}"} if found.evaluator_error else {}),
-            }
-        )
-        if debug:
-            typer.echo(f"\nwhat the evaluator printed\n{indented(said) or '    nothing'}")
-        elif found.evaluator_error:
-            typer.echo("\nThat is an error of the task's evaluator, not of the program: --debug shows its traceback.")
+
+
+def _lines(found: "Evaluation") -> dict[str, object]:
+    """An evaluation as it is printed."""
+    return {
+        "outcome": found.outcome,
+        "score": None if found.score is None else f"{found.score:.10g}",
+        "seconds": found.seconds,
+        **{f"stage {score.stage}": in_words(asdict(score)) for score in found.cascade},
+        **{name: f"{value:.6g}" for name, value in found.metrics.items()},
+        "detail": found.detail or None,
+        **({"evaluator": f"failed: {found.evaluator_error}"} if found.evaluator_error else {}),
+    }
 
 
 def _program_at(file: Path, spec: "TaskSpec") -> str:

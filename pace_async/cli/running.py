@@ -1,6 +1,7 @@
 """pace run and pace resume."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,6 +13,9 @@ from pace_async.registry.implementers import IMPLEMENTERS
 from pace_async.registry.objectives import OBJECTIVES
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
 from pace_async.runtime.run_paths import find_run_paths
+
+if TYPE_CHECKING:
+    from pace_async.config import Config
 
 _DISPLAY = typer.Option(
     "auto",
@@ -110,13 +114,7 @@ def run(
     if resolved.staleness.mode == "sync" and max_staleness:
         raise UsageError(f"--sync trains nothing stale: --max-staleness {max_staleness} goes with --async.")
     if dry_run:
-        from pace_async.cli.plan import plan, plan_text
-
-        lines = plan(resolved, run_dir)
-        if as_json:
-            print_json({"plan": lines, "config": resolved.model_dump(mode="json")})
-        else:
-            typer.echo(plan_text(resolved, lines), nl=False)
+        _planned(resolved, run_dir, as_json)
         return
     if as_json:
         raise UsageError("--json goes with --dry-run: `pace status RUN --json` reads a run, also while it goes on.")
@@ -126,6 +124,17 @@ def run(
     from pace_async.runtime.start.launch import start
 
     raise typer.Exit(start(resolved, looked, run_dir, display))
+
+
+def _planned(resolved: "Config", run_dir: Path | None, as_json: bool) -> None:
+    """Print what a run would do."""
+    from pace_async.cli.plan import plan, plan_text
+
+    lines = plan(resolved, run_dir)
+    if as_json:
+        print_json({"plan": lines, "config": resolved.model_dump(mode="json")})
+    else:
+        typer.echo(plan_text(resolved, lines), nl=False)
 
 
 def resume(

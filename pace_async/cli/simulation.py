@@ -78,11 +78,9 @@ def simulate(
             "--pause": pause,
         }
     )
-    if eval_mean == 0 or eval_cap == 0:
-        raise UsageError("--eval-mean and --eval-cap must be above 0: the prediction is relative to the evaluations.")
     header: RunHeader | None = None
     if like is None:
-        durations = _drawn(60.0 if eval_mean is None else eval_mean, eval_cv, eval_cap, seed)
+        durations = _drawn(eval_mean, eval_cv, eval_cap, seed)
     elif eval_mean is not None or eval_cap is not None:
         raise UsageError("--like takes the evaluations from the run: leave --eval-mean and --eval-cap out.")
     else:
@@ -122,11 +120,14 @@ def _refuse_unless_seconds(given: Mapping[str, float | None]) -> None:
     for name, value in given.items():
         if value is not None and not (math.isfinite(value) and value >= 0):
             raise UsageError(f"{name} must be a number of at least 0, not {value}.")
+    if given["--eval-mean"] == 0 or given["--eval-cap"] == 0:
+        raise UsageError("--eval-mean and --eval-cap must be above 0: the prediction is relative to the evaluations.")
 
 
-def _drawn(mean: float, cv: float, cap: float | None, seed: int) -> "Durations":
+def _drawn(given: float | None, cv: float, cap: float | None, seed: int) -> "Durations":
     from pace_async.simulate.durations import Durations
 
+    mean = 60.0 if given is None else given
     return Durations(
         seed=seed,
         evaluation_mean=mean,

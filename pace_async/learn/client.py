@@ -10,7 +10,7 @@ import json
 from collections import deque
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -33,15 +33,27 @@ _BREAK_OFF_S = 30.0
 child is then killed."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChildLimits:
+    """What the child may take. Deadlines are in seconds. `start_s`: it loads. `step_s`: one step and its writing, also
+    when it is replayed. `hung_s`: the next heartbeat, also while it starts. `gpu` is the card, as CUDA_VISIBLE_DEVICES
+    names it. None: the first."""
+
+    step_s: float = 600.0
+    start_s: float = 300.0
+    hung_s: float = 120.0
+    gpu: str | None = None
+
+
+USUAL = ChildLimits()
+
+
 class ProcessLearner:
     """A `learn.base.Learner`, a `learn.base.LogprobScorer`, and a `publish.base.Sender`. Entering the context starts
     the child without waiting for it. Leaving the context ends it.
 
     `model` is version 0's directory. Versions and checkpoints go under `out`, the child's output to `log`. `history`
-    lists the files of the groups that made versions 1…L of this run, in order. The first ones may be missing.
-    Deadlines are in seconds. `start_s`: the child loads. `step_s`: one step and its writing, also when it is replayed.
-    `hung_s`: the next heartbeat, also while the child starts.
-    `gpu` is the card, as CUDA_VISIBLE_DEVICES names it. None: the first."""
+    lists the files of the groups that made versions 1…L of this run, in order. The first ones may be missing."""
 
     def __init__(
         self,
@@ -51,10 +63,7 @@ class ProcessLearner:
         history: Sequence[Path] = (),
         *,
         log: Path | None = None,
-        step_s: float = 600.0,
-        start_s: float = 300.0,
-        hung_s: float = 120.0,
-        gpu: str | None = None,
+        limits: ChildLimits = USUAL,
     ) -> None:
         self._after = next((place for place, path in enumerate(history) if path.exists()), 0)
         self._history = deque(_absolute(path) for path in history[self._after :])
@@ -62,12 +71,12 @@ class ProcessLearner:
         self._command = python_module(
             "pace_async.learn.process",
             *("--model", str(model.resolve()), "--out", str(out.resolve()), "--config", settings.to_json()),
-            *("--beat-s", f"{min(BEAT_S, hung_s / (2 * LOOKS)):g}"),
+            *("--beat-s", f"{min(BEAT_S, limits.hung_s / (2 * LOOKS)):g}"),
         )
         self._environment = clean_environment(OMP_NUM_THREADS=str(settings.threads))
-        if gpu is not None:
-            self._environment["CUDA_VISIBLE_DEVICES"] = gpu
-        self._step_s, self._start_s, self._hung_s = step_s, start_s, hung_s
+        if limits.gpu is not None:
+            self._environment["CUDA_VISIBLE_DEVICES"] = limits.gpu
+        self._limits = limits
         self._spawned = anyio.Event()
         self._turn = anyio.Lock()
         self._stack = AsyncExitStack()
@@ -106,7 +115,7 @@ class ProcessLearner:
         path = _absolute(group)
         async with self._turn:
             await self._ready()
-            answer = await self._ask({"train": str(path)}, self._step_s)
+            answer = await self._ask({"train": str(path)}, self._limits.step_s)
             if "refused" in answer:
                 _blame_setting(answer)
                 if answer.get("unreadable"):
@@ -142,7 +151,7 @@ class ProcessLearner:
             if version != self.version:
                 return None
             await self._ready()
-            answer = await self._ask({"prompt": prompt_ids, "completion": completion_ids}, self._step_s)
+            answer = await self._ask({"prompt": prompt_ids, "completion": completion_ids}, self._limits.step_s)
             if "refused" in answer:
                 raise PaceBug(f"the learner refused to score an answer: {answer['refused']}")
             scores = tuple(float(value) for value in answer["logprobs"])
@@ -171,7 +180,7 @@ class ProcessLearner:
             process = self._process
             if process is None:
                 continue
-            with anyio.move_on_after(self._hung_s / LOOKS):
+            with anyio.move_on_after(self._limits.hung_s / LOOKS):
                 await process.wait()
             async with self._turn:
                 if self._process is not process:
@@ -181,7 +190,7 @@ class ProcessLearner:
                     return InfrastructureFault("learner_died", self._last_words())
                 if self._weights is not None:
                     try:
-                        await self._ask({"ping": True}, 2 * self._hung_s)
+                        await self._ask({"ping": True}, 2 * self._limits.hung_s)
                     except InfrastructureFault as fault:
                         return fault
 
@@ -191,7 +200,7 @@ class ProcessLearner:
             await self._spawn()
         if self._weights is None:
             request = {"start": [str(path) for path in self._history], "after": self._after}
-            answer = await self._ask(request, self._start_s, self._step_s)
+            answer = await self._ask(request, self._limits.start_s, self._limits.step_s)
             if "refused" in answer:
                 _blame_setting(answer)
                 raise GaveUp(
@@ -248,11 +257,11 @@ class ProcessLearner:
         """The next line. Raises TimeoutError at `until`, InfrastructureFault if the child stays silent. Silence is
         counted in successive short waits, because this process may have been stopped too."""
         for _ in range(LOOKS):
-            with anyio.CancelScope(deadline=min(until, anyio.current_time() + self._hung_s / LOOKS)):
+            with anyio.CancelScope(deadline=min(until, anyio.current_time() + self._limits.hung_s / LOOKS)):
                 return await lines.receive_until(b"\n", _LONGEST_LINE)
             if anyio.current_time() >= until:
                 raise TimeoutError
-        raise InfrastructureFault("learner_hung", f"no sign of life for {self._hung_s:g} s, so it was killed")
+        raise InfrastructureFault("learner_hung", f"no sign of life for {self._limits.hung_s:g} s, so it was killed")
 
     async def _retire(self) -> None:
         """Kill the child, if there is one."""

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Moment:
+class Published:
     """An event and the view just after it, once the bus has folded it."""
 
     event: Event
@@ -51,11 +51,11 @@ class Subscription:
         self.capacity = capacity
         self.transient_lost = 0
         self.closed = False
-        self._queue: deque[Moment] = deque()
+        self._queue: deque[Published] = deque()
         self._news = anyio.Event()
         self._closing = anyio.Event()
 
-    def put(self, moment: Moment) -> None:
+    def put(self, moment: Published) -> None:
         """Never waits. Closes the subscription if the queue is full of facts."""
         if self.closed:
             return
@@ -69,7 +69,7 @@ class Subscription:
         self._queue.append(moment)
         self._news.set()
 
-    def take(self) -> list[Moment]:
+    def take(self) -> list[Published]:
         """All queued moments, oldest first."""
         taken = list(self._queue)
         self._queue.clear()
@@ -107,7 +107,7 @@ class Bus:
     def __init__(self, view: RunView, *, watched: bool = True) -> None:
         self._view = view
         self._watched = watched
-        self._unfolded: list[Moment] = []
+        self._unfolded: list[Published] = []
         self._subscriptions: list[Subscription] = []
 
     @property
@@ -120,7 +120,7 @@ class Bus:
         """Show a committed fact or a transient event. Never waits, never raises."""
         if not self._watched:
             return
-        moment = Moment(event, self._view)
+        moment = Published(event, self._view)
         self._unfolded.append(moment)
         for subscription in self._subscriptions:
             subscription.put(moment)

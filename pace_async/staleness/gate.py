@@ -29,9 +29,9 @@ def deadline_of(served: int, bound: int) -> int:
     return served + bound
 
 
-def may_admit(open_leases: int, learner: int, served: int, *, bound: int, size: int) -> bool:
-    """Whether one more lease may open. `open_leases` counts in flight, buffered and in training."""
-    return open_leases < (bound + 1 + served - learner) * size
+def may_admit(open_leases: int, lag: int, *, bound: int, size: int) -> bool:
+    """Whether one more lease may open. `open_leases` counts in flight, buffered and in training. `lag` is L - V."""
+    return open_leases < (bound + 1 - lag) * size
 
 
 def is_feasible(waiting: Iterable[Lease], learner: int, size: int) -> bool:

@@ -48,10 +48,11 @@ class PolicyFunction(Protocol):
         ...
 
 
-def admits(policy: str, *, running: int, held: int, learner: int, served: int, bound: int, size: int) -> bool:
-    """Whether one more lease may open. `held` counts buffered and in training."""
+def admits(policy: str, *, running: int, held: int, lag: int, bound: int, size: int) -> bool:
+    """Whether one more lease may open. `held` counts buffered and in training. `lag`: versions of the learner that are
+    not served yet."""
     counted = running + held if STALENESS_POLICIES[policy].counts_running else held
-    return may_admit(counted, learner, served, bound=bound, size=size)
+    return may_admit(counted, lag, bound=bound, size=size)
 
 
 def choose(

@@ -219,8 +219,7 @@ class RunState:
             terms.policy,
             running=self.working,
             held=len(self.complete) + len(self.training),
-            learner=self.learner,
-            served=self.served,
+            lag=self.learner - self.served,
             bound=terms.bound,
             size=terms.size,
         )

@@ -8,8 +8,9 @@ Most figures are read from the syntax trees of `pace_async`. The way of a candid
 circle_packing with one thread and without learning, from the moment its second lease opens to the moment its third
 does. The figure counts the files of `pace_async` whose functions are called in the runtime's process by the search
 thread and the tasks it starts. A step is a call from one file into another, and a return is a step to a file seen
-before. `--way` prints the files in the order of their first call. A checkout that has a `.venv` is traced in it, any
-other in this one.
+before. `--way` prints the files in the order of their first call.
+A checkout that has a `.venv` is traced in it, any other in this one. A typer command is an exception: its parameters
+are the command's flags, so they are not counted, and neither are the lines that declare them.
 """
 
 import argparse
@@ -78,8 +79,22 @@ def importers(modules: Sequence[Module]) -> dict[str, set[str]]:
     return found
 
 
+def is_command(function: Function) -> bool:
+    """Whether typer calls it: the default of a parameter is a flag or an argument of the command line."""
+    defaults = [*function.args.defaults, *(one for one in function.args.kw_defaults if one is not None)]
+    return any(ast.unparse(one).startswith(("typer.Option(", "typer.Argument(")) for one in defaults)
+
+
+def length(function: Function) -> int:
+    """Lines, of a command those of its body."""
+    begin = function.body[0].lineno if is_command(function) else function.lineno
+    return (function.end_lineno or function.lineno) - begin + 1
+
+
 def parameters(function: Function) -> int:
-    """How many parameters a caller may give: `self` and `cls` are not counted."""
+    """How many parameters a caller may give: `self` and `cls` are not counted, nor are a command's flags."""
+    if is_command(function):
+        return 0
     given = function.args
     names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
     return len([name for name in names if name not in ("self", "cls")])
@@ -147,7 +162,7 @@ def figures(checkout: Path, steps: Sequence[str]) -> dict[str, str]:
     """Each figure by its name, in the order of the table."""
     modules = modules_of(checkout)
     functions = [function for module in modules for function in module.functions]
-    lengths = [(function.end_lineno or function.lineno) - function.lineno + 1 for function in functions]
+    lengths = [length(function) for function in functions]
     lines = [module.lines for module in modules]
     once = [name for name, who in importers(modules).items() if len(who) == 1]
     short = {module.name for module in modules if module.lines <= 40}
@@ -164,7 +179,7 @@ def figures(checkout: Path, steps: Sequence[str]) -> dict[str, str]:
         "of these, 40 lines or fewer": str(len(short.intersection(once))),
         "lines of a file: median, 95th percentile, most": spread(lines),
         "lines of a function: median, 95th percentile, most": spread(lengths),
-        f"functions of more than {LONG} lines": str(sum(length > LONG for length in lengths)),
+        f"functions of more than {LONG} lines": str(sum(lines > LONG for lines in lengths)),
         f"functions of more than {MANY} parameters": str(sum(parameters(one) > MANY for one in functions)),
         "class names that several classes have": f"{len(shared)} ({sum(shared.values())} classes)",
         **{f"files in which `{word}` stands": str(sum(word in module.text for module in modules)) for word in WORDS},
@@ -200,9 +215,8 @@ def main() -> None:
 def _details(modules: Sequence[Module]) -> None:
     for module in modules:
         for one in module.functions:
-            length = (one.end_lineno or one.lineno) - one.lineno + 1
-            if length > LONG or parameters(one) > MANY:
-                print(f"{module.name}.{one.name}: {length} lines, {parameters(one)} parameters")
+            if length(one) > LONG or parameters(one) > MANY:
+                print(f"{module.name}.{one.name}: {length(one)} lines, {parameters(one)} parameters")
     where: defaultdict[str, list[str]] = defaultdict(list)
     for module in modules:
         for node in ast.walk(module.tree):

@@ -21,7 +21,7 @@ from pace_async.evaluate.identities import InTaskEvaluator
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.events import CascadeScore, CascadeStageEnded, EvaluationAttempted, Fact
 from pace_async.implement.base import Experiment, Implemented, Implementer
-from pace_async.reward import better, reward
+from pace_async.reward import STOPPED, better, reward
 from pace_async.runtime.start.supervisor import drive
 from pace_async.search.state import Member
 from pace_async.simulate.codecs import Bytes
@@ -101,7 +101,7 @@ def test_a_finished_stage_is_not_run_again_and_counts() -> None:
 
 def test_a_stopped_program_gets_the_reward_of_no_progress() -> None:
     bounds = {"direction": "maximize", "lower": 0.0, "upper": 1.0}
-    assert reward(None, **bounds, stopped=True) == 0.0  # pyright: ignore[reportArgumentType]
+    assert reward(0.0, **bounds) == STOPPED  # pyright: ignore[reportArgumentType]
     assert reward(None, **bounds) == -1.0  # pyright: ignore[reportArgumentType]
     assert reward(-3.0, **bounds) == 0.0  # pyright: ignore[reportArgumentType]
 

@@ -21,7 +21,7 @@ from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.children import LOOKS, wait_silent
 from pace_async.errors import InfrastructureFault
 from pace_async.events import Fact, FaultSeen
-from pace_async.learn.client import ProcessLearner
+from pace_async.learn.client import ChildLimits, ProcessLearner
 from pace_async.learn.settings import TrainerConfig
 from pace_async.runtime.children.engine_supervisor import keep_engine, watch_learner
 from pace_async.simulate.stages import World
@@ -191,7 +191,7 @@ def test_a_learner_is_waited_for_while_it_gives_signs_of_life(
     monkeypatch.setattr("pace_async.learn.client.kill_group", quiet)
 
     async def asked() -> tuple[str, float]:
-        learner = ProcessLearner(tmp_path, tmp_path / "out", TrainerConfig(), step_s=600.0, hung_s=120.0)
+        learner = ProcessLearner(tmp_path, tmp_path / "out", TrainerConfig(), limits=ChildLimits())
         child = Lines(list(said))
         for name in ("_process", "_lines"):
             monkeypatch.setattr(learner, name, child)
@@ -220,7 +220,9 @@ async def test_a_learner_that_is_stopped_while_it_starts_is_hung_and_the_next_on
 
     toy = write_llama(tmp_path / "model", vocab=40, width=16, layers=1)
     log = tmp_path / "learner.log"
-    async with ProcessLearner(toy, tmp_path / "out", TrainerConfig(), log=log, start_s=1e6, hung_s=20.0) as learner:
+    async with ProcessLearner(
+        toy, tmp_path / "out", TrainerConfig(), log=log, limits=ChildLimits(start_s=1e6, hung_s=20.0)
+    ) as learner:
         stopped = child_of(learner)
         lines = learner._lines  # pyright: ignore[reportPrivateUsage]
         assert lines is not None
@@ -264,7 +266,9 @@ async def test_a_learner_lost_while_idle_is_reported_and_the_next_request_starts
     [group] = written_groups(tmp_path / "groups", 1, vocab=40)
     config = settings(search__threads=2, learner__group_size=2, learner__k=1)
     async with (
-        ProcessLearner(toy, tmp_path / "out", TrainerConfig(learning_rate=1e-3), hung_s=10.0) as learner,
+        ProcessLearner(
+            toy, tmp_path / "out", TrainerConfig(learning_rate=1e-3), limits=ChildLimits(hung_s=10.0)
+        ) as learner,
         simulated(tmp_path, config, World()) as run,
         watched(run, learner),
     ):

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from pace_async.errors import InfrastructureFault
-from pace_async.learn.client import ProcessLearner
+from pace_async.learn.client import ChildLimits, ProcessLearner
 from pace_async.learn.settings import TrainerConfig
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +45,7 @@ class Child:
 
 def learner_of(child: Child, folder: Path, history: list[Path], monkeypatch: pytest.MonkeyPatch) -> ProcessLearner:
     learner = ProcessLearner(
-        folder, folder / "out", TrainerConfig(), history, step_s=STEP_S, start_s=START_S, hung_s=math.inf
+        folder, folder / "out", TrainerConfig(), history, limits=ChildLimits(STEP_S, START_S, math.inf)
     )
     monkeypatch.setattr(learner, "_process", child)
     monkeypatch.setattr(learner, "_lines", child)

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from pace_async.errors import GaveUp, InfrastructureFault, PaceBug
-from pace_async.learn.client import ProcessLearner
+from pace_async.learn.client import ChildLimits, ProcessLearner
 from pace_async.learn.lineage import Lineage
 from pace_async.learn.process import serve
 from pace_async.learn.settings import TrainerConfig
@@ -125,7 +125,7 @@ async def test_a_learner_killed_in_any_moment_comes_back_with_the_same_weights_a
 async def test_a_learner_that_is_late_or_whose_caller_is_cancelled_is_killed(
     toy: Path, groups: list[Path], tmp_path: Path
 ) -> None:
-    async with ProcessLearner(toy, tmp_path, SETTINGS, start_s=0.2) as learner:
+    async with ProcessLearner(toy, tmp_path, SETTINGS, limits=ChildLimits(start_s=0.2)) as learner:
         stopped = child_of(learner)
         stopped.suspend()
         with pytest.raises(InfrastructureFault, match=r"learner_timeout: no answer within 0\.2 s"):

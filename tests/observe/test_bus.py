@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from pace_async.events import Fact, StageChanged, TransientEvent
-from pace_async.observe.bus import Bus, Moment, Subscription, observing
+from pace_async.observe.bus import Bus, Published, Subscription, observing
 from pace_async.observe.fold import fold_all
 from pace_async.observe.model import RunView
 from tests.doubles.displays import Broken, Recorder, Stuck
@@ -89,7 +89,7 @@ async def test_a_slow_watcher_loses_the_oldest_transient_events_and_no_fact() ->
         opened(4),
     ]
     for event in events:
-        queue.put(Moment(event, EMPTY))
+        queue.put(Published(event, EMPTY))
     assert [moment.event for moment in queue.take()] == [opened(1), opened(2), opened(3), opened(4)]
     assert (queue.transient_lost, queue.closed) == (2, False)
 
@@ -97,7 +97,7 @@ async def test_a_slow_watcher_loses_the_oldest_transient_events_and_no_fact() ->
 async def test_a_transient_event_is_the_one_lost_in_a_queue_full_of_facts() -> None:
     queue = Subscription("slow", EMPTY, capacity=2)
     for event in (opened(1), opened(2), TRANSIENT):
-        queue.put(Moment(event, EMPTY))
+        queue.put(Published(event, EMPTY))
     assert [moment.event for moment in queue.take()] == [opened(1), opened(2)]
     assert (queue.transient_lost, queue.closed) == (1, False)
 

@@ -17,7 +17,7 @@ from pace_async.advise.engines import vllm_found
 from pace_async.advise.engines.vllm_found import Build, Missing, visible_gpus
 from pace_async.configure import resolve
 from pace_async.errors import InfrastructureFault, UsageError
-from pace_async.learn.client import ProcessLearner
+from pace_async.learn.client import ChildLimits, ProcessLearner
 from pace_async.learn.process import serve
 from pace_async.learn.send import CannotSend, Source
 from pace_async.learn.settings import TrainerConfig
@@ -173,7 +173,7 @@ def test_a_model_that_cannot_be_sent_is_refused_with_the_setting_to_change() -> 
 
 
 async def test_a_learner_that_is_busy_or_not_up_or_at_version_0_sends_nothing(tmp_path: Path) -> None:
-    async with ProcessLearner(TINY, tmp_path, TrainerConfig(), gpu="3") as learner:
+    async with ProcessLearner(TINY, tmp_path, TrainerConfig(), limits=ChildLimits(gpu="3")) as learner:
         assert not learner.can_send(0)
         assert not learner.can_send(1)
         with pytest.raises(InfrastructureFault, match="gone before it could send"):

@@ -9,7 +9,7 @@ from pace_async.advise.client import HttpEngine
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.publish import probe
 from pace_async.publish.base import PushFailed
-from pace_async.runtime.children.replica import Probing, Replica
+from pace_async.runtime.children.replica import Delivery, Probing, Replica
 from tests.support.engine_models import END, plain_logprobs, save_tiny_model
 from tests.support.tensor_files import load_file, save_file
 
@@ -66,7 +66,7 @@ async def test_a_model_that_is_certain_to_end_at_once_is_probed_too(handle: Engi
         answer = await engine.generate(await engine.encode(probe.TEXT), max_tokens=64, temperature=1.0, seed=0)
         assert (answer.token_ids, answer.logprobs) == ((END,), (0.0,))
     judge = Judge(models[1])
-    async with Replica(handle.url, probing=Probing(judge), numbered=True) as replica:
+    async with Replica(handle.url, probing=Probing(judge), delivery=Delivery(numbered=True)) as replica:
         receipt = await replica.publish(1, models[1])
         assert receipt.k3 is not None
         assert 0 < receipt.k3 < 1e-6

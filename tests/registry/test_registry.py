@@ -30,7 +30,7 @@ from pace_async.registry.staleness_policies import StalenessPolicy, policy_of
 from pace_async.registry.tables import TABLES
 from pace_async.registry.transports import TRANSPORTS, PublisherTransport
 from pace_async.runtime.children.engines import refuse_unless_served
-from pace_async.runtime.children.replica import Probing, Replica
+from pace_async.runtime.children.replica import Delivery, Probing, Replica
 from pace_async.search.parents import parent_of
 from pace_async.search.state import Island, Member
 from pace_async.staleness.gate import Lease
@@ -157,7 +157,7 @@ def test_a_parent_rule_that_is_added_chooses_the_parent(monkeypatch: pytest.Monk
 def test_a_policy_that_is_added_chooses_groups_and_its_attributes_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     added(monkeypatch, POLICIES, StalenessPolicy("never", "a toy", f"{TOYS}:never", counts_running=False))
     assert choose("never", [Finished(Lease(0, 1), 0)], [], learner=0, bound=0, size=1) == NOTHING
-    assert admits("never", running=100, held=0, learner=0, served=0, bound=0, size=1)
+    assert admits("never", running=100, held=0, lag=0, bound=0, size=1)
 
 
 def test_a_correction_and_a_mask_that_are_added_weigh_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +172,7 @@ def test_a_correction_and_a_mask_that_are_added_weigh_tokens(monkeypatch: pytest
 @pytest.mark.anyio
 async def test_a_transport_that_is_added_makes_the_publisher(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     added(monkeypatch, TRANSPORTS, PublisherTransport("post", "a toy", f"{TOYS}:by_post"))
-    async with Replica("http://engine", probing=Probing(), transport="post") as replica:
+    async with Replica("http://engine", probing=Probing(), delivery=Delivery(transport="post")) as replica:
         with pytest.raises(PushFailed, match="the toy carries nothing to http://engine"):
             await replica.publish(1, tmp_path)
 

@@ -149,17 +149,17 @@ def test_a_full_gain_is_confirmed_on_fresh_instances_of_any_difficulty(
 ) -> None:
     claimed = own + gain if direction == "maximize" else own - gain
     fresh, own_fresh = claimed + easier, own + easier
-    assert bears_out(claimed, own, fresh, own_fresh, direction=direction, lower=-1.0, upper=1.0)
+    assert bears_out(claimed, own, fresh, own_fresh, direction=direction, span=2.0)
 
 
 @given(gain=st.floats(0.11, 100), own=st.floats(-10, 10), direction=st.sampled_from(["maximize", "minimize"]))
 def test_a_lost_gain_of_a_tenth_of_the_range_is_not_confirmed(gain: float, own: float, direction: str) -> None:
     claimed = own + gain if direction == "maximize" else own - gain
-    assert not bears_out(claimed, own, own, own, direction=direction, lower=0.0, upper=1.0)
+    assert not bears_out(claimed, own, own, own, direction=direction, span=1.0)
 
 
 def test_fresh_instances_on_which_the_seed_program_fails_count_as_no_harder() -> None:
-    bounds: dict[str, Any] = {"direction": "maximize", "lower": 0.0, "upper": 1.0}
+    bounds: dict[str, Any] = {"direction": "maximize", "span": 1.0}
     assert bears_out(0.8, 0.2, 0.5, None, **bounds)
     assert not bears_out(0.8, 0.2, 0.4, None, **bounds)
 

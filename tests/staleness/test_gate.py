@@ -155,6 +155,6 @@ def test_shipping_against_the_served_version_would_leak_staleness() -> None:
 @pytest.mark.parametrize("bound", [0, 1, 2])
 def test_admission_closes_while_a_push_is_outstanding(bound: int) -> None:
     size = 4
-    assert may_admit((bound + 1) * size - 1, 3, 3, bound=bound, size=size)
-    assert not may_admit((bound + 1) * size, 3, 3, bound=bound, size=size)
-    assert not may_admit(bound * size, 4, 3, bound=bound, size=size)
+    assert may_admit((bound + 1) * size - 1, 0, bound=bound, size=size)
+    assert not may_admit((bound + 1) * size, 0, bound=bound, size=size)
+    assert not may_admit(bound * size, 1, bound=bound, size=size)

@@ -63,8 +63,7 @@ class Model:
             self.policy,
             running=len(self.running),
             held=len(self.complete) + len(self.training),
-            learner=self.learner,
-            served=self.served,
+            lag=self.learner - self.served,
             bound=self.bound,
             size=self.size,
         )

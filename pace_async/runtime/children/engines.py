@@ -28,7 +28,7 @@ from pace_async.runtime.children.cards import cards_of
 from pace_async.runtime.children.engine_supervisor import SupervisedEngine
 from pace_async.runtime.children.external import urls_of
 from pace_async.runtime.children.fleet import Fleet, FleetPolicy, fleet_of
-from pace_async.runtime.children.replica import Probing, Replica
+from pace_async.runtime.children.replica import Delivery, Probing, Replica
 from pace_async.runtime.run_paths import RunPaths
 from pace_async.state.run_state import RunState
 
@@ -88,6 +88,7 @@ async def embedded(
     config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: Sender | None
 ) -> AsyncGenerator[Served]:
     """The server in the package."""
+    delivery = Delivery(numbered=True, transport=config.advisor.transport)
     async with (
         managed_engine(
             _newest(state, given),
@@ -96,7 +97,7 @@ async def embedded(
             threads=config.advisor.threads,
             start_s=config.advisor.engine_start_s,
         ) as handle,
-        _replica(config, given, handle.url, probing, numbered=True) as replica,
+        _replica(config, given, handle.url, probing, delivery) as replica,
     ):
         yield Served(replica, replica, _Embedded(handle, replica, state, given))
 
@@ -161,9 +162,10 @@ async def vllm(
     )
     model = serve_from(given, paths.served_model)
     log = paths.logs / "engine.log"
+    delivery = Delivery(adapters=settings.adapters is not None, transport=chosen.transport, sender=sender)
     async with (
         managed_vllm(build, model, settings, log=log, start_s=chosen.engine_start_s) as handle,
-        _replica(config, given, handle.url, probing, adapters=settings.adapters is not None, sender=sender) as replica,
+        _replica(config, given, handle.url, probing, delivery) as replica,
     ):
         process = _Vllm(handle, replica, state, model)
         await process.label()
@@ -177,9 +179,10 @@ async def servers(
     """Servers by URL, which run already."""
     model = serve_from(given, paths.served_model)
     policy = FleetPolicy(probing.tell, config.faults.backoff, wait_s=config.advisor.timeout_s)
+    delivery = Delivery(transport=config.advisor.transport, sender=sender)
     async with AsyncExitStack() as stack:
         replicas = [
-            await stack.enter_async_context(_replica(config, given, url, probing, sender=sender))
+            await stack.enter_async_context(_replica(config, given, url, probing, delivery))
             for url in urls_of(config.advisor.engine)
         ]
         fleet = await stack.enter_async_context(fleet_of(replicas, state.learner, _newest(state, model), policy))
@@ -231,23 +234,11 @@ def adapter_slots(config: Config) -> AdapterSlots | None:
     return None if rank is None else AdapterSlots(rank, config.bound + 2)
 
 
-def _replica(
-    config: Config,
-    given: Path,
-    url: str,
-    probing: Probing,
-    *,
-    numbered: bool = False,
-    adapters: bool = False,
-    sender: Sender | None = None,
-) -> Replica:
+def _replica(config: Config, given: Path, url: str, probing: Probing, delivery: Delivery) -> Replica:
     return Replica(
         url,
         probing=probing,
         special_ids=special_token_ids(given),
         timeout_s=config.advisor.timeout_s,
-        numbered=numbered,
-        adapters=adapters,
-        transport=config.advisor.transport,
-        sender=sender,
+        delivery=delivery,
     )

@@ -108,10 +108,23 @@ class Probing:
     tokens: int = probe.TOKENS
 
 
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How versions reach an engine. `numbered`: the run starts it with known weights. `adapters`: each version is a
+    LoRA adapter, and the engine's base is known to be version 0. `transport` carries whole weights, from `sender` where
+    it takes them from the learner's memory."""
+
+    numbered: bool = False
+    adapters: bool = False
+    transport: str = "file"
+    sender: Sender | None = None
+
+
+BY_FILE = Delivery()
+
+
 class Replica:
-    """An `Engine` and a `Publisher`. `url` has no slash at its end; `adapters`: each version is a LoRA adapter, and the
-    engine's base is known to be version 0; `transport` carries whole weights, from `sender` where it takes them from
-    the learner's memory. An async context manager."""
+    """An `Engine` and a `Publisher`. `url` has no slash at its end. An async context manager."""
 
     def __init__(
         self,
@@ -121,21 +134,18 @@ class Replica:
         special_ids: Collection[int] = (),
         timeout_s: float = 120.0,
         phase_s: float = 60.0,
-        numbered: bool = False,
-        adapters: bool = False,
-        transport: str = "file",
-        sender: Sender | None = None,
+        delivery: Delivery = BY_FILE,
     ) -> None:
         self.url = url
-        self.labels = PushLabels(numbered=numbered or adapters)
-        held = LoadedAdapters() if adapters else None
+        self.labels = PushLabels(numbered=delivery.numbered or delivery.adapters)
+        held = LoadedAdapters() if delivery.adapters else None
         self.client = HttpEngine(url, special_ids=special_ids, timeout_s=timeout_s, labels=self.labels, adapters=held)
         self._publisher: EnginePublisher
         if held is not None:
             self._publisher = AdapterPublisher(url, held, phase_s=phase_s, label=self.labels.begin)
         else:
-            factory = cast("PublisherFactory", TRANSPORTS[transport].load())
-            self._publisher = factory(PublisherParts(url, phase_s, self.labels.begin, sender))
+            factory = cast("PublisherFactory", TRANSPORTS[delivery.transport].load())
+            self._publisher = factory(PublisherParts(url, phase_s, self.labels.begin, delivery.sender))
         self._probing = probing
         self._timeout_s = timeout_s
         self._alarms = 0

@@ -51,14 +51,15 @@ def claims_best(score: float, members: Iterable[Member], direction: str) -> bool
 
 
 def bears_out(
-    claimed: float, own: float, fresh: float, own_fresh: float | None, *, direction: str, lower: float, upper: float
+    claimed: float, own: float, fresh: float, own_fresh: float | None, *, direction: str, span: float
 ) -> bool:
     """Whether a `fresh` score confirms the `claimed` one, given the scores of the task's own program on the hidden and
-    on the fresh instances. Without a score on the fresh ones, they count as no harder than the hidden ones."""
+    on the fresh instances. Without a score on the fresh ones, they count as no harder than the hidden ones. `span` is
+    the distance between the task's bounds."""
     sign = 1.0 if direction == "maximize" else -1.0
     gained = sign * (claimed - own)
     kept = sign * (fresh - (own if own_fresh is None else own_fresh))
-    return kept >= SHARE * gained - SLACK * (upper - lower)
+    return kept >= SHARE * gained - SLACK * span
 
 
 Told = tuple[EvaluationAttempted, ...]
@@ -136,7 +137,7 @@ class FreshInstances:
             raise EvaluationLost(lost.detail, (*before, *lost.attempts)) from None
         bounds, direction = self.task.spec.bounds, self.task.spec.direction
         held = found.score is not None and bears_out(
-            claim.score, self.own.score, found.score, own, direction=direction, lower=bounds.lower, upper=bounds.upper
+            claim.score, self.own.score, found.score, own, direction=direction, span=bounds.upper - bounds.lower
         )
         tried = FreshScore(number, claim.score, found.outcome, found.score, own, held, found.seconds)
         return tried, (*before, *found.attempts)

@@ -29,7 +29,7 @@ from pace_async.events import (
 )
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.programs.compiled import hash_off_loop
-from pace_async.reward import better, reward
+from pace_async.reward import STOPPED, better, reward
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.fresh import claimed_evaluation, claims_best
 from pace_async.runtime.run.patience import ADVISE, EVALUATE, LeftOpen, Lost, Patience
@@ -254,7 +254,6 @@ async def _ended(core: Core, work: Work, decision: Decision, tried: Tried, now: 
         upper=spec.bounds.upper,
         scale=config.reward.scale,
         exponent=config.reward.exponent,
-        stopped=evaluation.outcome == "below_threshold",
     )
     program = implemented.program if implemented else None
     score, parent = evaluation.score, decision.parent
@@ -267,7 +266,7 @@ async def _ended(core: Core, work: Work, decision: Decision, tried: Tried, now: 
         outcome=evaluation.outcome,
         detail=evaluation.detail,
         score=score,
-        reward=value,
+        reward=STOPPED if evaluation.outcome == "below_threshold" else value,
         metrics=evaluation.metrics,
         seconds=evaluation.seconds,
         memoised=evaluation.memoised,

@@ -16,7 +16,7 @@ from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.events import FaultSeen, Stalled, Starting
 from pace_async.gc_freeze import start_up_frozen
 from pace_async.implement.assemble import open_implementer
-from pace_async.learn.client import ProcessLearner
+from pace_async.learn.client import ChildLimits, ProcessLearner
 from pace_async.learn.settings import TrainerConfig
 from pace_async.observe.bus import Bus, observing
 from pace_async.observe.choose import choose
@@ -195,7 +195,9 @@ async def _learner(resources: Resources, given: Path) -> ProcessLearner:
         TrainerConfig.of(resources.config),
         [group_path(resources.paths.groups, number) for number in groups],
         log=resources.paths.logs / "learner.log",
-        step_s=resources.config.learner.step_timeout_s,
-        hung_s=resources.config.faults.hung_s,
-        gpu=cards.learner if cards is not None else None,
+        limits=ChildLimits(
+            step_s=resources.config.learner.step_timeout_s,
+            hung_s=resources.config.faults.hung_s,
+            gpu=cards.learner if cards is not None else None,
+        ),
     )

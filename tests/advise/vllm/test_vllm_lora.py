@@ -17,7 +17,7 @@ from pace_async.advise.engines.vllm_found import Build, find_vllm
 from pace_async.advise.engines.vllm_managed import AdapterSlots, VllmSettings, managed_vllm
 from pace_async.publish.base import PushFailed
 from pace_async.runtime.children.advisor_folder import TINY
-from pace_async.runtime.children.replica import Probing, Replica
+from pace_async.runtime.children.replica import Delivery, Probing, Replica
 from pace_async.weights import checkpoint_digests, write_atomically
 from tests.support.tensor_files import load_file, save_file
 
@@ -75,7 +75,7 @@ async def replica(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rep
     )
     async with (
         managed_vllm(build, serve_from(TINY, folder / "model"), settings, log=folder / "engine.log") as handle,
-        Replica(handle.url, probing=Probing(), adapters=True) as replica,
+        Replica(handle.url, probing=Probing(), delivery=Delivery(adapters=True)) as replica,
     ):
         yield replica
 

@@ -32,7 +32,7 @@ from pace_async.publish.base import PushFailed, Sender
 from pace_async.publish.nccl import NcclPublisher
 from pace_async.runtime.children.advisor_folder import TINY
 from pace_async.runtime.children.external import refuse_unless_fit
-from pace_async.runtime.children.replica import Probing, Replica
+from pace_async.runtime.children.replica import Delivery, Probing, Replica
 from pace_async.transfer import Transfer
 from pace_async.weights import checkpoint_digests, write_atomically
 from tests.doubles.simulated_nccl import SimulatedCommunicator, stand_in
@@ -211,7 +211,9 @@ class Counted:
 async def test_each_version_that_the_learner_trains_is_sent_from_its_memory_and_served(together: Together) -> None:
     prompt = await together.engine.encode("The best idea so far")
     sender = Counted(together.learner)
-    async with Replica(together.url, probing=Probing(together.learner), transport="nccl", sender=sender) as replica:
+    async with Replica(
+        together.url, probing=Probing(together.learner), delivery=Delivery(transport="nccl", sender=sender)
+    ) as replica:
         for version in (0, 1, 2):
             weights = together.given
             if version:
