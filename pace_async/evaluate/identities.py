@@ -67,7 +67,11 @@ class Identities:
         self._ended.pop(request.id, None)
         entry = self._entries[request.id] = _Entry(asked, request)
         if self._start is not None:
-            self._start(lambda: self._run(entry))
+            try:
+                self._start(lambda: self._run(entry))
+            except BaseException:
+                self._forget(request.id, entry)  # or it would be waited for and never end
+                raise
 
     async def result(self, identity: EvaluationId) -> Evaluation:
         """See `Evaluator.result`."""

@@ -9,7 +9,7 @@ import pytest
 from anyio.abc import TaskGroup
 
 from pace_async.errors import PaceBug, UsageError
-from pace_async.evaluate.base import CANCELLED, Evaluation, EvaluationId, EvaluationRequest
+from pace_async.evaluate.base import CANCELLED, Evaluation, EvaluationId, EvaluationRequest, UnknownEvaluation
 from pace_async.evaluate.identities import Identities
 from tests.doubles.evaluators import request
 
@@ -203,3 +203,17 @@ async def test_a_cancellation_that_is_cut_short_still_forgets_the_evaluation(bac
             identities.submit(asked)
             assert (await identities.result(asked.id)).outcome == "ok"
     assert slow.began == 2
+
+
+async def test_what_could_not_begin_is_not_known() -> None:
+    slow, asked = Slow(), request("x = 1")
+
+    def start(_: object) -> None:
+        raise RuntimeError("the evaluator is closed")
+
+    identities = Identities(slow.work, start)
+    with pytest.raises(RuntimeError, match="is closed"):
+        identities.submit(asked)
+    assert list(identities.pending()) == []
+    with pytest.raises(UnknownEvaluation), anyio.fail_after(DEADLINE_S):
+        await identities.result(asked.id)
