@@ -32,7 +32,7 @@ GROUPS_S = 30.0
 PACKAGE = Path(__file__).parent.parent
 
 Say = Callable[[str, str], Awaitable[None]]
-"""Called with the kind and the detail of what makes evaluations slower: `warm_parent`, `score_memo`."""
+"""Called with the kind and the detail of what makes evaluations slower: `warm_parent`, `score_memo`, `scorer_died`."""
 
 
 @asynccontextmanager
@@ -73,7 +73,7 @@ async def open_evaluator(
             _refuse_without_a_clock(task, chosen, scorers.timed)
             builds = stack.enter_context(Builds(task.spec, toolchain))
             setting = f"{setting} {toolchain.identity}"
-        parts = Parts(runner, scorers, memo, setting, builds)
+        parts = Parts(runner, scorers, memo, setting, builds, say)
         yield await stack.enter_async_context(LocalEvaluator(task, evaluation, parts))
 
 

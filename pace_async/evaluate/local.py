@@ -10,7 +10,7 @@ built before it gets its slot, in a sandbox and a slot of its own. `assemble` pu
 import os
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -38,13 +38,14 @@ BACKOFF_S = 0.1
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What a LocalEvaluator is made of. `setting` names the environment in the memo's keys; `builds` are there for a
-    process task."""
+    process task. `say` is called with the kind and the detail of what makes evaluations slower."""
 
     runner: CandidateRunner
     scorers: Scorers
     memo: ScoreMemo | None
     setting: str
     builds: Builds | None = None
+    say: Callable[[str, str], Awaitable[None]] | None = None
 
 
 @dataclass(slots=True)
@@ -181,6 +182,8 @@ class LocalEvaluator:
         except BuildFailed as failed:
             came = failed.evaluation
         except InfrastructureFault as fault:
+            if fault.kind == "scorer_died" and self.parts.say is not None:
+                await self.parts.say(fault.kind, f"{one_line(fault.detail)}; another is started for the next score")
             error = one_line(fault.detail) if isinstance(fault, EvaluatorFailed) else ""
             detail = one_line(str(fault))
             came = Evaluation("infrastructure_error", None, attempt.seconds, detail, evaluator_error=error)

@@ -192,7 +192,15 @@ async def test_a_sandbox_that_cannot_start_is_tried_again_and_never_remembered(t
     assert count.read_text() == "x\n" * 6
 
 
-async def test_a_scorer_that_dies_once_costs_a_retry_and_not_the_candidate(tier: Tier, tmp_path: Path) -> None:
+@pytest.mark.fault("Sick, not dead", "a scorer that hangs, grows or dies")
+async def test_a_scorer_that_dies_once_is_told_and_costs_a_retry_and_not_the_candidate(
+    tier: Tier, tmp_path: Path
+) -> None:
+    told: list[tuple[str, str]] = []
+
+    async def say(kind: str, detail: str) -> None:
+        told.append((kind, detail))
+
     task = make_task(
         tmp_path / "fragile",
         f"""
@@ -207,8 +215,11 @@ async def test_a_scorer_that_dies_once_costs_a_retry_and_not_the_candidate(tier:
             return {{"score": outputs[0]}}
         """,
     )
-    found = await evaluate(task, "def f(instance):\n    return 7", tier)
+    async with open_evaluator(task, EvaluationConfig(), tier=tier, log=tmp_path / "log", say=say) as evaluator:
+        found = await scored(evaluator, "def f(instance):\n    return 7")
     assert (found.outcome, found.score) == ("ok", 7.0)
+    why = "the process of the task's evaluator ended by itself"
+    assert told == [("scorer_died", f"{why}; another is started for the next score")]
 
 
 async def test_a_program_of_two_megabytes_is_refused_without_a_run(tier: Tier, tmp_path: Path) -> None:
