@@ -55,7 +55,7 @@ def python_module(module: str, *arguments: str) -> list[str]:
 
 
 def kill_group(pid: int) -> None:
-    """SIGKILL to a child's whole process group; quiet if it is gone."""
+    """Send SIGKILL to a child's whole process group. Does nothing if it has ended."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 

@@ -45,7 +45,7 @@ def resolve(
 
 
 def mistakes(file: Path) -> list[str]:
-    """What is wrong with a file of settings, one sentence for each mistake; empty if nothing is. The environment is not
+    """The mistakes in a file of settings, one sentence for each, empty if there are none. The environment is not
     read."""
     try:
         Config.model_validate(read_mapping(file))
@@ -69,7 +69,7 @@ def known_keys(model: type[BaseModel] = Config, prefix: str = "") -> list[str]:
 
 
 def flat(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """A configuration by dotted key; a setting that is a mapping itself stays whole."""
+    """A configuration by dotted key. A setting that is a mapping itself stays whole."""
     settings, found = known_keys(), dict[str, object]()
     for name, value in tree.items():
         if isinstance(value, Mapping) and prefix + name not in settings:

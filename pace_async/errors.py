@@ -1,6 +1,6 @@
 """Everything that can go wrong, named.
 
-    PaceError                 something a person can act on; `str()` is one sentence that says what to do
+    PaceError                 something a person can act on: `str()` is one sentence that says what to do
     ├── UsageError            a flag, key, task or file is wrong            (ValueError)    exit 2
     ├── RunLocked             another live process drives this run         (RuntimeError)  exit 4
     ├── BudgetReached         the next call would cost more than is left     (RuntimeError)  exit 3
@@ -12,8 +12,8 @@
         └── InfrastructureFault   the service or machine failed: retried, never scored, never trained on
     PaceBug                   our own mistake: crash loudly                (AssertionError)
 
-The three outcomes CandidateFault, InfrastructureFault and PaceBug must never be confused: the first is a
-reward, the second is nothing at all, the third ends the run.
+The three outcomes CandidateFault, InfrastructureFault and PaceBug must never be confused. The first becomes a reward,
+the second never does, and the third ends the run.
 """
 
 

@@ -36,7 +36,7 @@ def reward(
     scale: float = 5.0,
     exponent: float = 1.0,
 ) -> float:
-    """scale * u(score) ** exponent; -1 without a finite score. Not for a candidate that a cheap stage stopped, whose
+    """scale * u(score) ** exponent, or -1 without a finite score. Not for a candidate that a cheap stage stopped, whose
     reward is STOPPED."""
     if score is None or not math.isfinite(score):
         return FAILURE

@@ -1,22 +1,21 @@
-"""A task: what is searched for, and how a program is scored.
+"""A task: the problem of a search, and the scoring of its programs.
 
 A task is a folder:
 
-    task.yaml       what follows below, every field of `TaskSpec`
-    initial.py      the seed program, or its first file; what may change stands between `# EVOLVE-BLOCK-START` and
-                    `# EVOLVE-BLOCK-END`, in comments of its language
+    task.yaml       the fields of `TaskSpec` below
+    initial.py      the seed program, or its first file. The part that may change stands between `# EVOLVE-BLOCK-START`
+                    and `# EVOLVE-BLOCK-END`, in comments of its language
     evaluator.py    trusted, never shown to a candidate: `instances(seed) -> list` of JSON values, and
-                    `score(instances, outputs) -> {"score": float, ...more finite metrics}`, which raises ValueError
-                    for an output that is not allowed; docs/tasks.md says what else they may ask for, such
-                    as the stage of a cascade. It may
-                    import other files of the folder
+                    `score(instances, outputs) -> {"score": float, ...more finite metrics}`, which raises ValueError for
+                    an output that is not allowed. docs/tasks.md lists their further parameters, such as the stage of a
+                    cascade. It may import other files of the folder
     catalogue.yaml  optional: named mechanisms that the catalog implementer can apply
     README.md       data, licence, known results
 
-Of a `function` task, the candidate's `entry` function is called once for each instance, in the sandbox, and returns a
-JSON value. Of a `process` task, the candidate is built and started by commands of task.yaml, in any language; it reads
-one JSON value a line and writes one a line. Either is given an instance only after its output for the previous one has
-been taken.
+In a `function` task the candidate's `entry` function is called once for each instance, in the sandbox, and returns a
+JSON value. In a `process` task the candidate is built and started by commands of task.yaml, in any language. It reads
+one JSON value a line and writes one a line. Either gets an instance only after its output for the previous one has been
+read.
 """
 
 import hashlib
@@ -46,7 +45,7 @@ CHECKOUT = Path(__file__).parent.parent
 
 
 class Bounds(BaseModel):
-    """The scores between which progress is measured; outside them it is clamped."""
+    """The scores between which progress is measured. Outside them it is clamped."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     lower: float = Field(description="Score at which progress is 0 when maximising.")
@@ -192,7 +191,7 @@ class Task:
 def limited(
     task: Task, *, timeout_s: float | None = None, lower: float | None = None, upper: float | None = None
 ) -> Task:
-    """The task with other limits; None keeps a limit. The digest stays, because scores do not change. Raises UsageError
+    """The task with other limits. None keeps a limit. The digest stays, because scores do not change. Raises UsageError
     for bounds in the wrong order."""
     own = task.spec.bounds
     low, high = own.lower if lower is None else lower, own.upper if upper is None else upper

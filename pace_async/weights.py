@@ -32,7 +32,8 @@ _READERS = 4
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where a tensor lies in a safetensors file: `length` bytes from `start`; its type in safetensors' spelling."""
+    """The place of a tensor in a safetensors file: `length` bytes from `start`. The type is in safetensors'
+    spelling."""
 
     file: Path
     name: str

@@ -28,7 +28,7 @@ _NoDuplicates.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _m
 
 
 def read_mapping(file: Path) -> dict[str, Any]:
-    """The mapping in a file; an empty file gives an empty one. Raises UsageError, in one sentence."""
+    """The mapping in a file. An empty file gives an empty one. Raises UsageError, in one sentence."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -49,7 +49,7 @@ def read_mapping(file: Path) -> dict[str, Any]:
 
 
 def value_of(text: str, what: str) -> object:
-    """A setting's value, written as YAML by a person; `what` names the setting. Raises UsageError."""
+    """A setting's value, written as YAML by a person. `what` names the setting. Raises UsageError."""
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError):

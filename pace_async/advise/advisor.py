@@ -72,7 +72,7 @@ def parse_assess(text: str, n: int, pool_size: int) -> tuple[int | None, ...]:
 
 
 def parse_select(text: str, pool_size: int) -> tuple[int, str]:
-    """(place of the chosen idea, from 1 to `pool_size`; description of the experiment)."""
+    """The place of the chosen idea, from 1 to `pool_size`, and the description of the experiment."""
     lines = _lines(text)
     if len(lines) != 2:
         raise _unparsed(f"expected 2 lines, got {len(lines)}")

@@ -4,7 +4,7 @@ All three have the same order: the task, the parent's evolve block, the lines in
 idea pool, and last the question. So the prompts of one rollout share a prefix. Code is indented by four spaces. An idea
 is one line that starts with its place in the pool, counted from 1. Only these texts use that number. Text from a model
 or a program is data: an idea stays on one line and code is indented, so neither can imitate a heading. A prompt names
-what it omits to save space. The wording is our own; the parts follow the paper's appendix "Prompt templates". Pure:
+what it omits to save space. The wording is our own. The parts follow the paper's appendix "Prompt templates". Pure:
 equal values give equal text. `advisor` reads the answers.
 """
 

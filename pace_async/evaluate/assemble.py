@@ -44,10 +44,10 @@ async def open_evaluator(
     log: Path | None = None,
     say: Say | None = None,
 ) -> AsyncGenerator[LocalEvaluator]:
-    """The evaluator that a configuration asks for. `tier` is a sandbox tier that is proven already; without one, the
-    best that this machine proves is taken. `log` receives what the task's evaluator prints; without one, it is kept
-    only for the note of an error. Raises UsageError if no tier is proven, or if the task's evaluator cannot be loaded.
-    """
+    """The evaluator of a configuration. `tier` is a sandbox tier that was proven already. Without one, the best tier
+    that proves itself on this machine is used. `log` receives the output of the task's evaluator. Without one, the
+    output is kept only for the note of an error. Raises UsageError if no tier is proven, or if the task's evaluator
+    cannot be loaded."""
     chosen = tier if tier is not None else await pick_tier(evaluation.unsafe_no_sandbox)
     hierarchy = cgroup.find()
     leftovers.sweep(*(hierarchy.folders if hierarchy else ()))

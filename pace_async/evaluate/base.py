@@ -28,10 +28,9 @@ def without_secret(text: str, seed: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one evaluation may use: seconds of wall clock, MiB of memory, bytes on each of its output streams, and
-    seconds of processor time, by default two more than of wall clock; MiB of files that it writes; and files and
-    folders that it may read besides Python's. Without `address_space` only memory that is used counts, not what is
-    reserved."""
+    """Limits of one evaluation: seconds of wall clock, MiB of memory, bytes on each of its output streams, seconds of
+    processor time (by default two more than of wall clock), MiB of files that it writes, and the files and folders that
+    it may read besides Python's. Without `address_space` only used memory counts, not reserved memory."""
 
     seconds: float
     memory_mb: int
@@ -63,8 +62,8 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationId:
-    """Names one evaluation of one run. `lease` is 0 for the task's own program; `fresh` is HIDDEN, or the number of a
-    fresh seed; `attempt` counts from 1 within (run, lease, stage, fresh)."""
+    """Names one evaluation of one run. `lease` is 0 for the task's own program. `fresh` is HIDDEN, or the number of a
+    fresh seed. `attempt` counts from 1 within (run, lease, stage, fresh)."""
 
     run: str
     lease: int
@@ -80,8 +79,8 @@ class EvaluationId:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """One program to be scored. `seed` and the stage choose the instances; a seed from SECRET_SEEDS on is secret, so it
-    is in no representation of the request."""
+    """One program to be scored. `seed` and the stage choose the instances. A seed from SECRET_SEEDS on is secret, so
+    no representation of the request contains it."""
 
     id: EvaluationId
     program: str = field(repr=False)
@@ -108,11 +107,11 @@ class EvaluationRequest:
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """`score` is None unless `outcome` is ok. `metrics` are finite. `seconds` is wall clock, measured outside the
-    candidate; `queue_seconds` is the wait for a slot, which `seconds` does not count. `detail` is one short printable
+    candidate. `queue_seconds` is the wait for a slot, which `seconds` does not count. `detail` is one short printable
     line for a person and for the advisor. `memoised`: an equal program was scored before, and nothing was run.
-    `cascade` are the cheap stages that came before; where the outcome is below_threshold, the last of them was not
-    passed. `evaluator_error` says where the task's evaluator made a mistake of its own, for a person and never for a
-    model. `attempts` are those that led to this result and are not recorded yet, in their order."""
+    `cascade` are the earlier cheap stages. If the outcome is below_threshold, the last of them was not passed.
+    `evaluator_error` gives the place of an error in the task's evaluator itself, for a person and never for a model.
+    `attempts` are those that led to this result and are not recorded yet, in their order."""
 
     outcome: Outcome
     score: float | None

@@ -31,9 +31,10 @@ async def cascaded(
     passed: Passed | None = None,
     number: Callable[[EvaluationId], int] = first_attempt,
 ) -> Evaluation:
-    """The evaluation of a program of this task. `request` is for the full evaluation; `number` gives the attempt for
+    """The evaluation of a program of this task. `request` is for the full evaluation. `number` gives the attempt for
     each stage. `seconds` are those of all stages, and `memoised` means that none of them was run. `done` are the first
-    stages, passed already. The attempts of a stage go to `passed` with its score, or are part of the result."""
+    stages if they were passed already. The attempts of a stage go to `passed` with its score, or are part of the
+    result."""
     scores, before = list(done), Evaluation("ok", None, 0.0)
     for stage in spec.cascade[len(done) :]:
         found = _after(before, await evaluate(evaluator, _of_stage(request, spec, stage.name, number)))

@@ -1,9 +1,9 @@
-"""Evaluations by their identity: what is submitted once runs once, and each attempt is told.
+"""Evaluations by their identity: each runs once, and each attempt is reported.
 
-Invariants: one identity names one request, which runs once at a time; an evaluation that was submitted again is the
-same evaluation; a task that waits can be cancelled without ending the evaluation for others; whoever cancels an
-evaluation by its identity waits until nothing of it runs. Not a memo: an entry knows an identity, not equal
-programs, and the oldest evaluations that have ended are forgotten.
+Invariants: one identity names one request, which runs once at a time. Submitting it again gives the same evaluation.
+Cancelling a waiting task does not end the evaluation for others. Cancelling an evaluation by its identity waits until
+all its processes have ended. Not a memo: an entry knows an identity, not equal programs, and the oldest ended
+evaluations are forgotten.
 """
 
 import time
@@ -30,7 +30,7 @@ def _asked(request: EvaluationRequest) -> dict[str, object]:
 
 @dataclass(eq=False, slots=True)
 class _Entry:
-    """`request` is there until the evaluation has ended; `scope` while it runs. `result` is there once it has ended.
+    """`request` is set until the evaluation has ended, `scope` while it runs, and `result` once it has ended.
     `cancelled`: by its identity."""
 
     asked: dict[str, object]
@@ -184,7 +184,7 @@ class InTaskEvaluator(ABC):
 
     @abstractmethod
     async def run(self, request: EvaluationRequest) -> Evaluation:
-        """One evaluation. Does not raise for what the program does; an InfrastructureFault is its outcome."""
+        """One evaluation. Never raises for an action of the program. An InfrastructureFault becomes its outcome."""
 
     def clock(self) -> float:
         """Seconds since the epoch, for the times of attempts."""

@@ -37,8 +37,8 @@ BACKOFF_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a LocalEvaluator is made of. `setting` names the environment in the memo's keys; `builds` are there for a
-    process task. `say` is called with the kind and the detail of what makes evaluations slower."""
+    """The parts of a LocalEvaluator. `setting` names the environment in the memo's keys. `builds` are set for a process
+    task. `say` is called with the kind and the detail of a fault that makes evaluations slower."""
 
     runner: CandidateRunner
     scorers: Scorers
@@ -199,7 +199,7 @@ class LocalEvaluator:
         return Job(first, spec.entry, instances, timed=scorers.timed, files=dict(others))
 
     async def _undisturbed(self, job: Job, limits: Limits) -> Ended:
-        """How a build ended; the second time, alone, where the first end is doubted."""
+        """How a build ended. If another cause is possible for the first end, it is built a second time, alone."""
         async with self._slots, self.turns.together():
             ended = await self.parts.runner.run(job, limits)
         if doubt(ended, self._share) is None:

@@ -85,7 +85,7 @@ class ScoreMemo:
         await self._ask(_insert, key, evaluation)
 
     async def _ask(self, question: Callable[..., T], *more: object) -> T | None:
-        """The file's answer; None where there is no file, or none any more."""
+        """The file's answer, None if there is no file, or no longer one."""
         async with self._lock:
             if self._connection is None:
                 return None

@@ -1,7 +1,7 @@
 """Check that the environment holds a key for each model. Pure except for the environment it is given.
 
 Invariant: it refuses only cases that are certain, before litellm is loaded, which takes seconds. Two cases are certain:
-a provider of the table, at its own address, without any of its variables; and a key that is set but empty, which no
+a provider of the table, at its own address, without any of its variables, and a key that is set but empty, which no
 client sends. The first call (`preflight`) finds the rest.
 """
 

@@ -5,7 +5,7 @@ token. Let a be the token's age in updates, and cap(a) = 1 + (cap - 1) * age_cap
 weight is
 
     behaviour   min(1, cap(a) / r): the surrogate keeps its own ratio r. Its clip bounds every term except negative
-                advantages at large r; those count as cap(a)
+                advantages at large r, which count as cap(a)
     decoupled   min(r, cap(a)): the surrogate's ratio is against the policy at the start of the step, so it is 1 and its
                 clip is inert
 

@@ -3,8 +3,8 @@
 Each line of standard input is a request. Each gets one answer line on standard output. Both are JSON objects with the
 same `id`:
 
-    {"id": 1, "start": [GROUP FILE, …], "after": a}   the groups that made versions a + 1, a + 2, …; the answer
-                                          {"version", "weights"} follows once the learner is at the last one; before it
+    {"id": 1, "start": [GROUP FILE, …], "after": a}   the groups that made versions a + 1, a + 2, …. The answer
+                                          {"version", "weights"} follows once the learner is at the last one. Before it
                                           come {"reached": v} for the loaded checkpoint and for each repeated step
     {"id": 2, "train": GROUP FILE}        answer: the fields of `lineage.Outcome`
     {"id": 3, "prompt": [token id, …], "completion": [token id, …]}   answer: {"logprobs": [nats, …]}, one for each

@@ -1,17 +1,17 @@
-"""What the compiler makes of program texts: when two are the same program, and what is run of one.
+"""Compiles program texts, and decides when two texts are the same program.
 
-Invariant: two texts with one digest do the same; layout, comments and line numbers are not in it, the names of files
-are. A text is compiled once, however often its digest, its fault or its code is asked for, and of a text that differs
-from another in one function, no more than that function is. Compiling is not bounded by the length of a text: a quarter
-of a megabyte can take a minute. So the event loop compiles what `is_small` says it may. The rest is compiled by a
-helper process, and what came of it is remembered here (`compiled_off_loop`). A small or known text is compiled at once,
-without a pause, so that work that waits for nothing stays in order. A text that takes more work than a candidate may
-ask for gets the digest of its stripped lines, and the excess is its fault.
+Invariant: two texts with one digest behave the same. The digest leaves out layout, comments and line numbers, and
+includes the names of files. A text is compiled once, however often its digest, its fault or its code is needed. If a
+text differs from an earlier one in one function, only that function is compiled. The length of a text does not bound
+the time of compiling: a quarter of a megabyte can take a minute. So the event loop compiles only texts for which
+`is_small` holds. A helper process compiles the others, and the results are cached here (`compiled_off_loop`). A small
+or known text is compiled at once, without a pause, so that work without waits stays in order. A text that needs more
+work than a candidate may use gets the digest of its stripped lines, and the excess is its fault.
 
-Functions and classes at the left margin are compiled apart. That is exact: where each part is a program by itself, no
-string, bracket or continued line is open at its end, so the parts in turn are the whole. What a part cannot see of the
-others (`from __future__`, `global`) is looked for, and where one of them is no program by itself,
-the text is compiled whole, which also says what is wrong and in which line.
+Functions and classes at the left margin are compiled separately. This is exact: if each part is a program by itself, no
+string, bracket or continued line is open at its end, so the parts in sequence are the whole. Statements that affect
+other parts (`from __future__`, `global`) are detected. If a part is no program by itself, the text is compiled as a
+whole, which also gives the error and its line.
 """
 
 import hashlib
@@ -63,7 +63,7 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Code of a part of a file, marshalled, numbered as if nothing stood above it; `above` counts the lines that do."""
+    """Code of a part of a file, marshalled, with lines numbered from its own start. `above` counts the lines above."""
 
     above: int
     code: bytes
@@ -114,9 +114,8 @@ def is_small(program: str) -> bool:
 
 
 def parts_of(text: str) -> tuple[Part, ...]:
-    """What to run, part after part in one namespace, to have run the file `text`; nothing where only compiling it as a
-    whole tells what it is, or what is wrong with it, nor where it was never compiled and is not small. For this version
-    of Python."""
+    """The parts to run one after the other in one namespace, which equals running the file `text`. Empty if the text
+    has to be compiled as a whole, or if it is neither compiled yet nor small. For this version of Python."""
     sent = _sent.get(text)
     return sent if sent is not None else _parts_made(text) if is_small(text) else ()
 
@@ -142,9 +141,9 @@ def program_hash(program: str, language: str = PYTHON) -> str:
 
 
 def compiled(program: str, most: int | None = None, language: str = PYTHON) -> Compiled:
-    """Compile `program` without running it; in another language than Python nothing is compiled. Never raises for any
-    text, but TooMuchHere where `most` is given and the constants of one of its parts have more characters, or only the
-    whole of what is not small tells what is wrong."""
+    """Compile `program` without running it. A program in another language than Python is not compiled. Raises only
+    TooMuchHere, and only with `most`: if the constants of one part have more characters, or if a text that is not small
+    has to be compiled as a whole to find its error."""
     if language != PYTHON:
         return Compiled(_digest(f"{language}\n{program.rstrip()}"))
     found = known(program)
@@ -207,7 +206,7 @@ def remember(program: str, said: Mapping[str, Any]) -> Compiled:
 
 
 async def compiled_off_loop(program: str, language: str = PYTHON) -> Compiled:
-    """As `compiled`, without holding up the event loop. Raises InfrastructureFault where no process can be had."""
+    """As `compiled`, without blocking the event loop. Raises InfrastructureFault if no process can be started."""
     if language != PYTHON:
         return compiled(program, language=language)
     if (found := known(program)) is not None:

@@ -76,7 +76,7 @@ async def with_helpers(processor_s: float = PROCESSOR_S, memory_mb: int = MEMORY
 
 @dataclass(slots=True)
 class Pool:
-    """At most PROCESSES of them. Use as an async context manager; `started` counts them."""
+    """At most PROCESSES helper processes. Use as an async context manager. `started` counts them."""
 
     processor_s: float
     memory_mb: int

@@ -1,7 +1,7 @@
 """The languages that a program may be written in: how its marks, code blocks, assignments and compiler errors look.
 
-Any language can be searched in; one that is not in the table is treated by `OTHER`, whose patterns are the most common
-ones. Pure: what is installed is looked for by `evaluate.sandbox.toolchain`.
+A program may be in any language. A language that is not in the table uses `OTHER`, whose patterns are the most common
+ones. Pure: `evaluate.sandbox.toolchain` finds installed compilers.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 PYTHON = "python"
 BUILD_FAILED = "the build failed: "
-"""What the detail of a program begins with that could not be built."""
+"""Beginning of the detail of a program that could not be built."""
 PROGRAM_ENDED = "the program ended before its last answer"
 """What the detail of a program begins with that ended too early."""
 _VALUE = r'"[^"\n]*"|[^\s;,]+'
@@ -115,7 +115,7 @@ def named(name: str) -> Language | None:
 
 
 def language_of(name: str) -> Language:
-    """The language of this name; one that is not in the table has its name for a fence."""
+    """The language of this name. One that is not in the table has its name as its fence."""
     return LANGUAGES.get(name) or replace(OTHER, name=name, title=name.capitalize(), fences=(name,))
 
 
@@ -127,7 +127,7 @@ def assigned(language: Language, name: str) -> re.Pattern[str]:
 
 
 def first_error(language: Language, said: str) -> str:
-    """What a compiler says is wrong first, in one line; its last line where no line looks like an error."""
+    """The first error of a compiler's output, in one line, or its last line if no line looks like an error."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     found = _first(lines, re.compile(language.error))
     if found is None:

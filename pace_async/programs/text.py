@@ -72,7 +72,7 @@ def is_marked(program: str) -> bool:
 
 
 def editable(program: str) -> tuple[str, str, str]:
-    """As `split_block`; of a program without marks, all of it. Raises ValueError for marks that are no block."""
+    """As `split_block`. A program without marks is one block. Raises ValueError for marks that are no block."""
     return split_block(program) if is_marked(program) else ("", program, "")
 
 

@@ -17,7 +17,7 @@ class Entry:
     code: str = ""
 
     def load(self) -> object:
-        """The object that `code` names; its module is imported on first use. Raises ImportError, AttributeError."""
+        """The object that `code` names. Its module is imported on first use. Raises ImportError, AttributeError."""
         return load_code(self.code)
 
 

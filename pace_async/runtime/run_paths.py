@@ -32,7 +32,7 @@ class RunPaths:
 
     @property
     def population(self) -> tuple[Path | str, str | None]:
-        """A file; or the URL of a database on a server, and what the run is called there. Raises UsageError."""
+        """A file, or the URL of a database on a server and the run's name there. Raises UsageError."""
         if not self.pointer.exists():
             return self.file, None
         lines = self.pointer.read_text().split()

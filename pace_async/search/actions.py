@@ -1,4 +1,4 @@
-"""What an island does that has stopped improving: go back along its own history, or cross over with another island.
+"""The action of an island that has stopped improving: go back along its own history, or cross over with another one.
 
 With A_i the island's progress, A_j that of another, j* the best other (the lowest number of equals), and the likeness
 S = max(0, 1 − |A_i − A_j*|), each action is drawn in proportion to
@@ -6,12 +6,12 @@ S = max(0, 1 − |A_i − A_j*|), each action is drawn in proportion to
     backtrack        max(0, A_i − A_j*) + S·(1 − A_i)·(1 − A_j*)
     cross with j     max(0, A_j − A_i) + [j = j*]·S·A_i·A_j*
 
-so an island that is ahead explores again, one that is behind borrows, two that are both far along combine, and two that
-are both near the start explore. Where all is near 0, or nobody else has come anywhere: backtrack. Worked example:
-A_i = 0.6, others 0.8 and 0.5: S = 0.8, backtrack 0.8 · 0.4 · 0.2 = 0.064, cross with the first 0.2 + 0.8 · 0.48 =
-0.584, with the second 0; so it backtracks with probability 0.064 / 0.648 = 0.099.
+So an island that is ahead explores again, one that is behind borrows, two with much progress combine, and two that are
+both near the start explore. If all weights are near 0, or no other island has made progress, the island backtracks.
+Worked example: A_i = 0.6, others 0.8 and 0.5. Then S = 0.8, backtrack has 0.8 · 0.4 · 0.2 = 0.064, crossing with the
+first has 0.2 + 0.8 · 0.48 = 0.584, and with the second 0. So it backtracks with probability 0.064 / 0.648 = 0.099.
 
-`decide` is asked once, when the lease opens. The running search and the fold over the rows on resume both call
+`decide` is called once, when the lease opens. The running search and the fold over the rows on resume both call
 `after_action`. An island sees only what the others show: the best program and the pool of each as of its closed leases.
 
 Crossover: an island takes over the ideas of another and starts its next rollout from the best program of that one.
@@ -34,7 +34,7 @@ NEAR_ZERO = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Odds:
-    """Weights ≥ 0, not normalised; `crossover` by partner."""
+    """Weights ≥ 0, not normalised. `crossover` is by partner."""
 
     backtrack: float
     crossover: Mapping[int, float]
@@ -78,7 +78,7 @@ def admitted(chances: Odds, actions: str) -> Odds | None:
 
 
 def partner(chances: Odds, draw: random.Random) -> int | None:
-    """The island to cross with, or None to backtrack; one number is drawn."""
+    """The island to cross with, or None to backtrack. Draws one number."""
     left = draw.random() * chances.total - chances.backtrack
     chosen = None
     for number, weight in chances.crossover.items():
@@ -99,8 +99,8 @@ def decide(
     draw: Callable[[], random.Random],
     at: float,
 ) -> IslandActed | None:
-    """What the island does now, or None to go on. `elites` and `pools` are the best program and the ideas of each
-    island that has closed a lease; the island's own are ignored. `draw` makes the generator, where one is needed."""
+    """The island's action now, or None to go on. `elites` and `pools` are the best program and the ideas of each island
+    that has closed a lease. The island's own are ignored. `draw` makes the generator if one is needed."""
     course = island.course
     if not is_due(course, rules):
         return None

@@ -7,14 +7,14 @@ that kind and S in N of the other kinds:
     cost   c = (C + c̄) / (n + N + 1)             C: USD of all its rollouts, c̄: what one of any model costs on average
     index  θ / (c + c₀)^w,  c₀ = a quarter of the mean c of the models
 
-and the model with the highest index is chosen. w is `implementer.cost_weight`: 1 is gain per USD, 0 leaves the cost
-out; c₀ stands for what a rollout costs besides, and keeps a free model from being infinitely good. Where nothing costs
-anything only the rates count. Counted are the latest WINDOW rollouts, because gains become rarer as a search goes on: a
-model that was not asked for long is tried again.
+and the model with the highest index is chosen. w is `implementer.cost_weight`: 1 is gain per USD, 0 ignores the cost.
+c₀ stands for the other costs of a rollout, so that a free model is not infinitely good. If nothing costs anything, only
+the rates count. The latest WINDOW rollouts count, because gains become rarer as a search goes on. So a model that was
+not called for a long time is tried again.
 
 Invariant: the choice depends on the set of results, the kind and the draw, not on the order in which results came in.
-Worked example: two models, w = 1, of the kind `tuning` a gained in 6 of 10 rollouts at 0.01 USD, b in 6 of 10 at 0.03
-USD; c̄ = 0.02, so c = (0.1 + 0.02) / 11 = 0.0109 and 0.0291, c₀ = 0.005. With equal samples θ the index of a is 2.1
+Worked example: two models, w = 1, kind `tuning`. a gained in 6 of 10 rollouts at 0.01 USD, b in 6 of 10 at 0.03 USD.
+Then c̄ = 0.02, so c = (0.1 + 0.02) / 11 = 0.0109 and 0.0291, and c₀ = 0.005. With equal samples θ the index of a is 2.1
 times that of b.
 
 The kind of an experiment, as far as it may matter to the implementer. Pure.
@@ -68,7 +68,7 @@ def latest(results: Iterable[Result]) -> tuple[Result, ...]:
 def choose_arm(
     models: Sequence[str], results: Iterable[Result], kind: Kind, draw: random.Random, cost_weight: float
 ) -> Arm:
-    """The model to ask; there is at least one. Results of other models are ignored."""
+    """The chosen model of at least one. Results of other models are ignored."""
     known = [result for result in latest(results) if result.model in models]
     mean = sum(result.usd for result in known) / len(known) if known else 0.0
     arms: list[Arm] = []

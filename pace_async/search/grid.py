@@ -24,7 +24,7 @@ def map_elites(island: Island, search: SearchConfig, direction: str, draw: rando
 
 
 def choose_elite(members: Sequence[Member], origin: str, direction: str, draw: random.Random, bins: int) -> Member:
-    """The elite of one cell. Draws one number. `origin` is the task's own program; `members` must not be empty."""
+    """The elite of one cell. Draws one number. `origin` is the task's own program. `members` must not be empty."""
     elites = elites_of(members, origin, direction, bins)
     return elites[sorted(elites)[draw.randrange(len(elites))]]
 

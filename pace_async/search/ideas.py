@@ -31,7 +31,7 @@ def admit(
     pool: Pool, proposals: Sequence[str], verdicts: Sequence[int | None], next_number: int, cap: int
 ) -> tuple[Pool, tuple[IdeaNote, ...], int]:
     """Take proposals into the pool. `verdicts[i]` is None for a new idea, or the number of the idea of the pool that
-    proposal i repeats; an unknown number is a ValueError. Returns (pool, notes, next number)."""
+    proposal i repeats. Returns (pool, notes, next number). Raises ValueError for an unknown number."""
     ideas = list(pool)
     notes: list[IdeaNote] = []
     for description, known in zip(proposals, verdicts, strict=True):
@@ -52,10 +52,10 @@ def admit(
 def recognised(
     pool: Pool, proposals: Sequence[str], verdicts: Sequence[int | None], next_number: int
 ) -> tuple[int | None, ...]:
-    """The verdicts for `admit`, where a proposal in the very words of an idea of the pool, or of an earlier proposal,
-    repeats that idea whatever was said of it; of several such ideas, the one used last. Only equal words count: ideas
-    that differ in one value are alike as texts and not as ideas. Not in `admit`, which also folds rows that were
-    written before they were looked at so."""
+    """The verdicts for `admit`. A proposal with the same words as an idea of the pool, or as an earlier proposal,
+    repeats that idea whatever the advisor's verdict. If there are several such ideas, it repeats the one used last.
+    Only equal words count, because ideas that differ in one value are similar texts and different ideas. This is not in
+    `admit`, which also folds rows that were written before this rule existed."""
     by_words = {words(idea.description): idea.number for idea in pool}
     found: list[int | None] = []
     for proposal, said in zip(proposals, verdicts, strict=True):
@@ -70,15 +70,15 @@ def recognised(
 
 @lru_cache(maxsize=4096)  # each idea of a pool is looked at with each proposal
 def words(text: str) -> tuple[str, ...]:
-    """By what two ideas are the same text: the words without case and the marks around them; a sign or a decimal point
-    stays."""
+    """The key by which two ideas are the same text: the words without case and without the punctuation around them. A
+    sign or a decimal point stays."""
     bare = (word.strip(QUOTES).rstrip(".,;:!?").strip(QUOTES) for word in text.casefold().split())
     return tuple(word for word in bare if word)
 
 
 def record_trial(pool: Pool, number: int, trial: Trial) -> Pool:
-    """The pool with one more experiment under idea `number`, which moves to the end; unchanged if it was dropped. Of
-    its experiments the last TRIALS_KEPT stay, the others are counted."""
+    """The pool with one more experiment under idea `number`, which moves to the end. It is unchanged if the idea was
+    dropped. The last TRIALS_KEPT experiments of the idea are kept, and the others are counted."""
     numbers = [idea.number for idea in pool]
     if number not in numbers:
         return pool
@@ -97,7 +97,7 @@ def mingle(older: Pool, newer: Pool, cap: int) -> Pool:
 
 
 def interleaved(older: Sequence[T], newer: Sequence[T]) -> list[T]:
-    """Both sequences as one, by place from the end; at equal place the one of `newer` comes later."""
+    """Both sequences as one, by place from the end. At equal place the item of `newer` comes later."""
     from_the_end = zip_longest(reversed(newer), reversed(older), fillvalue=None)
     return [one for pair in from_the_end for one in pair if one is not None][::-1]
 
@@ -116,8 +116,8 @@ def _kept(idea: Idea, trials: tuple[Trial, ...]) -> Idea:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """`tried` experiments, of which `failed` have no score; the `best` score, in the task's direction; how often each
-    outcome without a score, the commonest first."""
+    """`tried` experiments, `failed` of them without a score. The `best` score, in the task's direction. The count of
+    each outcome without a score, the most frequent first."""
 
     tried: int
     failed: int

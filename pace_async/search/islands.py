@@ -15,10 +15,10 @@ program, r the goal (the better of the task's bounds) and b the island's best sc
     momentum m ← 0.85·m + 0.15·R, from 0                                              (`search.momentum_decay`)
     progress A = (s₀ − b) / (s₀ − r), within [0, 1]
 
-Numerator and denominator change sign together, so the same formulas hold whether a higher or a lower score is better;
-only what counts as a new best depends on the direction. Worked example, maximising from 2.0 towards 3.0: a rollout of
-2.5 gains (2.0 − 2.5) / (2.0 − 3.0) = 0.5, so m = 0.15 · 0.5 = 0.075 and A = 0.5; one of 2.4 is no new best, so
-m = 0.85 · 0.075 = 0.06375; one of 2.75 gains half of what is left, R = 0.5, so m = 0.85 · 0.06375 + 0.075 = 0.1291875
+Numerator and denominator change sign together, so the same formulas hold whether a higher or a lower score is better.
+Only the test for a new best depends on the direction. Worked example, maximising from 2.0 towards 3.0: a rollout of 2.5
+gains (2.0 − 2.5) / (2.0 − 3.0) = 0.5, so m = 0.15 · 0.5 = 0.075 and A = 0.5. A rollout of 2.4 is no new best, so
+m = 0.85 · 0.075 = 0.06375. A rollout of 2.75 gains half of the rest, R = 0.5, so m = 0.85 · 0.06375 + 0.075 = 0.1291875
 and A = 0.75. Minimising from 3.0 towards 2.0, the scores 2.5, 2.6 and 2.25 give the same numbers.
 """
 
@@ -53,9 +53,9 @@ def after_advice(island: Island, ideas: tuple[Idea, ...], next_idea: int) -> Isl
 def after_evaluation(
     island: Island, *, parent: int, idea: int | None, trial: Trial | None, member: Member | None, rules: Rules
 ) -> Island:
-    """The island once a candidate has ended: the trial under its idea, the program among the members if it scored and
-    is not there already, and everything that counts rollouts one further. `parent` is the candidate that was changed;
-    it need not be a member."""
+    """The island after a candidate has ended: with the trial under its idea, the program among the members if it scored
+    and is new, and every count of rollouts increased by one. `parent` is the candidate that was changed. It need not be
+    a member."""
     ideas = record_trial(island.ideas, idea, trial) if idea is not None and trial is not None else island.ideas
     members = island.members
     if member is not None:
@@ -91,8 +91,8 @@ def goal_of(direction: str, lower: float, upper: float) -> float:
 
 
 def gain(old: float, new: float, goal: float, direction: str) -> float:
-    """R in [0, 1]: the share of the way from `old` to `goal` that `new` went; 0 unless `new` is better. A step to the
-    goal or beyond it is the whole way, and so is any step from there."""
+    """R in [0, 1]: the share of the way from `old` to `goal` that `new` covers, 0 unless `new` is better. A step to the
+    goal or beyond it counts as the whole way, and so does any step from there."""
     if not better(direction, new, old):
         return 0.0
     return min(1.0, (old - new) / (old - goal)) if better(direction, goal, old) else 1.0
@@ -104,8 +104,8 @@ def moved(momentum: float, gained: float, decay: float) -> float:
 
 
 def progress(start: float, best: float, goal: float, direction: str) -> float:
-    """A in [0, 1]: the share of the way from `start` to `goal` that `best` has covered; 1 where `start` is at the goal
-    or beyond."""
+    """A in [0, 1]: the share of the way from `start` to `goal` that `best` covers, 1 if `start` is at the goal or
+    beyond."""
     if not better(direction, goal, start):
         return 1.0
     return min(1.0, max(0.0, (start - best) / (start - goal)))
@@ -162,9 +162,9 @@ def one_step_of_stay(island: Island, cap: int) -> Island:
 def expanded(
     visits: Mapping[int, Visits], parent: int, child: Member | None, members: Sequence[Member], direction: str
 ) -> Mapping[int, Visits]:
-    """The visits once a rollout from `parent` has ended, over the `members` of now. `child` is None where it has no
-    score. What descends from a program that is no member any more descends from its nearest ancestor that is one; a
-    parent that is no member (of another island, or dropped meanwhile) counts nothing."""
+    """The visits after a rollout from `parent` has ended, over the present `members`. `child` is None if it has no
+    score. Descendants of a program that is no longer a member count for its nearest ancestor that is one. A parent that
+    is no member (of another island, or dropped meanwhile) counts nothing."""
     present = Members.of(members).known.candidates
     after = dict(visits)
     step: int | None = parent if parent in present or parent in after else None

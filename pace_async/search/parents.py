@@ -33,7 +33,7 @@ class Members(tuple[Member, ...]):
 
     @classmethod
     def of(cls, members: Iterable[Member]) -> "Members":
-        """These members; the same object where it is one already."""
+        """These members, the same object if it is one already."""
         return members if isinstance(members, Members) else cls(members)
 
     @property
@@ -89,7 +89,7 @@ def _rule(name: str) -> ParentRule:
 
 
 def ranked(members: Sequence[Member], direction: str) -> list[Member]:
-    """Best first; equal scores by age, oldest first."""
+    """Best first, equal scores by age, oldest first."""
     return sorted(
         sorted(members, key=_age), key=_score, reverse=direction == "maximize"
     )  # a sort keeps equals in order
@@ -138,7 +138,7 @@ def choose_migrant(
 
 
 def fitter(direction: str, a: Member | None, b: Member) -> Member:
-    """The better of two members; equal scores go to the older candidate."""
+    """The better of two members. Equal scores go to the older candidate."""
     if a is None:
         return b
     if a.score == b.score:
@@ -147,7 +147,7 @@ def fitter(direction: str, a: Member | None, b: Member) -> Member:
 
 
 def best_of(members: Sequence[Member], direction: str) -> Member:
-    """The best of `members`, which must not be empty; equal scores go to the older candidate."""
+    """The best of `members`, which must not be empty. Equal scores go to the older candidate."""
     scores = [member.score for member in members]
     top = max(scores) if direction == "maximize" else min(scores)
     return min((member for member in members if member.score == top), key=_age)
@@ -156,10 +156,10 @@ def best_of(members: Sequence[Member], direction: str) -> Member:
 def taken_in(
     members: tuple[Member, ...], new: Member, direction: str, kept: int, room: int | None = None
 ) -> tuple[Member, ...]:
-    """At most `kept` of `members`, which are in order of rank, and of `new`, in order of rank; unchanged where `new`
-    does not come so far or its program is there already. Where their programs take more than `room` bytes, one that no
-    longer fits beside the better ones is left out, never the best. Worked example, maximising, 2 kept: scores 3 and 1
-    and a new 2 give 3 and 2; a new 1 changes nothing, for it is younger."""
+    """At most `kept` of `members` and `new`, in order of rank (as `members` are). They are unchanged if `new` ranks too
+    low or its program is there already. If their programs take more than `room` bytes, programs that do not fit beside
+    the better ones are left out, never the best. Worked example, maximising, 2 kept: scores 3 and 1 and a new 2 give 3
+    and 2. A new 1 changes nothing, because it is younger."""
     key = _downwards if direction == "maximize" else _upwards
     rank = key(new)
     if len(members) >= kept and rank > key(members[kept - 1]):

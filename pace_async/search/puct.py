@@ -1,15 +1,16 @@
-"""Parent choice by PUCT with state reuse (TTT-Discover): any program found so far may be gone on from again.
+"""Parent choice by PUCT with state reuse (TTT-Discover): any program so far may be chosen again.
 
 The parent is the member with the highest
 
     Q(s) + c · P(s) · √(1 + T) / (1 + n(s))
 
-Q: the best score among the children of s, its own score where it has none, scaled so that the members lie in [0, 1];
-P: the prior, in proportion to its rank from below, adding up to 1; n: rollouts from s or from what descends from s;
-T: those from any member; c: `search.puct_exploration`. Nothing is drawn. Equal values go to the better member, then to
+Q is the best score among the children of s, or its own score without children, scaled so that the members lie in [0,
+1]. P is the prior, in proportion to the rank from below, with sum 1. n counts rollouts from s or its descendants, and T
+those from any member. c is `search.puct_exploration`. Nothing is drawn. Equal values go to the better member, then to
 the older. Worked example, maximising, c = 1, nothing tried yet: scores 1 and 2 have Q 0 and 1, P 1/3 and 2/3, T = 0, so
-1/3 and 5/3: the second. After three rollouts from it without a child of 2 or better (the best one 1.5, now a member as
-well), T = 3 and Q = 0, 0.5 and 0.5 (it, its child): P 1/6, 3/6, 2/6 and n 0, 3, 0 give 1/3, 0.75 and 7/6: the child.
+1/3 and 5/3, and the second is chosen. After three rollouts from it without a child of 2 or better (the best one 1.5,
+now a member too), T = 3 and Q = 0, 0.5 and 0.5 (it, its child). P 1/6, 3/6, 2/6 and n 0, 3, 0 give 1/3, 0.75 and 7/6,
+so the child is chosen.
 """
 
 import math

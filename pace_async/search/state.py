@@ -1,7 +1,7 @@
-"""What a search thread knows: values only, rebuilt from committed rows, never written to.
+"""The state of a search thread: values only, rebuilt from committed rows, never changed in place.
 
 One thread is one island, with its own members, its own idea pool and its own history. A score is in the task's own
-units; which direction is better stands in the task.
+units, and the task says which direction is better.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from pace_async.events import IslandActed
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A program that may be a parent. `candidate` is its id; 0 is the task's own initial program."""
+    """A program that may be a parent. `candidate` is its id, 0 for the task's own initial program."""
 
     candidate: int
     program: str
@@ -44,8 +44,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Idea:
-    """A hypothesis of an island's pool and the experiments on it, oldest first; those before them are only counted, in
-    `earlier`."""
+    """A hypothesis of an island's pool and its latest experiments, oldest first. `earlier` counts those before them."""
 
     number: int
     description: str
@@ -64,9 +63,9 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How the search of an island goes. `momentum` in [0, 1], `updates` how often it moved, `since` the rollouts that
-    ended since the last action, `history` oldest first; `stay` the rollouts left of going back, with the ideas `aside`
-    meanwhile; `acted` the last action and why."""
+    """The course of an island's search. `momentum` is in [0, 1], `updates` counts its changes, `since` counts the
+    rollouts that ended since the last action, and `history` is oldest first. `stay` are the rollouts left after a
+    backtrack, with the ideas set `aside` meanwhile. `acted` is the last action with its reason."""
 
     momentum: float = 0.0
     updates: int = 0
@@ -92,8 +91,8 @@ UNTRIED = Visits(parent=None)
 
 @dataclass(frozen=True, slots=True)
 class Island:
-    """Members (best first, equal scores by age), how often each was tried (by candidate; one that is missing was not),
-    the pool of ideas and the course of one search thread."""
+    """Members (best first, equal scores by age), how often each was tried (by candidate, untried ones are missing), the
+    pool of ideas and the course of one search thread."""
 
     number: int
     members: tuple[Member, ...]
@@ -114,8 +113,8 @@ class Shown:
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What a run fixes about its islands: the task's direction and goal, how much is kept, and the settings of
-    momentum and actions (see `search.islands` and `search.actions`). `room` is how many bytes the programs of an
-    island's members may take, and as many its history; None: any number."""
+    momentum and actions (see `search.islands` and `search.actions`). `room` is the limit in bytes of the programs of an
+    island's members, and also that of its history. None: no limit."""
 
     direction: str
     goal: float

@@ -3,13 +3,14 @@
 L is the learner's version, V the lowest version that any replica serves (V <= L), eta the bound, B the group size.
 
 Invariants, for every L:
-- feasible: for every d, the open, unshipped leases with deadline <= d number at most (d - L + 1) * B, so the updates
-  L, L+1, ..., d that may still train them have room for them all;
-- a rollout trained by update L has deadline >= L, so its oldest token is at most eta versions old;
+- Feasible: for every d, at most (d - L + 1) * B open, unshipped leases have a deadline <= d, so the updates
+  L, L+1, ..., d that may still train them have room for them all.
+- A rollout trained by update L has deadline >= L, so its oldest token is at most eta versions old.
 - admitted = trained + skipped + aborted + expired + open.
 
-Earliest deadline first among the *complete*; ship only if what remains stays feasible. What is counted is what is
-*open*: cumulative counters deadlock when a step is discarded. Not a queue: nothing here waits, sleeps or does I/O.
+Earliest deadline first among the *complete* leases. A group ships only if the remaining leases stay feasible. Only
+*open* leases are counted, because cumulative counters deadlock when a step is discarded. Not a queue: nothing here
+waits, sleeps or does I/O.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,9 +43,9 @@ def is_feasible(waiting: Iterable[Lease], learner: int, size: int) -> bool:
 def choose_group(complete: Sequence[Lease], waiting: Sequence[Lease], learner: int, size: int) -> list[Lease] | None:
     """The next group to train from version `learner`, sorted by lease id, or None to wait.
 
-    `complete` are the finished rollouts; `waiting` all open leases that are not shipped, `complete` among them. The
-    candidates are the B earliest deadlines among the complete. They ship iff what remains fits into the updates that
-    follow this one: for every d, #{remaining, deadline <= d} <= (d - learner) * size.
+    `complete` are the finished rollouts. `waiting` are all open leases that are not shipped, `complete` among them. The
+    candidates are the B earliest deadlines among the complete. They ship if and only if the remaining leases fit into
+    the following updates: for every d, #{remaining, deadline <= d} <= (d - learner) * size.
     """
     if len(complete) < size:
         return None

@@ -7,8 +7,8 @@
            for a group, and its lease is closed as expired. This gives more raw samples at many threads but wastes
            finished evaluations, the slow ones first: training data is biased towards programs that evaluate fast.
 
-Invariants: a group holds `size` finished rollouts, sorted by lease id; `pace` and `drop` choose none that is older than
-the bound; only `drop` expires anything. Pure: values in, values out.
+Invariants: a group holds `size` finished rollouts, sorted by lease id. `pace` and `drop` choose none that is older than
+the bound. Only `drop` expires leases. Pure: values in, values out.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,8 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Lease ids. `group` trains next, ascending; empty means wait. `expired` are to be closed first, untrained."""
+    """Lease ids. `group` trains next, in ascending order. If it is empty, the learner waits. `expired` are closed
+    first, untrained."""
 
     group: tuple[int, ...] = ()
     expired: tuple[int, ...] = ()
@@ -82,7 +83,7 @@ def soft(finished: Sequence[Finished], running: Sequence[Lease], *, learner: int
 
 
 def drop(finished: Sequence[Finished], running: Sequence[Lease], *, learner: int, bound: int, size: int) -> Choice:
-    """The first to finish of those within the bound; the others expire."""
+    """The rollouts within the bound that finished first. The others expire."""
     fresh = [rollout for rollout in finished if learner - rollout.oldest <= bound]
     expired = tuple(sorted(rollout.lease.lease for rollout in finished if learner - rollout.oldest > bound))
     return Choice(_first(fresh, size), expired)

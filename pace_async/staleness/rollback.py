@@ -1,17 +1,18 @@
-"""When the advisor goes back to an earlier version, to which one, and whose rollouts are void.
+"""Decides when the advisor goes back to an earlier version, to which one, and which rollouts are void.
 
-`Health` is a fold over the groups, in order, of the rollouts that each took: how many there were of each version, and
-how many of them had answers that could not be parsed. It is the same for a run that goes on and for one that resumes.
+`Health` is a fold over the groups, in order: for each version the number of rollouts, and the number of those with
+answers that could not be parsed. It is the same for an uninterrupted run and for a resumed one.
 
 - `good` is the version to go back to. Its record is that of all rollouts up to it. It begins as version 0.
 - The next version made is on `trial`. Once TRIAL rollouts of it and of later ones are known and parse no worse than the
   record of `good`, it becomes `good`, and the next one made is on trial.
-- The advisor has collapsed where, of the rollouts of versions after `good` in the last WINDOW groups, clearly more are
-  unparsed than in the record of `good`: by GAP at least, and by Fisher's exact test, one-sided, at LEVEL.
-- Going back makes the next version out of `good`. Rollouts of the versions between the two are void, because they come
-  from weights far from those they would train. The new version is `good`.
+- The advisor has collapsed if the rollouts of versions after `good` in the last WINDOW groups have clearly more
+unparsed
+  answers than the record of `good`: by GAP at least, and by Fisher's exact test, one-sided, at LEVEL.
+- Going back makes the next version of `good`. Rollouts of the versions between the two are void, because they come from
+  weights far from those they would train. The new version is `good`.
 
-Invariants: `good` never falls and is never void; void versions lie between two that are not. The first return keeps the
+Invariants: `good` never falls and is never void. Void versions lie between two that are not. The first return keeps the
 learning rate. Each further one multiplies it by SLOWER.
 Pure: weights and rows are unknown here.
 """
@@ -40,7 +41,7 @@ class Count:
 
     @property
     def share(self) -> float:
-        """Share of unparsed rollouts; 0 without rollouts."""
+        """Share of unparsed rollouts, 0 without rollouts."""
         return self.unparsed / self.rollouts if self.rollouts else 0.0
 
 
@@ -61,7 +62,8 @@ class Health:
     rollbacks: int = 0
 
     def after(self, update: int, rollouts: Mapping[int, Count]) -> "Health":
-        """With one more group, which is to train version `update`; `rollouts` by the oldest version of their tokens."""
+        """The health after one more group, which trains version `update`. `rollouts` by the oldest version of their
+        tokens."""
         valid = {version: count for version, count in rollouts.items() if not self.is_void(version)}
         later = sum((count for version, count in valid.items() if version > self.good), NOTHING)
         trial = update + 1 if self.trial is None else self.trial
@@ -101,7 +103,7 @@ class Health:
 
     @property
     def needed(self) -> tuple[int, ...]:
-        """The versions whose weights and optimizer state must be kept, now or once they are made; not version 0."""
+        """The versions whose weights and optimizer state must be kept, now or once they are made, without version 0."""
         return tuple(version for version in (self.good, self.trial) if version)
 
     @property

@@ -140,7 +140,7 @@ def rollout_of(state: RunState, fact: Evaluated) -> tuple[Island, Rollout]:
 
 
 def result_of(underway: Underway, fact: Evaluated) -> Result | None:
-    """What came of choosing the implementer; None where none was chosen, or another model took over."""
+    """The result of the chosen implementer, None if none was chosen, or another model took over."""
     chosen, paid = underway.chosen, underway.paid
     if chosen is None or any(model != chosen.model for model in paid):
         return None
@@ -148,7 +148,7 @@ def result_of(underway: Underway, fact: Evaluated) -> Result | None:
 
 
 def member_of(ended: Evaluated) -> Member | None:
-    """The candidate as a possible parent; None where it has no score."""
+    """The candidate as a possible parent, None if it has no score."""
     if ended.program is None or ended.score is None:
         return None
     return Member(candidate=ended.lease, program=ended.program, score=ended.score)

@@ -1,9 +1,9 @@
-"""What is known of a run: counts, leases, islands, the buffer. Data and questions about it; nothing here changes it.
+"""The state of a run: counts, leases, islands, the buffer. Data and questions about it. Nothing here changes it.
 
-Invariants: all of it follows from committed facts, and only `state.apply` changes it, one fact at a time. `claimed` is
-the one exception: what is about to be committed, which only the claimed places of the recorder change.
-Of the leases, admitted = closed + open, where open = running + complete + training (+ those that are claimed);
-`complete` is in the order of completion.
+Invariants: all of it follows from committed facts, and only `state.apply` changes it, one fact at a time. The only
+exception is `claimed`, the facts that are about to be committed, which only the claimed places of the recorder change.
+For leases, admitted = closed + open, and open = running + complete + training (+ claimed ones). `complete` is in the
+order of completion.
 """
 
 from collections.abc import Iterable
@@ -43,9 +43,8 @@ class Terms:
 
 @dataclass(frozen=True)
 class Rollout:
-    """A complete rollout in the replay buffer, with the pool of its island as it was then, and what came of choosing
-    its implementer, if one was chosen; `parsed` is whether all of its answers could be parsed. `at` is when it was
-    complete."""
+    """A complete rollout in the replay buffer, with the pool of its island at that time, and the result of its chosen
+    implementer, if one was chosen. `parsed`: all of its answers could be parsed. `at` is the time of completion."""
 
     lease: Lease
     calls: tuple[AdvisorCall, ...]
@@ -64,8 +63,8 @@ class Rollout:
 
 
 def counts_of(group: Iterable[tuple[int, Rollout]]) -> dict[int, Count]:
-    """How many rollouts there are of each version, the oldest of their tokens, and how many were unparsed; given each
-    rollout with that version."""
+    """For each version, the number of rollouts and of unparsed ones, given each rollout with the oldest version of its
+    tokens."""
     counts: dict[int, tuple[int, int]] = {}
     for version, rollout in group:
         rollouts, unparsed = counts.get(version, (0, 0))
@@ -102,7 +101,7 @@ class Underway:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A lease that is about to be committed as open; `arriving` is the pool that its island takes in with it."""
+    """A lease that is about to be committed as open. `arriving` is the pool that its island takes in with it."""
 
     lease: Lease
     island: int
@@ -156,12 +155,11 @@ class Places:
 
 @dataclass(slots=True)
 class RunState:
-    """Touched by the event loop only. `islands` are those that have opened a lease, and in a process all that it works
-    on. `reserved` is USD by the number of the call in flight, `reservations` the last number given out. `shipped` is
-    the group in training; `attempts` the number of the newest attempt to evaluate a program, by (lease, stage, fresh),
-    of leases that are not complete.
-    `lent` and `lent_programs` are empty but while a run is rebuilt: the pools, by lease, that later leases take in, and
-    the programs of other islands, by candidate, that open leases start from."""
+    """Used only on the event loop. `islands` are those that have opened a lease, and in a running process all islands.
+    `reserved` is USD by the number of the call in flight, `reservations` the last number given out. `shipped` is the
+    group in training. `attempts` has the number of the newest attempt to evaluate a program, by (lease, stage, fresh),
+    for leases that are not complete. `lent` and `lent_programs` are used only while a run is rebuilt: the pools, by
+    lease, that later leases take in, and the programs of other islands, by candidate, that open leases start from."""
 
     terms: Terms
     islands: dict[int, Island] = field(default_factory=dict[int, Island])

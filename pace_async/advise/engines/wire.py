@@ -6,7 +6,7 @@
     POST /pause?mode=keep&clear_cache=true    GET /is_paused    POST /resume
     POST /init_weight_transfer_engine /start_weight_update /update_weights /finish_weight_update
     POST /collective_rpc {"method": M}   → {"results": [{tensor name: digest}, …]}, one for each worker
-        M = weights_prepared   tensors read from the announced directory; null until all are read
+        M = weights_prepared   tensors read from the announced directory, null until all are read
         M = weight_receipt     tensors that the model holds
     GET  /weight_info               POST /reset_prefix_cache
 

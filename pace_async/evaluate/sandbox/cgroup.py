@@ -29,8 +29,8 @@ SHARES = {1: ("cpu.shares", "1024"), 2: ("cpu.weight", "100")}
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """A folder for each controller. Version 1 has as many hierarchies as it has controllers, or fewer; version 2 has
-    one. `cpu` shares processors, `cpuacct` counts their time; None where the kernel does not, or not for us."""
+    """A folder for each controller. Version 1 has at most one hierarchy for each controller, and version 2 has one for
+    all. `cpu` shares processors, and `cpuacct` counts their time. None if the kernel does not offer it to us."""
 
     memory: Path
     pids: Path
@@ -125,7 +125,7 @@ class Group(Places):
             _write_if_there(self.memory / name, unlimited)
 
     def remove(self) -> bool:
-        """Whether the group is gone; it is not while a process of it is still on its way out."""
+        """Remove the group. Returns whether it is gone, which is false while one of its processes is still ending."""
         gone = True
         for folder in self.folders:
             try:
@@ -155,7 +155,7 @@ def behind(work: Callable[[], object]) -> None:
 
 
 def all_removed() -> bool:
-    """Whether every group that was discarded is gone; what can be removed now is."""
+    """Remove the discarded groups that can be removed now. Returns whether all are gone."""
     with _removing:
         stuck: list[Group] = []
         while _leaving:
@@ -286,7 +286,7 @@ def _mounts(text: str) -> Mapping[str, Path]:
 
 
 def _counts(file: Path) -> dict[str, int]:
-    """Lines of a name and a number; nothing where the file cannot be read."""
+    """The numbers by name, from lines of a name and a number. Empty if the file cannot be read."""
     try:
         return {name: int(number) for name, number in (line.split() for line in file.read_text().splitlines())}
     except (OSError, ValueError):

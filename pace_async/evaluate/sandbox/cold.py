@@ -41,7 +41,8 @@ class FirstProcess(Protocol):
         ...
 
     async def kill(self) -> int:
-        """End it and all that it started, also when cancelled; the driver's exit code, negative for a signal."""
+        """End it and all processes that it started, also when cancelled. Returns the driver's exit code, negative for a
+        signal."""
         ...
 
 

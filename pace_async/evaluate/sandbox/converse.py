@@ -71,8 +71,8 @@ class Job:
 
 
 class Conversation:
-    """`calls` are the seconds of each output in `answers`; `echoes` those of each timed echo. With `processor`, what is
-    counted is processor time: of the driver, or of all in the `group` where a program may have threads."""
+    """`calls` are the seconds of each output in `answers`, and `echoes` those of each timed echo. With `processor`,
+    they are processor time: of the driver, or of the whole `group` if a program may have threads."""
 
     def __init__(self, job: Job, nonce: str, sink: Sink, processor: bool, group: Group | None = None) -> None:
         self.answers = (Lines if job.in_lines else Answers)(nonce, len(job.instances), ECHOES if job.timed else 0)
@@ -91,8 +91,8 @@ class Conversation:
         self._unsent = self._unsent[os.write(descriptor, self._unsent[:CHUNK]) :]
 
     async def hold(self, mine: Descriptors, descriptor: int, first: FirstProcess) -> None:
-        """Until there is nothing left to give; then close `descriptor` and read to the end of the pipe. A program that
-        answers in lines is done with its last one."""
+        """Converse until all instances are sent. Then close `descriptor` and read to the end of the pipe. A program
+        that answers in lines has ended with its last one."""
         if await write_all(descriptor, self._unsent):
             await self._give_all(descriptor, first)
         mine.close(descriptor)
@@ -155,9 +155,9 @@ class Conversation:
 
 @dataclass(slots=True)
 class Answers:
-    """The answers for `instances` instances, after `echoes` echoes. `given` is how many instances the driver has been
-    given, and is set by the caller; `failure` is the kind of the frame that ended it early, with `reason` as
-    its payload; `forged` says what came that should not have."""
+    """The answers for `instances` instances, after `echoes` echoes. `given` is the number of instances sent to the
+    driver, and is set by the caller. `failure` is the kind of the frame that ended it early, with `reason` as its
+    payload. `forged` describes bytes that should not have come."""
 
     nonce: str
     instances: int
@@ -195,7 +195,7 @@ class Answers:
                 return
 
     def _read_one(self, data: bytes | bytearray) -> bool:
-        """Take the next frame; False where there is no whole one, or none that is due."""
+        """Take the next frame. Returns False if there is no complete one, or none that is due."""
         end = data.find(b"\n", self._read, self._read + LONGEST_HEADER)
         if end < 0:
             begun = len(data) - self._read < LONGEST_HEADER
@@ -282,7 +282,7 @@ def _read_header(header: bytes, nonce: str) -> tuple[str | None, str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Seconds since some beginning; `processor` is None where the process cannot be asked."""
+    """Seconds since some beginning. `processor` is None if it cannot be read for the process."""
 
     wall: float
     processor: float | None
@@ -295,7 +295,7 @@ class Moment:
 
 
 def now(pid: int | None) -> Moment:
-    """What the clocks say; `pid` is the process to ask, None for the wall clock alone."""
+    """The clocks' values. `pid` is the process whose processor time is read, None for the wall clock alone."""
     try:
         # Linux numbers a process's clock by its id; Python names no function for it.
         used = None if pid is None else time.clock_gettime(~pid << 3 | _SCHEDULER)

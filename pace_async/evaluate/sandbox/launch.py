@@ -201,8 +201,8 @@ async def _run(plan: Plan, job: Job, limits: Limits, wiring: Wiring, start: _Sta
 @dataclass(slots=True)
 class _Watch:
     """Watches one candidate until its first process ends or a limit is reached. `sinks` are the result, standard output
-    and standard error; `exited`: the first process ended; `used_up`: the processor time is used up; `timed_out`:
-    neither ended the watch, nor did a pipe that carried too much."""
+    and standard error. `exited`: the first process ended. `used_up`: the processor time is used up. `timed_out`: the
+    watch ended by neither of them, nor by a pipe with too much data."""
 
     process: cold.FirstProcess
     wiring: Wiring
@@ -232,7 +232,7 @@ class _Watch:
         self.timed_out = not ended and self.overflowed is None
 
     async def drained(self) -> bool:
-        """Read what is left in the pipes; whether something still holds them after DRAIN_S."""
+        """Read the rest of the pipes. Returns whether a process still holds them after DRAIN_S."""
         with anyio.move_on_after(DRAIN_S) as draining:
             for sink in self.sinks:
                 await sink.read_on()

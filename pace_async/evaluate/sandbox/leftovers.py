@@ -1,7 +1,7 @@
-"""What a runtime that was killed could not remove: private directories and control groups.
+"""Removes the private directories and control groups that a killed runtime left behind.
 
-Each carries its maker's process id, and the process namespace in which that id means something. `sweep` removes those
-whose maker is gone; never one of a live process, of another namespace or of another user.
+Each carries the process id of its runtime, and the process namespace of that id. `sweep` removes those whose runtime
+has ended, and never one of a live process, of another namespace or of another user.
 """
 
 import contextlib

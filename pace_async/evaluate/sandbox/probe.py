@@ -1,7 +1,7 @@
-"""A program that tries to get out. Text for the sandbox, never imported; `selfcheck` runs it and reads what it got.
+"""A program that tries to escape. It is text for the sandbox, never imported. `selfcheck` runs it and reads its result.
 
-`probe(target)` says for each attempt whether it was stopped. No attempt changes anything that it does not own: modes,
-times and priorities are set to what they are. It leaves a grandchild behind that tries to outlive it.
+`probe(target)` reports for each attempt whether it was stopped. No attempt changes anything outside: modes, times and
+priorities are set to their present values. It leaves a grandchild behind that tries to outlive it.
 """
 
 import contextlib

@@ -15,9 +15,9 @@ COMMANDS = ("/bin", "/sbin")
 
 @dataclass(frozen=True, slots=True)
 class PythonFiles:
-    """`paths` are files and folders to show at their own place; `links` are (place, target) of top-level symlinks such
-    as /lib -> usr/lib, and `targets` the same places with the links followed; `parents` every folder on the way;
-    `imports` what to add to the import path."""
+    """`paths` are files and folders to show at their own place. `links` are (place, target) of top-level symlinks such
+    as /lib -> usr/lib, and `targets` are the same places with the links followed. `parents` are all folders above them.
+    `imports` are added to the import path."""
 
     executable: Path
     base: Path

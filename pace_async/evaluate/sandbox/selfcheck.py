@@ -1,6 +1,7 @@
-"""Which sandbox tier this machine really has: each is tried by a program that tries to get out (`probe`).
+"""Finds the sandbox tier of this machine: a program in each tier tries to escape (`probe`).
 
-Invariant: a tier that has not stopped what it claims to stop is not used; what else it lets through is said.
+Invariant: a tier that has not stopped every attack that it claims to stop is not used. Other attacks that succeeded are
+reported.
 """
 
 import json
@@ -60,8 +61,8 @@ class Check:
 
 
 async def pick_tier(unsafe: bool) -> Tier:
-    """The first tier of the registry that proves itself on this machine; one that trusts candidates only if `unsafe`.
-    Raises UsageError, with the remedy, if there is none."""
+    """The first tier of the registry that proves itself on this machine. A tier that trusts candidates is used only if
+    `unsafe`. Raises UsageError, with the remedy, if there is none."""
     refused: list[str] = []
     for entry in SANDBOX_TIERS.values():
         if entry.trusts is not unsafe:
@@ -91,13 +92,13 @@ def describe(tier: Tier) -> str:
 
 
 async def unproven(tier: Tier, warm: WarmParent, hidden: Sequence[Path]) -> str:
-    """Why processes forked from this parent, which has these folders hidden, must not be used; empty if they may."""
+    """Why forks of this parent, with these folders hidden, must not be used. Empty if they may."""
     check = await check_tier(tier, warm, hidden)
     return "" if check.proven else check.reason
 
 
 async def check_tier(tier: Tier, warm: WarmParent | None = None, hidden: Sequence[Path] = ()) -> Check:
-    """Run the probe in the tier; with `warm`, which has these folders hidden, in a process forked from it."""
+    """Run the probe in the tier. With `warm`, run it in a fork of that parent, with these folders hidden."""
     with target_of(CHECK_MB) as (target, secret):
         job = Job(PROBE.read_text(), "probe", [json.dumps(target)])
         try:

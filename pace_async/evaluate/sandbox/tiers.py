@@ -1,7 +1,7 @@
-"""How well a candidate is locked in: the sandbox tiers, from the strongest to none.
+"""The sandbox tiers, from the strongest to none.
 
-A tier says how to start the driver, and what the driver must do to itself before it loads the program; it starts
-nothing itself. That a tier holds on this machine is proven by `selfcheck`, never assumed.
+A tier says how to start the driver, and how the driver must confine itself before it loads the program. It starts
+nothing itself. `selfcheck` proves that a tier holds on this machine.
 """
 
 import json
@@ -78,7 +78,7 @@ class Tier(Protocol):
 
     @property
     def remedy(self) -> str:
-        """What to install for a stronger tier; empty for the strongest."""
+        """What to install for a stronger tier, empty for the strongest."""
         ...
 
     @property
@@ -108,8 +108,8 @@ class Tier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
-    """Own mount, process, network, IPC and host namespaces; only Python's files, read-only; a fresh user id where this
-    process is root (otherwise a user namespace). `proc` is false where a container forbids a new /proc."""
+    """Own mount, process, network, IPC and host namespaces. Only Python's files, read-only. A fresh user id if this
+    process is root, otherwise a user namespace. `proc` is false if a container forbids a new /proc."""
 
     executable: str
     proc: bool = True
@@ -161,9 +161,9 @@ class Bubblewrap:
 
 @dataclass(frozen=True, slots=True)
 class Rlimits:
-    """Own session and process group, resource limits, clean environment, private directory; beyond that what the
-    kernel gives without privileges: Landlock for files, a system-call filter for the network and for leaving the
-    group. As root also a fresh user id."""
+    """Own session and process group, resource limits, clean environment, private directory. In addition the kernel's
+    means without privileges: Landlock for files, a system-call filter for the network and for leaving the group. As
+    root also a fresh user id."""
 
     gaps: tuple[str, ...] = ()
     name: str = "rlimits"
@@ -232,7 +232,7 @@ class NoSandbox:
 
 
 class NotInstalled(Exception):
-    """A tier cannot be tried here; the text is the reason, without a full stop."""
+    """A tier cannot be tried here. The text is the reason, without a full stop."""
 
 
 TierFactory = Callable[[], Sequence[Tier]]

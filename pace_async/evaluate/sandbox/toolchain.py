@@ -1,7 +1,7 @@
-"""Which files of this machine the programs of a process task are built and run with, and where they are found.
+"""The files of this machine with which programs of a process task are built and run.
 
-What the system has installed under /usr is shown as a whole, read-only; a compiler or interpreter from elsewhere brings
-the folder of its installation with it. Nothing else is ever shown to a candidate.
+The whole of /usr is shown, read-only. A compiler or interpreter from another place brings the folder of its
+installation with it. A candidate sees nothing else.
 """
 
 import shutil

@@ -18,8 +18,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Processor seconds of all processes together, and the seconds that the thread which waited longest was ready to
-    run and did not; None where the kernel does not count these."""
+    """Processor seconds of all processes together, and the longest time in seconds that a thread was ready to run and
+    did not run. None if the kernel does not count these."""
 
     processor_s: float
     waited_s: float | None

@@ -67,12 +67,12 @@ Doubt = Literal["starved", "killed"]
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What the supervisor saw. `calls` are the seconds of each output in `answers`, `echoes` those of each echo;
-    `exit_code` is negative for a signal. `survivors` is true if something still held the candidate's pipes a second
-    after its group was killed; `stopped` if the supervisor ended the run; `out_of_time` if the processor time was used
-    up, by all processes together where a control group counts them; `out_of_memory` if the control group killed and an
-    output is missing. `usage` is known where the run timed out. `lost` is the kind and detail of the fault if the
-    sandbox was ended from outside."""
+    """The supervisor's observations. `calls` are the seconds of each output in `answers`, `echoes` those of each echo.
+    `exit_code` is negative for a signal. `survivors`: a process still held the candidate's pipes a second after its
+    group was killed. `stopped`: the supervisor ended the run. `out_of_time`: the processor time was used up, by all
+    processes together if a control group counts them. `out_of_memory`: the control group killed and an output is
+    missing. `usage` is known if the run timed out. `lost` is the kind and detail of the fault if the sandbox was ended
+    from outside."""
 
     answers: Answers
     calls: Sequence[float]

@@ -231,8 +231,8 @@ class WarmProcess:
 
 
 def start_warm_parent(tier: Tier, hidden: Sequence[Path], imports: Sequence[str]) -> WarmParent | None:
-    """A parent that is about to import these; None in a tier where forks would be less locked in. From this thread:
-    with the thread that started it, it would die. Raises OSError."""
+    """A parent that begins to import these modules, None in a tier where forks would be less confined. It is started
+    from this thread, because it dies with the thread that started it. Raises OSError."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ExitStack() as stack:
         said = stack.enter_context(tempfile.TemporaryFile())

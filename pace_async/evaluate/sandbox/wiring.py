@@ -56,8 +56,8 @@ class Descriptors:
 
 
 class Sink:
-    """What comes out of one pipe, read until it has carried more than `limit` bytes. `keep` is how many of the last
-    bytes stay in `data`; None keeps them all, which is at most the limit and one chunk."""
+    """The data of one pipe, read until it has carried more than `limit` bytes. `keep` is how many of the last bytes
+    stay in `data`. None keeps them all, which is at most the limit and one chunk."""
 
     def __init__(self, descriptor: int, name: str, limit: int, keep: int | None = None) -> None:
         os.set_blocking(descriptor, False)
@@ -174,8 +174,8 @@ def _let_go(joinable: Joinable) -> None:
 
 @dataclass(slots=True)
 class Wiring:
-    """`job`, `answers`, `stdout` and `stderr` are this side's ends of the pipes; `given` are the driver's: standard
-    input, output and error, the result pipe, and what to join the control group through. `mine` are all of them."""
+    """`job`, `answers`, `stdout` and `stderr` are this side's ends of the pipes. `given` are the driver's: standard
+    input, output and error, the result pipe, and the descriptors to join the control group. `mine` are all of them."""
 
     mine: Descriptors
     group: cgroup.Group | None

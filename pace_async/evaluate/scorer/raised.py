@@ -22,7 +22,7 @@ class Raised:
 
     def tell(self, error: BaseException) -> str:
         """`evaluator.py, line 12: NameError: ...`, in one line. The first time that a place raises this kind of error,
-        the traceback is printed to standard error; at most PLACES_KEPT are, so that the log stays small."""
+        the traceback is printed to standard error, for at most PLACES_KEPT places, so that the log stays small."""
         where = self._place(error)
         kind = type(error).__name__
         if f"{where} {kind}" not in self._known and len(self._known) < PLACES_KEPT:
@@ -42,7 +42,7 @@ class Raised:
         return traceback.format_exception(error)
 
     def _place(self, error: BaseException) -> str:
-        """The innermost line in a file of the task's folder; empty where there is none."""
+        """The innermost line in a file of the task's folder, empty if there is none."""
         if isinstance(error, SyntaxError) and error.filename:
             return self._named(error.filename, error.lineno)
         frames = traceback.extract_tb(error.__traceback__)

@@ -1,8 +1,8 @@
-"""The runtime's side of the scorer processes: ask one, with a deadline, and start it again if it died.
+"""The runtime's client of the scorer processes: sends a request with a deadline, and restarts a scorer that died.
 
-Invariant: a reply always belongs to the request that waits for it; a scorer that missed a deadline, ran over a bound or
-broke off is killed and never read from again. One that is started vouches first that the task is still the same.
-`Scorers` are a few processes, so that an output that takes long does not keep all others waiting.
+Invariant: a reply always belongs to the request that waits for it. A scorer that missed a deadline, exceeded a bound or
+broke off is killed and never read from again. A started scorer is used only after a check that the task is unchanged.
+`Scorers` are a few processes, so that a slow output does not block all others.
 """
 
 import json
@@ -37,8 +37,8 @@ CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.S
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one request may cost: seconds of processor time, and as many by the clock; MiB of memory, of the process and
-    all that it starts; values in the outputs of a candidate."""
+    """Limits of one request: seconds of processor time, and as many by the clock. MiB of memory, of the process and its
+    child processes. Values in the outputs of a candidate."""
 
     memory_mb: int
     seconds: float = 60.0
@@ -52,8 +52,8 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """`score` is None where the outputs, or the score, were not allowed; then `invalid` says why, and `raised` where
-    the evaluator made a mistake of its own about them, if it did."""
+    """`score` is None if the outputs, or the score, were not allowed. Then `invalid` gives the reason, and `raised` the
+    place of an error in the evaluator itself, if there was one."""
 
     score: float | None
     metrics: Mapping[str, float]
@@ -86,7 +86,7 @@ class OverBound(InfrastructureFault):
 
 
 class Scorer:
-    """One child process for one task; requests are served one at a time. Use as an async context manager."""
+    """One child process for one task. It serves one request at a time. Use as an async context manager."""
 
     def __init__(
         self,
@@ -97,9 +97,9 @@ class Scorer:
         stages: Sequence[str] = (),
         vouch: Callable[[], None] | None = None,
     ) -> None:
-        """`bounds` are of one request; starting is bounded by START_S. `stages` are those of the task's cascade.
-        `vouch` is called whenever a process has loaded the evaluator, and raises UsageError if that is no longer the
-        task's. `timed`, known once it has started, says whether the score depends on the calls' seconds."""
+        """`bounds` are of one request. Starting is bounded by START_S. `stages` are those of the task's cascade.
+        `vouch` is called whenever a process has loaded the evaluator, and raises UsageError if the task has changed.
+        `timed`, known once it has started, says whether the score depends on the calls' seconds."""
         self._evaluator, self._log = evaluator, log
         self._bounds = bounds or Bounds.of(None, 1, MOST_VALUES)
         self._settings, self._stages = dict(settings or {}), list(stages)

@@ -1,6 +1,6 @@
-"""What a task's evaluator printed and raised, kept for as long as somebody may ask for it.
+"""The output and the errors of a task's evaluator, kept for display.
 
-Invariant: a person reads it at the terminal; no prompt, row or event does.
+Invariant: it is shown to a person at the terminal and is never in a prompt, row or event.
 """
 
 import tempfile
@@ -30,7 +30,7 @@ def scorer_log() -> Generator[Path]:
 
 
 def printed(log: Path) -> str:
-    """The last MOST_LINES lines of a log, at most MOST_BYTES bytes; empty where there is none."""
+    """The last MOST_LINES lines of a log, at most MOST_BYTES bytes, empty if there is none."""
     try:
         with log.open("rb") as stream:
             stream.seek(max(0, stream.seek(0, 2) - MOST_BYTES))

@@ -3,22 +3,22 @@
     python -m pace_async.evaluate.scorer.scorer_process EVALUATOR SETTINGS STAGES BOUNDS
 
 
-It is trusted and long-lived; it never runs a candidate's code, and a candidate never sees its files. Requests and
-replies are JSON lines on stdin and stdout; a `score` request is followed by as many bytes as it says, which are a
-candidate's outputs, one after the other, each parsed by itself, here and nowhere else, strictly (`strict_json`):
+It is trusted and long-lived. It never runs a candidate's code, and a candidate never sees its files. Requests and
+replies are JSON lines on stdin and stdout. A `score` request is followed by the stated number of bytes. These are a
+candidate's outputs, one after the other. Each is parsed separately, strictly (`strict_json`), and only here:
 
     {"op": "instances", "seed": 0, "stage": "full"}     -> {"instances": ["JSON text", ...]}
     {"op": "score", "seed": 0, "lengths": [17], ...}... -> {"score": 1.5, "metrics": {...}} or {"invalid": "why"}
 
-A reply {"fault": "where and why"} means that the evaluator itself failed; with "missing", that a file of the user's is
-not there, and what to do about it; with "memory", that it did not get the memory that it asked for. "raised" beside
-"invalid" is where the evaluator raised something else than the ValueError by which it refuses an output. What the
-evaluator prints, and its tracebacks, go to standard error. The first line, unasked, is {"ready": true, "timed": whether
-`score` takes `seconds`} or a fault. What the evaluator's functions are given besides their fixed arguments goes by the
-names of their parameters: `settings`, `seed`, `stage`, and for `score` also `seconds` and `overhead`. STAGES are the
-names of a cascade's cheap stages: where there are any, `instances` has to take `stage`. BOUNDS: `groups` (files in
-which this process enters itself into its control group), `memory_mb`, `seconds` of processor time for each request, and
-`values` that the outputs of a candidate may hold. One that works for longer is killed by the kernel, with SIGXCPU.
+A reply {"fault": "where and why"} means that the evaluator itself failed. With "missing" a file of the user's does not
+exist, and the text says what to do. With "memory" an allocation failed. "raised" beside "invalid" is the place where
+the evaluator raised another error than the ValueError by which it refuses an output. The evaluator's output and its
+tracebacks go to standard error. The first line, sent at the start, is {"ready": true, "timed": whether `score` takes
+`seconds`} or a fault. The further arguments of the evaluator's functions depend on the names of their parameters:
+`settings`, `seed`, `stage`, and for `score` also `seconds` and `overhead`. STAGES are the names of a cascade's cheap
+stages. If there are any, `instances` has to take `stage`. BOUNDS: `groups` (files in which this process enters itself
+into its control group), `memory_mb`, `seconds` of processor time for each request, and `values` that the outputs of a
+candidate may hold. One that works for longer is killed by the kernel, with SIGXCPU.
 """
 
 import importlib.util
@@ -174,7 +174,7 @@ def _load(evaluator: Path) -> tuple[Callable[..., Any], Callable[..., object]]:
 
 
 def _take_over_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """The request and reply streams; what the evaluator prints goes to standard error instead."""
+    """The request and reply streams. The evaluator's own output goes to standard error instead."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)

@@ -25,7 +25,7 @@ class Cards:
 
 
 def cards_of(config: Config) -> Cards | None:
-    """The two cards; None for a transport that is not GPU to GPU: each child then keeps its visible cards. Raises
+    """The two cards, None for a transport that is not GPU to GPU. Each child then keeps its visible cards. Raises
     UsageError."""
     if not TRANSPORTS[config.advisor.transport].gpu_to_gpu:
         return None

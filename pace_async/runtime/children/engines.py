@@ -60,8 +60,8 @@ def refuse_unless_served(engine: str) -> None:
 async def serving(
     config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: Sender | None = None
 ) -> AsyncGenerator[Served]:
-    """The engine that the configuration names. `given` is version 0's directory; `sender`: the learner, for a transport
-    that takes versions from its memory. Raises UsageError, GaveUp, InfrastructureFault."""
+    """The engine that the configuration names. `given` is version 0's directory. `sender` is the learner, for a
+    transport that takes versions from its memory. Raises UsageError, GaveUp, InfrastructureFault."""
     factory = cast("EngineFactory", engine_of(config.advisor.engine).load())
     async with factory(config, paths, given, state, probing, sender) as served:
         yield served

@@ -76,7 +76,7 @@ async def _refuse_unless_on_gpu(asked: str, url: str) -> None:
 
 
 def _tokens(model: Path) -> tuple[int, ...] | None:
-    """The sample's tokens by the model's own tokenizer; None if it has no tokenizer.json."""
+    """The sample's tokens by the model's own tokenizer, None if it has no tokenizer.json."""
     file = model / "tokenizer.json"
     if not file.is_file():
         return None

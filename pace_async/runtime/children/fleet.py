@@ -2,7 +2,7 @@
 
 Invariant: `served`, V, is the lowest version of any member that may get a request. It becomes L as soon as one member
 is proven to serve L. From then on members that lag get no request until a push to them succeeds. A member gets requests
-only while it is known to serve what this run pushed to it, under a label of this run; at the start none does. Each
+only while it is known to serve what this run pushed to it, under a label of this run. At the start none does. Each
 member has a task that brings it to the newest version, watches it, and tries again while it fails. No task waits for
 another. The caller decides how long all members may be down.
 """
@@ -38,7 +38,7 @@ class FleetPolicy:
 
 @dataclass(slots=True, eq=False)
 class FleetMember:
-    """One engine of a fleet. `version` is the version proven to be served under `label`; None while unknown. `suspect`:
+    """One engine of a fleet. `version` is the version proven to be served under `label`, None while unknown. `suspect`:
     it failed and was not checked since. `failures` counts failed checks and pushes, `streak` those in a row."""
 
     replica: Replica

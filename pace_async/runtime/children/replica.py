@@ -195,7 +195,7 @@ class Replica:
         await self._publisher.aclose()
 
     async def _probe(self, version: int) -> float | None:
-        """The probe's k3; None without a learner to compare with. Raises PushFailed."""
+        """The probe's k3, None without a learner to compare with. Raises PushFailed."""
         if self._probing.scorer is None:
             return None
         try:

@@ -51,7 +51,7 @@ class Waiting:
         self._waiting: dict[anyio.Event, Callable[[], bool]] = {}
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Return once `condition()` holds; it is looked at after every change."""
+        """Return once `condition()` holds. It is tested after every change."""
         while not condition():
             event = anyio.Event()
             self._waiting[event] = condition
@@ -188,7 +188,7 @@ class Core:
         self.bus.publish(event)
 
     def changed(self) -> None:
-        """Decide whether the run ends; wake those who can go on."""
+        """Decide whether the run ends. Wake the tasks that can go on."""
         if self.stopping is None:
             self.stopping = reason_to_stop(self.config.stop, self.progress(), self.task.spec.direction)
         if self.stopping is not None:
@@ -198,7 +198,7 @@ class Core:
         self._waiting.changed()
 
     def stop(self, reason: Reason) -> None:
-        """Open no further lease; what runs may finish."""
+        """Open no further lease. Running rollouts may finish."""
         self.stopping = self.stopping or reason
         self.changed()
 
@@ -213,7 +213,7 @@ class Core:
         )
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Return once `condition()` holds; it is looked at after every change."""
+        """Return once `condition()` holds. It is tested after every change."""
         await self._waiting.until(condition)
 
     @property
@@ -222,7 +222,7 @@ class Core:
         return self.state.working - len(self.parked)
 
     def park(self, lease: int) -> None:
-        """Leave a running lease open, for a resume to work on; it keeps its deadline."""
+        """Leave a running lease open for a resume. It keeps its deadline."""
         self.parked.add(lease)
 
     async def admit(self, island: int) -> Work | None:
@@ -244,7 +244,7 @@ class Core:
         return Work(lease, island, migrant)
 
     async def _reached(self, island: int) -> bool:
-        """Wait until it is the island's turn and there is room; False when the run is ending."""
+        """Wait until it is the island's turn and there is room. Returns False when the run is ending."""
         turn = self.state.turn_of(island)
         self._line.enter(turn)
         try:

@@ -1,24 +1,24 @@
 """A score that would be a new best is confirmed on fresh instances before its program may be a parent, the best, or
 training data.
 
-The seeds follow from a secret that is drawn when the run begins, so nobody who writes programs can make the instances
-beforehand, and no row, event or message names one: outside this file and the evaluator a seed is its number. They are
-the run's, so the task's own program is scored once for each and no more; no score of the run comes from them, and what
-a program says or how it fails there reaches nobody who writes programs. Cheap: a claim ends with the first try that
-bears it out, and new bests are rare. A resume makes no try again whose end was remembered.
+The seeds follow from a secret that is drawn when the run begins, so no author of programs can make the instances
+beforehand. No row, event or message names a seed: outside this file and the evaluator a seed is its number. The seeds
+belong to the run, so the task's own program is scored only once for each. No score of the run comes from them, and a
+program's messages and failures there reach no author of programs. The cost is low, because a claim ends with the first
+try that confirms it, and new bests are rare. A resume repeats no recorded try.
 
 Scores come from one hidden set of instances, so a program can reach a best score because it is good at the task or
-because it knows that set. Measured is the gain over the task's own program, on the same instances, since one set may be
-harder than another:
+because it knows that set. So the gain over the task's own program is compared, on the same instances, because one set
+may be harder than another:
 
     gain claimed  g = ±(score − own score) on the hidden instances
     gain kept     k = ±(score − own score) on fresh ones
     the claim holds there if k ≥ SHARE · g − SLACK · (upper − lower)
 
-One set of fresh instances that bears a claim out is enough: an honest program may have had luck with the hidden set, a
-program that knows it by heart gains nothing anywhere else. SHARE and SLACK are wide for the same reason: of catalogue
-programs of the bundled tasks, whose scores vary by up to half of their gain from seed to seed, hardly one fails three
-times. What they let pass is a gain that is half real.
+One set of fresh instances that confirms a claim is enough. An honest program may have had luck with the hidden set, but
+a program that knows it by heart gains nothing on other instances. SHARE and SLACK are wide for the same reason. Scores
+of the bundled tasks' catalogue programs vary by up to half of their gain from seed to seed, and hardly one of them
+fails three times. The rule accepts a gain that is half real.
 """
 
 import hmac
@@ -95,10 +95,10 @@ def fresh_seeds(secret: str, count: int) -> tuple[int, ...]:
 
 @dataclass(slots=True)
 class FreshInstances:
-    """Tries claims out for one run. `own` is the task's own program with its score on the hidden instances; `known` its
-    scores on fresh ones so far, by the number of the seed, from 1. `run` is the run's name; `attempts` are the numbers
-    of the newest attempts by (lease, stage, fresh), which the run keeps; `_made` are those of this process, also before
-    they are recorded."""
+    """Tries claims for one run. `own` is the task's own program with its score on the hidden instances. `known` are its
+    scores on fresh instances so far, by the number of the seed, from 1. `run` is the run's name. `attempts` are the
+    numbers of the newest attempts by (lease, stage, fresh), which the run keeps. `_made` are those of this process,
+    also before they are recorded."""
 
     evaluator: Evaluator
     task: Task
@@ -113,10 +113,10 @@ class FreshInstances:
     async def confirmed(
         self, claim: Claimed, attempts: Told = (), remember: Remember = _nothing
     ) -> tuple[Evaluation, tuple[FreshScore, ...]]:
-        """The evaluation as it may be believed, and the tries: that of the claim where one of them holds, else
-        "suspicious", without a score. The claim's own tries, none of which held, are not made again. `attempts` are
-        those of its evaluation, not recorded yet. Before each try `remember` is told of those so far; the attempts of
-        the result are those that it was not told. Raises EvaluationLost."""
+        """The final evaluation, and the tries. If one try holds, it is the claim's evaluation, else "suspicious",
+        without a score. The claim's own tries, none of which held, are not repeated. `attempts` are those of its
+        evaluation, not recorded yet. Before each try `remember` receives those so far. The attempts of the result are
+        those that it did not receive. Raises EvaluationLost."""
         tries, told = list(claim.tries), attempts
         for number in range(len(tries) + 1, len(self.seeds) + 1):
             await remember(tuple(tries), told)

@@ -1,8 +1,8 @@
 """The learning side: choose a group, train one step, publish, again. The only place that moves L and V.
 
-A group ends in one of two ways: trained (L + 1) or skipped (L stays, or where the advisor has collapsed, L + 1 is made
-out of its last good version). A learner or a push that fails is tried again on its own until the patience set is over;
-the same group given twice is trained once, by its digest.
+A group ends in one of two ways: trained (L + 1) or skipped (L stays, or if the advisor has collapsed, L + 1 is made
+of its last good version). A learner or a push that fails is tried again until the configured patience is over. The same
+group given twice is trained once, by its digest.
 """
 
 import random
@@ -56,7 +56,7 @@ async def learn_while_searching(core: Core, learner: Learner, publisher: Publish
 
 
 async def push(core: Core, publisher: Publisher) -> None:
-    """Publish the learner's version; tried again until it is served or patience ends. Raises GaveUp."""
+    """Publish the learner's version. Tries again until it is served or patience ends. Raises GaveUp."""
     if core.state.weights is None:
         raise PaceBug(f"version {core.state.learner} has no weights to publish")
     core.show(LearnerStageChanged("publish"))
@@ -89,7 +89,7 @@ async def _expire(core: Core, leases: tuple[int, ...]) -> None:
 
 
 async def _consume(core: Core, learner: Learner, group: tuple[Rollout, ...]) -> bool:
-    """Ship one group and see it to its end; whether it made a new version."""
+    """Ship one group and finish it. Returns whether it made a new version."""
     config, state = core.config, core.state
     update, chosen = state.learner, config.learner
     staleness = tuple(update - rollout.oldest_version for rollout in group)
@@ -125,7 +125,7 @@ async def _consume(core: Core, learner: Learner, group: tuple[Rollout, ...]) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """Why a group is not for the learner, empty if it is; the version to go back to instead of training on it; and the
+    """Why a group is not for the learner, empty if it is. The version to go back to instead of training on it. The
     advisor's health with the group."""
 
     useless: str
@@ -147,7 +147,7 @@ def _verdict(core: Core, group: tuple[Rollout, ...], result: Advantages) -> _Ver
 
 
 async def _write(core: Core, shipped: GroupShipped, group: Sequence[Rollout], health: Health) -> str:
-    """Write the group's file; its digest. Tried again while the disk fails. Raises GaveUp."""
+    """Write the group's file. Returns its digest. Tries again while the disk fails. Raises GaveUp."""
     path, outage = group_path(core.groups_folder, shipped.number), Outage(core, "learn", NOT_WRITTEN)
     while True:
         try:
@@ -160,7 +160,7 @@ async def _write(core: Core, shipped: GroupShipped, group: Sequence[Rollout], he
 
 
 def _group_of(core: Core, shipped: GroupShipped, group: Sequence[Rollout], health: Health) -> Group:
-    """What the learner gets of a group that has not collapsed; `health` is the advisor's with the group. Also in a
+    """The learner's input for a group that has not collapsed. `health` is the advisor's with the group. May run in a
     thread."""
     if shipped.advantages is None and shipped.restores is None:
         raise PaceBug(f"group {shipped.number} has no advantages and is not for the learner")
@@ -185,8 +185,8 @@ def _group_of(core: Core, shipped: GroupShipped, group: Sequence[Rollout], healt
 
 
 async def finish_group(core: Core, learner: Learner, shipped: GroupShipped) -> bool:
-    """See a shipped group to its end; whether it made a new version. A file that a disk has changed meanwhile, or
-    lost, is written again from what the population holds. Raises GaveUp."""
+    """Finish a shipped group. Returns whether it made a new version. A file that the disk changed or lost meanwhile is
+    written again from the rows. Raises GaveUp."""
     core.show(LearnerStageChanged("learn"))
     outage = Outage(core, "learn", "The learner could not train")
     while True:
@@ -243,7 +243,7 @@ def _forget(step: Step) -> None:
 
 
 def rewards_for_training(core: Core, group: tuple[Rollout, ...]) -> list[float]:
-    """The group's rewards, as floats; permuted within the group where the configuration asks for that control."""
+    """The group's rewards, as floats. They are permuted within the group if the configuration sets that control."""
     rewards = [float(rollout.reward) for rollout in group]
     if core.config.learner.shuffle_rewards:
         random.Random(derive(core.config.seed, core.state.groups, "shuffle")).shuffle(rewards)

@@ -1,8 +1,8 @@
-"""How long the turns of the event loop take: a gauge of what makes a run slow to answer.
+"""Measures the turns of the event loop, because long turns make a run slow to answer.
 
-A turn is what the loop does from one look at its files and timers to the next; meanwhile nothing else of the run goes
-on. Measured where asyncio looks, by a selector of our own, which costs four readings of clocks a turn. Not a profile:
-it says how long the longest turn was, not what it did.
+A turn is the loop's work from one poll of its files and timers to the next. No other task of the run proceeds
+meanwhile. It is measured where asyncio polls, by our own selector, which costs four readings of clocks a turn. Not a
+profile: it gives the duration of the longest turn, not its work.
 """
 
 import asyncio
@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 
 class Turns(selectors.DefaultSelector):
-    """The selector of one event loop. Seconds; `wall` and `cpu` are clocks, the latter of the calling thread."""
+    """The selector of one event loop. Times are in seconds. `wall` and `cpu` are clocks, the latter of the calling
+    thread."""
 
     def __init__(
         self, wall: Callable[[], float] = time.perf_counter, cpu: Callable[[], float] = time.thread_time

@@ -1,13 +1,13 @@
-"""One stage of a lease, tried until it succeeds: with waits, paused while it fails for everybody, given up in the end.
+"""One stage of a lease, tried until it succeeds, paused while it fails for every lease, or given up in the end.
 
-Invariant: while a stage is paused one try at a time is made, after growing waits, and the leases that wait for it take
-turns; what they hold, an answer of the advisor or a paid program, is kept and tried again. Every failure is a row, and
-so are the beginning and the end of a pause. Where the run is ending, a lease does not wait for a stage that is paused:
-it stays open for a resume. `Breaker` is a circuit breaker as values.
+Invariant: while a stage is paused one try at a time is made, after growing waits, and the waiting leases take turns.
+Their results so far, an answer of the advisor or a paid program, are kept and tried again. Every failure is a row, and
+so are the beginning and the end of a pause. If the run is ending, a lease does not wait for a paused stage. It stays
+open for a resume. `Breaker` is a circuit breaker as values.
 
-Invariant of it: a stage is paused exactly from PAUSES_AFTER failures in a row on, until one try succeeds. While it is
-paused, a failure of a try that began before the last one was counted tells nothing new, and makes no wait longer. Times
-are seconds of a clock that nobody sets.
+Invariant of the breaker: a stage is paused exactly from PAUSES_AFTER failures in a row on, until one try succeeds.
+While it is paused, a failure of a try that began before the last failure was counted makes no wait longer. Times are
+seconds of a monotonic clock.
 """
 
 from collections import defaultdict
@@ -33,8 +33,8 @@ Next = Literal["again", "abort", "give_up"]
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """`failures` in a row, of which the last was counted at `last`; `paused_since` is when the stage was paused, None
-    where it is not."""
+    """`failures` in a row, the last of them counted at `last`. `paused_since` is the time of the pause, None if the
+    stage is not paused."""
 
     failures: int = 0
     last: float = float("-inf")
@@ -79,8 +79,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage as its faults are told. `noun` begins a sentence; `remedy` says what a person does; `retried`: whether a
-    lease tries again where others succeed; `told`: whether every failure is a row of its own already."""
+    """A stage as its faults are reported. `noun` begins a sentence. `remedy` says what the user does. `retried`: a
+    lease tries again while others succeed. `told`: every failure has its own row already."""
 
     name: str
     noun: str
@@ -105,8 +105,8 @@ EVALUATE = Stage(
 
 
 class Lost(Exception):
-    """The lease is to be aborted for `fault`; `facts` are to be committed with that, so that a process that is killed
-    again and again still gets beyond it."""
+    """The lease is to be aborted for `fault`. `facts` are committed with that, so that a process that is killed again
+    and again still gets past it."""
 
     def __init__(self, fault: InfrastructureFault, facts: tuple[FaultSeen | EvaluationAttempted, ...]) -> None:
         super().__init__(str(fault))
@@ -183,7 +183,7 @@ class Patience:
             )
 
     async def _in_turn(self, gate: _Gate, work: Callable[[], Awaitable[T]]) -> T:
-        """At once while the stage works; one at a time, each after a wait, while it is paused."""
+        """Enter at once while the stage works. While it is paused, enter one at a time, each after a wait."""
         while gate.breaker.paused:
             async with gate.one:
                 if gate.breaker.paused:

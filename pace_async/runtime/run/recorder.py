@@ -55,7 +55,7 @@ class Recorder:
 
 
 class ClaimedPlace:
-    """The ways to claim one; each lasts as long as the body of its `with`."""
+    """The ways to claim a place. Each lasts as long as the body of its `with`."""
 
     @staticmethod
     @contextmanager
@@ -92,7 +92,7 @@ class ClaimedPlace:
     @staticmethod
     @contextmanager
     def money(state: RunState, usd: float) -> Generator[int]:
-        """A call may cost up to `usd`; yields the number of its reservation."""
+        """Reserve up to `usd` for a call. Yields the number of the reservation."""
         number = max(state.reservations, *state.claimed.money, 0) + 1
         state.claimed.money[number] = usd
         try:

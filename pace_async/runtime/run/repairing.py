@@ -1,7 +1,7 @@
-"""One experiment from its first answer to the program that counts: a model whose program fails sees why, and goes on.
+"""One experiment from its first answer to its final program. A model whose program fails is shown the error.
 
-Invariant: what an answer was, and how its program failed before the next is asked for, is committed; so a process that
-goes on after a crash pays for no recorded answer twice. The reward is that of what comes last.
+Invariant: each answer, and the failure of its program, is committed before the next answer is requested. So a resume
+pays for no recorded answer twice. The reward is that of the last outcome.
 
 Where a bandit chooses among several models, the choice is committed together with the experiment. It rests on the
 rollouts whose lease is closed, so under `--sync` on those up to the last group. A resumed run chooses as the
@@ -53,9 +53,9 @@ def chosen_implementer(
 async def implemented_and_evaluated(
     core: Core, patience: Patience, island: int, decision: Decision, experiment: Experiment
 ) -> tuple[Implemented, Evaluation]:
-    """The last program and its evaluation on the hidden instances; `experiment` may have tries of an earlier process.
-    A program whose evaluation failed of the machine is evaluated again, and no other is asked for. Raises
-    CandidateFault if the last answer is no program, Lost, LeftOpen, BudgetReached, GaveUp."""
+    """The last program and its evaluation on the hidden instances. `experiment` may have tries of an earlier process.
+    If the machine failed the evaluation, the same program is evaluated again. Raises CandidateFault if the last answer
+    is no program, Lost, LeftOpen, BudgetReached, GaveUp."""
     limits, begun, passed = core.config.implementer.repair, decision.implemented, decision.passed
     while True:
         if begun is not None and not experiment.tries:  # of an implementer that leaves none, the catalogue

@@ -151,7 +151,7 @@ def _no_room(fault: PromptTooLong) -> str:
 
 
 async def _try_out(core: Core, patience: Patience, work: Work, decision: Decision) -> None:
-    """Implement and evaluate what was decided; the rollout is complete afterwards."""
+    """Implement and evaluate the decided experiment. The rollout is complete afterwards."""
     lease = work.lease.lease
     implemented: Implemented | None = None
     fresh: tuple[FreshScore, ...] = ()

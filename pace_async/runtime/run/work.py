@@ -1,9 +1,9 @@
-"""What a search thread works on: a lease, and how far an earlier process had got with it.
+"""The work of a search thread: a lease, with the results of an earlier process.
 
-A decided lease is implemented and evaluated without asking the advisor again, from the last answer of a model that is
-recorded; one that has passed a stage of a cascade is evaluated from the next stage on without asking the implementer
-again, one whose program was being tried on fresh instances goes on with the next try, one that was only admitted starts
-over with its own seeds. Each keeps its deadline.
+A decided lease is implemented and evaluated without the advisor, from the last recorded answer of a model. A lease that
+has passed a stage of a cascade is evaluated from the next stage on, without the implementer. A lease whose program was
+being tried on fresh instances goes on with the next try. A lease that was only admitted starts again with its own
+seeds. Each keeps its deadline.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ from pace_async.state.run_state import RunState, Underway
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the advisor decided for a lease, before a candidate came of it; `chosen` is the implementer that a bandit
-    chose. Where an earlier process had got so far: `tries`, the answers of an implementer, `implemented`, the program
-    that was made last, and `passed`, the cheap stages that it has passed."""
+    """The advisor's decision for a lease that has no candidate yet. `chosen` is the implementer that a bandit chose.
+    The results of an earlier process, if any: `tries`, the answers of an implementer, `implemented`, the last program,
+    and `passed`, the cheap stages that it has passed."""
 
     parent: Member
     idea_text: str
@@ -35,8 +35,8 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A lease to work on; with the parent that came from another island, if any, with `decision` where an earlier
-    process had got so far, and with `claim` where it was trying the program on fresh instances."""
+    """A lease to work on. It has the parent from another island, if any, the `decision` of an earlier process, if any,
+    and the `claim` if that process was trying the program on fresh instances."""
 
     lease: Lease
     island: int
@@ -79,8 +79,8 @@ def _decision(state: RunState, underway: Underway) -> Decision | None:
 
 
 def _got_so_far(stages: Sequence[CascadeStageEnded]) -> tuple[Implemented | None, tuple[CascadeScore, ...]]:
-    """The program that was tried last, and the stages it has passed, from the first on. One that was stopped, or whose
-    full evaluation ended, is complete; a stage without a program belongs to one that was given up."""
+    """The last tried program, and the stages it has passed, from the first on. A program that was stopped, or whose
+    full evaluation ended, is complete. A stage without a program belongs to a program that was given up."""
     began = max((place for place, ended in enumerate(stages) if ended.number == 1), default=0)
     latest = stages[began:]
     if not latest or latest[-1].program is None:

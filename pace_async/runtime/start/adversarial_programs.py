@@ -12,8 +12,8 @@ from pace_async.events import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Cheat:
-    """A program that must not get a score. `body` is what the entry function does with `instance`; `outcomes` are
-    those allowed, any but ok where there are none. In `remedy`, {evaluator} stands for the task's."""
+    """A program that must not get a score. `body` is the body of the entry function, with `instance`. `outcomes` are
+    the allowed outcomes, any except ok if there are none. In `remedy`, {evaluator} stands for the task's."""
 
     name: str
     body: str

@@ -66,7 +66,7 @@ class Resources:
 
 
 async def conduct(resources: Resources, display: str) -> str:
-    """Drive the run to its end and print the closing words; the state it ended in."""
+    """Drive the run to its end and print the summary. Returns its final state."""
     config, paths = resources.config, resources.paths
     state = restore(resources.record, config)
     shown = replace(resources.record, header=in_force(resources.record.header, config))
@@ -135,7 +135,7 @@ def _fresh(resources: Resources, evaluator: Evaluator, state: RunState) -> Fresh
 
 
 async def say(lines: Sequence[str]) -> None:
-    """Print to whoever reads; one who has gone does not matter."""
+    """Print a line. A closed pipe is ignored."""
     output = Output(sys.stdout)
     output.write("\n" + "\n".join(lines) + "\n")
     await output.drain(2.0)

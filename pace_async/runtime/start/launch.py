@@ -58,7 +58,8 @@ TIMED = {"loop_factory": TimedLoop}
 
 
 def start(config: Config, asked: Task, run_dir: Path | None, display: str) -> int:
-    """Begin a run of a task, as `looking` gives it, and drive it to its end; the exit code. Raises PaceError."""
+    """Begin a run of a task, as `looking` gives it, and drive it to its end. Returns the exit code. Raises
+    PaceError."""
     if lacks_catalogue(config.implementer.model, asked):
         anyio.run(_refuse_unless_data, config, asked)  # what has to be fetched is said before what has to be chosen
     task, paths = prepare(config, asked, run_dir)
@@ -83,7 +84,7 @@ def task_of(config: Config) -> Task:
 
 
 def go_on(run: str | None, changes: Mapping[str, object], display: str) -> int:
-    """Resume a run; the exit code. Raises PaceError, RunLocked where another process drives it."""
+    """Resume a run. Returns the exit code. Raises PaceError, RunLocked if another process drives it."""
     paths = find_run_paths(run)
     try:
         with ends_as_by_ctrl_c():
@@ -159,7 +160,7 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], display: str) -
 
 @contextmanager
 def _writing(then: str) -> Generator[None]:
-    """Raises GaveUp where the disk fails; `then`: what to do when it has room again."""
+    """Raises GaveUp if the disk fails. `then` says what to do when it has room again."""
     try:
         yield
     except InfrastructureFault as fault:
@@ -174,7 +175,7 @@ def _announce(display: str, doing: str) -> None:
 
 @contextmanager
 def told_when_slow(display: str, seconds: float = SLOW_S) -> Generator[None]:
-    """Say once that the evaluator has not answered, if it takes so long; in an event loop."""
+    """Print once that the evaluator has not answered, if it takes so long. Needs an event loop."""
     said = f"the evaluator has not answered for {seconds:.0f} s"
     told = asyncio.get_running_loop().call_later(seconds, _announce, display, said)
     try:
@@ -192,7 +193,7 @@ async def _refuse_unless_data(config: Config, task: Task) -> None:
 
 
 async def _check_implementers(config: Config) -> tuple[ImplementerChecked, ...]:
-    """What the checks cost. Raises UsageError or GaveUp where the run could not begin; nothing is written before."""
+    """The cost of the checks. Raises UsageError or GaveUp if the run cannot begin. Nothing is written before."""
     models = models_of(config.implementer.model)
     refuse_without_keys(models, config.implementer.api_base, os.environ)
     found = await check_models(models, config.implementer)
@@ -201,8 +202,8 @@ async def _check_implementers(config: Config) -> tuple[ImplementerChecked, ...]:
 
 
 async def score_seed_program(config: Config, task: Task, tier: Tier) -> tuple[Evaluated | EvaluationAttempted, ...]:
-    """Candidate 0, and the attempts to evaluate it. Raises SeedProgramFails, and UsageError where no new best could be
-    confirmed; nothing is written before that."""
+    """Candidate 0, and the attempts to evaluate it. Raises SeedProgramFails, and UsageError if no new best could be
+    confirmed. Nothing is written before that."""
     cold = config.evaluation.model_copy(update={"warm": False})  # for one program
     request = EvaluationRequest.of(task.spec, EvaluationId("seed", 0), task.program, config.evaluation.seed)
     with scorer_log() as log:

@@ -30,7 +30,7 @@ class Finding:
 
 
 async def examine(implementer: ImplementerConfig | None = None) -> list[Finding]:
-    """Every check, in the order in which a run needs them; the models of `implementer` are asked a tiny question."""
+    """Every check, in the order in which a run needs them. The models of `implementer` are asked a tiny question."""
     asked = await implementers(implementer) if implementer is not None else []
     return [
         _packages("engine embedded", "transformers"),

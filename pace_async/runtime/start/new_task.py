@@ -1,7 +1,7 @@
 """A new task's folder, from the example that ships with pace (`configs/new_task`): it works before it is edited. The
-same problem is there for programs in several languages (`configs/new_task/languages`).
+same problem exists for programs in several languages (`configs/new_task/languages`).
 
-Invariant: either the whole folder is written or nothing is; a folder that holds something is never written into.
+Invariant: the folder is written whole or not at all. A folder that is not empty is never written into.
 """
 
 import json

@@ -1,9 +1,10 @@
-"""A memory limit of the runtime's own, where a control group can be made: one that grows ends itself, and not the
-engine, the learner or whatever else the machine would choose to end.
+"""The runtime's memory limit, if a control group can be made.
 
-Invariant: it holds for this process and for the candidates' warm parent, never for the engine, the learner and the
-scorers: each is entered, as soon as it was started, into the groups where this process was before. Where that cannot be
-done there is no limit. A runtime that was ended by it says nothing more; the rows are whole, and `pace resume` goes on.
+With it, a runtime that grows too large is ended itself, and not the engine, the learner or another process of the
+machine. Invariant: the limit holds for this process and for the candidates' warm parent, never for the engine, the
+learner and the scorers. Each of these is moved, right after its start, into the groups where this process was before.
+If that is not possible there is no limit. A runtime ended by the limit prints nothing more. The rows are complete, and
+`pace resume` goes on.
 """
 
 from collections.abc import Generator
@@ -17,8 +18,8 @@ LEAST_MB = 2048
 
 @contextmanager
 def own_memory(megabytes: int | None) -> Generator[cgroup.Group | None]:
-    """Within, this process may use so many MiB; by default half of what there is, at least LEAST_MB. The group, or
-    None where the kernel makes none."""
+    """Inside the context this process may use so many MiB, by default half of the machine's memory, at least LEAST_MB.
+    Yields the group, or None if the kernel makes none."""
     most = megabytes or max(LEAST_MB, cgroup.memory_mb() // 2)
     home = cgroup.home()
     group = cgroup.memory_only(most) if home is not None else None

@@ -109,7 +109,7 @@ def resumed_config(standing: Standing, changes: Mapping[str, object]) -> Config:
 
 
 def in_force(header: RunHeader, config: Config) -> RunHeader:
-    """The header as it is from now on, for what shows the run; the run's row keeps what it began as."""
+    """The header with the present settings, for displays. The run's row keeps the original settings."""
     return replace(
         header,
         engine=config.advisor.engine,
@@ -120,8 +120,8 @@ def in_force(header: RunHeader, config: Config) -> RunHeader:
 
 
 def nothing_left(standing: Standing, config: Config) -> str | None:
-    """Why a run that ended as it should has nothing left to do, and what would ask for more; None if it goes on. The
-    minutes of a limit are counted anew in each process."""
+    """Why a finished run has nothing left to do, and which limit to raise. None if it goes on. The minutes of a limit
+    are counted from zero in each process."""
     best = standing.best.score if standing.best is not None else None
     progress = Progress(standing.candidates, standing.groups, 0.0, standing.spend_usd, best)
     reason = reason_to_stop(config.stop, progress, standing.header.direction) if standing.finished else None

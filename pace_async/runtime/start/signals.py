@@ -1,5 +1,5 @@
-"""Ctrl-C: once drains, twice cancels, thrice exits. SIGTERM counts as Ctrl-C does. A closed terminal (SIGHUP) drains,
-and may be told twice; whoever started the run so that it outlives its terminal (nohup) has it ignored."""
+"""Ctrl-C: once drains, twice cancels, three times exits. SIGTERM counts like Ctrl-C. A closed terminal (SIGHUP) drains,
+and may be reported twice. Under nohup it is ignored."""
 
 import os
 import signal
@@ -16,9 +16,9 @@ INTERRUPTED = 130
 
 
 async def obey_signals(core: Core, scope: anyio.CancelScope) -> None:
-    """Run beside the search until cancelled. Draining opens no lease and lets what runs finish, for at most the drain
-    deadline; what is then unfinished stays open for `pace resume`. After the search SIGTERM and SIGHUP ask for nothing
-    more: what is left is cleaned up, within its own deadlines."""
+    """Run beside the search until cancelled. Draining opens no lease and lets running rollouts finish, until the drain
+    deadline. Unfinished ones stay open for `pace resume`. After the search SIGTERM and SIGHUP have no effect: the
+    clean-up ends within its own deadlines."""
     with _asked_nothing_more():
         await _obey(core, scope)
 
@@ -44,8 +44,8 @@ async def _obey(core: Core, scope: anyio.CancelScope) -> None:
 
 @contextmanager
 def _asked_nothing_more() -> Generator[None]:
-    """Afterwards signals that ask the run to end do nothing until `ends_as_by_ctrl_c` ends; outside of it they do what
-    they did before. A receiver that closes would leave them to kill the process."""
+    """Ignore signals that end the run, until `ends_as_by_ctrl_c` ends. Outside of it they act as before. Without this,
+    closing the receiver would let them kill the process."""
     before = {number: signal.getsignal(number) for number in _asking_to_end()}
     try:
         yield

@@ -1,8 +1,8 @@
-"""Drives a run to its end: T search threads, one learning loop and the engine supervisor in one task group. Signals are
-handled outside of it, because they must still be heard when that group has been cancelled and does not end.
+"""Drives a run to its end: T search threads, one learning loop and the engine supervisor in one task group.
 
-Nothing here decides; it starts, waits, and writes down how the run ended. Ends by itself when a stop rule is met, what
-runs has finished and the groups that are complete have been trained.
+Signals are handled outside of the group, because they must work when the group was cancelled and does not end. Nothing
+here decides. It starts, waits, and records how the run ended. The run ends by itself when a stop rule is met, running
+rollouts have finished, and complete groups have been trained.
 """
 
 from contextlib import suppress
@@ -32,7 +32,7 @@ async def drive(
     *,
     signals: bool = False,
 ) -> str:
-    """Run until it ends; the state it ended in. `engine` and `learner` are looked after. Raises GaveUp, or an
+    """Drive the run to its end. Returns its final state. `engine` and `learner` are watched. Raises GaveUp, or an
     ExceptionGroup for our own mistakes."""
     core.started = core.stages.clock.monotonic()
     await core.record(RunStateChanged("running", "", core.stages.clock.now()))

@@ -1,10 +1,11 @@
-"""Whether a task is fit to be searched: its files, its seed program, its bounds, its evaluator's answers to programs
-that cheat, fail or hang, and its catalogue.
+"""Checks a task: its files, its seed program, its bounds, its evaluator with programs that cheat, fail or hang, and its
+catalogue.
 
 Invariant: everything runs as in a run (sandbox, scorer, limits), except that no score is remembered and a hanging
-program is given seconds instead of the task's whole limit. A check never raises for what it finds: it fails, with a
-remedy. Not a proof: an evaluator can be cheated in ways that no list of programs knows. To add one for every task, add
-to `cheats`; for one task, put the program into its folder `cheats`, where each must score no better than the seed.
+program gets seconds instead of the task's whole limit. A check never raises for a problem: it fails, with a remedy. Not
+a proof: an evaluator can be cheated in ways that no list of programs contains. To add a program for every task, add it
+to `adversarial_programs`. For one task, put it into the task's folder `cheats`, where each must score no better than
+the seed program.
 """
 
 import math
@@ -50,8 +51,8 @@ class Check:
 
 
 async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Mapping[str, Setting]) -> None:
-    """Say every check in order, each as it is known; what makes no sense after a failure is left out. `chosen` are
-    settings over those that the task is checked with. Raises UsageError where this machine has no sandbox, and for a
+    """Report every check in order, each as soon as it is known. Checks that are pointless after a failure are left out.
+    `chosen` are settings that override those of the check. Raises UsageError if this machine has no sandbox, and for a
     setting that the task does not have."""
     try:
         task = load_task(name)
@@ -80,7 +81,7 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
 
 
 async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[Check], None]) -> bool:
-    """Score the seed program twice, then the task's own cheats; whether the seed program scores."""
+    """Score the seed program twice, then the task's own cheats. Returns whether the seed program scores."""
     async with _scoring(task, seed, tier, task.spec.timeout_s, log) as scoring:
         first = await scoring.score(task.program)
         say(_seed_program(task, first, log))

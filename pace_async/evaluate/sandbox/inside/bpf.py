@@ -1,8 +1,8 @@
 """Pieces of a classic BPF program that looks at one system call.
 
-A piece looks at arguments and either returns a verdict or falls through to the piece after it; a call that falls
-through all of its pieces is allowed. Arguments are numbered from 0. What the kernel takes as an int is compared by its
-lower half alone, as the kernel does; `where_set` looks at all 64 bits. Little-endian machines only.
+A piece tests arguments and either returns a verdict or falls through to the piece after it. A call that falls through
+all of its pieces is allowed. Arguments are numbered from 0. An argument that the kernel takes as an int is compared by
+its lower half alone, as the kernel does. `where_set` tests all 64 bits. Little-endian machines only.
 """
 
 import errno

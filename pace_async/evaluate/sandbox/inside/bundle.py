@@ -1,7 +1,7 @@
-"""Files as one run of bytes: a line of JSON for each (`name`, `size`), and its bytes. Empty folders are not kept.
+"""Files as one sequence of bytes: a line of JSON for each (`name`, `size`), and its bytes. Empty folders are not kept.
 
-Invariant: `unpack` writes below its folder and nowhere else, whatever the bytes say; it is called in a sandbox, because
-a build's files are a candidate's.
+Invariant: `unpack` writes only below its folder, whatever the bytes contain. It is called in a sandbox, because a
+build's files come from a candidate.
 """
 
 import json
@@ -17,7 +17,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 
 def pack_folder(folder: str, most: int) -> bytes | None:
-    """Every regular file below a folder; None where they have more than `most` bytes in all."""
+    """Every regular file below a folder, None if they have more than `most` bytes together."""
     parts: list[bytes] = []
     size = 0
     for name in sorted(_names(folder, "")):

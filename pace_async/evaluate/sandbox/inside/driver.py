@@ -1,11 +1,10 @@
-"""The first code in the sandbox: confine, load the program, call its entry for each instance as it comes.
+"""The first code in the sandbox: confine itself, load the program, call its entry for each instance.
 
 Lines of JSON come on stdin: first the job (nonce, result (descriptor), path (import path to add), confinement, program,
 parts (its code in its place, where it has been compiled: the lines above, and marshalled in hexadecimal digits), files
-(its other modules, text by name), process (what `process` is asked for, or null), entry, echoes, instances (how many)),
-then a line for each echo, then one for each
-instance, which is not sent before the output for the previous one has been taken. Standard output and error are the
-program's own; answers go only to the result descriptor.
+(its other modules, text by name), process (the request for `process`, or null), entry, echoes, instances (how many)).
+Then comes a line for each echo, then one for each instance, which is not sent before the output for the previous one
+has been read. Standard output and error belong to the program. Answers go only to the result descriptor.
 """
 
 import json
@@ -133,7 +132,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _finish(descriptor: int, last: bytes, given: BinaryIO) -> None:
-    """Let the program's own output out, say what ended it early, and end; after outputs only when they were taken."""
+    """Flush the program's own output, report what ended it early, and end. After outputs, wait until they were read."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,9 +1,9 @@
 """The frames in which a driver answers on its result pipe.
 
-One frame is a header line `pace NONCE KIND LENGTH` and LENGTH bytes of JSON. In order: an `echo` for each that the job
-asks for, `ready` before the program is loaded, `loaded`, and a `result` for each instance; once it is ready, one of the
-other three may come in place of the next, and is the last. The nonce tells a frame from stray writes; it
-proves nothing, since the program shares a process with the driver.
+One frame is a header line `pace NONCE KIND LENGTH` and LENGTH bytes of JSON. The order is: an `echo` for each in the
+job, `ready` before the program is loaded, `loaded`, and a `result` for each instance. After `ready`, one of the other
+three may come in place of the next frame, and is the last. The nonce distinguishes a frame from stray writes. It proves
+nothing, because the program shares a process with the driver.
 """
 
 ECHO = "echo"  # a line of JSON, parsed and written again: what giving and taking costs without any program

@@ -25,8 +25,8 @@ def version() -> int:
 
 
 def restrict(*, readable: Iterable[str], listable: Iterable[str], writable: Iterable[str]) -> bool:
-    """From here on only these paths and what lies below them can be opened; `listable` only as directories. Paths that
-    do not exist are passed over. False where the kernel has no Landlock."""
+    """Allow opening only these paths and those below them from now on, `listable` only as directories. Missing paths
+    are ignored. Returns False if the kernel has no Landlock."""
     abi = version()
     if abi < 1:
         return False

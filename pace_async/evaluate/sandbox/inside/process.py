@@ -1,11 +1,11 @@
-"""A program in any language: built by a command, or started by one and left to itself.
+"""A program in any language: built or started by a command.
 
-The driver has confined itself when it comes here, and what it starts is confined as it is. It writes the program's
-files into a folder of its own and then either
+The driver has confined itself before this code runs, and its child processes are confined too. It writes the program's
+files into a private folder and then either
 
-    builds    runs the build command, and answers with the files that are there afterwards, as a `bundle`; or
-    runs      becomes the program: its standard input is the pipe of instances, its standard output the result pipe, so
-              that nothing of ours shares a process or a user with it, and its clock counts nothing else.
+    builds    runs the build command, and answers with the files that exist afterwards, as a `bundle`, or
+    runs      becomes the program. Its standard input is the pipe of instances, and its standard output the result
+              pipe. So no code of ours shares a process or a user with it, and its clock counts nothing else.
 """
 
 import json
@@ -88,8 +88,8 @@ def _built(nonce: str, command: str, asked: dict[str, Any], environment: dict[st
 
 
 def _installed(name: str, path: str) -> str:
-    """Where the command lies that this name means. One without a slash, or with one at its beginning, is installed: if
-    it cannot be reached here, that is no program's fault, and the driver never becomes ready."""
+    """The path of the command of this name. A name without a slash, or with one at its beginning, is an installed
+    command. If it cannot be reached here, that is not the program's fault, and the driver never becomes ready."""
     places = [""] if "/" in name else [f"{folder}/" for folder in path.split(":")]
     found = next((place + name for place in places if os.access(place + name, os.X_OK)), None)
     if found is None and ("/" not in name or name.startswith("/")):

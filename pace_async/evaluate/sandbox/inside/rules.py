@@ -58,8 +58,8 @@ _ACCESS, _NEITHER_READ_NOR_WRITE, _TRUNCATE, _CREATE, _SET_ID = 3, 3, 0o1000, 0o
 
 
 def rules(*, own_namespaces: bool, pid: int, one_thread: bool, confined: bool) -> Mapping[str, Code]:
-    """What each call goes through. `pid` is the filtered process, which may signal itself and be told its own limits
-    where it has no namespaces of its own; `confined` says that it has set its own limits already."""
+    """The pieces for each call. `pid` is the filtered process, which may signal itself and read its own limits if it
+    has no namespaces of its own. `confined`: it has set its own limits already."""
     found: dict[str, Code] = {name: refuse() for name in _EVERYWHERE}
     found |= _by_arguments()
     if own_namespaces:

@@ -1,6 +1,6 @@
-"""The system-call filter of a candidate: made of `rules`, and installed on the calling process for good.
+"""The system-call filter of a candidate: made of `rules`, and permanently installed on the calling process.
 
-x86-64 and AArch64 only; elsewhere `install` says False.
+x86-64 and AArch64 only. On other processors `install` returns False.
 """
 
 import ctypes
@@ -18,9 +18,9 @@ def filter_program(
     arch: str, *, own_namespaces: bool, pid: int, one_thread: bool = False, confined: bool = True
 ) -> bytes:
     """The filter, as an array of `struct sock_filter`. With `own_namespaces` (processes and network) UNIX sockets,
-    sessions, signals and the metadata of files are left alone; without, no socket can be made, the process group
-    cannot be left and `pid` is the one process that the program may name. With `one_thread` no further thread or
-    process can be started. A process that has yet to confine itself gets a filter that is not `confined`."""
+    sessions, signals and the metadata of files are allowed. Without, no socket can be made, the process group cannot be
+    left, and `pid` is the only process that the program may name. With `one_thread` no further thread or process can be
+    started. A process that is not confined yet gets a filter that is not `confined`."""
     refused = rules(own_namespaces=own_namespaces, pid=pid, one_thread=one_thread, confined=confined)
     numbered = [(number_on(arch, name), code) for name, code in refused.items()]
     pieces = sorted((number, code) for number, code in numbered if number is not None)

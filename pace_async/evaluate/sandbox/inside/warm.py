@@ -1,17 +1,17 @@
-"""The warm parent: locked in like a candidate, it imports what the task's programs import, and forks on request.
+"""The warm parent: confined like a candidate, it imports the modules of the task's programs, and forks on request.
 
-It is trusted: it never loads a program, and a request carries nothing but descriptors, so nothing of one candidate is
-in the memory that the next is forked from. Each fork is process 1 of namespaces of its own, with mounts and descriptors
-of its own, and from there on does what a driver that was started cold does; when it ends, the kernel ends everything in
-them.
+It is trusted. It never loads a program, and a request contains only descriptors. So the memory from which the next
+candidate is forked holds no data of an earlier one. Each fork is process 1 of its own namespaces, with its own mounts
+and descriptors. From there on it works like a driver that was started cold. When it ends, the kernel ends everything in
+its namespaces.
 
 `python -c START ASKED`, where ASKED is JSON: control (descriptor), path and imports (what to import, and from where),
-sizes (of the memory file systems), kept (what of Python's files lies below those), user (uid and gid of candidates,
-where this is only a user namespace's root). On the control socket it says `ready`, or why not; then each message is a
-request, with the descriptors for standard input, output and error, the result pipe, the control groups, and last a
-socket for that candidate alone. There this process says `started`, with a descriptor of the driver, and when that has
-ended, its wait status and its processor seconds; no driver keeps that socket. The driver waits for its job in its
-control groups, however long that takes to come.
+sizes (of the memory file systems), kept (those of Python's files that lie below them), user (uid and gid of candidates,
+if this is only a user namespace's root). On the control socket it sends `ready`, or the reason why not. Then each
+message is a request, with the descriptors for standard input, output and error, the result pipe, the control groups,
+and last a socket for that candidate alone. There this process sends `started`, with a descriptor of the driver, and
+when the driver has ended, its wait status and its processor seconds. No driver keeps that socket. The driver waits for
+its job in its control groups, without a deadline.
 """
 
 import contextlib
@@ -162,8 +162,8 @@ def _place(descriptors: Sequence[int]) -> None:
 
 
 def _draw_afresh() -> None:
-    """numpy's random state as if just imported; the standard library sees to itself. Its own `seed()` does the same in
-    three times the time and pages."""
+    """Set numpy's random state as a new import would. The standard library does it by itself. numpy's own `seed()`
+    needs three times the time and pages."""
     numpy = cast("Any", sys.modules.get("numpy"))
     if numpy is not None and "numpy.random" in sys.modules:
         words = numpy.frombuffer(os.urandom(4 * _WORDS), numpy.uint32)
