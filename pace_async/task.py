@@ -283,7 +283,7 @@ def best_known(name: str) -> float | None:
 
 
 def suffix_of_programs(name: str) -> str:
-    """What the name of a task's program ends with, read from the task's folder now; that of Python if it is gone."""
+    """The file name extension of a task's programs, read from the task's folder now, Python's if the folder is gone."""
     try:
         return Path(_load_spec(find_task(name) / "task.yaml").program).suffix
     except UsageError:
