@@ -234,6 +234,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "the head of the leaderboard in a certain order",
         "every export reads each row a bounded number of times",
         "a candidate costs the same among a thousand threads",
+        "the programs and the history of an island take a bounded number of bytes",
         "no turn of the event loop goes through the prompts of a whole group",
         "a group of long prompts is written outside the event loop",
         "a run measures the turns of its event loop",

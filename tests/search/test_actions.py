@@ -200,6 +200,7 @@ def test_a_long_history_stays_short_and_keeps_its_ends(length: int) -> None:
     assert max((after - before for before, after in pairwise(numbers)), default=0) <= 1 + 3 * length / SNAPSHOTS_KEPT
 
 
+@pytest.mark.fault("Size", "the programs and the history of an island take a bounded number of bytes")
 @given(sizes=st.lists(st.integers(0, 40), min_size=1, max_size=90), room=st.integers(1, 400))
 def test_a_history_takes_no_more_bytes_than_it_has_room_for(sizes: list[int], room: int) -> None:
     """Programs and the texts of ideas and trials; its two ends stay however large they are."""
