@@ -27,7 +27,7 @@ class RunPaths:
 
     @property
     def pointer(self) -> Path:
-        """Where the population is on a server, and what the run is called there."""
+        """The file with the population's URL on a server, and the run's name there."""
         return self.folder / "population.url"
 
     @property
@@ -42,12 +42,12 @@ class RunPaths:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a run, begun at least."""
+        """Whether there is a run, even one that only began."""
         return self.file.is_file() or self.pointer.is_file()
 
     @property
     def holds_run(self) -> bool:
-        """Whether a run has begun here: its first row is written. One whose start was cut off before that has not."""
+        """Whether a run has begun here, which means that its first row is written."""
         if not self.exists:
             return False
         from pace_async.population.reading.load import NoRun
@@ -60,11 +60,11 @@ class RunPaths:
         except NoRun:
             return False
         except UsageError:
-            return True  # whatever is wrong with it
+            return True  # even if it is damaged
         return True
 
     def point_to(self, url: str) -> None:
-        """Let the folder's run be one on a server. Raises InfrastructureFault where the disk fails."""
+        """Record that the folder's run is on a server. Raises InfrastructureFault if the disk fails."""
         write_whole(self.pointer, f"{url}\n{self.name}\n")
 
     @property
@@ -85,7 +85,7 @@ class RunPaths:
 
     @property
     def served_model(self) -> Path:
-        """What vLLM starts with: see `advise.engines.served_copy`."""
+        """The directory that vLLM starts with: see `advise.engines.served_copy`."""
         return self.folder / "engine" / "model"
 
     @property
@@ -113,7 +113,7 @@ def new_run_paths(task: str, run_dir: Path | None) -> RunPaths:
 
 def find_run_paths(run: str | None) -> RunPaths:
     """A run by its folder, by its name under ./runs, the latest one of a task under ./runs, or the latest one of all.
-    Raises UsageError. Loads nothing heavy: what is not there is refused before the database is."""
+    Raises UsageError. Loads nothing heavy: a missing run is refused before the database library is loaded."""
     if run is None:
         found = _there()
         if not found:
@@ -148,7 +148,7 @@ def _latest(folders: list[Path]) -> RunPaths:
 
 
 def _task_of(folder: Path) -> str:
-    """The task of a run: its configuration says so, or, before that is written, its name."""
+    """The task of a run, from its configuration, or from its name before that is written."""
     try:
         lines = RunPaths(folder).config.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -162,8 +162,9 @@ def _there() -> list[Path]:
 
 
 def _written_at(paths: RunPaths) -> float:
-    """When a row was last committed, as far as files tell: what is new stands in the log beside the database until it
-    is moved there. A reader may make an empty log, so one says nothing. Of a database on a server the events tell."""
+    """The time of the last commit, from the files. New rows stand in the log beside the database until they are moved
+    there. A reader may make an empty log, so an empty one is ignored. For a database on a server the events' file is
+    used."""
     log = paths.file.with_name(f"{paths.file.name}-wal")
     times = [file.stat() for file in (paths.file, log, paths.pointer) if file.exists()]
     if paths.pointer.exists() and paths.events.exists():

@@ -14,8 +14,8 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some moment, by a clock that nobody sets and that stands still while the machine sleeps: for
-        patience and deadlines, which a clock that jumps must not end."""
+        """Seconds of a monotonic clock that stands still while the machine sleeps. For patience and deadlines, which a
+        jump of the clock must not end."""
         ...
 
     async def sleep(self, seconds: float) -> None:

@@ -1,12 +1,12 @@
-"""Where search threads and the learning loop meet: what is known of a run, its seams, who goes on when, when it ends.
+"""The shared core of search threads and the learning loop: state, seams, waiting, and the end of the run.
 
-The state of the run changes by `record` alone. Whoever has recorded something wakes those who can go on then, and each
-looks again (`Waiting`). Admission is first come, first served, where an island comes in the order of its last lease
-(`Turn`): so neither the speed of a stage nor a crash changes who gets which lease.
+Only `record` changes the state of the run. After each change the tasks whose condition now holds are woken, and each
+tests its condition again (`Waiting`). Islands are admitted in the order of their last lease (`Turn`), so neither the
+speed of a stage nor a crash changes which island gets which lease.
 
-Invariant of `Waiting`: whoever changes the state says so afterwards, and every task whose condition holds then is
-woken. Each looks again before it goes on, because another may have been faster. Of the islands that wait to be admitted
-only the first in line can go on, so a change costs the same for a thousand of them as for one.
+Invariant of `Waiting`: every change of the state is followed by a notification, and every task whose condition then
+holds is woken. Each tests its condition again before it goes on, because another task may have been faster. Only the
+first of the islands that wait for admission can go on, so a change costs the same for a thousand of them as for one.
 """
 
 from bisect import bisect_left
@@ -45,7 +45,7 @@ Reason = Literal["candidates", "updates", "minutes", "budget", "target", "interr
 
 
 class Waiting:
-    """Tasks that wait for a condition each."""
+    """Tasks that wait, each for its own condition."""
 
     def __init__(self) -> None:
         self._waiting: dict[anyio.Event, Callable[[], bool]] = {}
@@ -61,7 +61,7 @@ class Waiting:
                 del self._waiting[event]
 
     def changed(self) -> None:
-        """Wake those whose condition holds."""
+        """Wake the tasks whose condition holds."""
         for event, condition in self._waiting.items():
             if condition():
                 event.set()
@@ -81,11 +81,11 @@ class Line:
             self._turns.insert(place, turn)
 
     def is_first(self, turn: Turn) -> bool:
-        """Whether nobody comes before."""
+        """Whether the island is first in line."""
         return self._turns[0] == turn
 
     async def wait(self, turn: Turn) -> None:
-        """Return when it may be worth looking again."""
+        """Return when the condition may hold and should be tested again."""
         event = self._waiting[turn] = anyio.Event()
         try:
             await event.wait()
@@ -97,12 +97,12 @@ class Line:
         del self._turns[bisect_left(self._turns, turn)]
 
     def wake_first(self) -> None:
-        """Let the first look again, if its thread waits."""
+        """Wake the first, if its thread waits."""
         if self._turns and (event := self._waiting.get(self._turns[0])) is not None:
             event.set()
 
     def wake_all(self) -> None:
-        """Let every one look again."""
+        """Wake all."""
         for event in self._waiting.values():
             event.set()
 
@@ -124,7 +124,7 @@ class Stages:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What stop rules look at. `groups` counts skipped ones too."""
+    """The values that stop rules test. `groups` counts skipped ones too."""
 
     candidates: int
     groups: int
@@ -135,9 +135,9 @@ class Progress:
 
 @dataclass(slots=True)
 class Core:
-    """Ties the tasks of a run together. Without `fresh` new bests are believed. What is here beside the recorder is of
-    this process and in no row: whether its engine is up, why it stops, what it has yet to take up (`unfinished`) and
-    what it has laid down (`parked`: leases that stay open for a resume)."""
+    """Connects the tasks of a run. Without `fresh` new bests are not confirmed. Except for the recorder, all values
+    here belong to this process and are in no row: whether its engine is up, why it stops, the leases left by an earlier
+    process (`unfinished`), and the leases that stay open for a resume (`parked`)."""
 
     config: Config
     task: Task
@@ -167,12 +167,12 @@ class Core:
 
     @property
     def state(self) -> RunState:
-        """What is known of the run."""
+        """The state of the run."""
         return self.recorder.state
 
     @property
     def bus(self) -> Bus:
-        """Where what happens is shown."""
+        """The bus that shows events."""
         return self.recorder.bus
 
     async def record(self, *facts: Fact) -> None:
@@ -180,11 +180,11 @@ class Core:
         await self.recorder.record(*facts)
 
     async def apart(self, work: Callable[[], T]) -> T:
-        """The result of long work, for which the event loop does not stand still."""
+        """The result of long work, done without blocking the event loop."""
         return await to_thread.run_sync(work) if self.threads else work()
 
     def show(self, event: TransientEvent) -> None:
-        """Show something that is not worth a row."""
+        """Show a transient event."""
         self.bus.publish(event)
 
     def changed(self) -> None:
@@ -203,7 +203,7 @@ class Core:
         self.changed()
 
     def progress(self) -> Progress:
-        """What the stop rules look at."""
+        """The values that stop rules test."""
         return Progress(
             candidates=self.state.evaluated,
             groups=self.state.groups - bool(self.state.training),
@@ -226,8 +226,8 @@ class Core:
         self.parked.add(lease)
 
     async def admit(self, island: int) -> Work | None:
-        """The next lease for an island's thread, or None when the run is ending. What an earlier process left
-        unfinished on this island comes first."""
+        """The next lease for an island's thread, or None when the run is ending. Leases that an earlier process left
+        unfinished on this island come first."""
         for place, work in enumerate(self.unfinished):
             if work.island == island:
                 return self.unfinished.pop(place)
@@ -255,7 +255,7 @@ class Core:
         return self.stopping is None
 
     def _act(self, lease: int, number: int, now: float) -> tuple[tuple[IslandActed, ...], Member | None, Pool]:
-        """What an island does as it opens a lease, if anything, and the parent and the ideas that come from another."""
+        """The action of an island as it opens a lease, if any, and the parent and ideas from another island."""
         state, seed, rules = self.state, self.config.seed, self.state.terms.rules
         island, seen = state.islands[number], self.state.seen
         acted = decide(
@@ -283,7 +283,7 @@ class Core:
         return under_limit and self.state.may_admit()
 
     async def fault(self, where: str, fault: InfrastructureFault, lease: int | None = None) -> None:
-        """Record that something outside failed."""
+        """Record a failure of a service or the machine."""
         await self.record(FaultSeen(where, fault.kind, fault.detail, lease, self.stages.clock.now()))
 
     def backoff(self, attempt: int) -> float:
@@ -292,7 +292,7 @@ class Core:
 
 
 def reason_to_stop(stop: StopConfig, progress: Progress, direction: str) -> Reason | None:
-    """The first rule that is met, or None."""
+    """The first stop rule that is met, or None."""
     if stop.target is not None and progress.best is not None and not better(direction, stop.target, progress.best):
         return "target"
     rules: tuple[tuple[Reason, float | None, float], ...] = (
@@ -313,6 +313,6 @@ def trains_leftovers(reason: Reason) -> bool:
 
 
 def default_horizon(stop: StopConfig, group_size: int) -> int:
-    """Groups over which alpha grows, where the configuration names none: what the stop rules allow, else 100."""
+    """Groups over which alpha grows if the configuration names none: as many as the stop rules allow, else 100."""
     limits = [limit for limit in (stop.updates, (stop.candidates or 0) // group_size) if limit]
     return max(1, min(limits)) if limits else 100

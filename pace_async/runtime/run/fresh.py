@@ -68,11 +68,11 @@ Remember = Callable[[tuple[FreshScore, ...], Told], Awaitable[None]]
 
 
 async def _nothing(tries: tuple[FreshScore, ...], attempts: Told) -> None:
-    """Remember no tries: a crash costs them again."""
+    """Record no tries. A resume then repeats them."""
 
 
 def claimed_evaluation(claim: Claimed, attempts: Told = ()) -> Evaluation:
-    """The evaluation on the hidden instances that a claim was made of. `attempts` are not recorded yet."""
+    """The evaluation on the hidden instances from which a claim was made. `attempts` are not recorded yet."""
     return Evaluation(
         "ok",
         claim.score,
@@ -85,8 +85,8 @@ def claimed_evaluation(claim: Claimed, attempts: Told = ()) -> Evaluation:
 
 
 def fresh_seeds(secret: str, count: int) -> tuple[int, ...]:
-    """The first `count` seeds of the run with this secret: 128 bits each that nothing but the secret tells, and none
-    that a user could set."""
+    """The first `count` seeds of the run with this secret. Each has 128 bits that follow only from the secret, and no
+    user setting can equal one."""
     return tuple(
         SECRET_SEEDS + int.from_bytes(hmac.digest(secret.encode(), f"fresh {number}".encode(), "sha256")[:16])
         for number in range(1, count + 1)
@@ -143,7 +143,7 @@ class FreshInstances:
         return tried, (*before, *found.attempts)
 
     async def _own_score(self, number: int) -> tuple[float | None, Told]:
-        """The own program's, and the attempts that this took now."""
+        """The score of the task's own program, and the attempts that were made now."""
         async with self._one:
             if number in self.known:
                 return self.known[number], ()
@@ -152,8 +152,8 @@ class FreshInstances:
             return found.score, found.attempts
 
     async def _evaluate(self, lease: int, program: str, number: int) -> Evaluation:
-        """Raises EvaluationLost. The attempts keep no detail: what a program says about secret instances is not for
-        rows."""
+        """Raises EvaluationLost. The attempts keep no detail, because a program's message about secret instances must
+        not be in a row."""
         series = (lease, FULL, number)
         newest = max(self.attempts.get(series, 0), self._made.get(series, 0))
         identity = EvaluationId(self.run, lease, FULL, newest + 1, number)

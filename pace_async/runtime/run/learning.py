@@ -31,7 +31,7 @@ NOT_WRITTEN = "The next group could not be written"
 
 
 async def learn_while_searching(core: Core, learner: Learner, publisher: Publisher) -> None:
-    """Run until no group will come any more. What an earlier process left half done comes first."""
+    """Run until no further group will come. A group that an earlier process left unfinished comes first."""
     if core.state.shipped is not None:
         await finish_group(core, learner, core.state.shipped)
     if core.state.served < core.state.learner:
@@ -206,7 +206,7 @@ async def finish_group(core: Core, learner: Learner, shipped: GroupShipped) -> b
 
 
 def _ended(core: Core, shipped: GroupShipped, step: Step) -> GroupEnded:
-    """The group's fate, by what the learner says of its step."""
+    """The end of the group, from the learner's step."""
     update, goes_back = shipped.update, shipped.restores is not None
     if step.version == update:
         return replace(_skipped(core, shipped, step.reason or "step discarded"), metrics=step.metrics)
@@ -237,7 +237,7 @@ def _went_back(core: Core, step: Step) -> str:
 
 
 def _forget(step: Step) -> None:
-    """Group files that no rebuilding will read again go, now that the step is recorded."""
+    """Remove the group files that no rebuild will read again, after the step was recorded."""
     if step.oldest_group is not None:
         forget_before(step.oldest_group)
 

@@ -24,7 +24,7 @@ class Turns(selectors.DefaultSelector):
         self.longest_wall = self.longest_cpu = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """As the base class, between two turns."""
+        """As in the base class, between two turns."""
         if self._since is not None:
             wall, cpu = self._since
             self.longest_wall = max(self.longest_wall, self._wall() - wall)
@@ -34,12 +34,12 @@ class Turns(selectors.DefaultSelector):
         return ready
 
     def forget(self) -> None:
-        """Begin anew with the next turn."""
+        """Restart the measurement with the next turn."""
         self._since, self.longest_wall, self.longest_cpu = None, 0.0, 0.0
 
 
 class TimedLoop(asyncio.SelectorEventLoop):
-    """An event loop that knows how long its turns took."""
+    """An event loop that measures its turns."""
 
     def __init__(self) -> None:
         self.turns = Turns()
@@ -47,6 +47,6 @@ class TimedLoop(asyncio.SelectorEventLoop):
 
 
 def turns_here() -> Turns | None:
-    """The turns of the running loop, where it is timed."""
+    """The turns of the running loop, if it is timed."""
     loop = asyncio.get_running_loop()
     return loop.turns if isinstance(loop, TimedLoop) else None

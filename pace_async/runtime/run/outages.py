@@ -1,7 +1,7 @@
-"""One thing that the learning side does with something outside, tried until it works or patience ends.
+"""One outside operation of the learning side, tried until it works or patience ends.
 
-Each failure is a row and a line on the screen. While a disk fails the run counts as paused, until it has been told that
-the disk is back.
+Each failure is a row and a line on the screen. While a disk fails the run counts as paused, until a fact says that the
+disk is back.
 """
 
 from pace_async.durable import DISK_FAULTS
@@ -13,8 +13,8 @@ DISK_BACK = "disk_back"
 
 
 class Outage:
-    """Begins at its first failure. `what` is the sentence of giving up, as far as the time: "The learner could not
-    train"."""
+    """Begins at its first failure. `what` is the beginning of the message when it gives up, before the time: "The
+    learner could not train"."""
 
     def __init__(self, core: Core, where: str, what: str) -> None:
         self._core, self._where, self._what = core, where, what
@@ -23,7 +23,7 @@ class Outage:
         self._disk = ""
 
     async def failed(self, fault: InfrastructureFault) -> None:
-        """Tell of a failure and wait until it is time to try again. Raises GaveUp where patience is over."""
+        """Report a failure and wait until it is time to try again. Raises GaveUp if patience is over."""
         core = self._core
         now, patience = core.stages.clock.monotonic(), core.config.faults.patience_s
         since = self._since = now if self._since is None else self._since
@@ -37,7 +37,7 @@ class Outage:
         await core.stages.clock.sleep(core.backoff(self._attempt))
 
     async def over(self) -> None:
-        """It has worked."""
+        """Report that it worked."""
         if self._disk and self._since is not None:
             clock = self._core.stages.clock
             detail = f"{self._disk}, for {clock.monotonic() - self._since:.0f} s; nothing was lost"

@@ -47,11 +47,11 @@ class Breaker:
 
     @property
     def waits(self) -> int:
-        """The number, from 1, of the wait before the next try of a stage that is paused."""
+        """The number, from 1, of the wait before the next try of a paused stage."""
         return max(1, self.failures - PAUSES_AFTER + 1)
 
     def failed(self, began: float, now: float) -> "Breaker":
-        """After a try that began at `began` has failed at `now`."""
+        """The breaker after a try that began at `began` has failed at `now`."""
         if self.paused and began < self.last:
             return self
         failures = self.failures + 1
@@ -65,8 +65,8 @@ HEALTHY = Breaker()
 
 
 def after_failure(breaker: Breaker, tries: int, *, retries: int, now: float, patience_s: float) -> Next:
-    """What a lease does whose try number `tries` (from 1) in this stage has failed. `retries` are the further tries of
-    a lease in a stage that works for others."""
+    """The reaction of a lease after its try number `tries` (from 1) in this stage has failed. `retries` are the further
+    tries of a lease in a stage that works for others."""
     if breaker.paused_since is not None:
         if now - breaker.paused_since > patience_s:
             return "give_up"
@@ -94,7 +94,7 @@ IMPLEMENT = Stage(
     "implement",
     "The implementer",
     "`pace doctor --implementer MODEL` asks it one question",
-    retried=False,  # a call costs money, and whoever makes it has tried again
+    retried=False,  # a call costs money, and the implementer has retried it already
     told=True,
 )
 EVALUATE = Stage(
@@ -125,7 +125,7 @@ class _Gate:
 
 @dataclass(slots=True)
 class Patience:
-    """How the stages of one run stand. `aborted` counts the leases aborted since a candidate was complete."""
+    """The state of the stages of one run. `aborted` counts the leases aborted since a candidate was complete."""
 
     core: Core
     aborted: int = 0
@@ -134,8 +134,8 @@ class Patience:
     async def tried(
         self, stage: Stage, lease: int, work: Callable[[], Awaitable[T]], *, ran: Callable[[T], bool] = lambda _: True
     ) -> T:
-        """What `work` gives. `ran`: whether that shows that the stage works (a remembered score does not). Raises Lost,
-        LeftOpen, GaveUp, and what else `work` raises."""
+        """The result of `work`. `ran`: whether the result shows that the stage works (a remembered score does not).
+        Raises Lost, LeftOpen, GaveUp, and other errors of `work`."""
         gate, tries = self._gates[stage.name], 0
         retries = self.core.config.faults.retries if stage.retried else 0
         began = 0.0
@@ -172,7 +172,7 @@ class Patience:
                 return result
 
     def aborts(self, fault: InfrastructureFault) -> None:
-        """One more lease was aborted. Raises GaveUp where too many were in a row."""
+        """Count one more aborted lease. Raises GaveUp after too many in a row."""
         self.aborted += 1
         most = self.core.config.faults.max_aborted
         if self.aborted >= most:
@@ -208,7 +208,7 @@ class Patience:
     def _failed(
         self, gate: _Gate, stage: Stage, fault: InfrastructureFault, lease: int, began: float, now: float
     ) -> tuple[FaultSeen | EvaluationAttempted, ...]:
-        """What is to be told of a failure: its attempts, itself, and the pause that begins with it."""
+        """The facts of a failure: its attempts, itself, and the pause that begins with it."""
         was_paused, at = gate.breaker.paused, self.core.stages.clock.now()
         gate.breaker = gate.breaker.failed(began, now)
         attempts = fault.attempts if isinstance(fault, EvaluationLost) else ()

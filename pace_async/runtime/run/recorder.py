@@ -1,18 +1,17 @@
-"""The one way in which a run's state changes: claimed where others must see it at once, committed, applied, shown.
+"""The only way to change a run's state: claim a place if other tasks must see it at once, commit, apply, show.
 
-Invariant: of a running run, nothing else calls a committing method of the population, and nothing else calls `apply`.
-What was not committed is neither known nor shown.
+Invariant: in a running run, no other code calls a committing method of the population, and no other code calls `apply`.
+An uncommitted fact is neither in the state nor shown.
 
-A decision sees exactly what is committed before it, because commits are made in the order in which they are asked for.
-So a task that asks for a commit on which the decisions of others rest claims its place first: the number and the slot
-of a lease, the USD of a call, and what the other islands may see of a rollout. A place is claimed for as long as its
-commit takes and no longer. With the fact applied it is no longer claimed but known. Where the commit fails or is
-cancelled, it is given up and nothing remains of it.
+A decision sees exactly the facts committed before it, because commits are made in the order of their requests. So a
+task whose commit affects the decisions of others claims its place first: the number and the slot of a lease, the USD of
+a call, and the parts of a rollout that other islands may see. A place is claimed only while its commit takes. Then the
+fact is applied, or, if the commit fails or is cancelled, the place is given up and nothing remains of it.
 
-The money of a run goes this way twice a call: what it may cost is claimed and committed before it, what it cost after
-it. So spent + reserved ≤ budget at every moment, in memory and in the rows. Where the next call does not fit beside the
-calls in flight it waits for them, because most cost far less than was reserved. Where it would not fit without them
-either, the budget is reached.
+Money goes this way twice for each call: its highest cost is claimed and committed before the call, and its actual cost
+after it. So spent + reserved ≤ budget at every moment, in memory and in the rows. If the next call does not fit beside
+the calls in flight it waits for them, because most cost far less than was reserved. If it would not fit even without
+them, the budget is reached.
 """
 
 from collections.abc import Generator
@@ -33,14 +32,14 @@ from pace_async.state.run_state import Opening, Rollout, RunState
 
 @dataclass(slots=True)
 class Recorder:
-    """Ties a run's population, its state and its watchers."""
+    """Connects a run's population, its state and its watchers."""
 
     population: Population
     state: RunState
     bus: Bus
 
     async def record(self, *facts: Fact) -> None:
-        """Commit facts in one transaction, apply them, show them. Raises GaveUp, and then none of it has happened."""
+        """Commit facts in one transaction, apply them, show them. If it raises GaveUp, nothing was changed."""
         await self.population.commit(*facts)
         for fact in facts:
             apply(self.state, fact)
@@ -48,8 +47,8 @@ class Recorder:
             self.bus.publish(fact)
 
     async def record_uncut(self, *facts: Fact) -> None:
-        """The same for what has happened already, such as a call that was paid: cancelling the caller does not cut it
-        short."""
+        """The same for something that has happened already, such as a paid call. Cancelling the caller does not
+        interrupt it."""
         with anyio.CancelScope(shield=True):
             await self.record(*facts)
 
@@ -60,7 +59,7 @@ class ClaimedPlace:
     @staticmethod
     @contextmanager
     def lease(state: RunState, place: Opening) -> Generator[None]:
-        """The next lease is its island's. Only after `may_admit`."""
+        """Claim the next lease for its island. Only after `may_admit`."""
         state.claimed.openings[place.lease.lease] = place
         try:
             yield
@@ -70,7 +69,7 @@ class ClaimedPlace:
     @staticmethod
     @contextmanager
     def program(state: RunState, lease: int, island: int, member: Member | None) -> Generator[None]:
-        """The other islands may go on from this program."""
+        """Let the other islands use this program as a parent."""
         if member is not None:
             state.claimed.programs[lease] = island, member
         try:
@@ -81,7 +80,7 @@ class ClaimedPlace:
     @staticmethod
     @contextmanager
     def rollouts(state: RunState, *rollouts: Rollout) -> Generator[None]:
-        """The other islands may see all that these found."""
+        """Let the other islands see the programs and ideas of these rollouts."""
         state.claimed.rollouts.update({rollout.lease.lease: rollout for rollout in rollouts})
         try:
             yield
@@ -113,7 +112,7 @@ class BudgetLedger:
 
     @property
     def reserved_usd(self) -> float:
-        """What the calls in flight may cost."""
+        """The highest cost of the calls in flight, in USD."""
         return self._state.reserved_usd
 
     async def reserve(self, lease: int, model: str, usd: float) -> int:
@@ -139,6 +138,6 @@ class BudgetLedger:
         await self._recorder.record_uncut(FaultSeen("implement", kind, detail, lease, self._clock.now()))
 
     def _wake(self) -> None:
-        """Let those look again that wait for calls in flight."""
+        """Wake the tasks that wait for calls in flight."""
         event, self._settled = self._settled, anyio.Event()
         event.set()

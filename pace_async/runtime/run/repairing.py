@@ -38,7 +38,7 @@ from pace_async.state.run_state import RunState
 def chosen_implementer(
     config: Config, state: RunState, lease: int, experiment: str | None, idea: Idea | None, now: float
 ) -> ImplementerChosen | None:
-    """None where there is nothing to choose: no experiment, one model, or a draw by weight."""
+    """The bandit's choice, or None without one: no experiment, a single model, or a draw by weight."""
     if experiment is None or config.implementer.choice == "weights":
         return None
     models = [share.model for share in parse_shares(config.implementer.model)]
@@ -81,7 +81,7 @@ async def implemented_and_evaluated(
 async def _implemented(
     core: Core, island: int, parent: Member, experiment: Experiment
 ) -> tuple[Implemented, tuple[ImplementerTry, ...]]:
-    """A program, and the tries before it. Raises CandidateFault if the last answer that may be asked for is none."""
+    """A program, and the tries before it. Raises CandidateFault if the last allowed answer gives no program."""
     tries, limits = experiment.tries, core.config.implementer.repair
     if tries and tries[-1].evaluation is None:
         last = tries[-1]
@@ -102,8 +102,8 @@ async def _implemented(
 
 @dataclass(slots=True)
 class _Evaluating:
-    """One program on its way through the task's cascade. Each stage that is passed is committed with the program that
-    passed it, so that neither a resume nor another try pays for it again."""
+    """One program in the task's cascade. Each passed stage is committed with its program, so that neither a resume nor
+    another try repeats it."""
 
     core: Core
     lease: int
@@ -111,7 +111,7 @@ class _Evaluating:
     passed: list[CascadeScore]
 
     async def evaluated(self) -> Evaluation:
-        """From the first stage that is not passed yet on. Raises EvaluationLost."""
+        """Evaluate from the first stage that is not passed yet. Raises EvaluationLost."""
         core, spec = self.core, self.core.task.spec
         identity = EvaluationId(core.run, self.lease)
         request = EvaluationRequest.of(spec, identity, self.made.program, core.config.evaluation.seed)
@@ -135,7 +135,7 @@ class _Evaluating:
 
 
 def _ran(evaluation: Evaluation) -> bool:
-    """Whether a program was run at all: one that is refused unread, or remembered, says nothing of the machine."""
+    """Whether a program was run at all. A refused program or a remembered score tells nothing about the machine."""
     return evaluation.seconds > 0 and not evaluation.memoised
 
 

@@ -1,8 +1,8 @@
 """One search thread: lease, advise, implement, evaluate, reward, again. One thread is one island.
 
-A fault of the candidate is a complete rollout with reward -1. A fault of the infrastructure is retried with what the
-lease has already (`patience`) and, when it stays, closes the lease as aborted: it is never a reward. Every stage is
-committed when it ends, those of a cascade too. A lease whose call would not fit into the budget stays open for a
+A fault of the candidate is a complete rollout with reward -1. A fault of the infrastructure is retried with the results
+that the lease has already (`patience`). If it stays, the lease closes as aborted, and never gets a reward. Every stage
+is committed when it ends, those of a cascade too. A lease whose call would not fit into the budget stays open for a
 resume.
 """
 
@@ -45,7 +45,7 @@ from pace_async.state.apply import member_of, rollout_of, shows_at_once
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What came of a lease: the program, if any was made, its evaluation, and its tries on fresh instances."""
+    """The result of a lease: the program, if one was made, its evaluation, and its tries on fresh instances."""
 
     implemented: Implemented | None
     evaluation: Evaluation
@@ -76,7 +76,7 @@ async def search_thread(core: Core, patience: Patience, island: int) -> None:
 
 
 async def _decide(core: Core, patience: Patience, work: Work) -> Decision:
-    """Choose a parent and ask the advisor what to do to it."""
+    """Choose a parent and ask the advisor for an experiment on it."""
     lease, island = work.lease.lease, core.state.islands[work.island]
     search, spec = core.config.search, core.task.spec
     core.show(StageChanged(work.island, lease, "advise"))
@@ -109,8 +109,8 @@ async def _decide(core: Core, patience: Patience, work: Work) -> Decision:
 
 
 async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -> Advice:
-    """The advisor's answer, once the engine is up. Raises InfrastructureFault, and Lost for a prompt that the advisor
-    cannot take, however much of it is left out: the same question would never be answered."""
+    """The advisor's answer, once the engine is up. Raises InfrastructureFault, and Lost for a prompt that is too long
+    in its shortest form, because a retry would fail again."""
     config = core.config
     sampling = Sampling(
         seed=config.seed,
@@ -202,7 +202,7 @@ def _claim(core: Core, work: Work, implemented: Implemented, found: Evaluation, 
 async def _confirm(
     core: Core, patience: Patience, claim: Claimed, attempts: tuple[EvaluationAttempted, ...] = ()
 ) -> tuple[Implemented, Evaluation, tuple[FreshScore, ...]]:
-    """What a claim is worth once it was tried, from the first try that is not known yet. `attempts` are those of the
+    """The result of a claim after its tries, from the first try that is not recorded yet. `attempts` are those of the
     claim itself, not recorded yet."""
     implemented = Implemented(claim.program, claim.mechanism)
     fresh = core.fresh
@@ -225,14 +225,14 @@ async def _confirm(
 
 
 def _claims_best(core: Core, island: int, score: float) -> bool:
-    """Whether a score of an island would be a new best, as far as islands see one another: so under `--sync` it does
-    not hang on which rollout ends first, and no best of the whole run is missed."""
+    """Whether a score of an island would be a new best among the programs that the island sees. So under `--sync` it
+    does not depend on which rollout ends first, and no best of the whole run is missed."""
     members = (*core.state.islands[island].members, *core.state.seen.elites.values())
     return claims_best(score, members, core.task.spec.direction)
 
 
 async def _complete(core: Core, work: Work, decision: Decision, tried: Tried) -> None:
-    """Record the end of the rollout. What others may see of it they see from when its commit is asked for."""
+    """Record the end of the rollout. Other islands see it from the request of its commit on."""
     state, lease, now = core.state, work.lease.lease, core.stages.clock.now()
     ended = await _ended(core, work, decision, tried, now)
     facts = *tried.evaluation.attempts, *_stopped_by(lease, tried.evaluation, now), ended
@@ -279,5 +279,5 @@ async def _ended(core: Core, work: Work, decision: Decision, tried: Tried, now: 
 
 
 def _outcome(fault: CandidateFault) -> Outcome:
-    known: dict[str, Outcome] = {"unparsed": "unparsed", "unchanged": "unchanged"}  # the rest stands in the detail
+    known: dict[str, Outcome] = {"unparsed": "unparsed", "unchanged": "unchanged"}  # other kinds are in the detail
     return known.get(fault.kind, "not_implemented")

@@ -46,7 +46,7 @@ class Work:
 
 
 def unfinished(state: RunState) -> list[Work]:
-    """What an earlier process left, by lease."""
+    """The unfinished leases of an earlier process, by lease."""
     return [_work(state, state.running[lease]) for lease in sorted(state.running)]
 
 

@@ -1,6 +1,6 @@
-"""Programs that must not get a score, whatever the task: `pace task check` tries each, and a run would refuse each.
+"""Programs that must not get a score in any task: `pace task check` tries each, and a run would refuse each.
 
-Not the whole corpus: what has cheated evaluators of one task stands in that task's folder `cheats`.
+Programs that cheat the evaluator of one task stand in that task's folder `cheats`.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Puts the real stages behind the seams, drives the run, and says how it ended."""
+"""Puts the real stages behind the seams, drives the run, and prints how it ended."""
 
 import sys
 import time
@@ -54,7 +54,7 @@ from pace_async.task import Task
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a run needs before its stages are there."""
+    """The resources of a run before its stages start."""
 
     config: Config
     task: Task
@@ -102,7 +102,8 @@ async def conduct(resources: Resources, display: str) -> str:
 
 
 def keep_best(paths: RunPaths, best: Member | None) -> None:
-    """A copy for people: a failure is told and ends nothing. That the folder is gone is told elsewhere."""
+    """Write a copy for the user. A failure is reported and does not end the run. A missing folder is reported
+    elsewhere."""
     try:
         if best is not None and paths.folder.is_dir():
             write_whole(paths.best, best.program)
@@ -112,7 +113,7 @@ def keep_best(paths: RunPaths, best: Member | None) -> None:
 
 
 def waiting(lock: RunLock, bus: Bus | None = None) -> Say:
-    """What tells of a database that cannot be written: the lock's file, which `pace status` reads, and the screen."""
+    """Reports a database that cannot be written: in the lock's file, which `pace status` reads, and on the screen."""
 
     def say(news: Outage | FaultSeen) -> None:
         away = isinstance(news, Outage)
@@ -146,7 +147,8 @@ async def say(lines: Sequence[str]) -> None:
 async def _stages(
     resources: Resources, recorder: Recorder
 ) -> AsyncGenerator[tuple[Stages, SupervisedEngine, ProcessLearner | None]]:
-    """The real stages, all processes up. The engine serves the newest complete weights from its first token."""
+    """The real stages, with all processes running. The engine serves the newest complete weights from its first
+    token."""
     config, paths, state, bus = resources.config, resources.paths, recorder.state, recorder.bus
     given = advisor_folder(config.advisor.model)
     learns = trains(config.learner.objective)

@@ -1,6 +1,6 @@
-"""How many files and connections a run may have open at once: raised where the machine allows, refused where not.
+"""The limit of open files and connections: raised as far as the machine allows, and a run is refused if it is too low.
 
-Refused before anything is written: a run that meets the limit later fails at every evaluation.
+The run is refused before anything is written, because a run that reaches the limit later fails at every evaluation.
 """
 
 import resource
@@ -13,12 +13,12 @@ BASE, PER_THREAD, PER_SLOT = 96, 2, 8
 
 
 def descriptors_needed(threads: int, slots: int) -> int:
-    """How many a run of that shape is given."""
+    """The number of descriptors that a run of this shape needs."""
     return BASE + PER_THREAD * threads + PER_SLOT * slots
 
 
 def ensure_descriptors(config: Config) -> None:
-    """Raise this process's own limit as far as a run needs it. Raises UsageError where the machine's is lower."""
+    """Raise this process's own limit as far as a run needs it. Raises UsageError if the machine's limit is lower."""
     threads, slots = config.search.threads, config.evaluation.slots
     needed = descriptors_needed(threads, slots)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,7 +1,7 @@
-"""From a configuration to a driven run, and from a run's folder to the same run going on.
+"""Starts a run from a configuration, and resumes a run from its folder.
 
-Everything that can be refused is refused before anything is written: the task, the advisor, the implementer, the
-sandbox, and a seed program that fails its own evaluator.
+All refusals come before anything is written: the task, the advisor, the implementer, the sandbox, and a seed program
+that fails its own evaluator.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ def start(config: Config, asked: Task, run_dir: Path | None, display: str) -> in
     """Begin a run of a task, as `looking` gives it, and drive it to its end. Returns the exit code. Raises
     PaceError."""
     if lacks_catalogue(config.implementer.model, asked):
-        anyio.run(_refuse_unless_data, config, asked)  # what has to be fetched is said before what has to be chosen
+        anyio.run(_refuse_unless_data, config, asked)  # missing data is reported before missing settings
     task, paths = prepare(config, asked, run_dir)
     try:
         with ends_as_by_ctrl_c():
@@ -71,8 +71,7 @@ def start(config: Config, asked: Task, run_dir: Path | None, display: str) -> in
 
 
 def prepare(config: Config, asked: Task, run_dir: Path | None) -> tuple[Task, RunPaths]:
-    """The task and the folder of a run that could begin: everything is refused here that can be without running
-    anything. Writes nothing."""
+    """The task and the folder of a run that can begin. Makes every check that needs no process. Writes nothing."""
     task = limits_of(config, asked)
     _refuse_unknown_stages(config, task)
     return task, new_run_paths(task.name, run_dir)
@@ -111,7 +110,7 @@ async def _start(config: Config, task: Task, paths: RunPaths, display: str) -> i
             store.be_patient(config.faults.patience_s, waiting(lock))
             if config.population.url is not None:
                 with _writing("run it again"):
-                    paths.point_to(str(store.place))  # before there is what it points to
+                    paths.point_to(str(store.place))  # before the run exists there
             await store.create_run(header_of(config, task, paths.name, tier))
             await store.commit(*seed_program, *checks)
             with _writing(f"`pace resume {paths.folder}` goes on with it"):
@@ -185,7 +184,7 @@ def told_when_slow(display: str, seconds: float = SLOW_S) -> Generator[None]:
 
 
 async def _refuse_unless_data(config: Config, task: Task) -> None:
-    """Raises UsageError, in the evaluator's own words, for files that are not there."""
+    """Raises UsageError, with the evaluator's own message, for missing files."""
     settings = settings_of(task.spec, config.evaluation.settings)
     with scorer_log() as log:
         async with Scorer(task.folder / task.spec.evaluator, log, settings=settings) as scorer:
@@ -241,7 +240,7 @@ async def score_seed_program(config: Config, task: Task, tier: Tier) -> tuple[Ev
 
 
 def _why_it_fails(task: Task, found: Evaluation) -> str:
-    """Whose mistake it is that the seed program has no score, and what to do."""
+    """The reason why the seed program has no score, and what to do."""
     program = task.folder / task.spec.program
     if found.evaluator_error:
         return (
@@ -263,7 +262,7 @@ def _why_it_fails(task: Task, found: Evaluation) -> str:
 
 
 def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
-    """What the run is, for its row."""
+    """The header of the run."""
     bounds = task.spec.bounds
     return RunHeader(
         name=name,

@@ -20,7 +20,7 @@ SAFE_SQLITE = (3, 51, 3)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check. `ok` None: missing, and only needed where it is asked for. `remedy` is empty where there is nothing to
+    """One check. `ok` None: missing, and only needed for some settings. `remedy` is empty if there is nothing to
     do."""
 
     name: str
@@ -60,7 +60,7 @@ async def implementers(config: ImplementerConfig) -> list[Finding]:
 
 
 def _vllm() -> Finding:
-    """The defaults do without it, so that it is not installed is no failure."""
+    """The defaults do not need it, so a missing installation is no failure."""
     found = find_vllm()
     if isinstance(found, Missing):
         return Finding("engine vllm", False if found.broken else None, found.found, found.remedy)
@@ -91,7 +91,7 @@ async def _sandbox() -> Finding:
 
 
 def _control_groups() -> Finding:
-    """Runs do without them: then each process has its memory limit for itself."""
+    """Runs work without them. Each process then has its own memory limit."""
     found, name = cgroup.find(), "control groups"
     if found is None:
         why = "none can be made: memory is limited for each process, not for all of a candidate's together"

@@ -43,13 +43,13 @@ def make_task(name: str, folder: Path, language: str = PYTHON) -> None:
 
 
 def templates() -> list[str]:
-    """The languages that there is an example in."""
+    """The languages with an example."""
     folder = _example() / "languages"
     return [PYTHON, *(one.name for one in LANGUAGES.values() if (folder / f"initial.{one.suffix}").is_file())]
 
 
 def _texts(name: str, folder: Path, language: str) -> dict[str, str]:
-    """What each file of the new task holds."""
+    """The content of each file of the new task."""
     wanted = named(language)
     if wanted is None or wanted.name not in templates():
         raise UsageError(

@@ -1,6 +1,7 @@
-"""What can be refused of a run that is to begin by looking alone.
+"""Checks of a new run that need no process.
 
-Invariant: nothing is run, written or asked, and nothing heavy is loaded: a mistake is told in a fraction of a second.
+Invariant: nothing is run, written or requested, and nothing heavy is loaded. So a mistake is reported in a fraction of
+a second.
 """
 
 import os
@@ -15,7 +16,7 @@ from pace_async.task import Task, limited, load_task
 
 
 def look(config: Config, run_dir: Path | None) -> Task:
-    """The task as its folder has it. Raises UsageError for a task, an advisor, a folder or a key that will not do."""
+    """The task from its folder. Raises UsageError for an unusable task, advisor, folder or key."""
     task = load_task(config.task)
     limits_of(config, task)
     new_run_paths(task.name, run_dir)

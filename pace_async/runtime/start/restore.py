@@ -1,4 +1,4 @@
-"""The state of a run that goes on: what was folded from its rows, under the configuration of now."""
+"""The state of a resumed run: the fold over its rows, under the present configuration."""
 
 from pace_async.config import Config
 from pace_async.population.reading.record import RunRecord
@@ -10,7 +10,7 @@ from pace_async.state.run_state import RunState, Terms
 
 
 def restore(record: RunRecord, config: Config) -> RunState:
-    """Takes over the record's own state. Needs the score of the task's own program to be committed."""
+    """Takes over the record's own state. The score of the task's own program must be committed."""
     header = record.header
     terms = Terms(
         size=config.learner.group_size,

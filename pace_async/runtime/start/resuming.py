@@ -1,8 +1,8 @@
-"""What a resume may change, what is left to do, and how both are written down.
+"""What a resume may change, what is left to do, and how both are recorded.
 
-Invariant: a setting changes on resume only if the recorded groups still train what they trained, scores and rewards of
-before and after still compare, and the islands can still be rebuilt from the rows. Every setting is in `MAY_CHANGE`,
-or under a name of `WHY_NOT`.
+Invariant: a setting may change on resume only if three things hold. The recorded groups still give the same training.
+Scores and rewards before and after can still be compared. The islands can still be rebuilt from the rows. Every setting
+is in `MAY_CHANGE`, or under a name of `WHY_NOT`.
 """
 
 import json
@@ -55,7 +55,7 @@ MAY_CHANGE = (
     "learner.checkpoint_every",
     "learner.step_timeout_s",
 )
-"""Settings, and rooms of which every setting may change. The bound may only be raised."""
+"""Settings that may change, and rooms whose settings may all change. The bound may only be raised."""
 
 WHY_NOT = {
     "task": "scores would not compare",
@@ -85,7 +85,7 @@ it, and its recorded groups must train the same again."""
 
 
 def resumed_config(standing: Standing, changes: Mapping[str, object]) -> Config:
-    """The run's configuration with the changes that a resume allows. Raises UsageError for one that it does not."""
+    """The run's configuration with the allowed changes. Raises UsageError for a change that is not allowed."""
     before = _config_of(standing)
     config = resolve(None, {**_flat(before), **changes}, environment={})
     for key, old, new in _differences(before, config):
@@ -137,15 +137,15 @@ def nothing_left(standing: Standing, config: Config) -> str | None:
 
 
 def setting_changes(standing: Standing, config: Config) -> tuple[SettingChanged, ...]:
-    """The settings in which a resumed run differs from what it was, each whole."""
+    """The settings that a resume has changed, each as a whole."""
     return tuple(
         SettingChanged(key, old, new, time.time()) for key, old, new in _differences(_config_of(standing), config)
     )
 
 
 def cut_off(standing: Standing) -> tuple[ImplementerCalled | FaultSeen, ...]:
-    """Calls that were in flight when an earlier process died: whether the provider charged for them nobody knows, so
-    they count with all that was reserved."""
+    """Calls that were in flight when an earlier process died. It is unknown whether the provider charged for them, so
+    they count with their whole reservation."""
     facts: list[ImplementerCalled | FaultSeen] = []
     for open_one in standing.reserved:
         lease, usd, now = open_one.lease, open_one.cost_usd, time.time()

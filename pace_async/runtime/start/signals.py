@@ -60,7 +60,7 @@ def _ends_already(_number: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def ends_as_by_ctrl_c() -> Generator[None]:
-    """Before the search, and after it, what asks the run to end is what Ctrl-C is."""
+    """Before and after the search, other signals that end the run act like Ctrl-C."""
     before = {number: signal.signal(number, _press) for number in _asking_to_end()}
     try:
         yield

@@ -61,8 +61,8 @@ async def drive(
 
 
 async def _last_word(core: Core, state: str, reason: str) -> None:
-    """Write down how the run ended. Where the database is out of reach nobody waits for that: a run without a last word
-    was cut off, and goes on as such."""
+    """Record how the run ended. If the database is unreachable this is skipped. A run without a final state counts as
+    interrupted, and a resume goes on with it."""
     with anyio.move_on_after(LAST_WORD_S), suppress(GaveUp):
         await core.record(*_measured(core), RunStateChanged(state, reason, core.stages.clock.now()))
 
@@ -87,7 +87,7 @@ async def _search_and_learn(core: Core, engine: SupervisedEngine | None, learner
 
 
 async def _measure_turns(core: Core, turns: Turns) -> None:
-    """Write down now and then how long the longest turns of the event loop were."""
+    """Record the longest turns of the event loop at intervals."""
     known = 0.0, 0.0
     while True:
         await core.stages.clock.sleep(MEASURE_S)
@@ -97,7 +97,7 @@ async def _measure_turns(core: Core, turns: Turns) -> None:
 
 
 def _measured(core: Core) -> tuple[LoopMeasured, ...]:
-    """Nothing where nobody measures."""
+    """No fact if the turns are not measured."""
     turns = core.turns
     if turns is None:
         return ()
@@ -110,6 +110,6 @@ async def _stop_in_time(core: Core, minutes: float) -> None:
 
 
 def _first(errors: BaseExceptionGroup[Exception]) -> Exception:
-    """The first of the errors that ended the run, out of whatever groups it stands in."""
+    """The first of the errors that ended the run, taken out of its exception groups."""
     found = errors.exceptions[0]
     return _first(found) if isinstance(found, BaseExceptionGroup) else found

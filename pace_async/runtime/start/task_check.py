@@ -40,8 +40,8 @@ ENTRY = "answer"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the answer. `remedy` is empty where there is nothing to do. `printed` is what the task's evaluator
-    printed, its traceback among it, where its own mistake is why the check failed."""
+    """One line of the result. `remedy` is empty if there is nothing to do. `printed` is the output of the task's
+    evaluator with its traceback, if its own error made the check fail."""
 
     name: str
     ok: bool
@@ -105,7 +105,7 @@ async def _cheats(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[C
 
 
 def _as_function(task: Task) -> Task:
-    """The task for programs that are Python functions, as those that have cheated other tasks are. To its evaluator it
+    """The task for programs that are Python functions, like those that have cheated other tasks. For its evaluator it
     is the same task."""
     if not task.spec.is_process:
         return task
@@ -141,7 +141,7 @@ async def _endless(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[
 
 @dataclass(slots=True)
 class _Scoring:
-    """Scores one program after the other, each under an identity of its own."""
+    """Scores one program after the other, each under its own identity."""
 
     evaluator: LocalEvaluator
     seed: int
@@ -210,7 +210,7 @@ def _bounds(task: Task, score: float) -> Check:
 
 
 def _stage(stage: CascadeStage, direction: str, full: Evaluation, found: Evaluation) -> Check:
-    """Whether the seed program passes a cheap stage: what every program begins from has to get that far."""
+    """Whether the seed program passes a cheap stage, which it must, because every program begins from it."""
     name = f"stage {stage.name} lets the seed program pass"
     if found.score is None:
         detail = f"{found.outcome}: {found.detail}" if found.detail else found.outcome
