@@ -46,7 +46,7 @@ def init(
     name: str = typer.Argument(..., help="Name of the new task.", metavar="NAME"),
     folder: Path | None = typer.Option(None, "--folder", help="Folder to make [default: ./NAME].", metavar="DIR"),
     language: str = typer.Option(
-        "python", "--language", help="Language of the programs: python, c++, rust, go, fortran or r."
+        "python", "--language", help="Language of the programs: python, c++, rust, go, fortran, r or julia."
     ),
     as_json: bool = JSON_OPTION,
 ) -> None:

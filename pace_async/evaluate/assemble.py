@@ -124,8 +124,8 @@ def _refuse_without_a_clock(task: Task, tier: Tier, timed: bool) -> None:
     language = task.spec.written_in
     if timed and language.needs_threads and not (tier.isolates and cgroup.find() is not None):
         raise UsageError(
-            f"Task {task.name!r} scores time, and a {language.title} program has threads, whose time only a control "
-            "group counts: this machine lets pace make none (pace doctor)."
+            f"Task {task.name!r} scores time, and a {language.title} program has threads or processes, whose time "
+            "only a control group counts: this machine lets pace make none (pace doctor)."
         )
 
 

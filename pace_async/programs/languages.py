@@ -23,8 +23,8 @@ class Language:
     `assignment` is a pattern of what stands before the value of the assignment to {name}, `error` one of the line with
     which a compiler's first error begins, and `error_lines` how many lines it takes. `tools` are programs by which its
     installation is found, `packages` what to install. `build` and `run` are commands for a program in {file}.
-    `needs_threads`: no program of it starts with one thread or a bounded address space. `environment` is set for builds
-    and runs."""
+    `needs_threads`: no program of it starts with one thread, or without a further process, or in a bounded address
+    space. `environment` is set for builds and runs."""
 
     name: str
     title: str
@@ -43,6 +43,10 @@ class Language:
 
 
 _BUILT = ("./program",)
+_PARSED_JULIA = (
+    'found = Meta.parse("begin " * read("{file}", String) * "\\nend", raise = false); '
+    'found.head in (:error, :incomplete) && (println(stderr, "ERROR: {file}: ", found.args[1]); exit(1))'
+)
 _ALL = (
     Language(
         *(PYTHON, "Python", "#", "py", ("python", "py", "python3"), "python3", ("python3",)),
@@ -92,12 +96,15 @@ _ALL = (
         assignment=r"{name}[ \t]*(?:<-|=)[ \t]*",
         error=r"^Error",
         error_lines=2,
+        needs_threads=True,  # its front end is a shell script
     ),
     Language(
         *("julia", "Julia", "#", "jl", ("julia", "jl"), "julia", ("julia",)),
+        build=("julia", "--startup-file=no", "-e", _PARSED_JULIA),
         run=("julia", "--startup-file=no", "{file}"),
         assignment=r"(?:const[ \t]+)?{name}(?:::\w+)?[ \t]*=[ \t]*",
         error=r"^ERROR",
+        error_lines=2,
         needs_threads=True,
         environment={"JULIA_NUM_THREADS": "1", "JULIA_PKG_OFFLINE": "true"},
     ),

@@ -69,7 +69,7 @@ def test_a_task_is_made_in_another_language(shell: Shell) -> None:
     assert names == {"README.md", "catalogue.yaml", "evaluator.py", "initial.cpp", "task.yaml"}
     assert "pace eval ./tours ./tours/initial.cpp" in (shell.folder / "tours" / "README.md").read_text()
     refused = shell.pace("task", "init", "more", "--language", "cobol")
-    assert (refused.code, "--language takes python, c++, rust, go, fortran, r" in refused.err) == (2, True)
+    assert (refused.code, "--language takes python, c++, rust, go, fortran, r, julia" in refused.err) == (2, True)
     assert not (shell.folder / "more").exists()
 
 

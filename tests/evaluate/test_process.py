@@ -282,5 +282,7 @@ async def test_a_timed_task_in_a_language_with_threads_needs_a_control_group(
 ) -> None:
     task = make_process_task(tmp_path / "timed", "package main\n", language="go", build=[], evaluator=TIMED)
     monkeypatch.setattr(cgroup, "find", lambda: None)
-    with pytest.raises(UsageError, match="a Go program has threads, whose time only a control group counts"):
+    with pytest.raises(
+        UsageError, match="a Go program has threads or processes, whose time only a control group counts"
+    ):
         await evaluate(task, "package main\n")
