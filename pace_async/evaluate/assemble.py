@@ -1,4 +1,4 @@
-"""Makes an evaluator from the configuration: the one place that knows all of its parts."""
+"""Makes an evaluator from the configuration. Only this module knows all of its parts."""
 
 import platform
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -60,9 +60,9 @@ async def open_evaluator(
         if scorers.timed and task.spec.deterministic:
             raise UsageError(f"Task {task.name!r}: score takes `seconds`, so task.yaml must say deterministic: false.")
         runner = CandidateRunner(chosen, (PACKAGE, task.folder), partial(say, "warm_parent") if say else None)
-        # Not where time is scored: the kernel updates a running process's clock only now and then, and counts what a
-        # fork has yet to copy as its work. There each candidate begins alike, from nothing.
-        # Nor for a process task, whose programs share nothing that could be imported before.
+        # Not if time is scored: the kernel updates a running process's clock only at intervals, and counts the copying
+        # of pages as work of the fork. Then each candidate starts cold, in the same state.
+        # Nor for a process task, whose programs have no common imports.
         if evaluation.warm and not scorers.timed and not task.spec.is_process:
             stack.push_async_callback(runner.close)
             modules = {name.removesuffix(".py") for name in task.spec.files}
@@ -80,8 +80,8 @@ async def open_evaluator(
 async def evaluate_file(
     task: Task, program: str, evaluation: config.EvaluationConfig, log: Path | None = None
 ) -> Evaluation:
-    """Score one program exactly as a run would, but cold: for one program, a warm parent costs more than it saves.
-    `log` receives what the task's evaluator prints."""
+    """Score one program exactly as a run would, but cold, because for one program a warm parent costs more than it
+    saves. `log` receives the output of the task's evaluator."""
     cold = evaluation.model_copy(update={"warm": False})
     request = EvaluationRequest.of(task.spec, EvaluationId("eval", 0), program, evaluation.seed)
     async with open_evaluator(task, cold, log=log) as evaluator:
@@ -89,8 +89,8 @@ async def evaluate_file(
 
 
 async def groups_removed() -> None:
-    """Return once no control group of an evaluation is left, or after GROUPS_S: the kernel does not say when the last
-    process of one is gone."""
+    """Return once no control group of an evaluation is left, or after GROUPS_S. The kernel does not notify when the
+    last process of a group has ended."""
     with anyio.move_on_after(GROUPS_S, shield=True):
         wait_s = 0.01
         while not cgroup.all_removed():
@@ -110,7 +110,7 @@ def _scorers(task: Task, evaluation: config.EvaluationConfig, log: Path) -> Scor
 async def _opened_memo(
     stack: AsyncExitStack, task: Task, evaluation: config.EvaluationConfig, say: Say | None
 ) -> ScoreMemo | None:
-    """None where a score may come out differently the next time."""
+    """The memo, or None if a score may differ the next time."""
     if not task.spec.deterministic:
         return None
     memo = ScoreMemo(evaluation.memo, partial(say, "score_memo") if say else None)
@@ -120,7 +120,7 @@ async def _opened_memo(
 
 
 def _refuse_without_a_clock(task: Task, tier: Tier, timed: bool) -> None:
-    """Raises UsageError where a score would depend on a time that cannot be taken."""
+    """Raises UsageError if a score would depend on a time that cannot be measured."""
     language = task.spec.written_in
     if timed and language.needs_threads and not (tier.isolates and cgroup.find() is not None):
         raise UsageError(

@@ -1,7 +1,7 @@
 """The seam between a program and its score. Only values cross it: no path, no handle, no open file.
 
-An evaluation has an identity, so that it can run on another machine, outlive the task that submitted it, and never be
-paid for twice. `evaluate` is what most callers need.
+An evaluation has an identity, so that it can run on another machine, outlive the task that submitted it, and never run
+twice. Most callers need only `evaluate`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ SECRET_SEEDS = 1 << 128
 
 
 def without_secret(text: str, seed: int) -> str:
-    """A text of the task's evaluator without the secret seed that may stand in it."""
+    """A text of the task's evaluator, with a secret seed in it removed."""
     return text.replace(str(seed), "a fresh seed") if seed >= SECRET_SEEDS else text
 
 
@@ -47,14 +47,14 @@ class Limits:
 
     @classmethod
     def of(cls, spec: TaskSpec, stage: str = FULL) -> "Limits":
-        """Those of a task's evaluation, or of one stage of its cascade."""
+        """The limits of a task's evaluation, or of one stage of its cascade."""
         given = {one.name: one.timeout_s for one in spec.cascade}.get(stage)
         return cls(spec.timeout_s if given is None else given, spec.memory_mb, int(spec.output_mb * (1 << 20)))
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What one evaluation takes of a machine while it runs, besides the memory in its limits."""
+    """Resources of one evaluation while it runs, besides the memory in its limits."""
 
     cpus: float = 1.0
     gpus: float = 0.0
@@ -73,7 +73,7 @@ class EvaluationId:
 
     @property
     def series(self) -> tuple[int, str, int]:
-        """(lease, stage, fresh): what the attempts are counted within."""
+        """(lease, stage, fresh): attempts are counted within it."""
         return self.lease, self.stage, self.fresh
 
 
@@ -90,7 +90,7 @@ class EvaluationRequest:
 
     @classmethod
     def of(cls, spec: TaskSpec, identity: EvaluationId, program: str, seed: int) -> "EvaluationRequest":
-        """With the limits that a task gives the stage."""
+        """A request with the task's limits for the stage."""
         return cls(identity, program, seed, Limits.of(spec, identity.stage))
 
     @property
@@ -126,7 +126,7 @@ class Evaluation:
 
 
 CANCELLED = Evaluation("infrastructure_error", None, 0.0, "cancelled")
-"""What those who wait for an evaluation get when somebody else cancels it."""
+"""The error of tasks that wait for an evaluation when another task cancels it."""
 
 
 class UnknownEvaluation(KeyError):
@@ -146,8 +146,8 @@ class UnknownEvaluation(KeyError):
 
 
 class EvaluationLost(InfrastructureFault):
-    """The machine failed an evaluation. `attempts` are not recorded yet: commit them with the fault, so that a process
-    that is killed after each commit still gets beyond it."""
+    """The machine failed an evaluation. `attempts` are not recorded yet. Commit them with the fault, so that a process
+    that is killed after each commit still gets past it."""
 
     def __init__(self, detail: str, attempts: Sequence[EvaluationAttempted]) -> None:
         super().__init__("evaluation", detail)
@@ -155,7 +155,7 @@ class EvaluationLost(InfrastructureFault):
 
 
 class Evaluator(Protocol):
-    """Scores programs, each in a sandbox. Never raises for what a candidate does: that is in the outcome, and
+    """Scores programs, each in a sandbox. Never raises for an action of a candidate: the outcome says it, and
     infrastructure_error means that the candidate is not to blame."""
 
     async def submit(self, request: EvaluationRequest) -> None:
@@ -171,8 +171,9 @@ class Evaluator(Protocol):
         ...
 
     async def cancel(self, identity: EvaluationId) -> None:
-        """End an evaluation, and return when nothing of it runs. Then, or if it had ended, forget it. What was cut off
-        has no attempt, as after the death of a process: the same identity may be submitted anew."""
+        """End an evaluation, and return when all its processes have ended. Then, or if it had ended, forget it. An
+        interrupted attempt is not counted, as after the death of a process, so the same identity may be submitted
+        again."""
         ...
 
     def pending(self) -> Sequence[EvaluationId]:

@@ -1,8 +1,8 @@
 """Programs of a process task, built once each and kept by the digest of their text.
 
-Invariants: a build runs in a sandbox like a candidate, without network, under limits of its own, and what it leaves is
-never read here: the sandbox that runs the program unpacks it. A build that fails is the candidate's fault, with what
-the compiler said first. A fault of the machine, and a build that was kept from its time, are not remembered.
+Invariants: a build runs in a sandbox like a candidate, without network, under its own limits. Its files are never read
+here: the sandbox that runs the program unpacks them. A failed build is the candidate's fault, with the compiler's first
+error. A fault of the machine, and a build that was kept from running, are not remembered.
 """
 
 import json
@@ -34,7 +34,7 @@ Run = Callable[[Job, Limits], Awaitable[Ended]]
 
 
 class BuildFailed(CandidateFault):
-    """A program could not be built. `evaluation` is what came of it."""
+    """A program could not be built. `evaluation` is its result."""
 
     def __init__(self, outcome: Outcome, detail: str, seconds: float) -> None:
         super().__init__("build_failed", detail)
@@ -42,7 +42,7 @@ class BuildFailed(CandidateFault):
 
 
 class Builds(AbstractContextManager["Builds"]):
-    """Those of one evaluator. Use as a context manager: what is kept lies in a temporary folder."""
+    """The builds of one evaluator, kept in a temporary folder. Use as a context manager."""
 
     def __init__(self, spec: TaskSpec, toolchain: Toolchain) -> None:
         self._spec, self._toolchain = spec, toolchain
@@ -59,7 +59,7 @@ class Builds(AbstractContextManager["Builds"]):
         self._folder.cleanup()
 
     def limits(self, limits: Limits) -> Limits:
-        """Those of a run, with the files that a program of this task may read."""
+        """The limits of a run, with the files that a program of this task may read."""
         return Limits(
             limits.seconds,
             limits.memory_mb,
@@ -71,7 +71,7 @@ class Builds(AbstractContextManager["Builds"]):
         )
 
     async def process(self, program: str, run: Run) -> Process:
-        """What to start for a program, built with `run` if it was not before. Raises BuildFailed and
+        """The command and files of a program, built with `run` if it was not built before. Raises BuildFailed and
         InfrastructureFault."""
         files = pack({self._spec.program: program.encode("utf-8", "surrogatepass")})
         if self._spec.build:
@@ -122,7 +122,7 @@ class Builds(AbstractContextManager["Builds"]):
                 raise BuildFailed("candidate_error", said or "it ended without a word", ended.seconds)
 
     def _said(self, reason: bytes) -> str:
-        """What the build command said first, or how it ended where it said nothing."""
+        """The first error of the build command, or how it ended without one."""
         try:
             value: object = json.loads(reason)
         except (ValueError, RecursionError):

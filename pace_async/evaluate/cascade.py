@@ -18,7 +18,7 @@ Passed = Callable[[CascadeScore, tuple[EvaluationAttempted, ...]], Awaitable[Non
 
 
 def first_attempt(identity: EvaluationId) -> int:
-    """The number of an attempt where none was made before."""
+    """The number of the first attempt."""
     return 1
 
 
@@ -61,7 +61,7 @@ def _of_stage(
 
 
 def _after(before: Evaluation, found: Evaluation) -> Evaluation:
-    """With the attempts of the stages before it that are not told yet, and the time that those waited."""
+    """The evaluation with the unreported attempts of the stages before it, and their wait."""
     waited = before.queue_seconds + found.queue_seconds
     return replace(found, attempts=(*before.attempts, *found.attempts), queue_seconds=waited)
 

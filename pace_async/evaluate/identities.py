@@ -23,7 +23,8 @@ ENDED_KEPT = 1000
 
 
 def _asked(request: EvaluationRequest) -> dict[str, object]:
-    """What one identity names, by the plural for an error. The hashes are short, and tell no secret seed."""
+    """The values that one identity names, by their plural for an error. The hashes are short and reveal no secret
+    seed."""
     seed = hash(request.seed)
     return {"programs": hash(request.program), "seeds": seed, "limits": request.limits, "needs": request.needs}
 
@@ -44,7 +45,7 @@ class _Entry:
 
 class Identities:
     """Runs `work` once for each identity. `start` runs a function in the background. Without it, the first task that
-    waits for an evaluation runs it, and if that task is cancelled the next one begins anew."""
+    waits for an evaluation runs it, and if that task is cancelled the next one starts it again."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class Identities:
             try:
                 self._start(lambda: self._run(entry))
             except BaseException:
-                self._forget(request.id, entry)  # or it would be waited for and never end
+                self._forget(request.id, entry)  # otherwise tasks would wait for it without an end
                 raise
 
     async def result(self, identity: EvaluationId) -> Evaluation:
@@ -146,7 +147,7 @@ class Attempts:
     made: list[EvaluationAttempted] = field(default_factory=list[EvaluationAttempted])
 
     def add(self, came: Evaluation, started_at: float, ended_at: float, *, accepted: bool) -> None:
-        """One attempt and what came of it."""
+        """Add one attempt with its result."""
         identity = self.request.id
         self.made.append(
             EvaluationAttempted(
@@ -165,7 +166,7 @@ class Attempts:
         )
 
     def result(self, last: Evaluation) -> Evaluation:
-        """What came of the last attempt, with all attempts and the time that they waited together."""
+        """The result of the last attempt, with all attempts and their total wait."""
         waited = sum(attempt.queue_seconds for attempt in self.made)
         return replace(last, attempts=tuple(self.made), queue_seconds=waited)
 
@@ -179,8 +180,8 @@ def attempted_once(request: EvaluationRequest, came: Evaluation, ended_at: float
 
 
 class InTaskEvaluator(ABC):
-    """Implements `base.Evaluator` for evaluators that are one function: an evaluation runs in the first task that waits
-    for it. An evaluation that comes back without attempts was one."""
+    """Implements `base.Evaluator` for evaluators that are one function. An evaluation runs in the first task that waits
+    for it. An evaluation returned without attempts counts as one attempt."""
 
     @abstractmethod
     async def run(self, request: EvaluationRequest) -> Evaluation:

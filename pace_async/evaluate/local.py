@@ -1,10 +1,10 @@
-"""The evaluator of this machine: a candidate runner and a scorer, and what surrounds them.
+"""The evaluator of this machine: a candidate runner and a scorer, with slots, memo and retries around them.
 
 program ─► memo? ─► build? ─► slot ─► runner (sandbox) ─► `verdict` ─► scorer ─► Evaluation
 
-The runner and the scorer do not know one another. What surrounds them is here: slots, the memo, retries where the
-machine failed, and a second run alone where a program may not be to blame for its end. A program of a process task is
-built before it gets its slot, in a sandbox and a slot of its own. `assemble` puts the parts together.
+The runner and the scorer do not know each other. This module has the rest: slots, the memo, retries after a failure of
+the machine, and a second run alone if a program may not be to blame for its end. A program of a process task is built
+before it gets its slot, in a separate sandbox and slot. `assemble` puts the parts together.
 """
 
 import os
@@ -50,7 +50,7 @@ class Parts:
 
 @dataclass(slots=True)
 class _Attempt:
-    """One attempt under way: when it was asked for (monotonic), when it got its slot (monotonic, and since the epoch),
+    """One running attempt: the time of its request (monotonic), the time of its slot (monotonic, and since the epoch),
     and how its run ended."""
 
     asked: float = field(default_factory=time.monotonic)
@@ -73,7 +73,7 @@ class _Attempt:
 
 
 class LocalEvaluator:
-    """Implements `base.Evaluator`. Use as an async context manager: evaluations that are under way at its end are
+    """Implements `base.Evaluator`. Use as an async context manager. Evaluations that still run at its end are
     cancelled."""
 
     def __init__(self, task: Task, evaluation: config.EvaluationConfig, parts: Parts) -> None:
@@ -90,7 +90,7 @@ class LocalEvaluator:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """No evaluation raises in its task, so what the body raised passes as it is, in no group."""
+        """No evaluation raises in its task, so an error of the body passes unchanged, without an exception group."""
         if self._tasks is not None:
             self._tasks.cancel_scope.cancel()
             await self._tasks.__aexit__(None, None, None)
@@ -124,7 +124,7 @@ class LocalEvaluator:
         self._tasks.start_soon(work)  # pyright: ignore[reportArgumentType]
 
     async def _evaluated(self, request: EvaluationRequest) -> Evaluation:
-        """Nothing is run for a program that is refused unread, or whose score is known."""
+        """Nothing is run for a program that is refused at once, or whose score is known."""
         if complaint := _refused(request.program, self.task.spec):
             return _unrun(request, Evaluation("candidate_error", None, 0.0, complaint))
         try:
@@ -148,7 +148,7 @@ class LocalEvaluator:
         return self.parts.setting if stage == FULL else f"stage={stage} {self.parts.setting}"
 
     async def _tried(self, request: EvaluationRequest) -> Evaluation:
-        """Again where the machine failed."""
+        """Evaluate, and again after a failure of the machine."""
         attempts = Attempts(request)
         result = await self._try(request, attempts)
         for retry in range(self._retries):
@@ -159,7 +159,7 @@ class LocalEvaluator:
         return attempts.result(result)
 
     async def _try(self, request: EvaluationRequest, attempts: Attempts) -> Evaluation:
-        """One attempt, or two where the first is doubted."""
+        """One attempt, or two if the first may have another cause."""
         attempt = _Attempt()
         limits = request.limits if self.parts.builds is None else self.parts.builds.limits(request.limits)
         try:
@@ -288,14 +288,14 @@ async def score_fairly(scorers: Scorers, turns: Turns, outputs: Outputs) -> Scor
     """Outputs that exceed a bound of a scorer twice are an invalid score, and no OverBound is raised. Waits for a
     scorer.
 
-    Invariant: a candidate pays for what its outputs make a scorer do (run over a bound, crash) only if they do it
-    twice, the second time to a fresh scorer while nothing else runs. Any other failure of a scorer is the
+    Invariant: a candidate is charged for a failure of a scorer (a bound exceeded, a crash) only if its outputs cause it
+    twice, the second time in a fresh scorer while nothing else runs. Any other failure of a scorer is the
     infrastructure's."""
     try:
         async with scorers.one() as scorer, turns.together():
             return await scorer.score(outputs)
     except OverBound:
-        pass  # perhaps the machine's doing, or that of outputs scored before
+        pass  # the cause may be the machine, or outputs scored before
     async with turns.alone(), scorers.fresh() as fresh:
         await fresh.instances(outputs.seed, outputs.stage)
         try:
@@ -316,7 +316,7 @@ def _unrun(request: EvaluationRequest, came: Evaluation) -> Evaluation:
 
 
 def _refused(program: str, spec: TaskSpec) -> str:
-    """Why a program is none of this task's, if so: it is too long, or consists of other files. A program without file
+    """Why a text is no program of this task, if so: it is too long, or consists of other files. A program without file
     names is the task's first file alone."""
     if len(program) > LONGEST_PROGRAM:
         return f"the program is longer than {LONGEST_PROGRAM} characters"

@@ -1,7 +1,7 @@
-"""Scores that need not be paid for twice: only for tasks that declare themselves deterministic.
+"""The memo of scores, only for tasks that declare themselves deterministic.
 
 Invariant: an entry equals what another run of the program would give. So `timeout` and `out_of_memory` are never kept:
-both depend on how busy the machine was. A failure of the infrastructure is not kept either. A file that cannot be used
+both depend on the load of the machine. A failure of the infrastructure is not kept either. A file that cannot be used
 never ends a run: the run continues without it, and this is reported once.
 """
 

@@ -88,8 +88,8 @@ def record_trial(pool: Pool, number: int, trial: Trial) -> Pool:
 
 
 def mingle(older: Pool, newer: Pool, cap: int) -> Pool:
-    """Both pools of one island as one, of which the ideas used last stay. An idea that stands in both has its place in
-    `newer` and the experiments of both."""
+    """Both pools of one island as one, with the ideas used last. An idea of both has its place in `newer` and the
+    experiments of both."""
     before = {idea.number: idea for idea in older}
     again = {idea.number for idea in newer}
     joined = [_joined(before[idea.number], idea) if idea.number in before else idea for idea in newer]
@@ -103,7 +103,8 @@ def interleaved(older: Sequence[T], newer: Sequence[T]) -> list[T]:
 
 
 def _joined(one: Idea, other: Idea) -> Idea:
-    """Two versions of an idea that began alike. What one only counts is in its tally, and not counted again."""
+    """Two versions of an idea with the same beginning, as one. Experiments that one version only counts are in its
+    tally and are not counted again."""
     earlier = max(one.earlier, other.earlier, key=lambda tally: tally.last)
     trials = {trial.candidate: trial for trial in (*one.trials, *other.trials) if trial.candidate > earlier.last}
     return _kept(replace(other, earlier=earlier), tuple(trials[candidate] for candidate in sorted(trials)))

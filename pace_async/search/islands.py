@@ -41,7 +41,7 @@ def first_island(number: int, seed_program: Member) -> Island:
 
 
 def context_of(island: Island, parent: Member, direction: str) -> SearchContext:
-    """What the advisor is shown for one rollout. The parent may come from another island."""
+    """The advisor's view for one rollout. The parent may come from another island."""
     return SearchContext(parent=parent, best=fitter(direction, island.members[0], parent), ideas=island.ideas)
 
 
@@ -117,7 +117,7 @@ def choose_snapshot(length: int, draw: random.Random) -> int:
 
 
 def snapshot_of(best: Member, ideas: Pool) -> Snapshot:
-    """The snapshot of an island whose new best this is, with the pool of now."""
+    """The snapshot of an island with this new best and its present pool."""
     texts = [best.program]
     for idea in ideas:
         texts += [idea.description, *(trial.description for trial in idea.trials)]
@@ -148,8 +148,8 @@ def gone_back(island: Island, number: int, stay: int) -> Island:
 
 
 def one_step_of_stay(island: Island, cap: int) -> Island:
-    """The island after another of its rollouts has ended. After the last of its stay the ideas set aside are in its
-    pool again."""
+    """The island after another of its rollouts has ended. After the last rollout of its stay the ideas set aside are in
+    its pool again."""
     course = island.course
     if course.stay == 0:
         return island

@@ -73,8 +73,8 @@ class ParentRule(Protocol):
     """Type of the code of an entry in `registry.parent_rules`. Pure: the same arguments give the same parent."""
 
     def __call__(self, island: Island, search: SearchConfig, direction: str, draw: random.Random, /) -> Member:
-        """One of the island's members, of which there is at least one. `direction` is maximize or minimize. All chance
-        comes from `draw`."""
+        """One of the island's members. There is at least one. `direction` is maximize or minimize. `draw` is the only
+        source of randomness."""
         ...
 
 
@@ -113,7 +113,7 @@ def choose_parent(members: Sequence[Member], direction: str, draw: random.Random
 
 
 def choose_among_best(members: Sequence[Member], direction: str, draw: random.Random, k: int) -> Member:
-    """One of the best `k`, all alike. `members` must not be empty."""
+    """One of the best `k`, drawn uniformly. `members` must not be empty."""
     return draw.choice(ranked(members, direction)[:k])
 
 
@@ -185,10 +185,10 @@ def text_bytes(text: str) -> int:
 
 
 def _downwards(member: Member) -> tuple[float, int]:
-    """The less the better: the order of `ranked` where a higher score is better."""
+    """Sort key, lower is better: the order of `ranked` if a higher score is better."""
     return -member.score, member.candidate
 
 
 def _upwards(member: Member) -> tuple[float, int]:
-    """The same where a lower one is."""
+    """The same if a lower score is better."""
     return member.score, member.candidate

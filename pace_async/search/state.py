@@ -22,7 +22,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One experiment on an idea: what was done and what came of it. `score` is None where it failed."""
+    """One experiment on an idea and its result. `score` is None if it failed."""
 
     candidate: int
     description: str
@@ -32,8 +32,8 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What experiments came to: how many, the candidate of the last (0: none), the lowest and the highest score, and
-    how often each outcome without a score, by name."""
+    """Totals of experiments: their number, the candidate of the last (0: none), the lowest and the highest score, and
+    the count of each outcome without a score, by name."""
 
     tried: int = 0
     last: int = 0
@@ -54,7 +54,7 @@ class Idea:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """An island when it found a new best: that program and the pool of then. `bytes` is what its texts take."""
+    """An island when it found a new best: that program and the pool at that time. `bytes` is the size of its texts."""
 
     best: Member
     ideas: tuple[Idea, ...]
@@ -78,8 +78,8 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Visits:
-    """What came of a member as a parent: `expansions` rollouts from it or from what descends from it, `best_child` the
-    best score among its own children. `parent` is the nearest ancestor that is still a member."""
+    """The record of a member as a parent: `expansions` rollouts from it or its descendants, and `best_child`, the best
+    score among its own children. `parent` is the nearest ancestor that is still a member."""
 
     parent: int | None
     expansions: int = 0
@@ -104,7 +104,7 @@ class Island:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The pool of an island as the others may see it: as it was when the rollout of `lease` ended."""
+    """The pool of an island as visible to others: its state when the rollout of `lease` ended."""
 
     lease: int
     ideas: tuple[Idea, ...]
@@ -112,7 +112,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a run fixes about its islands: the task's direction and goal, how much is kept, and the settings of
+    """The rules of a run's islands: the task's direction and goal, how much is kept, and the settings of
     momentum and actions (see `search.islands` and `search.actions`). `room` is the limit in bytes of the programs of an
     island's members, and also that of its history. None: no limit."""
 
@@ -130,7 +130,7 @@ class Rules:
 
 
 def rules_of(search: SearchConfig, direction: str, goal: float) -> Rules:
-    """What the settings fix for the islands of a run whose task has this direction and goal."""
+    """The rules from the settings, for a task with this direction and goal."""
     return Rules(
         direction=direction,
         goal=goal,
@@ -148,7 +148,7 @@ def rules_of(search: SearchConfig, direction: str, goal: float) -> Rules:
 
 @dataclass(frozen=True, slots=True)
 class SearchContext:
-    """What the advisor is shown: the parent, the best of the island, and the pool."""
+    """The advisor's view: the parent, the best of the island, and the pool."""
 
     parent: Member
     best: Member

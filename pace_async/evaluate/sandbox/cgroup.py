@@ -1,10 +1,10 @@
-"""A control group for each evaluation, where this process may make one: the only limit that holds a whole family.
+"""A control group for each evaluation, if this process may make one: the only limit on all processes of a candidate.
 
-Memory and processes are bounded, and where the kernel has a controller for it, groups share the processors evenly: one
-with many processes weighs as much as one with a single one. Memory and processor time are counted for the family as a
-whole. Versions 1 and 2. A group is made fresh each time (a shared one is held up by its zombies), joined by the driver
-itself through descriptors that it inherits, and removed when its last process is gone. Where none can be made, `find`
-says None and the limits of single processes have to do.
+Memory and processes are bounded. If the kernel has a controller for it, groups share the processors evenly: a group
+with many processes has the same weight as one with a single process. Memory and processor time are counted for the
+group as a whole. Supports versions 1 and 2. Each evaluation gets a new group, because zombies would block a shared one.
+The driver joins it itself through inherited descriptors, and it is removed when its last process has ended. If no group
+can be made, `find` returns None, and only the limits of single processes apply.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ class Places:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Each once."""
+        """Each folder once."""
         found = (self.memory, self.pids, self.cpu, self.cpuacct)
         return tuple(dict.fromkeys(folder for folder in found if folder is not None))
 
@@ -95,7 +95,7 @@ class Group(Places):
         return tuple(opened)
 
     def members(self) -> list[int]:
-        """Ids of the processes that are in it."""
+        """Ids of its processes."""
         try:
             return [int(line) for line in (self.memory / MEMBERS).read_text().split()]
         except OSError:
@@ -112,14 +112,14 @@ class Group(Places):
         return killed > 0 and (failed > 0 or most >= limit - MEBIBYTE)  # new kernels no longer count failures
 
     def processor_s(self) -> float | None:
-        """Processor seconds of all that is or was in the group. None where the kernel does not count them."""
+        """Processor seconds of all present and past processes of the group. None if the kernel does not count them."""
         if self.version == 2:
             microseconds = _counts(self.memory / "cpu.stat").get("usage_usec")
             return None if microseconds is None else microseconds / 1e6
         return None if self.cpuacct is None else _number(self.cpuacct / "cpuacct.usage") / 1e9
 
     def lift(self) -> None:
-        """Take the limit of its memory away."""
+        """Remove its memory limit."""
         unlimited = {1: "-1", 2: "max"}[self.version]
         for name in ("memory.memsw.limit_in_bytes", "memory.limit_in_bytes", "memory.max"):
             _write_if_there(self.memory / name, unlimited)
@@ -143,14 +143,14 @@ _remover = ThreadPoolExecutor(1, thread_name_prefix="control-groups")
 
 
 def discard(group: Group) -> None:
-    """Remove this group soon, and those of earlier evaluations whose last process was then still on its way out. Not
-    waited for: the kernel takes some milliseconds for each, in which an event loop would stand still."""
+    """Remove this group soon, and those of earlier evaluations whose last process was still ending. Does not wait,
+    because the kernel takes some milliseconds for each, which would block the event loop."""
     _leaving.append(group)
     behind(all_removed)
 
 
 def behind(work: Callable[[], object]) -> None:
-    """Call it in the thread of the control groups."""
+    """To be called in the thread of the control groups."""
     _remover.submit(work)
 
 
@@ -168,7 +168,7 @@ def all_removed() -> bool:
 
 @cache
 def memory_mb() -> int:
-    """MiB of memory that this process may use: the machine's, or what the control groups leave of it that it is in."""
+    """MiB of memory that this process may use: the machine's, or the limit of its control groups."""
     most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
         own, mounts = (
@@ -185,7 +185,7 @@ def memory_mb() -> int:
 
 
 def memory_only(megabytes: int) -> Group | None:
-    """A group that limits memory and nothing else."""
+    """A group that limits only memory."""
     where = find()
     if where is None:
         return None
@@ -193,7 +193,7 @@ def memory_only(megabytes: int) -> Group | None:
 
 
 def home() -> Path | None:
-    """Where this process's memory is counted now, in the hierarchy where groups can be made."""
+    """The group that counts this process's memory now, in the hierarchy where groups can be made."""
     where = find()
     if where is None:
         return None

@@ -1,4 +1,4 @@
-"""What a sandbox tier may claim to stop: the names that the self-check tries, each with a phrase for a person."""
+"""The attacks that a sandbox tier may claim to stop: their names in the self-check, each with a phrase for display."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""A candidate's first process, started by itself: bubblewrap or the driver's own Python."""
+"""A candidate's first process after a cold start: bubblewrap or the driver's own Python."""
 
 import os
 import signal
@@ -18,26 +18,26 @@ GRACE_S = 5.0
 
 
 class FirstProcess(Protocol):
-    """What `launch` needs of the process with which everything else of a candidate ends."""
+    """The first process of a candidate, as `launch` uses it. All other processes of the candidate end with it."""
 
     @property
     def ended(self) -> int:
-        """A descriptor that can be read once it has ended."""
+        """A descriptor that becomes readable when it has ended."""
         ...
 
     @property
     def pid(self) -> int:
-        """Its id here."""
+        """Its process id in this namespace."""
         ...
 
     @property
     def lost(self) -> tuple[str, str] | None:
-        """After `kill`: why it had ended, as kind and detail of a fault, where that cannot be the candidate's doing."""
+        """After `kill`: the fault (kind and detail) that ended it, if the candidate cannot be the cause."""
         ...
 
     @property
     def processor_s(self) -> float:
-        """After `kill`: processor seconds that it used, 0 where they are not told."""
+        """After `kill`: processor seconds that it used, 0 if unknown."""
         ...
 
     async def kill(self) -> int:
@@ -67,7 +67,7 @@ class ColdProcess:
         if code is None:
             return -9
         if self._wrapped and ended and code in (-signal.SIGKILL, -signal.SIGTERM):
-            # Out of every candidate's reach, and its own limits do not hold for it.
+            # No candidate can reach it, and its own limits do not apply to it.
             self.lost = ("sandbox_killed", f"somebody outside ended it with {signal.Signals(-code).name}")
         return 128 - code if self._wrapped and 128 < code < 160 else code
 
@@ -75,9 +75,9 @@ class ColdProcess:
 def start(
     plan: Plan, scratch: Path | None, descriptors: Sequence[int], mine: Descriptors, *, one_thread: bool
 ) -> ColdProcess:
-    """Start the first process with these descriptors as standard input, output and error, and the rest as they are.
-    With `one_thread` a filter of its own lets it start no thread. From this thread: with the thread that started it,
-    it would die. Raises OSError."""
+    """Start the first process with these descriptors as standard input, output and error, and the others unchanged.
+    With `one_thread` a separate filter stops it from starting a thread. It is started from this thread, because it dies
+    with the thread that started it. Raises OSError."""
     stdin, stdout, stderr, *kept = descriptors
     argv = list(plan.argv)
     with Descriptors() as lent:
@@ -102,8 +102,8 @@ def start(
 
 
 def _filter_of_bubblewrap(one_thread: bool) -> int:
-    """A file that holds the filter, read once. bubblewrap puts it on itself and on the driver, which adds its own when
-    it has set its limits."""
+    """A file with the filter, read once. bubblewrap installs it on itself and on the driver, which adds its own filter
+    after it has set its limits."""
     code = seccomp.filter_program(calls.MACHINE, own_namespaces=True, pid=0, one_thread=one_thread, confined=False)
     file = os.memfd_create("filter")
     os.write(file, code)

@@ -4,12 +4,12 @@ Invariants: an instance is written only after the output for the previous one ha
 Only the frames that are due, in their order and with the right nonce, count as answers. A result that comes before its
 instance was given is a forgery. Payloads are not parsed here. They are a candidate's, and the scorer parses them.
 
-The clock of a call is read here, where a program cannot touch it, and runs on from one output to the next, so that work
-done between calls is counted too. What it counts besides the call (pipes, JSON) is what an echo takes: the same text
-with every digit a 1, parsed and written again by the driver before the program is loaded. Counted is processor time of
-the program's process where it is held to one thread and can start no other process: then nothing that it computes
-escapes the clock, sleeping gains nothing, and neighbours on a busy machine cost it nothing. Elsewhere it is wall clock,
-which is never less than what it used.
+The clock of a call is read here, where a program cannot change it, and runs on from one output to the next, so that
+work between calls is counted too. The overhead besides the call (pipes, JSON) is measured by an echo: the same text
+with every digit replaced by 1, parsed and written again by the driver before the program is loaded. If the program has
+only one thread and can start no other process, the clock is the processor time of its process. Then all its work is
+counted, sleeping gains nothing, and other processes on a busy machine cost it nothing. Otherwise it is wall clock,
+which is never less than the processor time.
 """
 
 import json
@@ -34,9 +34,9 @@ _SCHEDULER = 2  # the kind of per-process clock that counts nanoseconds as the s
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A program of its own: the command, variables of its environment, and its files (a `bundle`). `most`: the command
-    builds it, and may leave so many bytes. Without `one_thread` it may start threads also where it is timed, and its
-    time is that of its control group."""
+    """A program that runs as a separate process: the command, variables of its environment, and its files (a `bundle`).
+    `most`: the command builds it, and may leave so many bytes. Without `one_thread` it may start threads also if it is
+    timed, and its time is that of its control group."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
@@ -47,10 +47,10 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a driver is to do: call `entry` of the program once for each instance. `files` are the modules beside the
-    program, by file name. `instances` are JSON texts of one line each. The calls of a `timed` job are timed: the
-    program gets one thread, and the cost of giving an instance and taking an output is measured first, without it. With
-    `process`, that is run instead of a function."""
+    """The driver's job: call `entry` of the program once for each instance. `files` are the modules beside the program,
+    by file name. `instances` are JSON texts of one line each. The calls of a `timed` job are timed: the program gets
+    one thread, and the overhead of sending an instance and receiving an output is measured first, without the program.
+    With `process`, that command is run instead of a function."""
 
     program: str
     entry: str
@@ -104,11 +104,11 @@ class Conversation:
 
     @property
     def done(self) -> bool:
-        """Whether the program has no more to say, although it may run on."""
+        """Whether no further answer can come, although the program may still run."""
         return self._job.in_lines and (self.answers.complete or self.answers.over)
 
     def end(self) -> None:
-        """Read what came since, and stop a clock that still runs: the program has ended."""
+        """Read the remaining data, and stop a running clock, because the program has ended."""
         self.answers.read_on(self._sink.data)
         if len(self.answers.outputs) > len(self.calls):
             self.calls.append(self._lap())
@@ -133,7 +133,7 @@ class Conversation:
             self.calls.append(self._lap())
 
     def _lap(self) -> float:
-        """Seconds since the last time that this was asked."""
+        """Seconds since the last call of this method."""
         moment = now(self._driver)
         if self._group is not None:
             moment = Moment(moment.wall, self._group.processor_s())
@@ -144,7 +144,7 @@ class Conversation:
         return await write_all(descriptor, line.encode() + b"\n") and await self._hear(heard)
 
     async def _hear(self, heard: Callable[[], bool]) -> bool:
-        """Wait for a frame. False once it cannot come any more."""
+        """Wait for a frame. Returns False once it cannot come any more."""
         while not heard():
             if self.answers.over or self._sink.done:
                 return False
@@ -174,22 +174,22 @@ class Answers:
 
     @property
     def complete(self) -> bool:
-        """Whether every instance has its answer, and nothing came that should not have."""
+        """Whether every instance has its answer, and no unexpected bytes came."""
         return not self.over and len(self.outputs) == self.instances
 
     @property
     def over(self) -> bool:
-        """Whether nothing more is due, whatever is still given."""
+        """Whether no further answer is due."""
         return self.failure is not None or self.forged is not None
 
     @property
     def without_a_result(self) -> str:
-        """What to say of a program that ended before its last answer."""
+        """The message about a program that ended before its last answer."""
         return "ended without a result"
 
     def read_on(self, data: bytes | bytearray) -> None:
-        """Take the whole frames out of everything that the pipe has carried so far. A frame cut short waits for the
-        rest of it: it is no answer, and no forgery either."""
+        """Take the complete frames out of the pipe's data so far. An incomplete frame waits for its rest: it is no
+        answer and no forgery."""
         while self._read < len(data) and self.forged is None:
             if not self._read_one(data):
                 return
@@ -305,8 +305,8 @@ def now(pid: int | None) -> Moment:
 
 
 def last_descendant(pid: int) -> int | None:
-    """The process at the end of a chain of only children: the driver, behind what bubblewrap puts before it. None where
-    the kernel does not say, or where the chain forks."""
+    """The process at the end of a chain of only children: the driver, below bubblewrap's processes. None if the kernel
+    does not tell, or if the chain branches."""
     try:
         while children := Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
             if len(children) > 1:
@@ -318,5 +318,5 @@ def last_descendant(pid: int) -> int | None:
 
 
 def blank(instance: str) -> str:
-    """JSON text of the same length and shape that says nothing of the numbers in it."""
+    """JSON text of the same length and shape without its numbers."""
     return re.sub("[0-9]", "1", instance)

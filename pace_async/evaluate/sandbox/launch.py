@@ -1,11 +1,11 @@
 """Run programs in a sandbox, each once: forked by a warm parent while that can be trusted, started cold otherwise.
 
-Returns what the supervisor saw. Not a judge: `verdict` says what the end of a run means, and no program is run twice
-here because of how it ended.
+Returns the supervisor's observations. `verdict` says what the end of a run means, and no program is run twice here
+because of how it ended.
 
 Invariants: when `launch` returns or is cancelled, the candidate's process group has been killed, its pipes are closed
 and no descriptor or directory of it is left. Nothing that a candidate does can keep `launch` waiting beyond the time
-limit and a few seconds of grace, and no more than the output limit is kept of what it says.
+limit and a few seconds of grace, and at most the output limit is kept of its output.
 
 A candidate of a `CandidateRunner` runs in a warm fork only after the self-check was passed in such a fork. A failure of
 the warm parent never affects a candidate's outcome: if the parent refuses, dies or forks a process that never reports
@@ -65,7 +65,7 @@ class CandidateRunner:
         return self._warm is not None
 
     async def warm_up(self, imports: Sequence[str], prove: Proof) -> None:
-        """Start a parent with these imports, where the tier has one, and use it if `prove` finds its forks locked in as
+        """Start a parent with these imports, if the tier has one, and use it if `prove` finds its forks confined as
         well as a cold start."""
         try:
             parent = start_warm_parent(self._tier, self._hidden, imports)
@@ -134,8 +134,8 @@ async def launch(tier: Tier, job: Job, limits: Limits, hidden: Sequence[Path], w
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """How the first process is started. `result` and `members` are the numbers under which the driver knows its result
-    pipe, and the control groups that it has yet to join."""
+    """The way in which the first process is started. `result` and `members` are the driver's numbers of its result
+    pipe, and of the control groups that it has to join."""
 
     process: Callable[[], Awaitable[cold.FirstProcess]]
     result: int
@@ -218,7 +218,7 @@ class _Watch:
         return next((sink.name for sink in self.sinks if sink.full), None)
 
     async def until_over(self) -> None:
-        """Hold the conversation and read the pipes meanwhile."""
+        """Drive the conversation and read the pipes meanwhile."""
         with anyio.move_on_after(self.limits.seconds):
             async with anyio.create_task_group() as tg:
                 tg.start_soon(self._converse, tg.cancel_scope)
@@ -255,8 +255,8 @@ class _Watch:
 
 
 async def _used_up(group: Group | None, limit: float) -> bool:
-    """Wait until the group's processes have used `limit` seconds of processor time together. False at once where no
-    control group counts them. The next look is no sooner than all processors could have used up what was left."""
+    """Wait until the group's processes have used `limit` seconds of processor time together. Returns False at once if
+    no control group counts them. The next reading is not before all processors together could have used the rest."""
     while group is not None and (used := group.processor_s()) is not None:
         if used >= limit:
             return True
@@ -271,10 +271,10 @@ def _out_of_time(plan: Plan, code: int, used: float) -> bool:
 
 
 def _head(plan: Plan, job: Job, nonce: str, start: _Start) -> bytes:
-    """What the driver reads first: the program and what to do with it."""
+    """The head of the job: the program and its settings."""
     parts = (
         () if job.process is not None else parts_of(job.program)
-    )  # compiled already for its digest; compiling it again is a quarter of a launch
+    )  # it was compiled for its digest, and compiling it again takes a quarter of a launch
     head = {
         "nonce": nonce,
         "result": start.result,
@@ -302,7 +302,7 @@ def _process(process: Process) -> dict[str, object]:
 
 
 def _framing(job: Job) -> int:
-    """What the result pipe may carry besides outputs: the echoes, written at most as wide as they came, and headers."""
+    """Bytes that the result pipe may carry besides outputs: the echoes, at most as long as they came, and headers."""
     echoes = ECHOES * max(map(len, job.instances), default=0) if job.timed else 0
     return (len(job.instances) + ECHOES + 3) * LONGEST_HEADER + echoes
 

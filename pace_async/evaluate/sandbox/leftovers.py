@@ -18,7 +18,7 @@ _NAME = re.compile(r"pace-(\d+)-(\d+)-\w+")
 
 
 def prefix() -> str:
-    """How the names of this process's directories and control groups begin."""
+    """The prefix of the names of this process's directories and control groups."""
     return f"pace-{_namespace()}-{os.getpid()}-"
 
 
@@ -28,7 +28,7 @@ def sweep(*control_folders: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
     for control in control_folders:
         for group in _orphans(control):
-            with contextlib.suppress(OSError):  # somebody else was quicker, or its last process is not gone yet
+            with contextlib.suppress(OSError):  # another process removed it, or its last process has not ended
                 group.rmdir()
 
 

@@ -1,5 +1,5 @@
-"""Which files a candidate's Python needs: its interpreter, its standard library, the installed packages, and the
-system's shared libraries. Nothing else is ever shown to a candidate."""
+"""The files of a candidate's Python: its interpreter, its standard library, the installed packages, and the system's
+shared libraries. A candidate sees nothing else."""
 
 import os
 import sys
@@ -30,8 +30,8 @@ class PythonFiles:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How a process of another user gets to Python: its interpreter, what to add to the import path, and descriptors
-    that it must be given, through which the two lead where a folder on the way is closed to others."""
+    """How a process of another user reaches Python: its interpreter, additions to the import path, and the descriptors
+    that it must inherit. The two paths use them if a folder on the way is closed to other users."""
 
     executable: Path
     imports: tuple[Path, ...]
@@ -61,7 +61,7 @@ def locate() -> PythonFiles:
 
 @lru_cache(maxsize=8)
 def extended(python: PythonFiles, further: tuple[Path, ...]) -> PythonFiles:
-    """The same with more files and folders to show, and with the links to the system's commands."""
+    """The same files with further files and folders, and with the links to the system's commands."""
     if not further:
         return python
     links = [(str(folder), str(folder.readlink())) for folder in map(Path, COMMANDS) if folder.is_symlink()]
@@ -83,7 +83,7 @@ def reached_by_others(python: PythonFiles) -> Reached:
 
 
 def _way(folder: Path) -> Path:
-    """A path that leads to the folder also for those who may not enter what it lies in."""
+    """A path to the folder that also works for users who may not enter its parent folders."""
     if all(parent.stat().st_mode & 0o001 for parent in folder.parents):
         return folder
     return Path("/proc/self/fd", str(os.open(folder, os.O_PATH)))

@@ -42,7 +42,7 @@ CHECK_MB = 256
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What the self-check of one tier found: names of PROBES that got through, or why it did not run at all."""
+    """The result of one tier's self-check: names of PROBES that succeeded, or why it did not run at all."""
 
     tier: Tier
     gaps: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ async def pick_tier(unsafe: bool) -> Tier:
 
 
 def describe(tier: Tier) -> str:
-    """One line for a person: what stands between a candidate and this machine."""
+    """One line for display: the isolation between a candidate and this machine."""
     if not tier.isolates:
         return "sandbox: none; candidates run as you do"
     if not tier.gaps:
@@ -114,7 +114,7 @@ async def check_tier(tier: Tier, warm: WarmParent | None = None, hidden: Sequenc
 
 @contextmanager
 def target_of(memory_mb: int) -> Generator[tuple[dict[str, Any], tuple[Path, ...]]]:
-    """What the probe is to try under this limit of memory, and the folders to hide from it."""
+    """The probe's targets under this limit of memory, and the folders to hide from it."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=leftovers.prefix())))
         secret = folder / "evaluator.py"
@@ -146,7 +146,7 @@ def _listen(stack: ExitStack) -> int:
 
 
 def _own_canary() -> str:
-    """Something that stands in this process's environment and in no candidate's."""
+    """A text that stands in this process's environment and in no candidate's."""
     first = Path("/proc/self/environ").read_bytes().split(b"\0")
     kept = {f"{name}={value}" for name, value in VARIABLES.items()}
     texts = [text for text in (part.decode("utf-8", "replace") for part in first) if text and text not in kept]

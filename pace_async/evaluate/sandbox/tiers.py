@@ -48,7 +48,7 @@ VARIABLES = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A command line, the environment that its first process starts with, and what the driver is to do to itself.
+    """A command line, the environment of its first process, and the driver's own confinement.
     `imports` is added to a program's import path, `descriptors` are given to the first process besides its pipes,
     `scratch_owner` is the user to whom the private directory must belong, where one is needed. `wrapped` says that the
     first process is bubblewrap: it takes a system-call filter for itself, and passes the driver's exit code on, as 128
@@ -64,16 +64,16 @@ class Plan:
 
 
 class Tier(Protocol):
-    """One way of locking a candidate in."""
+    """One way to confine a candidate."""
 
     @property
     def name(self) -> str:
-        """bubblewrap, rlimits or none: what stands in the run's row."""
+        """bubblewrap, rlimits or none, as in the run's row."""
         ...
 
     @property
     def isolates(self) -> bool:
-        """Whether anything stands between a candidate and this machine."""
+        """Whether candidates are isolated from this machine."""
         ...
 
     @property
@@ -88,12 +88,12 @@ class Tier(Protocol):
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """What the self-check found that this tier does not prevent here (names of `claims.PROBES`)."""
+        """The attacks that the self-check found this tier not to stop here (names of `claims.PROBES`)."""
         ...
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """What this tier must have stopped in the self-check to be used here (names of `claims.PROBES`)."""
+        """The attacks that this tier must stop in the self-check to be used here (names of `claims.PROBES`)."""
         ...
 
     def plan(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Plan:
@@ -101,8 +101,8 @@ class Tier(Protocol):
         ...
 
     def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Plan | None:
-        """A parent that imports these and then forks candidates, told to through this descriptor. None where a fork
-        would be locked in less well than what `plan` says, or shows too little of itself to be sure."""
+        """A parent that imports these modules and then forks candidates on requests through this descriptor. None if a
+        fork would be less confined than with `plan`, or if that cannot be checked."""
         ...
 
 
@@ -173,7 +173,7 @@ class Rlimits:
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """Everything, where the kernel has Landlock."""
+        """All attacks if the kernel has Landlock."""
         return EVERYTHING if landlock.version() else WITHOUT_LANDLOCK
 
     def plan(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Plan:
@@ -204,13 +204,13 @@ class Rlimits:
         return Plan(argv, environment, confinement, reached.imports, reached.descriptors, uid)
 
     def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Plan | None:
-        """None: without namespaces a parent of the same user would be within a candidate's reach."""
+        """None, because without namespaces a candidate could reach a parent of the same user."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class NoSandbox:
-    """Only a session of its own and a clean environment. For code that you trust as you trust your own."""
+    """Only a separate session and a clean environment. For code that you trust like your own."""
 
     gaps: tuple[str, ...] = ()
     name: str = "none"
@@ -227,7 +227,7 @@ class NoSandbox:
         return Plan(argv, environment, {"die_with": os.getpid()}, python.imports)
 
     def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Plan | None:
-        """None: there would be nothing between a candidate and its parent."""
+        """None, because a candidate would not be isolated from its parent."""
         return None
 
 
@@ -328,7 +328,7 @@ def mapped_users() -> tuple[int, int]:
 
 
 def _fresh_uid() -> int:
-    """A user id that no one else has: no neighbour to signal, no count of processes to share."""
+    """An unused user id, so that no other process can be signalled and no count of processes is shared."""
     first, count = mapped_users()
     return first + secrets.randbelow(count)
 

@@ -55,7 +55,7 @@ def lacks_tools(task: Task) -> str:
 
 
 def _commands(spec: TaskSpec) -> list[str]:
-    """Those that are not made by the build: no relative path leads to them."""
+    """The commands that the build does not make, which have no relative path."""
     names = [command[0] for command in (spec.build, spec.run) if command]
     return [name for name in dict.fromkeys(names) if "/" not in name or name.startswith("/")]
 
@@ -71,8 +71,8 @@ def _missing(task: Task, name: str) -> str:
 
 @cache
 def _prefix(command: Path) -> Path:
-    """The folder of an installation: what its command says, or where the command really lies. A home directory is never
-    one."""
+    """The folder of an installation: as its command reports it, or where the command's real path lies. Never a home
+    directory."""
     asked = _ASKED_FOR_ITSELF.get(command.name)
     if asked is not None:
         try:

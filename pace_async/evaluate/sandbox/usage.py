@@ -1,8 +1,8 @@
-"""What a candidate's processes had of the processors, and how long they waited for more, read before they are ended.
+"""The processor time of a candidate's processes, and their wait for processors, read before they are ended.
 
-Where a control group counts processor time, that is the sum over all that ever was in it. Elsewhere it is that of the
-processes that are there and of the children that they waited for. How long a thread stood in a queue is the scheduler's
-own count: a program that sleeps does not wait.
+If a control group counts processor time, it is the sum over all processes that were ever in it. Otherwise it is that of
+the present processes and of the children that they waited for. The wait of a thread is the scheduler's own count, so a
+sleeping program does not wait.
 """
 
 import os
@@ -33,7 +33,7 @@ def starved(usage: Usage, seconds: float, share: float) -> bool:
 
 
 def measure(pid: int, group: Group | None) -> Usage:
-    """Of all in the group, or, without one, of this process and all below it."""
+    """The usage of the group, or, without one, of this process and its descendants."""
     members = group.members() if group is not None else _below(pid)
     counted = group.processor_s() if group is not None else None
     used = sum(map(_processor_s, members)) if counted is None else counted
@@ -48,7 +48,7 @@ def _below(pid: int) -> list[int]:
             for thread in Path(f"/proc/{process}/task").iterdir():
                 found += map(int, (thread / "children").read_text().split())
         except OSError:
-            continue  # it has ended, or this kernel does not say
+            continue  # it has ended, or this kernel does not tell
     return found
 
 

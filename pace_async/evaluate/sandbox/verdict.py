@@ -1,12 +1,12 @@
-"""How a candidate's run ended, and what that means: the outcome of a program. Pure.
+"""How a candidate's run ended, and the outcome that follows. Pure.
 
-`Ended` alone says why a run ended, and `judge` chooses the outcome by that reason and by nothing else. `doubt` says
-whether the end is believed at once.
+Only `Ended` says why a run ended, and `judge` chooses the outcome by that reason alone. `doubt` says whether the end
+may have another cause.
 
-Invariants: `infrastructure_error` is never within a candidate's power. It is given only where the sandbox was lost from
-outside, or where the driver had not yet said that it was about to load the program. From then on every end is the
-program's own, with two exceptions that are doubted once (`doubt`). A doubted program runs once more, alone, and the
-second end is judged whatever it is, so no program runs more than twice.
+Invariants: a candidate can never cause `infrastructure_error`. It is given only if the sandbox was ended from outside,
+or if the driver had not yet reported that it was about to load the program. After that every end is the program's own,
+with two exceptions (`doubt`). In these cases the program runs once more, alone, and the second end is judged whatever
+it is. So no program runs more than twice.
 """
 
 import json
@@ -92,7 +92,7 @@ class Ended:
 
     @property
     def reason(self) -> EndReason:
-        """Why the run ended. What the machine or the supervisor did comes before what the program said."""
+        """Why the run ended. Actions of the machine or the supervisor come before messages of the program."""
         if self.lost is not None:
             return "lost"
         return self._supervised() or self._answered() or self._ended_itself()
@@ -129,8 +129,8 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`outputs` are the candidate's, one unparsed JSON text for each instance. They are there where the outcome is ok,
-    and have still to be scored."""
+    """`outputs` are the candidate's, one unparsed JSON text for each instance. They are set if the outcome is ok, and
+    have still to be scored."""
 
     outcome: Outcome
     detail: str = ""
@@ -146,7 +146,7 @@ def judge(ended: Ended) -> Verdict:
 
 def doubt(ended: Ended, share: float) -> Doubt | None:
     """Why a program may not be to blame for its end: it timed out and was kept from its `share` of a processor, or an
-    unknown sender killed it. None where the end is believed at once."""
+    unknown sender killed it. None if the end is accepted at once."""
     if ended.answers.failure is not None or ended.answers.complete:
         return None
     match ended.reason:
@@ -213,7 +213,7 @@ def _last_line(data: bytes) -> str:
 
 
 def _text(payload: bytes) -> str:
-    """The driver's own words. A candidate can forge them, and then they are only odd words."""
+    """The driver's own message. A candidate can forge it, and then it is only an odd text."""
     try:
         value: object = json.loads(payload) if len(payload) < 1 << 16 else None
     except (ValueError, RecursionError):

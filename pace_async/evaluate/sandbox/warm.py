@@ -1,8 +1,8 @@
 """Candidates that are forked by a warm parent (`inside.warm`), which has imported the task's modules already.
 
 Invariants: a candidate's program, job and outputs never pass through the parent, only the descriptors of their pipes. A
-parent that failed once, in whatever way, is not asked again: `broken` says why, and every later candidate is started
-cold.
+parent that failed once, in any way, gets no further request. `broken` gives the reason, and every later candidate is
+started cold.
 """
 
 import ast
@@ -35,8 +35,8 @@ LONGEST_STATUS = 64
 
 
 class WarmParent:
-    """One for each evaluator, made by `start_warm_parent`. Await `ready` before use. `broken` is the reason why it must
-    not be asked again, or empty."""
+    """The warm parent of an evaluator, made by `start_warm_parent`. Await `ready` before use. `broken` is the reason
+    why it must not be used again, or empty."""
 
     def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, said: IO[bytes]) -> None:
         self._process, self._control, self._said = process, control, said
@@ -45,7 +45,7 @@ class WarmParent:
 
     @property
     def pid(self) -> int:
-        """The first process of those in which it is locked in."""
+        """The first process of its own sandbox."""
         return self._process.pid
 
     async def ready(self) -> None:
@@ -57,8 +57,8 @@ class WarmParent:
             self.give_up(answer.decode("utf-8", "replace") or self._last_words() or "it did not start")
 
     def ask(self, wiring: Wiring, channel: int) -> bool:
-        """Ask for a driver at the other end of the wiring, which reports on `channel` that it was forked. False if the
-        parent has not read its earlier requests yet. Raises OSError."""
+        """Request a driver at the other end of the wiring. The parent reports the fork on `channel`. Returns False if
+        the parent has not read its earlier requests yet. Raises OSError."""
         try:
             socket.send_fds(self._control, [b"start"], [*wiring.given, channel])
         except BlockingIOError:
@@ -66,17 +66,17 @@ class WarmParent:
         return True
 
     async def listening(self) -> None:
-        """Wait until it can be asked for more."""
+        """Wait until it can take further requests."""
         await anyio.wait_writable(self._control)
 
     def give_up(self, reason: str) -> None:
-        """End it and every candidate that it has forked. The first reason is kept."""
+        """End it and all candidates that it has forked. The first reason is kept."""
         self.broken = self.broken or reason
         if self._process.returncode is None:
             kill_group(self._process.pid)
 
     async def close(self) -> None:
-        """End it, with all that it has forked, and reap it."""
+        """End it with all its forks, and reap it."""
         kill_group(self._process.pid)
         with Descriptors() as mine, anyio.move_on_after(GRACE_S, shield=True):
             ended = os.pidfd_open(self._process.pid)
@@ -95,15 +95,15 @@ class WarmParent:
 
 @dataclass(slots=True)
 class Waiting:
-    """Wiring for which a driver was asked. `channel` is our end of a socket that belongs to this candidate alone."""
+    """Wiring for a requested driver. `channel` is our end of a socket that belongs to this candidate alone."""
 
     wiring: Wiring
     parent: WarmParent
     channel: socket.socket
 
     async def started(self) -> "WarmProcess":
-        """Its first process. Raises InfrastructureFault, and gives the parent up, where there is none. A cancelled task
-        waits for it too: otherwise a candidate would be left without a supervisor."""
+        """Its first process. Raises InfrastructureFault, and gives the parent up, if there is none. A cancelled task
+        waits for it too, because otherwise a candidate would be left without a supervisor."""
         answer, given = b"no answer", list[int]()
         with anyio.CancelScope(shield=True):
             try:
@@ -127,9 +127,9 @@ class Waiting:
 class PreforkPool:
     """The drivers that one parent has forked ahead, at most DRIVERS_AHEAD.
 
-    A launch otherwise waits for the fork of a large process, its mounts, and its move into a control group: about
-    twenty milliseconds, none of which depends on the program. Each driver waits in namespaces, mounts and a control
-    group of its own, runs one program and ends with it."""
+    A launch otherwise waits for the fork of a large process, its mounts, and its move into a control group. This takes
+    about twenty milliseconds and does not depend on the program. Each driver waits in its own namespaces, mounts and
+    control group, runs one program and ends with it."""
 
     def __init__(self, parent: WarmParent) -> None:
         self._parent = parent
@@ -137,7 +137,7 @@ class PreforkPool:
         self._groups = ControlGroupPool()
 
     async def take(self, memory_mb: int) -> Waiting:
-        """A driver with this limit, forked ahead if there is one. Who takes it closes it. Raises OSError."""
+        """A driver with this limit, forked ahead if there is one. The caller closes it. Raises OSError."""
         for waiting in self._waiting:
             if waiting.wiring.memory_mb == memory_mb:
                 self._waiting.remove(waiting)

@@ -1,6 +1,6 @@
-"""What an evaluation owns before its program is known: a control group, and pipes to and from its driver.
+"""Resources of an evaluation before its program is known: a control group, and pipes to and from its driver.
 
-Pipes are bounded in what they keep, closed exactly once, and never waited on without an end.
+Pipes keep a bounded amount of data and are closed exactly once. Every wait on them has a deadline.
 
 Control groups are made ahead, in the thread that removes them: the kernel takes a millisecond or two to make one, which
 would hold up the event loop, and a group does not depend on the program. Invariant: each group that was made is taken
@@ -25,7 +25,7 @@ CHUNK = 1 << 16
 
 
 class Descriptors:
-    """Descriptors that are this evaluation's to close, each exactly once: a number closed twice may be another's."""
+    """Descriptors that this evaluation closes, each exactly once, because a number closed twice may be another's."""
 
     def __init__(self) -> None:
         self._open: set[int] = set()
@@ -74,7 +74,7 @@ class Sink:
         return not self.open or self.full
 
     async def read(self) -> None:
-        """Wait for what the pipe has next, at most a chunk."""
+        """Wait for the pipe's next data, at most a chunk."""
         await anyio.wait_readable(self.descriptor)
         with contextlib.suppress(BlockingIOError):
             chunk = os.read(self.descriptor, CHUNK)
@@ -85,13 +85,13 @@ class Sink:
                 del self.data[: -self.keep]
 
     async def read_on(self) -> None:
-        """Until the end of the pipe, or until it is full."""
+        """Read until the end of the pipe, or until the sink is full."""
         while not self.done:
             await self.read()
 
 
 async def write_all(descriptor: int, data: bytes) -> bool:
-    """False if the reader has gone, whose exit will say why. The descriptor must not block."""
+    """Returns False if the reader has ended, whose exit will give the reason. The descriptor must not block."""
     view = memoryview(data)
     while view:
         try:
@@ -105,14 +105,14 @@ async def write_all(descriptor: int, data: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Joinable:
-    """A group, and the descriptors through which it is joined. Who takes the group closes them."""
+    """A group, and the descriptors through which it is joined. The taker of the group closes them."""
 
     group: cgroup.Group
     members: tuple[int, ...]
 
 
 def made(memory_mb: int, tasks: int) -> Joinable | None:
-    """A group with these limits, where the kernel makes any. Raises OSError."""
+    """A group with these limits, if the kernel makes any. Raises OSError."""
     hierarchy = cgroup.find()
     group = hierarchy.create(memory_mb, tasks) if hierarchy else None
     if group is None:
@@ -125,7 +125,7 @@ def made(memory_mb: int, tasks: int) -> Joinable | None:
 
 
 class ControlGroupPool:
-    """Groups with the limits that were asked for last. Used from one thread."""
+    """Groups with the limits of the last request. Used from one thread."""
 
     def __init__(self) -> None:
         self._groups: deque[tuple[int, int, Joinable]] = deque()
@@ -206,12 +206,12 @@ class Wiring:
             raise
 
     def hand_over(self) -> None:
-        """The driver has its ends now: close them here."""
+        """Close the driver's ends here, after it has got them."""
         self.mine.close(*self.given)
         self.given = ()  # their numbers are free, and may be another's of `mine` next
 
     def close(self) -> None:
-        """Nothing of it is left, but for a group whose last process is still on its way out (`cgroup.discard`)."""
+        """Release everything, except a group whose last process is still ending (`cgroup.discard`)."""
         _clear(self.mine, self.group)
 
 

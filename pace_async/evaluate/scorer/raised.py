@@ -1,7 +1,7 @@
-"""Where a task's evaluator raised, for the person who wrote it.
+"""The place of an error in a task's evaluator, for its author.
 
-Invariant: this text goes to the scorer's log and to `Evaluation.evaluator_error`, both for a person. No model
-is shown either: a traceback may hold the hidden instances.
+Invariant: this text goes to the scorer's log and to `Evaluation.evaluator_error`, both for a person. No model sees
+either, because a traceback may hold the hidden instances.
 """
 
 import sys
@@ -14,7 +14,7 @@ PLACES_KEPT = 100
 
 
 class Raised:
-    """Tells of errors raised in the files of one task's folder."""
+    """Reports errors raised in the files of one task's folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
@@ -35,8 +35,8 @@ class Raised:
         return f"{where}: {words}" if where else words
 
     def _lines(self, error: BaseException) -> list[str]:
-        """A traceback. Of text that is no Python only the place: the frames are the importer's, and the error itself is
-        in what is told."""
+        """A traceback. For a text that is not Python only the place, because the frames are the importer's, and the
+        error itself is in the report."""
         if isinstance(error, SyntaxError) and error.filename and self._named(error.filename, error.lineno):
             return traceback.format_exception_only(error)[:-1]
         return traceback.format_exception(error)

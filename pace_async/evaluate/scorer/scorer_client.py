@@ -46,7 +46,7 @@ class Bounds:
 
     @classmethod
     def of(cls, memory_mb: int | None, scorers: int, values: int) -> Self:
-        """Where no memory is given: half of what there is, shared by the scorers, and at least LEAST_MB."""
+        """The bounds. By default the memory is half of the machine's, shared by the scorers, and at least LEAST_MB."""
         return cls(memory_mb or max(LEAST_MB, cgroup.memory_mb() // (2 * scorers)), values=values)
 
 
@@ -63,8 +63,8 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What a program gave for the instances of a seed and a stage: unparsed texts, one for each. `seconds` are those of
-    their calls, less `overhead`. The seed may be secret, so it is in no representation of the outputs."""
+    """A program's outputs for the instances of a seed and a stage: unparsed texts, one for each. `seconds` are those of
+    their calls, less `overhead`. The seed may be secret, so no representation of the outputs contains it."""
 
     seed: int = field(repr=False)
     texts: Sequence[bytes]
@@ -74,15 +74,15 @@ class Outputs:
 
 
 class EvaluatorFailed(InfrastructureFault):
-    """The task's evaluator raised an error of its own: `detail` says where and what."""
+    """The task's evaluator itself raised an error. `detail` gives its place and message."""
 
     def __init__(self, detail: str) -> None:
         super().__init__("evaluator_failed", detail)
 
 
 class OverBound(InfrastructureFault):
-    """The scorer ran over a bound, or crashed, while it worked on one candidate's outputs. The candidate's fault if
-    that happens again in a fresh scorer, alone. `detail` goes on after "scoring its outputs"."""
+    """The scorer exceeded a bound, or crashed, while it worked on one candidate's outputs. It is the candidate's fault
+    if that happens again in a fresh scorer, alone. `detail` continues the phrase "scoring its outputs"."""
 
 
 class Scorer:
@@ -121,8 +121,8 @@ class Scorer:
         await self._stop()
 
     async def instances(self, seed: int, stage: str = FULL) -> list[str]:
-        """JSON text of each instance. Raises UsageError if the evaluator cannot make them, in its own
-        words where it misses a file."""
+        """JSON text of each instance. Raises UsageError if the evaluator cannot make them, with its own message if it
+        misses a file."""
         if (seed, stage) not in self._instances:
             reply = _told(await self._ask({"op": "instances", "seed": seed, "stage": stage}, ()), seed)
             if "missing" in reply:
@@ -133,8 +133,8 @@ class Scorer:
         return self._instances[seed, stage]
 
     async def score(self, outputs: Outputs) -> Scored:
-        """Raises OverBound, EvaluatorFailed if the evaluator failed by itself, and InfrastructureFault if the scorer
-        died."""
+        """Score the outputs. Raises OverBound, EvaluatorFailed if the evaluator itself failed, and InfrastructureFault
+        if the scorer died."""
         request = {
             "op": "score",
             "seed": outputs.seed,
@@ -146,7 +146,7 @@ class Scorer:
         reply = _told(await self._ask(request, outputs.texts), outputs.seed)
         if "memory" in reply or ("fault" in reply and self._out_of_memory):
             async with self._lock:
-                await self._stop()  # who knows what it still holds
+                await self._stop()  # its state is unknown
             raise OverBound("scorer_memory", self._over_memory)
         if "fault" in reply:
             raise EvaluatorFailed(str(reply["fault"]))
@@ -189,8 +189,8 @@ class Scorer:
                     await self._stop()
 
     async def _died(self, process: Process) -> InfrastructureFault:
-        """Why the child ended. Its control group tells whether memory ran out. Where another process killed it, the
-        machine is to blame."""
+        """Why the child ended. Its control group tells whether memory ran out. If another process killed it, the fault
+        is the machine's."""
         with anyio.move_on_after(EXIT_S):
             await process.wait()
         code = process.returncode
@@ -251,7 +251,7 @@ class Scorer:
         return f"; it may use {self._bounds.memory_mb} MiB, which evaluation.scorer_memory_mb changes"
 
     async def _stop(self) -> None:
-        """End the child, at once if it is stuck in a request: its answer is not read any more."""
+        """End the child, at once if it is stuck in a request, because its answer will not be read."""
         with anyio.CancelScope(shield=True):
             process, self._process, self._replies = self._process, None, None
             if process is not None and self._lock.locked() and process.returncode is None:
@@ -327,5 +327,5 @@ class Scorers:
 
 
 def _told(reply: dict[str, Any], seed: int) -> dict[str, Any]:
-    """The reply, in whose words the seed does not stand if it is secret."""
+    """The reply, with a secret seed removed from its texts."""
     return {name: without_secret(value, seed) if isinstance(value, str) else value for name, value in reply.items()}

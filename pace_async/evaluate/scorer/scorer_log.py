@@ -17,8 +17,8 @@ MOST_LINES = 60
 
 @contextmanager
 def scorer_log() -> Generator[Path]:
-    """A log in a folder that is removed at the end. A PaceError that leaves the block takes along, as a note, what
-    stands in the log."""
+    """A log in a folder that is removed at the end. A PaceError that leaves the block gets the log's content as a
+    note."""
     with tempfile.TemporaryDirectory(prefix=leftovers.prefix()) as folder:
         log = Path(folder) / "scorer.log"
         try:

@@ -38,7 +38,7 @@ from pace_async.evaluate.scorer.raised import Raised
 from pace_async.evaluate.scorer.strict_json import Invalid, parse_all
 
 LONGEST_REASON = 4096
-# What a check of wrongly shaped outputs raises; anything else is the evaluator's or the machine's own trouble.
+# Errors that wrongly shaped outputs cause. Any other error is the evaluator's or the machine's.
 THE_OUTPUTS_FAULT = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
 
@@ -83,7 +83,7 @@ def main(evaluator: Path, settings: Mapping[str, Any], stages: Sequence[str], bo
 
 
 def read_score(result: object) -> tuple[float, dict[str, float]]:
-    """What an evaluator's `score` returned: a finite number under "score", finite numbers besides. Raises Invalid."""
+    """The result of an evaluator's `score`: a finite number under "score", and other finite numbers. Raises Invalid."""
     if not isinstance(result, dict) or "score" not in result:
         why = 'the evaluator returned no mapping with a "score"'
         raise Invalid(why, why)
@@ -102,7 +102,7 @@ def _texts(instances: object) -> list[str]:
 
 
 def _asked_for(function: Callable[..., object], fixed: int, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the known values that the function has a parameter for, after its fixed ones."""
+    """The known values for which the function has parameters, after its fixed ones."""
     names = list(inspect.signature(function).parameters)[fixed:]
     return {name: value for name, value in known.items() if name in names}
 
@@ -134,7 +134,7 @@ def _score(
 
 
 def _fault(error: BaseException, raised: Raised) -> dict[str, Any]:
-    if isinstance(error, FileNotFoundError) and error.errno is None:  # in the evaluator's own words, for the user
+    if isinstance(error, FileNotFoundError) and error.errno is None:  # the evaluator's own message for the user
         said = str(error)[:LONGEST_REASON]
         return {"fault": said, "missing": said}
     reply: dict[str, Any] = {"fault": raised.tell(error)}
@@ -153,7 +153,7 @@ def _bound(bounds: Mapping[str, Any]) -> None:
 
 
 def _allow(seconds: float) -> None:
-    """So much more processor time."""
+    """Allow so many more seconds of processor time."""
     _limit(resource.RLIMIT_CPU, int(time.process_time() + seconds) + 1)
 
 

@@ -26,23 +26,23 @@ def refuse(error: int = errno.EPERM) -> Code:
 
 
 def where(argument: int, value: int, then: Code, mask: int = 0xFFFFFFFF) -> Code:
-    """`then`, where what the mask leaves of the argument is this."""
+    """`then`, if the masked argument equals this value."""
     return [_low(argument), (_AND, 0, 0, mask), (_EQUAL, 0, len(then), value), *then]
 
 
 def where_any_bit(argument: int, mask: int, then: Code) -> Code:
-    """`then`, where the argument has any of these bits."""
+    """`then`, if the argument has any of these bits."""
     return [_low(argument), (_ANY_BIT, 0, len(then), mask), *then]
 
 
 def where_set(argument: int, then: Code) -> Code:
-    """`then`, where the argument, of 64 bits, is not 0."""
+    """`then`, if the 64-bit argument is not 0."""
     high = (_LOAD, 0, 0, _FIRST_ARGUMENT + 8 * argument + 4)
     return [_low(argument), (_EQUAL, 0, 2, 0), high, (_EQUAL, len(then), 0, 0), *then]
 
 
 def unless(argument: int, values: Sequence[int], then: Code, mask: int = 0xFFFFFFFF) -> Code:
-    """`then`, unless what the mask leaves of the argument is one of these."""
+    """`then`, unless the masked argument is one of these values."""
     after = [len(values) - 1 - at + len(then) for at in range(len(values))]
     tests = [(_EQUAL, skip, 0, value) for skip, value in zip(after, values, strict=True)]
     return [_low(argument), (_AND, 0, 0, mask), *tests, *then]

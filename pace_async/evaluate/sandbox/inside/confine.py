@@ -1,7 +1,7 @@
-"""Give up everything that a program does not need, in the only order that works, before it is loaded.
+"""Gives up every right that a program does not need, in the only order that works, before it is loaded.
 
-`confine` takes what the parent asked for (`evaluate.tiers.Confinement`, as JSON) and raises OSError if any of it fails:
-then no `ready` frame is sent, and the evaluation counts as a failure of the machine.
+`confine` takes the parent's request (`evaluate.tiers.Confinement`, as JSON) and raises OSError if any part fails. Then
+no `ready` frame is sent, and the evaluation counts as a failure of the machine.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ def join(descriptor: int) -> None:
 
 
 def drop_capabilities() -> None:
-    """For good, where no program can be started with more. Raises OSError."""
+    """Drop them permanently, so that no program can be started with more. Raises OSError."""
     with contextlib.suppress(OSError):
         libc.prctl(47, 4, 0, 0, 0)  # clear the ambient set
     header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)

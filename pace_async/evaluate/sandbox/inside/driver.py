@@ -22,14 +22,14 @@ PROGRAM = "<program>"
 
 
 def main() -> None:
-    """What a driver that was started by itself does."""
+    """The work of a driver that was started cold."""
     sys.path.pop(0)
     run()
 
 
 def run(**further: object) -> None:
-    """Never returns: the process ends here, whatever threads the program has left. What is given `further` is asked of
-    `confine` besides the job's confinement."""
+    """Never returns: the process ends here, whatever threads the program has left. `further` is passed to `confine`
+    besides the job's confinement."""
     given = os.fdopen(os.dup(0), "rb")
     os.close(0)
     os.open(os.devnull, os.O_RDONLY)  # takes the lowest number, 0
@@ -38,7 +38,7 @@ def run(**further: object) -> None:
     os.set_inheritable(result, False)
     confine({**job["confinement"], **further})
     if job["process"] is not None:
-        from .process import serve  # which no Python function needs
+        from .process import serve  # not needed for a Python function
 
         serve(job, given, result)
     sys.path += (folder for folder in job["path"] if folder not in sys.path)
@@ -78,7 +78,7 @@ def run(**further: object) -> None:
 def _load(job: dict[str, Any]) -> tuple[Any, str]:
     """(the entry, nothing), or (nothing, why there is none). The program's other files lie in its own directory."""
     if job["files"]:
-        from pathlib import Path  # what most programs do without, and a cold start would wait for
+        from pathlib import Path  # most programs do not need it, and a cold start would wait for it
 
         for name, text in job["files"].items():
             (Path.cwd() / name).write_text(text, encoding="utf-8")
@@ -95,13 +95,13 @@ def _load(job: dict[str, Any]) -> tuple[Any, str]:
 
 
 def placed(code: types.CodeType, above: int) -> types.CodeType:
-    """Of the program, `above` lines further down."""
+    """The code with its lines moved down by `above`."""
     held = tuple(placed(each, above) if isinstance(each, types.CodeType) else each for each in code.co_consts)
     return code.replace(co_filename=PROGRAM, co_firstlineno=code.co_firstlineno + above, co_consts=held)
 
 
 def _as_json(value: object) -> object:
-    """numpy's arrays and scalars as the lists and numbers that they hold."""
+    """numpy's arrays and scalars as lists and numbers."""
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
         return cast("Any", value).tolist()
     raise TypeError(f"{type(value).__name__} is not a JSON value")

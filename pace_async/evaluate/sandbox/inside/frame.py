@@ -6,7 +6,7 @@ three may come in place of the next frame, and is the last. The nonce distinguis
 nothing, because the program shares a process with the driver.
 """
 
-ECHO = "echo"  # a line of JSON, parsed and written again: what giving and taking costs without any program
+ECHO = "echo"  # a line of JSON, parsed and written again: the overhead without any program
 READY = "ready"  # confined; the program has not been loaded yet
 LOADED = "loaded"  # the program's top level has run; instances may come
 RESULT = "result"  # the output for the instance given last

@@ -1,4 +1,4 @@
-"""Landlock: a process gives up, for good and for all that it starts, every file that is not named.
+"""Landlock: a process permanently gives up access to every file that is not named, also for its child processes.
 
 No privilege and no namespace is needed, only a kernel of 5.13 or later. It hides contents, not the existence of files
 (stat still works), and it cannot hide a folder below one that is named: name the siblings instead.
@@ -20,7 +20,7 @@ _READ = _EXECUTE | _READ_FILE | _READ_DIR
 
 
 def version() -> int:
-    """The kernel's Landlock version, 0 where there is none."""
+    """The kernel's Landlock version, 0 if there is none."""
     return max(0, int(libc.syscall(_CREATE, None, 0, 1)))
 
 

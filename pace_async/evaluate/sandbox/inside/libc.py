@@ -1,4 +1,4 @@
-"""The C library, opened once: for calls that no standard module makes."""
+"""The C library, opened once, for calls that no standard module offers."""
 
 import ctypes
 

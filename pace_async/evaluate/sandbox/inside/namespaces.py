@@ -1,7 +1,7 @@
-"""Namespaces and mounts for one candidate, made by a process that bubblewrap has locked in already.
+"""Namespaces and mounts for one candidate, made by a process that bubblewrap has confined already.
 
-What bubblewrap gives to every candidate that it starts itself, and only that: the read-only files of Python are there
-before, everything that can be written is mounted afresh over what was there. No standard module makes these calls.
+They equal those of a candidate that bubblewrap starts itself. The read-only files of Python are there already. Every
+writable folder is mounted new over the old one. No standard module offers these calls.
 """
 
 import ctypes
@@ -35,14 +35,14 @@ def fork(own: int) -> int:
 
 
 def leave() -> None:
-    """Namespaces of its own of every other kind for this process, but for the user's. Raises OSError."""
+    """Give this process its own namespaces of every other kind, except the user's. Raises OSError."""
     _unshare(_OWN_REST)
 
 
 def mount(sizes: Mapping[str, int], kept: Sequence[str]) -> None:
-    """Fresh mounts over all that could be written or tells of others: `sizes` are the bytes of each memory file
-    system, by folder. What is `kept` below them stands there again afterwards, as read-only as it was, with what hides
-    a part of it. Raises OSError."""
+    """Make new mounts over every folder that is writable or shows other processes. `sizes` are the bytes of each memory
+    file system, by folder. Paths in `kept` below them are mounted again, read-only as before, with the mounts that hide
+    parts of them. Raises OSError."""
     _mount("none", "/", "", _RECURSIVE | _PRIVATE)
     held = [(path, os.open(path, os.O_PATH)) for path in kept]
     for folder, size in sizes.items():
@@ -61,7 +61,7 @@ def mount(sizes: Mapping[str, int], kept: Sequence[str]) -> None:
 
 
 def die_with_parent() -> None:
-    """Be killed when the process that forked this one ends."""
+    """Have this process killed when the process that forked it ends."""
     libc.prctl(1, signal.SIGKILL)
 
 
@@ -75,7 +75,7 @@ def become(uid: int, gid: int) -> None:
 
 
 def _make_place(path: str, folder: bool) -> None:
-    """Something to mount a folder or a file on."""
+    """Make a mount point for a folder or a file."""
     parts = path.split("/")
     for end in range(2, len(parts) + folder):
         parent = "/".join(parts[:end])

@@ -59,7 +59,7 @@ def serve(job: dict[str, Any], given: BinaryIO, result: int) -> None:
 
 
 def _built(nonce: str, command: str, asked: dict[str, Any], environment: dict[str, str]) -> bytes:
-    """The frame that answers a build."""
+    """The frame with the result of a build."""
     log = f"../{SAID}"
     child = os.fork()
     if child == 0:

@@ -1,8 +1,9 @@
-"""Which system calls a candidate is refused, and for which arguments.
+"""The system calls that are refused to a candidate, and for which arguments.
 
-Refused is what no numerical program needs and what sandboxes are escaped with, what reaches other processes, and what
-leaves something behind that the next program finds. A deny list, not an allow list (but for ioctl): it stands behind
-the namespaces or Landlock. Where a program has no namespaces of its own, the list holds what they would have held.
+Refused are three kinds of calls that no numerical program needs: calls used to escape from sandboxes, calls that reach
+other processes, and calls that leave traces for the next program. It is a deny list, not an allow list (except for
+ioctl), in addition to the namespaces or Landlock. If a program has no namespaces of its own, the list also refuses what
+they would have prevented.
 """
 
 import errno
@@ -31,7 +32,7 @@ _WITHOUT_NAMESPACES = (
     *("kill", "pidfd_send_signal", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "setpgid", "setsid", "tkill"),
     # sockets, and pairs of them that are aimed elsewhere
     *("accept", "accept4", "bind", "connect", "listen", "socket"),
-    # what Landlock does not see: modes, owners, times and attributes of files; before its third version their length
+    # outside Landlock: modes, owners, times and attributes of files, and before its third version their length
     *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "fchownat", "lchown"),
     *("futimesat", "utime", "utimensat", "utimes", "file_setattr", "truncate"),
     *("fremovexattr", "fsetxattr", "lremovexattr", "lsetxattr", "removexattr", "removexattrat"),
@@ -99,7 +100,7 @@ def _by_arguments() -> dict[str, Code]:
 
 
 def _without_namespaces(itself: tuple[int, ...]) -> dict[str, Code]:
-    """`itself` is what the process is called by where a call names one."""
+    """`itself` is the number by which a call may name the process."""
     return {
         "tgkill": unless(0, itself[1:], refuse()),
         "prlimit64": unless(0, itself, refuse()),

@@ -32,7 +32,7 @@ class _Program(ctypes.Structure):
 
 
 def install(*, own_namespaces: bool, one_thread: bool = False) -> bool:
-    """Filter this process and all that it starts. False where the architecture or the kernel has no filter."""
+    """Filter this process and its child processes. Returns False if the architecture or the kernel has no filter."""
     arch = MACHINE
     if not arch:
         return False

@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def _warm_up(names: Sequence[str]) -> str:
-    """Import these, and say why this process must not be forked, if so."""
+    """Import these modules. Returns why this process must not be forked, if so."""
     for name in names:
         try:
             importlib.import_module(name)
@@ -101,13 +101,13 @@ def _warm_up(names: Sequence[str]) -> str:
 
 @dataclass(slots=True)
 class _Forked:
-    """A driver that lives. `channel` is this end of the socket for that candidate alone."""
+    """A running driver. `channel` is this end of the socket for that candidate alone."""
 
     pid: int
     channel: socket.socket
 
     def tell(self) -> None:
-        """That it has ended, and how."""
+        """Report that it has ended, and how."""
         used = time.clock_gettime(~self.pid << 3 | 2)  # of the process, not of those that it had started
         _, status = os.waitpid(self.pid, 0)
         with self.channel:
@@ -125,7 +125,7 @@ def _fork(given: Sequence[int], channel: socket.socket, asked: Mapping[str, Any]
 
 
 def _say(channel: socket.socket, text: bytes, *descriptors: int) -> None:
-    with contextlib.suppress(OSError):  # nobody listens any more
+    with contextlib.suppress(OSError):  # the runtime has ended
         if descriptors:
             socket.send_fds(channel, [text], descriptors)
         else:
@@ -151,7 +151,7 @@ def _become_driver(descriptors: Sequence[int], asked: Mapping[str, Any]) -> NoRe
     except BaseException:
         traceback.print_exc()
     finally:
-        os._exit(1)  # whatever became of standard error
+        os._exit(1)  # also if standard error is closed
 
 
 def _place(descriptors: Sequence[int]) -> None:
