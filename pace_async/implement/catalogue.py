@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pace_async.errors import CandidateFault, UsageError
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.programs.compiled import hash_off_loop
-from pace_async.programs.languages import PYTHON, Language, assigned, language_of
+from pace_async.programs.languages import PYTHON, Language, assigned
 from pace_async.search.state import Member
 from pace_async.task import Task, editable
 
@@ -120,12 +120,13 @@ class CatalogImplementer:
                 "--implementer, or a catalogue in task.yaml."
             )
         self._catalogue = load_catalogue(task.catalogue_path)
+        self._language = task.spec.written_in
 
     async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
         edit = find_edit(self._catalogue, experiment.description)
         before, block, after = editable(parent.program)
-        language = task.spec.language
-        program = before + apply_edit(block, edit, language_of(language)) + after
+        program = before + apply_edit(block, edit, self._language) + after
+        language = self._language.name
         if await hash_off_loop(program, language) == await hash_off_loop(parent.program, language):
             raise CandidateFault("unchanged", f"{edit.mechanism} is {edit.option} already")
         return Implemented(program, mechanism=edit.mechanism)
