@@ -7,9 +7,8 @@ error. A fault of the machine, and a build that was kept from running, are not r
 
 import json
 import tempfile
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,6 +28,8 @@ from pace_async.programs.languages import BUILD_FAILED, first_error
 from pace_async.task import TaskSpec
 
 KEPT_BYTES = 256 << 20
+MOST_KEPT = 10_000
+"""Programs of which it is remembered what came of building them."""
 SCRATCH_MB = 512
 Run = Callable[[Job, Limits], Awaitable[Ended]]
 
@@ -46,8 +47,8 @@ class Builds(AbstractContextManager["Builds"]):
 
     def __init__(self, spec: TaskSpec, toolchain: Toolchain) -> None:
         self._spec, self._toolchain = spec, toolchain
-        self._kept: OrderedDict[str, Path | BuildFailed] = OrderedDict()
-        self._size = 0
+        self._kept: dict[str, Path | BuildFailed] = {}
+        self._sizes: dict[str, int] = {}
         self._folder = tempfile.TemporaryDirectory(prefix=leftovers.prefix(), ignore_cleanup_errors=True)
 
     def __enter__(self) -> Self:
@@ -81,15 +82,15 @@ class Builds(AbstractContextManager["Builds"]):
     async def _built(self, digest: str, source: bytes, run: Run) -> bytes:
         kept = self._kept.get(digest)
         if isinstance(kept, BuildFailed):
-            self._kept.move_to_end(digest)
             raise kept
         if kept is not None:
-            self._kept.move_to_end(digest)
-            return await anyio.Path(kept).read_bytes()
+            self._sizes[digest] = self._sizes.pop(digest)
+            with suppress(FileNotFoundError):  # it made room for another meanwhile, or somebody cleans up
+                return await anyio.Path(kept).read_bytes()
         try:
             files = await self._build(source, run)
         except BuildFailed as failed:
-            if failed.evaluation.outcome == "candidate_error":
+            if failed.evaluation.outcome == "candidate_error" and len(self._kept) < MOST_KEPT:
                 self._kept[digest] = failed
             raise
         await self._keep(digest, files)
@@ -131,16 +132,18 @@ class Builds(AbstractContextManager["Builds"]):
         return first_error(self._spec.written_in, said) or how
 
     async def _keep(self, digest: str, files: bytes) -> None:
+        """Nothing is kept where the disk is full: the program is built again."""
         path = Path(self._folder.name) / digest
-        await anyio.Path(path).write_bytes(files)
-        if digest not in self._kept:
-            self._size += len(files)
-        self._kept[digest] = path
-        while self._size > KEPT_BYTES and len(self._kept) > 1:
-            _, oldest = self._kept.popitem(last=False)
-            if isinstance(oldest, Path):
-                self._size -= (await anyio.Path(oldest).stat()).st_size
-                await anyio.Path(oldest).unlink()
+        try:
+            await anyio.Path(path).write_bytes(files)
+        except OSError:
+            await anyio.Path(path).unlink(missing_ok=True)
+            return
+        self._kept[digest], self._sizes[digest] = path, len(files)
+        while sum(self._sizes.values()) > KEPT_BYTES and len(self._sizes) > 1:
+            oldest = next(iter(self._sizes))
+            del self._sizes[oldest], self._kept[oldest]
+            await anyio.Path(self._folder.name, oldest).unlink(missing_ok=True)
 
     def _environment(self) -> Mapping[str, str]:
         return {"PATH": self._toolchain.path, **self._spec.written_in.environment}

@@ -12,10 +12,12 @@ from pace_async.config import EvaluationConfig
 from pace_async.errors import UsageError
 from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.base import Evaluation, Limits
+from pace_async.evaluate.builds import Builds
 from pace_async.evaluate.local import LocalEvaluator
 from pace_async.evaluate.sandbox import cgroup
-from pace_async.evaluate.sandbox.converse import Job
+from pace_async.evaluate.sandbox.converse import Answers, Job
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
+from pace_async.evaluate.sandbox.toolchain import Toolchain
 from pace_async.evaluate.sandbox.verdict import Ended
 from pace_async.events import Outcome
 from pace_async.task import Task
@@ -63,7 +65,7 @@ FAULTS: dict[str, tuple[str, Outcome, str]] = {
     "a program that does not compile": (
         DOUBLE_C.replace("factor * x", "factr * x"),
         "candidate_error",
-        "the build failed: initial.c:9:24: error: ",
+        "the build failed: initial.c:9:",
     ),
     "a crash": (c_program("abort();"), "candidate_error", "the program ended before its last answer (SIGABRT)"),
     "an exit code": (
@@ -286,3 +288,20 @@ async def test_a_timed_task_in_a_language_with_threads_needs_a_control_group(
         UsageError, match="a Go program has threads or processes, whose time only a control group counts"
     ):
         await evaluate(task, "package main\n")
+
+
+async def test_what_is_built_is_kept_as_long_as_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pace_async.evaluate.builds.KEPT_BYTES", 1500)
+    task = make_process_task(tmp_path / "sums", build=["no-matter"])
+    built: list[str] = []
+
+    async def run(job: Job, _: Limits) -> Ended:
+        assert job.process is not None
+        built.append(job.process.files.decode()[-1])
+        answers = Answers("", 1, ready=True, loaded=True, outputs=[job.process.files[-1:] * 1000])
+        return Ended(answers, (), (), b"", b"", 0, False, False, False, None, False, False, 0.0)
+
+    with Builds(task.spec, Toolchain((), "", "")) as builds:
+        for program in ("a", "a", "b", "b", "a"):
+            assert (await builds.process(program, run)).files == program.encode() * 1000
+    assert built == ["a", "b", "a"]

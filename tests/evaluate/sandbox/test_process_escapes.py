@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -18,6 +19,7 @@ from pace_async.evaluate.sandbox.launch import launch
 from pace_async.evaluate.sandbox.selfcheck import PROBE, target_of
 from pace_async.evaluate.sandbox.tiers import Limits, Tier
 from pace_async.evaluate.sandbox.verdict import Ended, judge
+from tests.evaluate.sandbox.hostile import EVERYWHERE, named
 from tests.evaluate.sandbox.tiers import TIERS, left_below
 from tests.support.process_tasks import needs_gcc
 
@@ -163,6 +165,18 @@ async def test_a_program_of_its_own_gets_through_nothing_that_its_tier_claims_to
     stopped = {**json.loads(verdict.outputs[0]), "group": not ended.survivors}
     claimed = set(tier.claims) - {"core"}  # it is dumpable, as what any program starts is, and its limit is not changed
     assert [name for name in PROBES if name in claimed and stopped[name] is not True] == []
+
+
+@pytest.mark.skipif(not os.access(PYTHON, os.X_OK), reason="the system has no Python of its own")
+@pytest.mark.skipif(not calls.MACHINE, reason="the system-call filter does not know this processor")
+@each_tier
+async def test_shared_files_can_be_neither_locked_nor_watched_nor_marked_by_a_program_of_its_own(tier: Tier) -> None:
+    called = "import json, sys\nprint(json.dumps(f(json.loads(sys.stdin.readline()))), flush=True)\n"
+    program = f"{named(EVERYWHERE)}\n{called}"
+    process = Process([PYTHON, "-sSPB", "program.py"], PATH, pack({"program.py": program.encode()}))
+    ended = await run(tier, process, None, replace(LIMITS, readable=(Path("/usr"),)))
+    verdict = judge(ended)
+    assert (verdict.outcome, verdict.outputs) == ("ok", (b"[]",)), verdict
 
 
 @needs_gcc
