@@ -1,7 +1,7 @@
-"""For every test: how long one example takes says nothing on a machine that is shared, and no test leaves it.
+"""Settings of every test: no limit on the time of an example, because the machine is shared, and no access to others.
 
-Tests marked `needs_vllm` are skipped where vLLM cannot serve, and counted in the summary, so that nobody takes a skip
-for a pass; with PACE_NEEDS_VLLM=1 they fail there instead.
+Tests marked `needs_vllm` are skipped if vLLM cannot serve, and counted in the summary, so that a skip is not taken for
+a pass. With PACE_NEEDS_VLLM=1 they fail instead.
 """
 
 import importlib.util
@@ -71,7 +71,7 @@ def _refuse_unless_here(host: object) -> None:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL server of this session; skipped where it is not installed (PACE_NEEDS_POSTGRES=1: fails)."""
+    """A PostgreSQL server of this session. Skips if it is not installed (with PACE_NEEDS_POSTGRES=1: fails)."""
     tools, driver = binaries(), importlib.util.find_spec("psycopg")
     if tools is None or driver is None:
         missing = "apt install postgresql" if tools is None else "pip install 'pace-async[postgres]'"
@@ -82,7 +82,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(params=BOTH)
 def both(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The test runs twice, on a SQLite file and on PostgreSQL; which it is now."""
+    """The database of this run of the test, which runs twice, on a SQLite file and on PostgreSQL."""
     with populations_of(request):
         yield request.param
 

@@ -70,8 +70,8 @@ def proxies(engines: tuple[EngineServer, EngineServer]) -> Iterator[tuple[Proxy,
 
 
 async def finish(search: Searching, *, aborted: int | None = 0, spans: bool = True) -> None:
-    """Drive the run to its end, and look at what must hold after every fault. `aborted` is how many leases were; None
-    where that depends on moments. Without `spans` a rollout may count as older than it is."""
+    """Drive the run to its end, and check the invariants after every fault. `aborted` is the number of aborted leases,
+    None if it depends on timing. Without `spans` a rollout may count as older than it is."""
     with anyio.fail_after(240):
         assert await drive(search.core, search.fleet) == "done"
     store, versions = search.run.store, search.learner.versions

@@ -1,4 +1,5 @@
-"""A prompt is cut until the advisor's context holds it; one that cannot be ends its lease, because no retry helps."""
+"""A prompt is cut until it fits the advisor's context. If that is not possible its lease ends, because no retry
+helps."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -95,7 +96,7 @@ async def test_an_answer_cut_by_the_context_is_rejected() -> None:
 
 
 async def driven(folder: Path, context: int) -> list[str]:
-    """Drive a run with an engine of this context to its end; the prompts of what it committed."""
+    """Drive a run with an engine of this context to its end. Returns the committed prompts."""
     async with simulated(folder, SHAPE, World(seed=2)) as run:
         small = SmallEngine(run.world, context)
         async with small.open() as engine:

@@ -43,7 +43,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 
 def upgrade(shell: Shell, which: Which) -> None:
-    """Every reading command names the command that an older schema needs; afterwards none does."""
+    """Every reading command names the command that an older schema needs. After the upgrade none does."""
     if REVISION != SCHEMA:
         for command in ("status", "best", "report"):
             refused = shell.pace(command, which)

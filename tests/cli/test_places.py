@@ -75,8 +75,8 @@ def test_an_unknown_run_is_refused_with_those_that_there_are(
 def test_a_run_is_named_by_its_folder_its_database_its_name_or_its_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The name comes before the task; of a task's runs the latest is meant. What no configuration says, the name says:
-    what stands before its last hyphen."""
+    """The name comes before the task. A task's name means its latest run. Without a configuration the task is the part
+    of the run's name before its last hyphen."""
     monkeypatch.chdir(tmp_path)
     begun("two-words-1", "two-words-2", "mine", "eplb")
     (Path("runs") / "mine" / "config.yaml").write_text("seed: 1\ntask: 'tasks/eplb'\n")

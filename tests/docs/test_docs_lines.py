@@ -1,7 +1,7 @@
-"""What the tutorial and the README tell a person to type works as printed.
+"""The commands of the tutorial and the README work as printed.
 
-In an empty folder, in the printed order. Runs are made small and train nothing, the local server stands at another
-port, a page is written but not opened; what would ask a provider on the network is left out.
+They run in an empty folder, in the printed order. Runs are made small and train nothing, the local server has another
+port, and a page is written but not opened. Commands that need a provider on the network are left out.
 """
 
 import re

@@ -7,7 +7,7 @@ from pace_async.observe.model import RunView
 
 
 class Recorder:
-    """Takes everything down; `heard` is set at its first event."""
+    """Records everything. `heard` is set at its first event."""
 
     name = "recorder"
 

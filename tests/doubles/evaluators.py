@@ -35,8 +35,8 @@ async def scored(evaluator: Evaluator, program: str, seed: int = 0, stage: str =
 
 
 class Judge(InTaskEvaluator):
-    """A program that says `wrong` raises; one that says `slow` times out; at one that says `trips` the evaluator itself
-    fails; another has a score."""
+    """A program with the word `wrong` raises, one with `slow` times out, and one with `trips` makes the evaluator
+    itself fail. Any other has a score."""
 
     def __init__(self) -> None:
         self.programs: list[str] = []
@@ -90,7 +90,7 @@ class StageScores(InTaskEvaluator):
 
 @dataclass
 class OutcomeOfSeed(InTaskEvaluator):
-    """Each seed has its outcome, where it is not scored at 1; the program `own` has no score."""
+    """Each seed has its outcome, or the score 1 without one. The program `own` has no score."""
 
     outcomes: Mapping[int, str]
     calls: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])

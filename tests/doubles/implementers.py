@@ -39,7 +39,7 @@ class ScriptedChat:
 
 @dataclass(slots=True)
 class PlainLedger:
-    """Keeps what it is told; no limit."""
+    """Keeps every entry, without a limit."""
 
     calls: list[ImplementerCalled] = field(default_factory=list[ImplementerCalled])
     reserved: dict[int, float] = field(default_factory=dict[int, float])

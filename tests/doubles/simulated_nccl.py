@@ -1,8 +1,8 @@
 """NCCL's stand-in for machines without a GPU: vLLM's own classes at both ends, and gloo in place of NCCL between them.
 
-SIMULATED is the communicator alone, and what vLLM's packed transfer asks of CUDA. Rendezvous, chunks, order and threads
-are the real ones. `python -m tests.doubles.simulated_nccl` is a learner's process with it;
-`simulated_nccl_worker` brings it into a server.
+Only the communicator and the CUDA calls of vLLM's packed transfer are simulated. Rendezvous, chunks, order and threads
+are the real ones. `python -m tests.doubles.simulated_nccl` is a learner's process with it. `simulated_nccl_worker`
+brings it into a server.
 """
 
 import contextlib

@@ -43,8 +43,8 @@ def anyio_backend() -> str:
 
 @dataclass
 class Opened:
-    """An evaluator with one slot. `scored` has a score; each of `failing` fails by its own fault. Under `lost` the
-    machine fails every time. `full` keeps the slot taken while it is open; `runs` counts the programs that were scored
+    """An evaluator with one slot. `scored` has a score. Each of `failing` fails by its own fault. Under `lost` the
+    machine fails every time. `full` keeps the slot taken while it is open. `runs` counts the programs that were scored
     so far."""
 
     evaluator: Evaluator
@@ -93,7 +93,7 @@ def score(instances, outputs):
 
 @asynccontextmanager
 async def local(folder: Path) -> AsyncGenerator[Opened]:
-    """`full` is a program that never ends; its evaluation is cancelled by its identity."""
+    """`full` is a program that never ends. Its evaluation is cancelled by its identity."""
     runs = folder / "runs"
     runs.touch()
     task = make_task(folder / "task", SCORER.format(runs=str(runs)), deterministic=False)

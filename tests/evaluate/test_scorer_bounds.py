@@ -1,4 +1,4 @@
-"""A scorer is bounded in memory, processor time and time; what its outputs make it do twice is the candidate's."""
+"""A scorer is bounded in memory, processor time and time. Outputs that break it twice are the candidate's fault."""
 
 import os
 import signal

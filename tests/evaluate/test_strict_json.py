@@ -19,7 +19,7 @@ values = st.recursive(
 
 
 def size(value: Any) -> int:
-    """Values and names; an empty list or mapping counts twice, as if it held something."""
+    """The number of values and names. An empty list or mapping counts twice, as if it held a value."""
     if isinstance(value, dict):
         held = cast("dict[str, Any]", value)
         return 1 + len(held) + sum(map(size, held.values())) if held else 2

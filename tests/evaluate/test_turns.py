@@ -11,7 +11,8 @@ from pace_async.evaluate.local import Turns
 
 
 async def spans(ways: list[bool], leave: list[int]) -> list[tuple[bool, int, int]]:
-    """(alone, began, ended) of each, in the order of asking; `leave` are how many turns of the loop each stays."""
+    """(alone, began, ended) of each, in the order of requests. `leave` is the number of turns of the loop that each
+    stays."""
     turns, clock, found = Turns(), iter(range(10**6)), dict[int, tuple[bool, int, int]]()
 
     async def one(number: int, alone: bool) -> None:

@@ -31,8 +31,8 @@ def versions_of(database: Path) -> Kept:
 def assert_sound(
     database: Path, *, kept: Kept | None = None, finished: bool = False, budget: float | None = None
 ) -> None:
-    """Raise AssertionError where an invariant is broken. `kept`: the candidates before the fault; `finished`: the run
-    has ended as it should, so that nothing is in flight."""
+    """Raise AssertionError if an invariant is broken. `kept` are the candidates before the fault. `finished`: the run
+    has ended normally, so that nothing is in flight."""
     with open_readonly(database) as reader:
         wrong = [line for check in reader.audit() for line in check.wrong]
     assert wrong == []

@@ -17,7 +17,7 @@ WORDS = {"failed": "FAILED", "error": "FAILED", "skipped": "skipped", "passed": 
 
 
 class FaultListing:
-    """The plugin; `listed` is whether `--faults` was given."""
+    """The plugin. `listed`: `--faults` was given."""
 
     def __init__(self, listed: bool) -> None:
         self._listed = listed

@@ -1,14 +1,14 @@
 """Processes that drive a simulated run over a real database and kill themselves at a failpoint.
 
-`python -m tests.faults.lives` loads everything once; each line on its standard input is a life, which it forks, waits
-for and answers with how the process ended. A life ends with SIGKILL, so nothing of it is cleaned up: no transaction,
-file or lock. What is killed at the same failpoint of the same run is killed in the same state.
+`python -m tests.faults.lives` loads everything once. Each line on its standard input is a life. It forks the life,
+waits for it and answers with how the process ended. A life ends with SIGKILL, so nothing is cleaned up: no transaction,
+file or lock. Two lives killed at the same failpoint of the same run are in the same state.
 
-A failpoint is a name and a number: the n-th time that the process comes there, from 1. Names are `STAGE before`, `STAGE
-after`; `statement`, before a statement of a transaction that writes; `weights half`, with a file of weights begun; and
-`any`, which counts all of them. Where an advisor goes back, the commits of that choice and of the version made have
-names of their own, `go back` and `went back`, and so has the file of weights, `good weights half`. In the start-up of a
-run: `COMMIT` and `BEGIN`, before those statements.
+A failpoint is a name and a number: the n-th time that the process comes there, from 1. The names are `STAGE before`,
+`STAGE after`, `statement` (before a statement of a transaction that writes), `weights half` (with a file of weights
+begun) and `any`, which counts all of them. If an advisor goes back, the commits of that choice and of the new version
+have separate names, `go back` and `went back`, and so has the file of weights, `good weights half`. In the start-up of
+a run there are `COMMIT` and `BEGIN`, before those statements.
 """
 
 import json
@@ -60,10 +60,10 @@ REACHED = "reached"
 
 @dataclass(frozen=True, slots=True)
 class ProcessLife:
-    """What one process does: drive the run in `folder`, bring its database to the newest schema, or begin ("run") or
-    go on with ("resume") a run there as the command line does, as far as its search; until it ends, or
-    until it comes for the `number`-th time to the failpoint `name`. With `claims` new bests are tried on fresh
-    instances, and each program that was evaluated is noted in the file `evaluated`, with the seed."""
+    """The work of one process: drive the run in `folder`, upgrade its database to the newest schema, or begin ("run")
+    or resume ("resume") a run there as the command line does, up to its search. It works until it ends, or until it
+    comes for the `number`-th time to the failpoint `name`. With `claims` new bests are tried on fresh instances, and
+    each evaluated program is noted in the file `evaluated`, with the seed."""
 
     folder: str
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -84,7 +84,7 @@ class Lives:
         self._process = process
 
     def live(self, life: ProcessLife) -> bool:
-        """Live it to its end; whether it was killed. Raises AssertionError if it ended in another way."""
+        """Live it to its end. Returns whether it was killed. Raises AssertionError if it ended in another way."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(asdict(life)) + "\n")

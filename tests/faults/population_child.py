@@ -1,8 +1,8 @@
 """A process that writes rollouts until it is killed: `python -m tests.faults.population_child DATABASE [LIMIT]`.
 
-It prints the id of each pair of leases once their commit is acknowledged, so whoever reads knows what must be there.
-With a LIMIT in bytes no file of its own may grow beyond that: to the database this is a full disk; it then prints the
-sentence that a person would see.
+It prints the id of each pair of leases once their commit is acknowledged, so the reader knows which rows must exist.
+With a LIMIT in bytes none of its files may grow beyond it, which acts like a full disk on the database. It then prints
+the sentence that a user would see.
 """
 
 import resource

@@ -137,7 +137,7 @@ def test_the_head_of_a_leaderboard_costs_as_little_over_a_million_candidates_as_
 
 
 def _steps(database: sqlite3.Connection, sql: str) -> tuple[int, list[tuple[int, float, int]]]:
-    """How many steps the database's machine makes for the answer, to the next thousand; and the answer."""
+    """The number of the database machine's steps for the answer, to the next thousand, and the answer."""
     made = 0
 
     def count() -> int:

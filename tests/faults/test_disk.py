@@ -1,5 +1,5 @@
-"""No room on the disk, and bytes that a disk has changed: a run is paused and told, and goes on; or ends with a
-sentence, and a resume goes on. The real database, simulated stages, a real small disk."""
+"""A full disk, and bytes that a disk has changed: a run pauses, shows it and goes on, or it ends with a sentence and a
+resume goes on. The real database, simulated stages, a real small disk."""
 
 import time
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ def anyio_backend() -> str:
 
 @dataclass
 class Waits:
-    """A clock on which each wait takes `seconds`; at the wait `until` the disk has room again."""
+    """A clock on which each wait takes `seconds`. At the wait `until` the disk has room again."""
 
     filler: Path
     until: int

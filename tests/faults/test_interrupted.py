@@ -1,4 +1,6 @@
-"""Ctrl-C once, twice, thrice; SIGTERM; two at one run; a machine that slept: the real database, simulated stages."""
+"""Ctrl-C once, twice and three times, SIGTERM, two processes at one run, and a machine that slept.
+
+The real database, simulated stages."""
 
 import os
 import pty

@@ -37,9 +37,8 @@ def anyio_backend() -> str:
 
 
 class Way:
-    """A way to the server on a loopback port, in a thread of its own. From `swallow` on it takes every byte of the
-    connections that there are, and of those that come, and passes none on; from `heal` on those that come are well, and
-    the others are closed."""
+    """A proxy to the server on a loopback port, in a separate thread. From `swallow` on it accepts all bytes of present
+    and new connections and forwards none. From `heal` on new connections work, and the others are closed."""
 
     def __init__(self, upstream: str) -> None:
         self._upstream = upstream

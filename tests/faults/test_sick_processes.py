@@ -1,4 +1,4 @@
-"""Processes that hang without ending: noticed by a deadline, told, killed and started again; slow ones are left."""
+"""Processes that hang are detected by a deadline, reported, killed and started again. Slow ones keep running."""
 
 import json
 import os
@@ -151,7 +151,7 @@ def test_an_engine_answers_health_checks_while_it_decodes(tmp_path: Path) -> Non
 
 @dataclass
 class Lines:
-    """What a learner says, and when: seconds of virtual time before each line; then nothing for ever."""
+    """A learner's lines with the seconds of virtual time before each. After them nothing comes."""
 
     said: list[tuple[float, dict[str, Any]]]
     returncode: int | None = None

@@ -37,7 +37,7 @@ class Run:
         run_virtually(lambda: self.population.commit(seed_program(TINY_TASK)))
 
     def live(self, fails: Fails = never, clock: VirtualClock | None = None, stop_at: float | None = None) -> World:
-        """Drive it to its end, or to `stop_at`, where it is interrupted once; the world that it met. Raises GaveUp."""
+        """Drive it to its end, or to `stop_at`, where it is interrupted once. Returns its world. Raises GaveUp."""
         world = World(durations=Durations(1, 60.0, 0.0, None, 3.0, 2.0, 0.2), fails=fails)
         record = self.population.load()
         world.serve(

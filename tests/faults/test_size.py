@@ -147,7 +147,7 @@ def test_the_ancestors_of_a_candidate_cost_no_more_in_a_larger_population(places
 @pytest.mark.fault("Size", "the head of the leaderboard in a certain order")
 @pytest.mark.parametrize("head", ["where rank <= 5 order by rank", "order by rank limit 5"])
 def test_the_head_of_the_leaderboard_looks_up_only_what_it_shows(places: tuple[Place, Place], head: str) -> None:
-    """Beside one pass over the ranks. On SQLite what a row has besides its score is looked up for five rows alone;
+    """In addition to one pass over the ranks. On SQLite the other columns are looked up for five rows only.
     PostgreSQL's planner may choose to read more, in proportion."""
 
     def top(columns: str) -> Callable[[Connection], object]:

@@ -16,7 +16,7 @@ FEW, MANY = 100, 300
 
 
 def _calls_a_candidate(threads: int) -> float:
-    """Of functions, ours and others', in a run with so many threads; what starting the threads takes left out."""
+    """Calls of functions, ours and others', in a run with so many threads, without the start of the threads."""
     return (_calls(threads, MANY) - _calls(threads, FEW)) / (MANY - FEW)
 
 

@@ -71,8 +71,8 @@ class Watched:
 
 
 def _empty_bounded_caches() -> None:
-    """Caches of ours that hold a limited number of results grow up to it, and say nothing of a leak; one without a
-    limit is left as it is. By their type alone: `isinstance` also asks what an object says of itself, and some warn."""
+    """Empty our caches with a limit, which grow up to it and are no leak. A cache without a limit is kept. They are
+    found by their type alone, because `isinstance` also calls the object, and some objects warn."""
     caches: list[Any] = [one for one in gc.get_objects() if type(one) is _lru_cache_wrapper]
     for cache in caches:
         if cache.__module__.startswith("pace_async") and cache.cache_parameters()["maxsize"] is not None:
@@ -82,8 +82,7 @@ def _empty_bounded_caches() -> None:
 
 
 def _soaked(folder: Path, candidates: int, leak: int = 0) -> tuple[Watched, float]:
-    """What was read at a half of the run and near its end; and the bytes by which a candidate made memory grow
-    between them."""
+    """The readings at half of the run and near its end, and the growth of memory between them in bytes a candidate."""
     moments = candidates // 2, candidates - 100
     config = config_of(Scenario(threads=8, group_size=8, bound=2, durations=MINUTES, candidates=candidates))
 

@@ -48,7 +48,7 @@ def provider() -> Iterator[LocalProvider]:
 
 
 def by_turns(*behaviours: str) -> Callable[[int, str], str]:
-    """Call n gets behaviour n; the last one for ever."""
+    """Call n gets behaviour n, and all later calls the last one."""
     return lambda number, _question: behaviours[min(number, len(behaviours)) - 1]
 
 

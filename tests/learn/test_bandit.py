@@ -1,4 +1,4 @@
-"""Can it learn at all? One of eight mechanisms is rewarded; the learner must find which, from rewards alone."""
+"""Can it learn at all? One of eight mechanisms is rewarded, and the learner must find it from rewards alone."""
 
 from pathlib import Path
 from typing import Any

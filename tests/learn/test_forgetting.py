@@ -33,7 +33,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write(folder: Path, update: int) -> Path:
-    """The file of the group that trains version `update`; every third number was skipped by the runtime."""
+    """The file of the group that trains version `update`. The runtime skipped every third number."""
     path = folder / f"{update + update // 2 + 1:06d}.safetensors"
     write_group(path, random_group(vocab=VOCAB, seed=update, update=update, number=int(path.stem), rollouts=3))
     return path

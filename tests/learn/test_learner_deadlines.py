@@ -1,5 +1,5 @@
-"""How long the runtime waits for each word of the learner, with a child that is a stream of lines; nothing is waited
-for, the deadline in force is asked for."""
+"""The runtime's deadline for each line of the learner, with a child that is a stream of lines. No test waits: each
+reads the deadline in force."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Each group makes one version, once; what is lost is rebuilt to the last bit."""
+"""Each group makes one version, once. A lost version is rebuilt to the last bit."""
 
 import os
 import shutil

@@ -35,7 +35,7 @@ def weights_of(trainer: GroupTrainer) -> dict[str, torch.Tensor]:
 def surrogate(
     toy: Path, group: Group, low: float, high: float, temperature: float = 1.0
 ) -> tuple[float, dict[str, torch.Tensor]]:
-    """-Σ min(rA, clip(r)A) / Σ 1 over all answer tokens, one call at a time, without padding; and its gradient."""
+    """-Σ min(rA, clip(r)A) / Σ 1 over all answer tokens, one call at a time, without padding, and its gradient."""
     model = AutoModelForCausalLM.from_pretrained(toy, dtype=torch.float32)
     total = torch.zeros(())
     for rollout in group.rollouts:

@@ -122,7 +122,7 @@ def test_a_collapsed_branch_of_zero_weight_does_not_skip() -> None:
 
 
 def slow_entropic(rewards: list[float]) -> list[float]:
-    """The paper's formula; beta by plain search over a fine grid of exponents, refined."""
+    """The paper's formula, with beta by plain search over a fine grid of exponents, refined."""
     size, top = len(rewards), max(rewards)
 
     def divergence(beta: float) -> float:

@@ -75,7 +75,7 @@ class Screen:
         self._reader.start()
 
     def text(self) -> str:
-        """All that arrived; nothing arrives afterwards."""
+        """All text that arrived. No further text arrives."""
         self.output.close()
         self._stream.close()
         self._reader.join(timeout=20)

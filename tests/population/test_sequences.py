@@ -1,7 +1,7 @@
-"""Whatever order the runtime commits its facts in, the record stays whole and says what happened.
+"""In every order of commits the record stays complete and correct.
 
-A little model of a run draws legal facts at random (and, now and then, one that is not legal) and commits them to a
-real database; afterwards the record must agree with the model in everything.
+A small model of a run draws legal facts at random (and sometimes an illegal one) and commits them to a real database.
+Afterwards the record must equal the model.
 """
 
 import random
@@ -41,7 +41,7 @@ SEED = Member(0, "seed = 1\n", 0.9598)
 
 @dataclass
 class Model:
-    """What a run knows in memory. Draws come from `draw`; every method returns facts to commit, or None."""
+    """A run's state in memory. Draws come from `draw`. Every method returns facts to commit, or None."""
 
     draw: random.Random
     version: int = 0

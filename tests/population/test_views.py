@@ -1,7 +1,8 @@
 """The views answer the questions of a person with sqlite3, or with PostgreSQL's driver, on a small run made by hand.
 
-The run, at staleness bound 2: rollouts 1 and 2 sampled by version 0 train update 0; rollout 3, still of version 0, and
-4 of version 1 train update 1; 5 fails on its own; 6 is the best and is not trained yet; 7 died of the infrastructure.
+The run has staleness bound 2. Rollouts 1 and 2, sampled by version 0, train update 0. Rollout 3, still of version 0,
+and 4, of version 1, train update 1. 5 fails by itself. 6 is the best and is not trained yet. 7 failed by the
+infrastructure.
 """
 
 import importlib

@@ -58,7 +58,7 @@ def put(number: int) -> "Put":
 
 
 class Put:
-    """Writes one number; counts how often it was called."""
+    """Writes one number, and counts its calls."""
 
     def __init__(self, number: int) -> None:
         self.number, self.calls = number, 0

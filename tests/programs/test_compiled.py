@@ -166,7 +166,7 @@ def defined(codes: Iterable[CodeType]) -> Iterator[tuple[object, ...]]:
 
 
 def lines_of(codes: Iterable[CodeType]) -> set[int]:
-    """Those of the steps at the left margin; the last one's return has none of its own."""
+    """The lines of the steps at the left margin. The return of the last one has no line."""
     return {line for code in codes for *_, line in code.co_lines() if line}
 
 

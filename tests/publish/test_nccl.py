@@ -42,7 +42,7 @@ def anyio_backend() -> str:
 
 
 class SimulatedSender:
-    """A learner that holds one version; what it is asked to send, it notes in the engine's own list."""
+    """A learner that holds one version. It notes every request to send in the engine's own list."""
 
     def __init__(self, engine: PushedEngine, version: int, fault: InfrastructureFault | None = None) -> None:
         self.engine, self.version, self.fault = engine, version, fault

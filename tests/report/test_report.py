@@ -113,8 +113,8 @@ async def _driven_twice(folder: Path, states: Sequence[RunStateChanged]) -> str:
 
 
 def test_the_report_counts_the_time_of_a_run_as_its_screen_does(tmp_path: Path) -> None:
-    """Each process from the beginning of its search to its end, as long as it drained; the pause between two is left
-    out."""
+    """Each process counts from the beginning of its search to its end, the drain included. The pause between two
+    processes does not count."""
     first = (RunStateChanged("running", "", 5000.0), RunStateChanged("interrupted", "", 5065.0))
     second = (
         RunStateChanged("running", "", 9000.0),

@@ -36,8 +36,8 @@ def test_the_chosen_model_is_recorded_with_the_experiment_and_asked(tmp_path: Pa
 
 
 def test_a_model_without_gains_is_chosen_less_and_less_though_it_is_cheap(tmp_path: Path) -> None:
-    """Each gains only now and then, so it is a matter of some hundred rollouts which of two that work is better; one
-    that never does is found out sooner."""
+    """Gains are rare, so some hundred rollouts are needed to tell which of two working models is better. A model that
+    never gains is found sooner."""
     run = Run(
         tmp_path,
         configured(implementer__choice="bandit", implementer__cost_weight=0.0, stop__candidates=90),

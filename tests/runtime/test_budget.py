@@ -30,7 +30,7 @@ def anyio_backend() -> str:
 
 
 class Paid:
-    """Each call costs a seeded part of WORST, and some answers are bad; keeps the most that was ever promised. The
+    """Each call costs a seeded part of WORST, and some answers are bad. Keeps the highest amount that was promised. The
     first `gathered` calls wait for each other."""
 
     def __init__(self, run: Simulated, ledger: BudgetLedger, gathered: int) -> None:

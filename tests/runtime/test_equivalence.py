@@ -1,6 +1,7 @@
-"""Synchronous is bound 0 is a straight-line loop; the same seed is the same population; a crash changes nothing.
+"""Synchronous mode equals bound 0 and a straight-line loop. The same seed gives the same population. A crash changes
+nothing.
 
-All of it by number for number, over the whole runtime with its database, on simulated stages under virtual time.
+All values are compared, over the whole runtime with its database, on simulated stages under virtual time.
 """
 
 from pathlib import Path
@@ -99,9 +100,8 @@ def test_the_same_seed_gives_equal_populations_byte_for_byte(tmp_path: Path, pol
 def test_a_run_interrupted_at_any_commit_and_resumed_equals_the_uninterrupted_one(
     tmp_path: Path, mode: str, before: bool
 ) -> None:
-    """Evaluations and steps that were begun go on while nobody waits for them, as those of other machines do; in sync,
-    where nothing depends on time, they are begun again. Why an answer could not be parsed is told by the process that
-    read it and by no other."""
+    """Evaluations and steps go on without a waiting task, as those of other machines do. In sync, where nothing depends
+    on time, they start again. Only the process that read an answer records why it could not be parsed."""
     shape: dict[str, Any] = {"staleness__mode": "sync"}
     if mode != "sync":
         shape = {"search__threads": 12, "staleness__policy": mode}
@@ -128,8 +128,8 @@ def test_a_run_interrupted_at_any_commit_and_resumed_equals_the_uninterrupted_on
 def test_a_run_interrupted_after_a_backtrack_equals_the_uninterrupted_one(
     tmp_path: Path, shape: dict[str, object]
 ) -> None:
-    """Few islands, so that each acts several times; among the commits are those that open a lease with an action, and
-    those between them and the return of the ideas set aside."""
+    """There are few islands, so that each acts several times. The commits include those that open a lease with an
+    action, and those between them and the return of the ideas set aside."""
     few: dict[str, object] = {"search__threads": 3, "learner__group_size": 3, "learner__k": 2, **shape}
     config = settings(**{**SEARCH, **few}, seed=3, stop__candidates=26)
     faults = SimulatedFaults(lost=frozenset({7, 11, 17}), reach=REACH)

@@ -1,5 +1,5 @@
-"""A new best is believed only where fresh instances bear it out; with it sync stays a straight line and a resumed run
-equals one that was never interrupted."""
+"""A new best counts only if fresh instances confirm it. With confirmations sync still equals a straight-line loop, and
+a resumed run equals one that was never interrupted."""
 
 import functools
 from dataclasses import dataclass, replace

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def interrupt_at(words: str, run: Path) -> tuple[int, str]:
-    """Exit code and last line of a run that gets Ctrl-C as soon as it prints `words`; no child survives it."""
+    """Exit code and last line of a run that gets Ctrl-C as soon as it prints `words`. No child survives it."""
     command = [*HEARING, PACE, "run", "--candidates", "8", "--run-dir", str(run), "--display", "plain"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None

@@ -14,8 +14,8 @@ from tests.support.virtual_runs import Life, durations
 
 
 def clumsy(question: str, number: int) -> str:
-    """By the number that the experiment names: at first no code, a syntax error, an exception, an exception and then
-    no code; or never any code. Each mends what it is shown."""
+    """Answers by the number in the experiment: first no code, a syntax error, an exception, an exception and then no
+    code, or never any code. Each answer repairs the shown error."""
     kind = number % 5
     if "could not be used" in question:
         return "no code" if kind == 4 else block(f"start = {number}")

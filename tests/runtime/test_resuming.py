@@ -49,7 +49,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 
 def run_to_its_end(folder: Path, **given: Any) -> RunRecord:
-    """Begin a run in `folder`, or go on with it; the record afterwards."""
+    """Begin a run in `folder`, or resume it. Returns the record afterwards."""
 
     async def drive_it() -> RunRecord:
         async with simulated(folder, settings(**given), World(seed=3)) as run:

@@ -199,9 +199,9 @@ def test_a_run_interrupted_around_going_back_equals_the_uninterrupted_one(tmp_pa
 @pytest.mark.fault("Learning", "killed around going back, and resumed")
 @pytest.mark.parametrize("before", [False, True], ids=["after", "just before"])
 def test_an_asynchronous_run_interrupted_around_going_back_keeps_every_invariant(tmp_path: Path, before: bool) -> None:
-    """Of what happens at one moment of virtual time the order is not the same after a restart, with and without going
-    back: threads open leases while the learner has groups to skip. So the later rows may differ; the decision may not.
-    A group's digest covers its rollouts, rate and the versions that are kept to go back to."""
+    """The order of events at one moment of virtual time may differ after a restart, with and without going back,
+    because threads open leases while the learner has groups to skip. So the later rows may differ, but not the
+    decision. A group's digest covers its rollouts, its rate and the versions that are kept for going back."""
 
     def begun() -> Life:
         return life(tmp_path, ruined_by=frozenset({3}), stop__candidates=96)

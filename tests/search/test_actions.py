@@ -203,7 +203,7 @@ def test_a_long_history_stays_short_and_keeps_its_ends(length: int) -> None:
 @pytest.mark.fault("Size", "the programs and the history of an island take a bounded number of bytes")
 @given(sizes=st.lists(st.integers(0, 40), min_size=1, max_size=90), room=st.integers(1, 400))
 def test_a_history_takes_no_more_bytes_than_it_has_room_for(sizes: list[int], room: int) -> None:
-    """Programs and the texts of ideas and trials; its two ends stay however large they are."""
+    """Programs and the texts of ideas and trials count. Its two ends stay, however large they are."""
     history: tuple[Snapshot, ...] = ()
     for number, size in enumerate(sizes):
         ideas = (Idea(1, "i" * size, (Trial(number, "t" * size, "ok", 0.0),)),)
@@ -253,7 +253,7 @@ def test_ideas_set_aside_rejoin_the_pool_and_no_experiment_is_lost() -> None:
 
 
 def climbed(*found: float | None, rules: Rules = RULES) -> Island:
-    """An island whose rollouts scored so; before each it thought of one more idea."""
+    """An island whose rollouts had these scores, with one more idea before each."""
     island = first_island(1, SEED)
     for number, score in enumerate(found, start=1):
         ideas = (*island.ideas, Idea(number, f"idea {number}"))[-rules.ideas_kept :]

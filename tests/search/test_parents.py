@@ -25,7 +25,7 @@ histories = st.lists(st.tuples(st.integers(0, 99), st.one_of(st.none(), st.float
 
 
 def tried(history: list[tuple[int, float | None]], direction: str, kept: int) -> tuple[Island, int]:
-    """An island after rollouts from these members (by rank, wrapped); and how many there were."""
+    """An island after rollouts from these members (by rank, wrapped), and their number."""
     rules = rules_of(SearchConfig(members_kept=kept), direction, 6.0)
     island = first_island(1, Member(0, "seed", 0.0))
     for lease, (place, score) in enumerate(history, start=1):
@@ -88,8 +88,8 @@ def test_visits_count_every_rollout_and_reach_up_to_the_oldest_ancestor(
 def test_puct_tries_everything_that_has_no_descendant_in_the_end(
     history: list[tuple[int, float | None]], direction: str
 ) -> None:
-    """However good another is: n grows with every try, so none is left out for ever; an ancestor is tried through what
-    descends from it."""
+    """This holds however good another program is: n grows with every try, so every program is chosen at some time. A
+    rollout from a descendant counts as a try of its ancestor."""
     island, _ = tried(history[:6], direction, 100)
     visits, chosen = island.visits, set[int]()
     leaves = {member.candidate for member in island.members} - {one.parent for one in visits.values()}

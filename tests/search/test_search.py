@@ -99,7 +99,7 @@ def test_members_taken_in_one_by_one_are_the_best_of_all_in_order_of_rank(
 def test_the_programs_of_an_island_take_no_more_bytes_than_it_has_room_for(
     sizes: list[int], room: int, data: st.DataObject
 ) -> None:
-    """Whatever comes; only the best stays however large it is."""
+    """This holds for any programs. Only the best stays, however large it is."""
     taken = tuple[Member, ...]()
     for number, size in enumerate(sizes):
         text = data.draw(st.sampled_from("ax\u00e9\U0001f600")) * size

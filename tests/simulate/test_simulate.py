@@ -224,7 +224,7 @@ def test_without_a_rollout_there_is_no_limit() -> None:
 
 
 def test_a_run_over_a_database_file_keeps_a_ledger_and_the_rows_of_one_in_memory(tmp_path: Path) -> None:
-    """The file database works in threads; virtual time waits for them."""
+    """The file database works in threads, and virtual time waits for them."""
     config = settings(search__threads=12, evaluation__slots=12, stop__candidates=32)
     header = header_of(config, TINY_TASK)
 

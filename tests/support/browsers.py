@@ -13,7 +13,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 
 def browser() -> str:
-    """Its command; skips the test where there is none."""
+    """The browser's command. Skips the test if there is none."""
     found = os.environ.get("PACE_BROWSER") or next((name for name in NAMES if shutil.which(name)), None)
     if found is None or shutil.which(found) is None:
         pytest.skip("no headless browser on this machine: apt install chromium, or name one in PACE_BROWSER")

@@ -24,7 +24,7 @@ class Said:
 
 
 def search(folder: Path, arguments: Sequence[str]) -> Said:
-    """A search without learning, in processes of its own, in `folder`; with a key that any local server takes."""
+    """A search without learning, in separate processes, in `folder`, with a key that any local server accepts."""
     done = subprocess.run(
         [PACE, *arguments],
         cwd=folder,

@@ -1,8 +1,8 @@
 """Two runs that version 0.1.0 made of circle_packing, with its own engine, learner and sandbox, at schema 0015.
 
 `finished` ended by its stop rule: 24 candidates, 5 groups trained. `interrupted` was killed with SIGKILL: 35 candidates
-evaluated, 3 groups trained, 8 leases open. Of each the database and config.yaml are kept; of the interrupted one also
-the group files, from which a learner without a checkpoint repeats its updates. Weights are not kept.
+evaluated, 3 groups trained, 8 leases open. The database and config.yaml of each are kept. Of the interrupted one the
+group files are kept too, from which a learner without a checkpoint repeats its updates. Weights are not kept.
 """
 
 import json

@@ -1,7 +1,7 @@
 """A finished run for the tests of commands: simulated stages over the real database, made once and copied.
 
-The learner of the simulated stages measures nothing, so plausible measures are put into its rows; and where a test asks
-for it, hostile text is put where a model or a program could have put it.
+The learner of the simulated stages measures nothing, so plausible measures are put into its rows. If a test needs it,
+hostile text is put where a model or a program could have put it.
 """
 
 import atexit
@@ -46,8 +46,8 @@ _made: list[Path] = []
 
 
 def make_run(folder: Path) -> Path:
-    """A run of circle_packing that ended as it should, in `folder`; searched once in a process, then copied. The first
-    one is kept apart, because a test's own folder goes when the test has passed."""
+    """A finished run of circle_packing in `folder`. It is searched once in a process, then copied. The first one is
+    kept in a separate folder, because a test's own folder is removed when the test has passed."""
     if not _made:
         kept = Path(tempfile.mkdtemp(prefix="pace-tests-"))
         atexit.register(shutil.rmtree, kept, ignore_errors=True)

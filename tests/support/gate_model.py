@@ -1,7 +1,7 @@
 """A model of everything around the gate: threads, replicas, one learner, pushes, crashes. No event loop, no database.
 
-Any event that is possible may come next. `FAIR` events are those that happen by themselves when every stage ends; the
-others are faults. The simpler rules at the end are what somebody may want to simplify the gate to.
+Any possible event may come next. `FAIR` events happen without a fault when every stage ends. The others are faults. The
+simpler rules at the end are tempting simplifications of the gate.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,9 +19,9 @@ SELDOM = {"push": 2, "push fails": 1, "skip": 1, "return": 1, "complete": 4}
 
 @dataclass
 class Model:
-    """`oldest` has the oldest version among a lease's tokens once it is advised; `complete` is in the order of
-    completion. A replica whose push failed takes no requests until it has been pushed to. A shipped group may return
-    whole, as complete as it was."""
+    """`oldest` has the oldest version among a lease's tokens once it is advised. `complete` is in the order of
+    completion. A replica whose push failed gets no requests until the next push. A shipped group may return whole, with
+    its leases complete as before."""
 
     size: int
     threads: int

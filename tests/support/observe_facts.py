@@ -20,8 +20,8 @@ BEGIN = 1_000_000.0
 
 
 def life(seed: int, rollouts: int = 24) -> Iterator[Fact]:
-    """Facts in the order of their times, one second apart. Scores rise and fall; one group in five is skipped, one
-    lease in eight is aborted, the last ones stay open."""
+    """Facts in the order of their times, one second apart. Scores rise and fall. One group in five is skipped, one
+    lease in eight is aborted, and the last ones stay open."""
     draw = random.Random(seed)
     times = iter(range(10_000))
 

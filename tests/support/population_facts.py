@@ -148,7 +148,7 @@ def seed_program(score: float = 0.9598) -> Evaluated:
 
 
 def evaluated(lease: int, island: int = 1, score: float | None = 2.5, *, parent: int = 0) -> Evaluated:
-    """A complete rollout; without a score its program timed out."""
+    """A complete rollout. Without a score its program timed out."""
     return Evaluated(
         lease=lease,
         island=island,

@@ -20,7 +20,7 @@ TEMPLATE = "pace_template"
 
 
 def binaries() -> Path | None:
-    """Where `initdb` and `pg_ctl` are, the newest; Debian does not put them on the path."""
+    """The folder of the newest `initdb` and `pg_ctl`. Debian does not put them on the path."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     on_path = shutil.which("initdb")
     return found[-1].parent if found else Path(on_path).resolve().parent if on_path else None
@@ -72,8 +72,8 @@ class PostgresServer:
 
 @contextmanager
 def running(tools: Path) -> Generator[PostgresServer]:
-    """A server, stopped and forgotten at the end; or the one in the folder that PACE_TEST_POSTGRES names, left as it is
-    but for more databases."""
+    """A server, stopped and removed at the end, or the one in the folder that PACE_TEST_POSTGRES names, which only gets
+    more databases."""
     if kept := os.environ.get("PACE_TEST_POSTGRES"):
         yield PostgresServer(tools, Path(kept))
         return

@@ -29,7 +29,7 @@ def block(text: str) -> str:
 
 
 class Run:
-    """A run of scripted models; `live` is one process of it."""
+    """A run of scripted models. `live` is one process of it."""
 
     def __init__(self, folder: Path, config: Config, *chats: ScriptedChat) -> None:
         self.folder, self.chats = folder, chats

@@ -16,7 +16,7 @@ SHAPE = {"stop__candidates": 40, "search__threads": 4, "learner__group_size": 4,
 
 
 def hold(run: Simulated, until: int = 10) -> Held:
-    """Hold the run's evaluations after the first ones; its clock is the machine's, so that deadlines are real."""
+    """Hold the run's evaluations after the first ones. Its clock is the machine's, so that deadlines are real."""
     held = Held(run.core.stages.evaluator, until, SHAPE["search__threads"])
     run.core.stages = replace(run.core.stages, evaluator=held, clock=RealClock())
     return held

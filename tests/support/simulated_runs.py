@@ -32,7 +32,7 @@ SECRET = "secret 11 of simulated runs"
 
 
 def settings(**overrides: object) -> Config:
-    """A small configuration; keys with __ for dots."""
+    """A small configuration. Dots of keys are written __."""
     return resolve(None, {key.replace("__", "."): value for key, value in overrides.items()}, environment={})
 
 

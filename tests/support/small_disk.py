@@ -1,6 +1,6 @@
-"""A disk with next to no room: a file system in memory of a megabyte or two, mounted for one test.
+"""A very small disk: a file system in memory of a megabyte or two, mounted for one test.
 
-Only root can mount; where that is not possible the test is skipped, and so counted.
+Only root can mount. Otherwise the test is skipped and counted.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ def small_disk(folder: Path, kib: int = 1024) -> Generator[Path]:
 
 
 def fill(folder: Path) -> Path:
-    """Leave no room; remove the file that is returned to have it back."""
+    """Fill the disk. Remove the returned file to free it."""
     file = folder / "filler"
     with contextlib.suppress(OSError), file.open("wb", buffering=0) as stream:
         while True:

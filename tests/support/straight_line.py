@@ -36,7 +36,7 @@ Row = tuple[Any, ...]
 
 @dataclass
 class Result:
-    """Rows as the population has them; see `ROLLOUTS`, `GROUPS` and `ACTIONS` in the tests."""
+    """Rows as in the population: see `ROLLOUTS`, `GROUPS` and `ACTIONS` in the tests."""
 
     rollouts: list[Row] = field(default_factory=list[Row])
     groups: list[Row] = field(default_factory=list[Row])

@@ -48,7 +48,7 @@ def durations(seed: int, generation: float = 3.0) -> Durations:
 
 
 class Life:
-    """A run and the world around it; `live` is one process of it."""
+    """A run and the world around it. `live` is one process of it."""
 
     def __init__(self, folder: Path, config: Config, world: World, faults: SimulatedFaults | None = None) -> None:
         self.folder, self.config, self.world = folder, config, world

@@ -174,7 +174,7 @@ def test_the_bounds_are_what_the_seed_program_and_the_best_combination_reach() -
 
 
 def write_trace(folder: Path, records: list[Any], text: str | None = None) -> tuple[str, str]:
-    """A file of the trace's format; how its digest begins and ends."""
+    """A file in the trace's format, and the beginning and end of its digest."""
     whole = json.dumps({"load_history": [{"logical_expert_load": record} for record in records]}, indent=1)
     file = folder / LOAD.FILE
     file.write_text(whole if text is None else text)

@@ -46,7 +46,7 @@ def anyio_backend() -> str:
 
 
 def version_of(folder: Path, seed: int, **tensors: torch.Tensor | None) -> Path:
-    """The tiny advisor with some noise on its weights, which hardly ever ends an answer; with tensors replaced or
+    """The tiny advisor with some noise on its weights, which hardly ever ends an answer. Tensors may be replaced or
     (None) left out. Dots of names are written __."""
 
     def write(target: Path) -> None:

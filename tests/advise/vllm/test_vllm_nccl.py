@@ -1,4 +1,4 @@
-"""Transfers from the learner's memory into a real vLLM, by vLLM's own classes at both ends; NCCL alone is simulated."""
+"""Transfers from the learner's memory into a real vLLM, by vLLM's own classes at both ends. Only NCCL is simulated."""
 
 import shutil
 import socket

@@ -20,7 +20,7 @@ ENDS = ("embed", "head")
 
 
 class Method:
-    """How vLLM's CPU build treats a layer: the weight lies in a kernel; beside it, or the parameter is empty."""
+    """A layer as in vLLM's CPU build: the weight is in a kernel, and the parameter holds it too or is empty."""
 
     def __init__(self, keep: bool, spoil: float = 0.0) -> None:
         self.keep, self.spoil = keep, spoil

@@ -97,8 +97,8 @@ class Patient(InTaskEvaluator):
 async def run_corpus(
     task: Task, folder: Path, programs: Mapping[str, str], **given: object
 ) -> dict[str, dict[str, Any]]:
-    """A run whose candidates are these; by name of the program its row as the database has it, with its rank among
-    those that have a score."""
+    """Run these programs as candidates. Returns by name of the program its row in the database, with its rank among
+    those with a score."""
     shape = {"search__threads": 1, "search__migration": 0.0, "stop__candidates": len(programs), **given}
     config: Config = settings(**shape, learner__objective="none", task=task.name)
     tier = await pick_tier(False)

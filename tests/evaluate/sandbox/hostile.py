@@ -1,5 +1,5 @@
-"""Text of programs that reach for other processes and for files that others use; never imported. Each returns the names
-of what it was not refused."""
+"""Texts of programs that try to reach other processes and shared files. They are never imported. Each returns the names
+of the attempts that were not refused."""
 
 from pace_async.evaluate.sandbox.inside import calls
 

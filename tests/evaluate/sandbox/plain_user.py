@@ -47,7 +47,7 @@ TIERS: dict[str, Tier] = {
 
 
 def why_not() -> str:
-    """Why no process without privileges can be had here; empty where one can."""
+    """Why no process without privileges can be started here, empty if one can."""
     if os.getuid() != 0:
         return ""
     tried = subprocess.run([*LOST_PRIVILEGES, "true"], capture_output=True, check=False)

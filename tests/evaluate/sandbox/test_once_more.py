@@ -38,7 +38,7 @@ LATE = f"import time\ntime.sleep(60)\n{DOUBLE}"
 
 @dataclass
 class Watched:
-    """A runner whose runs may be changed; `alone` says for each whether somebody had asked to be alone."""
+    """A runner whose runs may be changed. `alone` says for each run whether a task had asked to run alone."""
 
     inner: CandidateRunner
     turns: Turns

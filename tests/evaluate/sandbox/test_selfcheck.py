@@ -1,4 +1,4 @@
-"""A tier is used only after it has stopped a program that tries to get out; without one, nothing is run."""
+"""A tier is used only after it has stopped a program that tries to escape. Without such a tier nothing is run."""
 
 import os
 import sys

@@ -108,7 +108,8 @@ def left_alive(name: str) -> list[psutil.Process]:
 
 
 def left_below() -> list[psutil.Process]:
-    """Processes below this one, shared parents apart, that do not end within five seconds; none is forked ahead now."""
+    """Processes below this one, except shared parents, that do not end within five seconds. None is forked ahead
+    now."""
     kept: set[psutil.Process] = set()
     for parent in _parents.values():
         parent.prefork.close()
