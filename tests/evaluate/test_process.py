@@ -115,7 +115,7 @@ async def test_each_fault_of_a_program_is_its_own_and_said_in_one_sentence(tmp_p
 
 @needs_gcc
 async def test_an_answer_that_comes_too_late_is_none(tmp_path: Path) -> None:
-    task = make_process_task(tmp_path / "sums", more="timeout_s: 1")
+    task = make_process_task(tmp_path / "sums", more="timeout_s: 3")
     found = await evaluate(task, c_program("for (;;) sleep(1);"))
     assert (found.outcome, found.detail[:13]) == ("timeout", "stopped after"), found
 
@@ -130,7 +130,7 @@ async def test_a_program_that_runs_on_after_its_last_answer_has_its_score(tmp_pa
 
 
 BAD_BUILDS: dict[str, tuple[list[str], tuple[Outcome, ...], str]] = {
-    "never ends": (["sh", "-c", "sleep 600"], ("timeout",), "the build failed: it took more than 1 s"),
+    "never ends": (["sh", "-c", "sleep 600"], ("timeout",), "the build failed: it took more than 3 s"),
     "writes 10 GB": (
         ["sh", "-c", "head -c 10G /dev/zero > a || head -c 10G /dev/zero > b"],
         ("candidate_error",),
@@ -151,7 +151,7 @@ BAD_BUILDS: dict[str, tuple[list[str], tuple[Outcome, ...], str]] = {
 @pytest.mark.parametrize("what", BAD_BUILDS)
 async def test_a_build_that_misbehaves_is_ended_and_told_in_one_sentence(tmp_path: Path, what: str) -> None:
     build, outcomes, words = BAD_BUILDS[what]
-    seconds = 1 if "timeout" in outcomes else 60
+    seconds = 3 if "timeout" in outcomes else 60
     limits = f"timeout_s: 5\nbuild_timeout_s: {seconds}\nbuild_memory_mb: 1024\nbuild_mb: 8"
     task = make_process_task(tmp_path / "sums", build=build, more=limits)
     found = await evaluate(task, DOUBLE_C)

@@ -83,7 +83,7 @@ def _prefix(command: Path) -> Path:
             pass
     real = command.resolve()
     above = real.parent.parent
-    if real.parent.name == "bin" and (above.is_relative_to("/opt") or above.is_relative_to("/usr")):
+    if real.parent.name == "bin" and (above.parent.is_relative_to("/opt") or above.is_relative_to("/usr")):
         return above
     return real.parent
 
