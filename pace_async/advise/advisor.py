@@ -12,22 +12,16 @@ lines. It does not interpret ideas: the implementer does. Pure.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from random import Random
 
 import anyio
 
 from pace_async.advise.base import Engine, PromptTooLong
-from pace_async.advise.prompts import (
-    IDEAS_PER_PROPOSAL,
-    Detail,
-    assess_prompt,
-    longest_text,
-    propose_prompt,
-    select_prompt,
-    shorter,
-)
+from pace_async.advise.prompts import IDEAS_PER_PROPOSAL, Detail
+from pace_async.advise.wording import ProseWording, Question, Wording
 from pace_async.errors import CandidateFault
 from pace_async.events import AdvisorCall, IdeaNote, Purpose
-from pace_async.search.draws import derive
+from pace_async.search.draws import derive, generator
 from pace_async.search.ideas import admit, recognised
 from pace_async.search.state import Idea, SearchContext
 from pace_async.task import Task
@@ -151,43 +145,50 @@ async def advise(
     lease: int,
     next_idea: int,
     sampling: Sampling,
+    wording: Wording | None = None,
     now: Callable[[], float] = anyio.current_time,
 ) -> Advice:
-    """Raises InfrastructureFault if the engine fails, PromptTooLong if even the shortest prompt is too long. Each
-    call's seed derives from (run seed, lease, purpose). A prompt is shortened only as far as it must be to fit."""
+    """`wording` is the advisor's, by default prose. Raises InfrastructureFault if the engine fails, PromptTooLong if
+    even the shortest prompt is too long. Each call's seed derives from (run seed, lease, purpose), as does what a
+    wording draws. A prompt is shortened only as far as it must be to fit."""
+    worded = wording or ProseWording(task)
     calls: list[AdvisorCall] = []
     pool, notes = context.ideas, tuple[IdeaNote, ...]()
     proposals: list[str] = []
 
-    async def ask(purpose: Purpose, prompt: Callable[[Detail], str]) -> str:
+    async def ask(purpose: Purpose, question: Callable[[Detail], Question]) -> tuple[str, tuple[Idea, ...]]:
+        """The answer's text, and the ideas that its numbers mean."""
         detail = Detail(sampling.trials_shown, sampling.summary_from)
         while True:
+            asked = question(detail)
             try:
-                call, finish = await _call(engine, purpose, prompt(detail), lease, sampling, now)
+                call, finish = await _call(engine, purpose, asked.text, lease, sampling, now)
                 break
             except PromptTooLong:
-                longest = longest_text(task, replace(context, ideas=pool), proposals)
-                less = shorter(detail, len(pool), longest)
+                less = worded.shorter(replace(context, ideas=pool), proposals, detail)
                 if less is None:
                     raise
                 detail = less
         calls.append(call)
         if finish == "length":
             raise CandidateFault("unparsed", f"{purpose} did not end within {sampling.max_tokens} tokens")
-        return call.text
+        return call.text, asked.ideas
+
+    def draw() -> Random:
+        return generator(sampling.seed, lease, "propose", "menu")
 
     try:
-        text = await ask("propose", lambda detail: propose_prompt(task, context, detail))
+        text, _ = await ask("propose", lambda detail: worded.propose(context, detail, draw()))
         proposals = [hypothesis for hypothesis, _ in parse_propose(text)]
-        text = await ask("assess", lambda detail: assess_prompt(task, context, proposals, detail))
-        places = parse_assess(text, len(proposals), len(context.ideas))
-        verdicts = [None if place is None else context.ideas[place - 1].number for place in places]
-        verdicts = recognised(context.ideas, proposals, verdicts, next_idea)
+        text, ideas = await ask("assess", lambda detail: worded.assess(context, proposals, detail))
+        places = parse_assess(text, len(proposals), len(ideas))
+        said = [None if place is None or worded.compares else ideas[place - 1].number for place in places]
+        verdicts = recognised(context.ideas, proposals, said, next_idea)
         pool, notes, next_idea = admit(context.ideas, proposals, verdicts, next_idea, sampling.ideas_kept)
         chosen_from = replace(context, ideas=pool)
-        text = await ask("select", lambda detail: select_prompt(task, chosen_from, detail))
-        place, experiment = parse_select(text, len(pool))
-        return Advice(tuple(calls), notes, pool, next_idea, pool[place - 1].number, experiment)
+        text, ideas = await ask("select", lambda detail: worded.select(chosen_from, detail))
+        place, experiment = parse_select(text, len(ideas))
+        return Advice(tuple(calls), notes, pool, next_idea, ideas[place - 1].number, experiment)
     except CandidateFault as fault:
         if fault.kind != "unparsed":
             raise

@@ -6,10 +6,14 @@ failing seed program, which is not run.
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pace_async.config import Config, StopConfig
 from pace_async.configure import dump
 from pace_async.registry.objectives import trains
+
+if TYPE_CHECKING:
+    from pace_async.task import Task
 
 
 def plan(config: Config, run_dir: Path | None) -> dict[str, str]:
@@ -27,7 +31,7 @@ def plan(config: Config, run_dir: Path | None) -> dict[str, str]:
         "writes": f"{paths.folder}/ (population, configuration, weights, groups, logs)",
         "search": f"{config.search.threads} threads, {config.evaluation.slots} evaluations at once, "
         f"each at most {task.spec.timeout_s:g} s and {task.spec.memory_mb} MiB",
-        "advisor": f"{config.advisor.model}, served by {config.advisor.engine}",
+        "advisor": f"{config.advisor.model}, served by {config.advisor.engine}{_reading(config, task)}",
         "implementer": config.implementer.model,
         "learning": f"objective {config.learner.objective}, groups of {config.learner.group_size}, {staleness}"
         if learns
@@ -45,6 +49,14 @@ def plan_text(config: Config, lines: Mapping[str, str]) -> str:
     width = max(len(name) for name in lines)
     head = "".join(f"# {name:<{width}}  {said}\n" for name, said in lines.items())
     return f"# A dry run: nothing was written, started or called.\n{head}{dump(config)}"
+
+
+def _reading(config: Config, task: "Task") -> str:
+    """How the advisor reads the task's catalogue, if it reads catalogues."""
+    from pace_async.runtime.children.catalogue_reading import read_by
+
+    words = read_by(config.advisor.model, task)
+    return f"; it reads the catalogue: {words}" if words is not None else ""
 
 
 def _stops(stop: StopConfig) -> str:

@@ -16,6 +16,7 @@ from pace_async.implement.prompts import messages_for
 from pace_async.population.reading.reader import Reader
 from pace_async.registry.implementers import implementer_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
+from pace_async.runtime.run_paths import RunPaths
 from pace_async.search.state import Member
 from pace_async.task import load_task
 
@@ -51,14 +52,14 @@ class Asked:
     repairs: tuple[Again, ...] = ()
 
 
-def asked_for(reader: Reader, candidate: int) -> Asked:
-    """The prompts of a candidate. Raises UsageError if there is no such candidate, or if the advisor's tokenizer or the
-    task is missing."""
+def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
+    """The prompts of a candidate of the run at `paths`. Raises UsageError if there is no such candidate, or if the
+    advisor's tokenizer or the task is missing."""
     header, found = reader.header(), reader.show(candidate)
     prompts = reader.advisor_prompts(candidate)
     advisor: tuple[Prompt, ...] = ()
     if prompts:
-        tokenizer = _tokenizer(Config.model_validate(header.config).advisor.model)
+        tokenizer = _tokenizer(paths, Config.model_validate(header.config).advisor.model)
         advisor = tuple(
             Prompt(call["purpose"], len(ids), tokenizer.decode(list(ids), skip_special_tokens=False), call["text"])
             for call, ids in zip(found["calls"], prompts, strict=True)
@@ -83,10 +84,12 @@ def _messages(
     return messages_for(task, parent, experiment), changed, tuple(repairs)
 
 
-def _tokenizer(model: str) -> Any:
+def _tokenizer(paths: RunPaths, model: str) -> Any:
+    """That of the run's own advisor, if one is bound to the task's catalogue, else the model's."""
     from tokenizers import Tokenizer
 
-    file = advisor_folder(model) / "tokenizer.json"
+    bound = paths.advisor / "tokenizer.json"
+    file = bound if bound.is_file() else advisor_folder(model) / "tokenizer.json"
     if not file.is_file():
         raise UsageError(f"The advisor's prompts cannot be read: {file} is not there.")
     return cast("Any", Tokenizer).from_file(str(file))

@@ -54,7 +54,9 @@ def run(
     objective: str | None = typer.Option(
         None, "--objective", help=OBJECTIVES.described(), metavar=OBJECTIVES.metavar()
     ),
-    advisor: str | None = typer.Option(None, "--advisor", help="Model directory, or tiny.", metavar="MODEL_OR_DIR"),
+    advisor: str | None = typer.Option(
+        None, "--advisor", help="Model directory, tiny, or reader.", metavar="MODEL_OR_DIR"
+    ),
     engine: str | None = typer.Option(None, "--engine", help=f"What serves the advisor. {ADVISOR_ENGINES.described()}"),
     implementer: str | None = typer.Option(
         None, "--implementer", help=f"What writes the code. {IMPLEMENTERS.described()} Or several: a=3,b=1."

@@ -10,6 +10,7 @@ from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, indented, print_fie
 
 if TYPE_CHECKING:
     from pace_async.population.reading.reader import Reader
+    from pace_async.runtime.run_paths import RunPaths
 
 
 def show(
@@ -36,13 +37,13 @@ def show(
         raise UsageError("--islands shows how the islands stand: leave the candidate and --prompts out.")
     if not islands and candidate is None:
         raise UsageError(f"Say which candidate to show, or --islands: {WHICH}.")
-    with open_run(run) as (_, reader):
+    with open_run(run) as (paths, reader):
         if candidate is None:
             from pace_async.population.reading.islands_now import islands_now
 
             _show_islands(islands_now(reader.record()), as_json)
         elif prompts:
-            _show_prompts(reader, find_candidate(reader, candidate)["candidate"], as_json)
+            _show_prompts(paths, reader, find_candidate(reader, candidate)["candidate"], as_json)
         else:
             _show_candidate(find_candidate(reader, candidate), as_json)
 
@@ -143,12 +144,12 @@ def _fresh(tries: list[dict[str, Any]]) -> str | None:
     return f"{scores}: {'confirmed' if tries[-1]['held'] else 'not confirmed'} (claimed {tries[0]['claimed']:.10g})"
 
 
-def _show_prompts(reader: "Reader", candidate: int, as_json: bool) -> None:
+def _show_prompts(paths: "RunPaths", reader: "Reader", candidate: int, as_json: bool) -> None:
     from dataclasses import asdict
 
     from pace_async.cli.prompt_history import asked_for
 
-    found = asked_for(reader, candidate)
+    found = asked_for(paths, reader, candidate)
     if as_json:
         print_json({"candidate": candidate, **asdict(found)})
         return

@@ -13,7 +13,11 @@ from pace_async.registry.transports import TRANSPORTS
 class AdvisorConfig(Section):
     """The model that decides what to try."""
 
-    model: str = Field(default="tiny", description="A model directory, or tiny: the one in the package.")
+    model: str = Field(
+        default="tiny",
+        description="A model directory, or one in the package: tiny, or reader, which "
+        "reads the task's catalogue in its prompt.",
+    )
     engine: str = Field(default="embedded", description=f"What serves it. {ADVISOR_ENGINES.described()}")
     transport: Annotated[str, OneOf(TRANSPORTS)] = Field(
         default="file", description=f"How a new version gets to vLLM. {TRANSPORTS.described()}"

@@ -46,7 +46,7 @@ class LearnerConfig(Section):
     )
     alpha_start: float = Field(default=0.0, ge=0, le=0.8, description="Where the schedule code begins: 0 or 0.5 there.")
     learning_rate: float = Field(default=1e-6, gt=0, description="AdamW learning rate; 1e-6 suits billions of weights.")
-    tiny_learning_rate: float = Field(default=1e-4, gt=0, description="The same for the advisor in the package.")
+    tiny_learning_rate: float = Field(default=1e-4, gt=0, description="The same for an advisor in the package.")
     warmup: int = Field(
         default=10,
         ge=0,

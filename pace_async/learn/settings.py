@@ -44,7 +44,7 @@ class TrainerConfig:
         """The learner's part of a run's configuration."""
         learner = config.learner
         penalty = OBJECTIVES[learner.objective].kl_penalty
-        tiny = config.advisor.model == "tiny"
+        tiny = config.advisor.model in ("tiny", "reader")
         return cls(
             learning_rate=learner.tiny_learning_rate if tiny else learner.learning_rate,
             warmup=learner.warmup,

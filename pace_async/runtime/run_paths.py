@@ -76,6 +76,11 @@ class RunPaths:
         return self.folder / "learner"
 
     @property
+    def advisor(self) -> Path:
+        """The advisor bound to the task's catalogue, if it reads catalogues."""
+        return self.folder / "advisor"
+
+    @property
     def groups(self) -> Path:
         return self.folder / "groups"
 

@@ -46,7 +46,7 @@ def test_a_new_task_passes_every_check_and_can_be_run(shell: Shell) -> None:
     said = shell.pace("task", "check", "tours")
     assert said.code == 0, said.out
     assert "FAIL" not in said.out
-    assert "sound: 16 checks passed" in said.out
+    assert "sound: 17 checks passed" in said.out
     assert shell.pace("run", "./tours", "--candidates", "16", "--dry-run").code == 0
     assert shell.files() == ["tours"]
 

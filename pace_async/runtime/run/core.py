@@ -19,6 +19,7 @@ import anyio
 from anyio import to_thread
 
 from pace_async.advise.base import Engine
+from pace_async.advise.wording import Wording
 from pace_async.config import Config, StopConfig
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.base import Evaluator
@@ -112,7 +113,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """The real or simulated other side of every seam. Without a learner nothing is trained."""
+    """The real or simulated other side of every seam. Without a learner nothing is trained. `wording` is the advisor's
+    own, if it has one."""
 
     engine: Engine
     implementer: Implementer
@@ -120,6 +122,7 @@ class Stages:
     clock: Clock
     learner: Learner | None
     publisher: Publisher | None
+    wording: Wording | None = None
 
 
 @dataclass(frozen=True, slots=True)

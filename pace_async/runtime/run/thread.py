@@ -131,6 +131,7 @@ async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -
             lease=lease,
             next_idea=next_idea,
             sampling=sampling,
+            wording=core.stages.wording,
             now=asyncio.get_running_loop().time,
         )
     except PromptTooLong as fault:

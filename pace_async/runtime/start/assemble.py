@@ -31,8 +31,8 @@ from pace_async.population.store import Store
 from pace_async.population.writing.outage import Outage, Say
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.objectives import trains
-from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.children.cards import cards_of
+from pace_async.runtime.children.catalogue_reading import run_folder, wording_for
 from pace_async.runtime.children.engine_supervisor import SupervisedEngine
 from pace_async.runtime.children.engines import serving
 from pace_async.runtime.children.replica import Probing
@@ -150,7 +150,7 @@ async def _stages(
     """The real stages, with all processes running. The engine serves the newest complete weights from its first
     token."""
     config, paths, state, bus = resources.config, resources.paths, recorder.state, recorder.bus
-    given = advisor_folder(config.advisor.model)
+    given = run_folder(config, paths, resources.task)
     learns = trains(config.learner.objective)
 
     async def record(where: str, kind: str, detail: str) -> None:
@@ -183,6 +183,7 @@ async def _stages(
             clock=RealClock(),
             learner=learner,
             publisher=served.publisher if learns else None,
+            wording=wording_for(config, resources.task),
         )
         yield stages, served.process, learner
 

@@ -36,8 +36,8 @@ from pace_async.population.store import Store
 from pace_async.programs.compiled import program_hash
 from pace_async.registry.displays import DISPLAYS
 from pace_async.reward import reward
-from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.children.cards import cards_of
+from pace_async.runtime.children.catalogue_reading import refuse_unless_read
 from pace_async.runtime.children.engines import refuse_unless_served
 from pace_async.runtime.children.external import refuse_unless_fit
 from pace_async.runtime.run.core import default_horizon
@@ -290,4 +290,4 @@ def _refuse_unknown_stages(config: Config, task: Task) -> None:
     refuse_unless_served(config.advisor.engine)
     cards_of(config)
     refuse_unless_possible(config.implementer.model, task)
-    advisor_folder(config.advisor.model)
+    refuse_unless_read(config, task)

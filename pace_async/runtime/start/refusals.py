@@ -10,7 +10,7 @@ from pathlib import Path
 from pace_async.config import Config
 from pace_async.implement.keys import refuse_without_keys
 from pace_async.implement.shares import models_of
-from pace_async.runtime.children.advisor_folder import advisor_folder
+from pace_async.runtime.children.catalogue_reading import refuse_unless_read
 from pace_async.runtime.run_paths import new_run_paths
 from pace_async.task import Task, limited, load_task
 
@@ -20,7 +20,7 @@ def look(config: Config, run_dir: Path | None) -> Task:
     task = load_task(config.task)
     limits_of(config, task)
     new_run_paths(task.name, run_dir)
-    advisor_folder(config.advisor.model)
+    refuse_unless_read(config, task)
     refuse_without_keys(models_of(config.implementer.model), config.implementer.api_base, os.environ)
     return task
 

@@ -29,6 +29,7 @@ from pace_async.implement.catalogue import MechanismEdit, apply_edit, load_catal
 from pace_async.programs.compiled import compiled, program_hash
 from pace_async.programs.languages import PYTHON
 from pace_async.reward import better, progress
+from pace_async.runtime.children.catalogue_reading import read_by
 from pace_async.runtime.start.adversarial_programs import CHEATS, ENDLESS, STRICT, Cheat
 from pace_async.task import CHEATS as CHEATS_FOLDER
 from pace_async.task import FULL, CascadeStage, Setting, Task, editable, load_task, settings_of
@@ -77,7 +78,10 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
         if sound:
             await _cheats(task, seed, tier, log, say)
             await _endless(task, seed, tier, log, say)
-    say(_catalogue(task))
+    applies = _catalogue(task)
+    say(applies)
+    if applies.ok and task.catalogue_path is not None:
+        say(_read(task))
 
 
 async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[Check], None]) -> bool:
@@ -248,6 +252,15 @@ async def _known_cheat(task: Task, file: Path, honest: float, scoring: _Scoring)
     if better(task.spec.direction, found.score, honest):
         return Check(name, False, said, STRICT.format(evaluator=task.spec.evaluator))
     return Check(name, True, said)
+
+
+def _read(task: Task) -> Check:
+    """Whether the advisor of the package that reads catalogues can read this one."""
+    name = "advisor reader can read the catalogue"
+    try:
+        return Check(name, True, read_by("reader", task) or "it reads none")
+    except UsageError as error:
+        return Check(name, False, str(error), "make it smaller, or name another advisor")
 
 
 def _catalogue(task: Task) -> Check:

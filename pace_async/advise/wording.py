@@ -1,0 +1,67 @@
+"""How the three questions of a rollout are worded, as a choice of the advisor.
+
+A question tells which ideas its numbers mean, because a wording may list only part of the pool. The prose wording is
+that of `prompts`, for any language model. An advisor trained on another wording brings its own. Pure: a wording draws
+only from the generator that it is given.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pace_async.advise.prompts import Detail, assess_prompt, longest_text, propose_prompt, select_prompt, shorter
+from pace_async.search.state import Idea, SearchContext
+from pace_async.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A prompt. Number N of its answer means `ideas[N - 1]`."""
+
+    text: str
+    ideas: tuple[Idea, ...]
+
+
+class Wording(Protocol):
+    """Words the questions. `compares`: whether an idea is known is compared in code, and the verdicts of the answer
+    count for nothing."""
+
+    compares: bool
+
+    def propose(self, context: SearchContext, detail: Detail, draw: random.Random) -> Question:
+        """Asks for three ideas."""
+        ...
+
+    def assess(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Question:
+        """Asks for each proposal whether the pool already holds it."""
+        ...
+
+    def select(self, context: SearchContext, detail: Detail) -> Question:
+        """Asks for one idea and an experiment. The pool already holds the new proposals."""
+        ...
+
+    def shorter(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Detail | None:
+        """The next shorter detail, or None after the shortest."""
+        ...
+
+
+class ProseWording:
+    """Implements `Wording` with the prompts for any language model."""
+
+    compares = False
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    def propose(self, context: SearchContext, detail: Detail, draw: random.Random) -> Question:
+        return Question(propose_prompt(self._task, context, detail), context.ideas)
+
+    def assess(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Question:
+        return Question(assess_prompt(self._task, context, proposals, detail), context.ideas)
+
+    def select(self, context: SearchContext, detail: Detail) -> Question:
+        return Question(select_prompt(self._task, context, detail), context.ideas)
+
+    def shorter(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Detail | None:
+        return shorter(detail, len(context.ideas), longest_text(self._task, context, proposals))

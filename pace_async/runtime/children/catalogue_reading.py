@@ -1,0 +1,69 @@
+"""What a run does for an advisor that reads the task's catalogue in its prompt.
+
+Such an advisor needs a catalogue whose words it can bind, a folder of its own in which they are bound, and its own
+wording of the questions. Every other advisor is served as it is given and asked in prose.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pace_async.advise.binding import bound_folder, bound_tokenizer, spare_entries
+from pace_async.advise.catalogue_wording import MENU, MENU_ALTERNATIVES, CatalogueWording, is_listed_whole
+from pace_async.advise.wording import Wording
+from pace_async.config import Config
+from pace_async.errors import UsageError
+from pace_async.implement.catalogue import load_catalogue
+from pace_async.registry.engines import engine_of
+from pace_async.runtime.children.advisor_folder import advisor_folder
+from pace_async.runtime.run_paths import RunPaths
+from pace_async.task import Task
+
+
+def read_by(model: str, task: Task) -> str | None:
+    """How this advisor reads the task's catalogue, in words. None for an advisor that reads no catalogues. Raises
+    UsageError for a catalogue that it cannot read."""
+    given = advisor_folder(model)
+    if spare_entries(given) is None:
+        return None
+    options = _options(model, task)
+    bound_tokenizer(given, options)
+    words = f"{len(options)} mechanisms, {sum(map(len, options.values()))} options"
+    if is_listed_whole(options):
+        return f"{words}: each prompt lists every alternative"
+    return f"{words}: each prompt lists a random menu, {MENU} mechanisms with {MENU_ALTERNATIVES} alternatives each"
+
+
+def refuse_unless_read(config: Config, task: Task) -> None:
+    """Raises UsageError for an advisor that reads catalogues and cannot read this task's, or is served by engines that
+    run already: their tokenizer does not know the catalogue's words."""
+    if read_by(config.advisor.model, task) is not None and engine_of(config.advisor.engine).runs_already:
+        raise UsageError(
+            f"--advisor {config.advisor.model} reads the task's catalogue, whose words a run binds at its start: "
+            f"--engine {config.advisor.engine} runs already and does not know them; take embedded or vllm."
+        )
+
+
+def run_folder(config: Config, paths: RunPaths, task: Task) -> Path:
+    """The folder of version 0 for this run: the advisor's own, or a copy bound to the task's catalogue. Raises
+    UsageError."""
+    given = advisor_folder(config.advisor.model)
+    if spare_entries(given) is None:
+        return given
+    return bound_folder(given, _options(config.advisor.model, task), paths.advisor)
+
+
+def wording_for(config: Config, task: Task) -> Wording | None:
+    """The advisor's own wording, or None for prose."""
+    if spare_entries(advisor_folder(config.advisor.model)) is None:
+        return None
+    return CatalogueWording(_options(config.advisor.model, task), task.spec.direction)
+
+
+def _options(model: str, task: Task) -> Mapping[str, tuple[str, ...]]:
+    if task.catalogue_path is None:
+        raise UsageError(
+            f"Task {task.name!r} has no catalogue, which --advisor {model} reads: name another advisor by --advisor, "
+            "or a catalogue in task.yaml."
+        )
+    catalogue = load_catalogue(task.catalogue_path)
+    return {mechanism.name: tuple(map(str, mechanism.options)) for mechanism in catalogue.mechanisms}

@@ -1,0 +1,154 @@
+"""The wording for an advisor that reads catalogues: what a prompt offers, and what its numbers mean."""
+
+import random
+from collections.abc import Mapping
+
+import anyio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pace_async.advise.advisor import Advice, Sampling, advise
+from pace_async.advise.catalogue_prompts import answer_to_propose
+from pace_async.advise.catalogue_wording import (
+    ALTERNATIVES,
+    MECHANISMS,
+    MENU,
+    MENU_ALTERNATIVES,
+    CatalogueWording,
+    is_listed_whole,
+    menu,
+    present_values,
+)
+from pace_async.advise.prompts import Detail
+from pace_async.search.state import Idea, Member, SearchContext, Trial
+from pace_async.task import load_task
+from tests.doubles.engines import ScriptedEngine
+
+TASK = load_task("circle_packing")
+OPTIONS = {"layout": ("rings", "hex", "spiral"), "turn": ("0", "5", "10"), "step": ("0.0", "0.002")}
+BLOCK = '# EVOLVE-BLOCK-START\nlayout = "hex"  # where they start\nturn = 5\nstep = 0.001\n# EVOLVE-BLOCK-END\n'
+PARENT = Member(3, BLOCK, 1.0)
+POOL = (
+    Idea(4, "layout to hex helps.", (Trial(1, "", "ok", 2.0),)),
+    Idea(5, "turn to 0 helps.", (Trial(2, "", "ok", 0.5),)),
+    Idea(6, "some other words"),
+    Idea(7, "layout to rings helps.", (Trial(3, "", "timeout", None),)),
+)
+CONTEXT = SearchContext(PARENT, PARENT, POOL)
+WORDING = CatalogueWording(OPTIONS, "maximize")
+
+catalogues = st.dictionaries(
+    st.from_regex(r"[a-z][a-z0-9_]{0,6}", fullmatch=True),
+    st.lists(st.integers(0, 40).map(str), min_size=2, max_size=12, unique=True).map(tuple),
+    min_size=1,
+    max_size=40,
+)
+
+
+def block(settings: Mapping[str, str]) -> str:
+    lines = "".join(f"{name} = {value}\n" for name, value in settings.items())
+    return f"# EVOLVE-BLOCK-START\n{lines}# EVOLVE-BLOCK-END\n"
+
+
+def test_a_prompt_lists_the_alternatives_to_the_parent_s_settings_and_what_became_of_ideas() -> None:
+    assert WORDING.propose(CONTEXT, Detail(), random.Random(0)).text == (
+        "Catalogue:\n"
+        "    layout = hex layout to rings layout to spiral\n"
+        "    turn = 5 turn to 0 turn to 10\n"
+        "    step = (other) step to 0.0 step to 0.002\n"
+        "Ideas:\n"
+        "    (better): layout to hex\n"
+        "    (worse): turn to 0\n"
+        "    (failed): layout to rings\n"
+        "\nPropose three ideas.\n"
+    )
+
+
+def test_only_ideas_that_change_the_parent_can_be_selected_and_a_number_means_its_own_idea() -> None:
+    question = WORDING.select(CONTEXT, Detail())
+    assert [idea.number for idea in question.ideas] == [5, 7]
+    assert "Idea ID: 1\nExperiment description: turn to 0 from 5.\n" in question.text
+    assert "Idea ID: 2\nExperiment description: layout to rings from hex.\n" in question.text
+    assert "to hex" not in question.text and "Idea ID: 3" not in question.text
+
+
+def test_a_setting_that_the_block_assigns_twice_or_not_at_all_is_not_offered() -> None:
+    program = BLOCK.replace("step = 0.001\n", "turn = 0\n")
+    assert present_values(OPTIONS, program) == {"layout": "hex"}
+    assert present_values(OPTIONS, "no block here") == {}
+
+
+@given(catalogues, st.integers(0, 2**32), st.data())
+def test_a_menu_holds_alternatives_only_and_no_more_than_are_read(
+    options: dict[str, tuple[str, ...]], seed: int, data: st.DataObject
+) -> None:
+    settings = {name: data.draw(st.sampled_from(words)) for name, words in options.items()}
+    present = present_values(options, block(settings))
+    assert present == settings
+    offers = menu(options, present, random.Random(seed))
+    assert offers == menu(options, present, random.Random(seed))
+    whole = is_listed_whole(options)
+    assert len(offers) == (len(options) if whole else min(len(options), MENU))
+    assert len(offers) <= MECHANISMS
+    for offer in offers:
+        assert offer.present == settings[offer.name] not in offer.options
+        assert set(offer.options) <= set(options[offer.name])
+        assert len(offer.options) == min(len(options[offer.name]) - 1, ALTERNATIVES if whole else MENU_ALTERNATIVES)
+
+
+def test_over_many_draws_a_menu_offers_every_alternative_of_a_large_catalogue() -> None:
+    options = {f"site{n}_kind": tuple(str(k) for k in range(14)) for n in range(96)}
+    present = present_values(options, block(dict.fromkeys(options, "0")))
+    drawn = random.Random(1)
+    offered = {(o.name, option) for _ in range(1500) for o in menu(options, present, drawn) for option in o.options}
+    assert offered == {(name, option) for name, words in options.items() for option in words[1:]}
+
+
+def test_the_menu_of_a_rollout_is_derived_from_the_run_and_the_lease() -> None:
+    options = {f"m{n}": ("0", "1") for n in range(60)}
+    parent = Member(0, block(dict.fromkeys(options, "0")), 1.0)
+
+    def prompt(seed: int, lease: int) -> str:
+        engine = ScriptedEngine("nonsense")
+        sampling, context = Sampling(seed=seed), SearchContext(parent, parent, ())
+
+        async def main() -> None:
+            await advise(
+                engine,
+                TASK,
+                context,
+                lease=lease,
+                next_idea=1,
+                sampling=sampling,
+                wording=CatalogueWording(options, "maximize"),
+            )
+
+        anyio.run(main)
+        return engine.prompts[0]
+
+    assert prompt(1, 1) == prompt(1, 1)
+    assert len({prompt(1, 1), prompt(1, 2), prompt(2, 1)}) == 3
+
+
+def test_whether_an_idea_is_known_is_compared_in_code_whatever_the_advisor_says() -> None:
+    proposed = answer_to_propose([("turn", "0"), ("turn", "10"), ("turn", "10")])
+    said = "Proposal 1: new\nProposal 2: known 1\nProposal 3: new"
+    engine = ScriptedEngine(proposed, said, "Idea ID: 3\nExperiment description: turn to 10 from 5.")
+
+    async def main() -> Advice:
+        sampling = Sampling(seed=1, ideas_kept=5)
+        return await advise(engine, TASK, CONTEXT, lease=1, next_idea=8, sampling=sampling, wording=WORDING)
+
+    advice = anyio.run(main)
+    assert [(note.number, note.known) for note in advice.notes] == [(5, True), (8, False), (8, True)]
+    assert "Proposal 1: known 2\nProposal 2: new\nProposal 3: new\n" in engine.prompts[1]
+    assert (advice.idea, advice.experiment) == (8, "turn to 10 from 5.")
+
+
+def test_a_prompt_that_is_too_long_leaves_out_the_ideas_used_least_recently() -> None:
+    detail = Detail()
+    left = [len(POOL)]
+    while (less := WORDING.shorter(CONTEXT, [], detail)) is not None:
+        detail = less
+        left.append(len(WORDING.assess(CONTEXT, [], detail).ideas))
+    assert left == [4, 3, 2, 1]
