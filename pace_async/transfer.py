@@ -1,7 +1,7 @@
-"""What the two ends of a transfer over NCCL agree on: the learner sends, one worker of an engine receives.
+"""The settings that both ends of a transfer over NCCL share: the learner sends, one worker of an engine receives.
 
-Each transfer has its own group, so no group is left over from a side that died. A side whose peer is gone would wait in
-NCCL for ever, so each side breaks its group off after a deadline. Imports no torch.
+Each transfer has its own group, so no group is left over from a side that died. A side without its peer would wait in
+NCCL without an end, so each side aborts its group after a deadline. Imports no torch.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ SENDER = 0
 RECEIVER = 1
 
 CHUNK = 256 << 20
-"""Bytes that travel together, and of which each side keeps two, or one tensor where that is larger."""
+"""Bytes that are sent together, or one tensor if that is larger. Each side keeps two such chunks."""
 
 
 @dataclass(frozen=True, slots=True)

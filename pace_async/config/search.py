@@ -25,7 +25,7 @@ class SearchConfig(Section):
         default=2048,
         ge=1,
         description="Memory for the programs and the histories of all islands, in MiB. Each island has an equal share: "
-        "half for its programs, of which the best that fit are kept, half for its history. null: no limit.",
+        "half for its programs (the best that fit are kept), half for its history. null: no limit.",
     )
     parents: Annotated[str, OneOf(PARENT_RULES)] = Field(
         default="tournament",

@@ -19,7 +19,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "xai": ("XAI_API_KEY",),
     "openrouter": ("OPENROUTER_API_KEY", "OR_API_KEY"),
 }
-"""For some of litellm's providers, by the name before the slash: variables of which one must be set."""
+"""For some of litellm's providers, by the name before the slash: variables, one of which must be set."""
 _UNNAMED = {"gpt-": "openai", "claude-": "anthropic"}
 """Providers of model names without a slash, by prefix."""
 

@@ -7,10 +7,10 @@ r be the ratio of the probability after the step to the one before:
     ess       effective sample size of r as a share: small if few tokens moved far
     sure_k3   k3 over the tokens to which the policy gave a probability of SURE or more before the step
 
-The third detects a failure that the first two miss. Tokens of which the policy is sure are the form of an answer, not a
-choice. No group gives evidence about them, so a sound step hardly moves them. AdamW can move them, because it divides
-each weight's step by the size of its recent gradients. If these were near 0, one rare token moves the policy as far as
-a whole group usually does, and the first moment repeats that move for ten updates.
+The third detects a failure that the first two miss. Tokens about which the policy is sure are the form of an answer,
+not a choice. No group gives evidence about them, so a sound step hardly moves them. AdamW can move them, because it
+divides each weight's step by the size of its recent gradients. If these were near 0, one rare token moves the policy as
+far as a whole group usually does, and the first moment repeats that move for ten updates.
 
 A pure decision in numpy. Nothing here handles weights.
 """

@@ -48,7 +48,7 @@ class PlainDisplay:
     async def close(self, view: RunView, now: float) -> None:
         if self._output.left_out:
             self._line(
-                f"{_clock(view, now)}  {formatting.count(self._output.left_out, 'line')} left out: nobody was reading"
+                f"{_clock(view, now)}  {formatting.count(self._output.left_out, 'line')} left out: output not read"
             )
         await self._output.drain(DRAIN_S)
 

@@ -112,7 +112,7 @@ def _cost(view: RunView) -> str:
 
 def _raised(view: RunView, now: float) -> str:
     """Flags that raise every reached limit, because a resume stops at once at any that stays. Minutes are counted
-    anew."""
+    from zero."""
     reached = {rule.rule for rule in progress(view, now) if rule.share >= 1}
     reached |= {rule for rule in formatting.STOP_RULES if view.reason == formatting.reason(view.state, rule)}
     if view.state == "stopped_by_budget":  # the rest of the budget could not pay the next call

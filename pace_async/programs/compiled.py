@@ -290,7 +290,7 @@ def _compiled_part(text: str, most: int | None = None) -> _CompiledPart:
 
 
 def _compile(text: str, most: int | None) -> _CompiledPart:
-    with warnings.catch_warnings():  # a candidate's own warnings are nobody's
+    with warnings.catch_warnings():  # a candidate's own warnings are not shown
         warnings.simplefilter("ignore")
         code = compile(text, "", "exec", dont_inherit=True, optimize=0)
     return _CompiledPart(_digest("\n".join(_few(_code(code, most), most))), marshal.dumps(code))

@@ -35,7 +35,7 @@ from scripts.rivals.local_implementer_server import (
 CANARY = "sk-canary-0123456789abcdef"
 AWAY = "hosted_vllm/away"
 TIMEOUT_S = 30
-"""Long enough that no answer comes later on a busy machine: one that does is charged for, and nobody here knows."""
+"""Long enough that no answer comes later on a busy machine. A later answer would be charged, unknown to the run."""
 ALSO_MADE = ("no_code_block", "unchanged")
 """Outcomes that the server's own answers have too, where an experiment names no edit or the one that is there."""
 

@@ -46,7 +46,7 @@ def f(instance):
 
 
 def task_folder(folder: Path, timeout_s: float) -> Path:
-    """A task that gives one point to whoever answers in time."""
+    """A task that gives one point for an answer in time."""
     (folder / "task.yaml").write_text(
         "name: neighbours\nbackground: One number.\ncoding_requirements: Return 1.\ndirection: maximize\n"
         f"bounds: {{lower: 0, upper: 1}}\nentry: f\ntimeout_s: {timeout_s}\nmemory_mb: 512\noutput_mb: 1\n"

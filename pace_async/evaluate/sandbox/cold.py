@@ -68,7 +68,7 @@ class ColdProcess:
             return -9
         if self._wrapped and ended and code in (-signal.SIGKILL, -signal.SIGTERM):
             # No candidate can reach it, and its own limits do not apply to it.
-            self.lost = ("sandbox_killed", f"somebody outside ended it with {signal.Signals(-code).name}")
+            self.lost = ("sandbox_killed", f"another process ended it with {signal.Signals(-code).name}")
         return 128 - code if self._wrapped and 128 < code < 160 else code
 
 
