@@ -1,4 +1,4 @@
-"""What a score is worth: which of two is better, and the reward.
+"""The reward of a score, and the comparison of two scores.
 
 The reward is progress between the task's bounds, clamped, scaled, and -1 for a candidate's failure.
 

@@ -59,7 +59,7 @@ class Bounds(BaseModel):
 
 
 class CascadeStage(BaseModel):
-    """A cheap evaluation that a program has to pass before a dearer one."""
+    """A cheap evaluation that a program has to pass before a more expensive one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="What the evaluator is given as `stage`.")
@@ -179,7 +179,7 @@ class Task:
 
     @property
     def reference(self) -> str:
-        """What finds it in a command: its name where that leads to its folder, else the folder."""
+        """The task's argument for a command: its name if that leads to its folder, else the folder."""
         named = task_folders().get(self.name)
         return self.name if named is not None and named.resolve() == self.folder.resolve() else str(self.folder)
 

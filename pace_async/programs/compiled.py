@@ -70,14 +70,14 @@ class Part:
 
 
 class _Memo(Generic[T]):
-    """What came of texts, the ones asked for last, as long as they and it are `most` characters and bytes at most."""
+    """A cache of results by text: the ones used last, at most `most` characters and bytes of texts and results."""
 
     def __init__(self, most: int) -> None:
         self._most, self._size = most, 0
         self._kept: OrderedDict[str, tuple[T, int]] = OrderedDict()
 
     def get(self, text: str) -> T | None:
-        """What is known of it."""
+        """The cached result, if any."""
         kept = self._kept.get(text)
         if kept is None:
             return None
@@ -85,7 +85,7 @@ class _Memo(Generic[T]):
         return kept[0]
 
     def put(self, text: str, value: T, size: int) -> None:
-        """Keep what takes `size` besides the text."""
+        """Keep a result of `size` bytes besides the text."""
         if text not in self._kept:
             self._kept[text] = value, len(text) + size
             self._size += len(text) + size
@@ -99,7 +99,7 @@ _sent: _Memo[tuple[Part, ...]] = _Memo(REMEMBERED)
 
 
 def known(program: str) -> Compiled | None:
-    """What is remembered of a text."""
+    """The cached result of a text."""
     return _programs.get(program)
 
 
@@ -135,8 +135,8 @@ def _parts_made(text: str) -> tuple[Part, ...]:
 
 
 def program_hash(program: str, language: str = PYTHON) -> str:
-    """32 hex digits of the program's normal form, of this version of Python. A text that is no program has its
-    stripped lines for one, and a program of another language is what it is, but for the space at its end."""
+    """32 hex digits of the program's normal form, of this version of Python. The normal form of a text that is no
+    program is its stripped lines. That of a program in another language is its text without the space at its end."""
     return compiled(program, language=language).digest
 
 
@@ -281,7 +281,7 @@ _compiled_parts: _Memo[_CompiledPart] = _Memo(REMEMBERED)
 
 
 def _compiled_part(text: str, most: int | None = None) -> _CompiledPart:
-    """What the compiler makes of it. Raises what `compile` raises, and TooMuchHere."""
+    """The compiled code. Raises the errors of `compile`, and TooMuchHere."""
     made = _compiled_parts.get(text)
     if made is None:
         made = _compile(text, most)
@@ -297,7 +297,7 @@ def _compile(text: str, most: int | None) -> _CompiledPart:
 
 
 def _few(lines: Iterator[str], most: int | None) -> Iterator[str]:
-    """The lines, as long as they have `most` characters in all."""
+    """The lines, if they have at most `most` characters together."""
     size = 0
     for line in lines:
         size += len(line)

@@ -1,8 +1,8 @@
-"""Helper processes, which can be killed: in them functions are called for texts that others wrote.
+"""Helper processes that can be killed. Functions on untrusted texts are called in them.
 
-Invariant: a text's cost in processor time and memory is bounded and is paid outside the event loop. A text that asks
-for more ends only its process, and that is the candidate's fault. A process that ends for another reason is started
-again, once. Answers are JSON, so a process that a text has taken over can only lie about that text.
+Invariant: a text's processor time and memory are bounded and are used outside the event loop. A text that needs more
+ends only its process, and that is the candidate's fault. A process that ends for another reason is started again, once.
+Answers are JSON, so a process that a text has taken over can only give a wrong answer about that text.
 
 A function stands at the top of a module of this package, is pure, and maps texts to JSON values. Without
 `with_helpers`, as in simulations, whose texts are our own, the function is called in this process.
@@ -42,14 +42,15 @@ TextFunction = Callable[..., dict[str, Any]]
 
 
 class TooMuchWork(CandidateFault):
-    """A text asked for more processor time or memory than one may have. `detail` names which."""
+    """A text needed more processor time or memory than the limit. `detail` names which."""
 
     def __init__(self, detail: str) -> None:
         super().__init__("too_much_work", detail)
 
 
 async def in_helper(function: TextFunction, *texts: str) -> dict[str, Any]:
-    """The result of `function` for `texts`. Raises TooMuchWork, and InfrastructureFault where no process can be had."""
+    """The result of `function` for `texts`. Raises TooMuchWork, and InfrastructureFault if no process can be
+    started."""
     if _open is None:
         return function(*texts)
     return await _open.call(function, texts)

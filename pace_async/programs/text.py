@@ -77,7 +77,7 @@ def editable(program: str) -> tuple[str, str, str]:
 
 
 def _two(program: str, mark: str) -> list[tuple[int, int]]:
-    """Where the lines that are `mark` in a comment begin and end, at most two of them."""
+    """Begin and end of the lines that are `mark` in a comment, at most two of them."""
     found: list[tuple[int, int]] = []
     for line in _lines(program, mark):
         found.append(line)
@@ -102,7 +102,7 @@ def _lines(program: str, mark: str) -> Iterator[tuple[int, int]]:
 
 
 def _comment_before(program: str, at: int) -> int | None:
-    """Where the comment begins that a mark at this place stands in, one space after its beginning."""
+    """Where the comment with the mark at this place begins, one space before the mark. None without such a comment."""
     for comment in COMMENTS:
         begin = at - len(comment) - 1
         if begin >= 0 and program.startswith(f"{comment} ", begin):
