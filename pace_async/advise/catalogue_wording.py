@@ -26,10 +26,11 @@ from pace_async.advise.catalogue_prompts import (
 )
 from pace_async.advise.prompts import Detail
 from pace_async.advise.wording import Question
+from pace_async.programs.languages import PYTHON, Language, assigned
+from pace_async.programs.text import editable
 from pace_async.reward import better
 from pace_async.search.ideas import recognised
 from pace_async.search.state import Idea, SearchContext
-from pace_async.task import split_block
 
 MECHANISMS, ALTERNATIVES = 14, 7
 """Most mechanisms of a catalogue that is listed whole, and most alternatives of each."""
@@ -43,16 +44,20 @@ _IDEA = re.compile(r"(\S+) to (\S+) helps\.")
 
 
 class CatalogueWording:
-    """Implements `Wording`. `options` are the words of each mechanism's options, by name. `direction` is the task's."""
+    """Implements `Wording`. `options` are the words of each mechanism's options, by name. `direction` is the task's,
+    `language` that of its programs, by default Python."""
 
     compares = True
 
-    def __init__(self, options: Mapping[str, tuple[str, ...]], direction: str) -> None:
+    def __init__(
+        self, options: Mapping[str, tuple[str, ...]], direction: str, language: Language | None = None
+    ) -> None:
         self._options = options
+        self._language = language
         self._direction = direction
 
     def propose(self, context: SearchContext, detail: Detail, draw: random.Random) -> Question:
-        present = present_values(self._options, context.parent.program)
+        present = present_values(self._options, context.parent.program, self._language)
         tried = (self._edit(idea, context) for idea in _latest(context, detail))
         edits = [edit for edit in tried if edit is not None]
         return Question(propose_text(menu(self._options, present, draw), edits), ())
@@ -66,7 +71,7 @@ class CatalogueWording:
 
     def select(self, context: SearchContext, detail: Detail) -> Question:
         """Lists the ideas that change the parent, the latest NUMBERS of them."""
-        present = present_values(self._options, context.parent.program)
+        present = present_values(self._options, context.parent.program, self._language)
         edits = ((idea, self._edit(idea, context)) for idea in context.ideas[detail.ideas_left_out :])
         useful = [(i, e) for i, e in edits if e is not None and e.name in present and present[e.name] != e.option]
         useful = useful[-NUMBERS:]
@@ -95,16 +100,21 @@ class CatalogueWording:
         return "better" if better(self._direction, score, context.parent.score) else "worse"
 
 
-def present_values(options: Mapping[str, tuple[str, ...]], program: str) -> dict[str, str | None]:
+def present_values(
+    options: Mapping[str, tuple[str, ...]], program: str, language: Language | None = None
+) -> dict[str, str | None]:
     """The present option of each mechanism that the evolve block assigns exactly once. None: a value that is no
     option."""
     try:
-        block = split_block(program)[1]
+        block = editable(program)[1]
     except ValueError:
         return {}
     found: dict[str, list[str]] = {}
-    for name, value in _ASSIGNMENT.findall(block):
-        found.setdefault(name, []).append(value)
+    if language is None or language.name == PYTHON:
+        for name, value in _ASSIGNMENT.findall(block):
+            found.setdefault(name, []).append(value)
+    else:
+        found = {name: [match[2] for match in assigned(language, name).finditer(block)] for name in options}
     return {name: _option(words, found[name][0]) for name, words in options.items() if len(found.get(name, ())) == 1}
 
 
@@ -138,7 +148,7 @@ def _option(words: tuple[str, ...], value: str) -> str | None:
     try:
         word = str(ast.literal_eval(value))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
+        word = value
     return word if word in words else None
 
 

@@ -20,6 +20,7 @@ from pace_async.advise.catalogue_wording import (
     present_values,
 )
 from pace_async.advise.prompts import Detail
+from pace_async.programs.languages import LANGUAGES
 from pace_async.search.state import Idea, Member, SearchContext, Trial
 from pace_async.task import load_task
 from tests.doubles.engines import ScriptedEngine
@@ -76,6 +77,12 @@ def test_a_setting_that_the_block_assigns_twice_or_not_at_all_is_not_offered() -
     program = BLOCK.replace("step = 0.001\n", "turn = 0\n")
     assert present_values(OPTIONS, program) == {"layout": "hex"}
     assert present_values(OPTIONS, "no block here") == {}
+
+
+def test_present_values_are_read_from_programs_in_other_languages() -> None:
+    options = {"tries": ("100", "200"), "order": ("rising", "falling")}
+    program = 'const int tries = 200;\nconst std::string order = "rising";\n'
+    assert present_values(options, program, LANGUAGES["c++"]) == {"tries": "200", "order": "rising"}
 
 
 @given(catalogues, st.integers(0, 2**32), st.data())

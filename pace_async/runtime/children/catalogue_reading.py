@@ -56,7 +56,7 @@ def wording_for(config: Config, task: Task) -> Wording | None:
     """The advisor's own wording, or None for prose."""
     if spare_entries(advisor_folder(config.advisor.model)) is None:
         return None
-    return CatalogueWording(_options(config.advisor.model, task), task.spec.direction)
+    return CatalogueWording(_options(config.advisor.model, task), task.spec.direction, task.spec.written_in)
 
 
 def _options(model: str, task: Task) -> Mapping[str, tuple[str, ...]]:
