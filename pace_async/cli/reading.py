@@ -134,16 +134,18 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     """
     from pace_async.durable import write_whole
     from pace_async.errors import InfrastructureFault, UsageError
+    from pace_async.task import suffix_of_programs
 
     with open_run(run) as (paths, reader):
         found, header = reader.best(), reader.header()
         known = _known(found["score"], header)
+    path = paths.best(suffix_of_programs(str(header.config.get("task", ""))))
     try:
-        write_whole(paths.best, found["program"])
+        write_whole(path, found["program"])
     except InfrastructureFault as fault:
-        raise UsageError(f"Cannot write {paths.best} ({fault}).") from None
+        raise UsageError(f"Cannot write {path} ({fault}).") from None
     if as_json:
-        print_json({**found, **known, "path": str(paths.best)})
+        print_json({**found, **known, "path": str(path)})
         return
     print_fields(
         {
@@ -153,4 +155,4 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             **origin(found),
         }
     )
-    typer.echo(f"\nThe program is in {paths.best}")
+    typer.echo(f"\nThe program is in {path}")

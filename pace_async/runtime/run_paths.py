@@ -97,9 +97,9 @@ class RunPaths:
     def events(self) -> Path:
         return self.folder / "events.jsonl"
 
-    @property
-    def best(self) -> Path:
-        return self.folder / "best.py"
+    def best(self, suffix: str = ".py") -> Path:
+        """The copy of the best program, with the extension of the task's programs."""
+        return self.folder / f"best{suffix}"
 
 
 def new_run_paths(task: str, run_dir: Path | None) -> RunPaths:

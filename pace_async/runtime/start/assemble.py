@@ -94,22 +94,22 @@ async def conduct(resources: Resources, display: str) -> str:
             with start_up_frozen():
                 ended = await drive(core, engine, learner, signals=True)
         finally:
-            keep_best(paths, core.state.best)
+            keep_best(paths.best(Path(resources.task.spec.program).suffix), core.state.best)
     if DISPLAYS[display].announces:
         columns = output.size()[0] if output.terminal else None
         await say(closing_words(bus.view, paths.folder, time.time(), columns))
     return ended
 
 
-def keep_best(paths: RunPaths, best: Member | None) -> None:
-    """Write a copy for the user. A failure is reported and does not end the run. A missing folder is reported
-    elsewhere."""
+def keep_best(path: Path, best: Member | None) -> None:
+    """Write a copy of the best program for the user. A failure is reported and does not end the run. A missing folder
+    is reported elsewhere."""
     try:
-        if best is not None and paths.folder.is_dir():
-            write_whole(paths.best, best.program)
+        if best is not None and path.parent.is_dir():
+            write_whole(path, best.program)
     except InfrastructureFault as fault:
         with suppress(OSError):
-            sys.stderr.write(f"pace: {paths.best.name} could not be written ({fault}): `pace best` prints it.\n")
+            sys.stderr.write(f"pace: {path.name} could not be written ({fault}): `pace best` prints it.\n")
 
 
 def waiting(lock: RunLock, bus: Bus | None = None) -> Say:
