@@ -16,8 +16,15 @@ from pace_async.task import Task, TaskSpec
 SYSTEM = ("/usr", "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/R")
 STANDARD_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 ASK_S = 20.0
-_ASKED_FOR_ITSELF = {"rustc": ("--print", "sysroot"), "go": ("env", "GOROOT")}
-"""Commands that say where their installation lies: what is found on the path may only stand before it."""
+_PYTHON = ("-c", "import sys; print(sys.base_prefix)")
+_ASKED_FOR_ITSELF = {
+    "rustc": ("--print", "sysroot"),
+    "go": ("env", "GOROOT"),
+    "python3": _PYTHON,
+    "python": _PYTHON,
+}
+"""Commands that report where their installation lies. The file on the path may be a script that chooses among several
+installations and cannot run in a sandbox."""
 
 
 @dataclass(frozen=True, slots=True)

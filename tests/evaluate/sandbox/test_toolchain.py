@@ -26,13 +26,14 @@ def test_of_a_command_in_a_home_folder_only_its_own_folder_is_shown(tmp_path: Pa
     assert found.path.split(":")[0] == str(made.parent)
 
 
-def test_a_compiler_that_knows_its_installation_brings_it_along(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "option"), [("rustc", "--print"), ("python3", "-c")])
+def test_a_command_that_knows_its_installation_brings_it_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, option: str
 ) -> None:
-    real = command(tmp_path / "kept" / "stable" / "bin" / "rustc").parent.parent
-    command(tmp_path / "first" / "rustc", f'#!/bin/sh\n[ "$1" = --print ] && echo {real}\n')
+    real = command(tmp_path / "kept" / "stable" / "bin" / name).parent.parent
+    command(tmp_path / "first" / name, f'#!/bin/sh\n[ "$1" = {option} ] && echo {real}\n')
     monkeypatch.setenv("PATH", f"{tmp_path / 'first'}:/usr/bin:/bin")
-    found = find_toolchain(make_process_task(tmp_path / "sums", build=["rustc", "initial.c"]))
+    found = find_toolchain(make_process_task(tmp_path / "sums", build=[name, "initial.c"]))
     assert real in found.readable
     assert found.path.split(":")[0] == str(real / "bin")
 
