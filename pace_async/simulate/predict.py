@@ -5,6 +5,7 @@ loop and its database are those of a real run. Only the implementations behind t
 fail.
 """
 
+import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -109,7 +110,7 @@ def predict(scenario: Scenario) -> dict[str, Any]:
 
 def measure(scenario: Scenario) -> Measured:
     """Run one scenario to its end. Raises PaceBug (or `Deadlock`) for a mistake of the runtime."""
-    with tempfile.TemporaryDirectory(prefix="pace-simulate-", dir=_memory_folder()) as folder:
+    with tempfile.TemporaryDirectory(prefix=f"pace-simulate-{os.getpid()}-", dir=_memory_folder()) as folder:
         return run_virtually(lambda: _measured(scenario, Path(folder)))
 
 
