@@ -16,13 +16,14 @@ import argparse
 import itertools
 import random
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from pace_async.implement.catalogue import Catalogue, MechanismEdit, load_catalogue
 from pace_async.programs.compiled import program_hash
+from pace_async.reward import better
 from pace_async.search.parents import choose_parent
 from pace_async.search.state import Member
 from pace_async.task import Task, load_task
@@ -56,8 +57,8 @@ def main() -> int:
 
 
 def _edits(task: Task, catalogue: Catalogue, memo: Path, pool: ProcessPoolExecutor, most: int | None) -> None:
-    singles = list(_all_edits(catalogue))
-    pairs = [pair for pair in itertools.combinations(singles, 2) if pair[0].mechanism != pair[1].mechanism]
+    singles = list(catalogue.edits())
+    pairs = [pair for pair in itertools.combinations(singles, 2) if pair[0].assigned != pair[1].assigned]
     tried = f"{len(pairs)} pairs"
     if most is not None and most < len(pairs):
         pairs, tried = random.Random(0).sample(pairs, most), f"{most} of {tried} tried"
@@ -66,26 +67,30 @@ def _edits(task: Task, catalogue: Catalogue, memo: Path, pool: ProcessPoolExecut
     together = _scores(task, pairs, memo, pool)
     print(f"seed program {seed:.4f}; {len(catalogue.mechanisms)} mechanisms, {len(singles)} edits, {tried}")
     print("\nwhat each mechanism's edits give alone")
-    for mechanism in catalogue.mechanisms:
+    for assigned in (name for mechanism in catalogue.mechanisms for name in mechanism.assigned):
         found = [
             f"{edit.option}: {'fails' if score is None else format(score, '.4f')}"
             for edit, score in zip(singles, alone, strict=True)
-            if edit.mechanism == mechanism.name
+            if edit.assigned == assigned
         ]
-        print(f"  {mechanism.name:<12}{'  '.join(found)}")
-    ranked = sorted(((score or 0.0, pair) for score, pair in zip(together, pairs, strict=True)), key=lambda x: -x[0])
+        print(f"  {assigned:<12}{'  '.join(found)}")
+    ranked = [(score, pair) for score, pair in zip(together, pairs, strict=True) if score is not None]
+    ranked.sort(key=lambda found: found[0], reverse=task.spec.direction == "maximize")
     print("\nbest pairs")
     for score, pair in ranked[:3]:
-        print(f"  {score:.4f}  {', '.join(f'{edit.mechanism} {edit.option}' for edit in pair)}")
+        print(f"  {score:.4f}  {', '.join(f'{edit.assigned} {edit.option}' for edit in pair)}")
 
 
 def _uniform(task: Task, memo: Path, pool: ProcessPoolExecutor, seeds: int) -> None:
-    lower, upper = task.spec.bounds.lower, task.spec.bounds.upper
-    levels = [round(lower + step * (upper - lower), 2) for step in STEPS]
+    direction, worse, best_bound = task.spec.direction, task.spec.bounds.lower, task.spec.bounds.upper
+    if direction == "minimize":
+        worse, best_bound = best_bound, worse
+    levels = [worse + step * (best_bound - worse) for step in STEPS]
     print(f"\nshare of {seeds} seeds in which {CANDIDATES} uniformly random edits reach a score")
     for islands in (8, 1):
         best = list(pool.map(partial(_search, task, memo, islands), range(seeds)))
-        shares = ", ".join(f"{level:.2f}: {sum(b >= level for b in best) / seeds:.2f}" for level in levels)
+        reached = [sum(not better(direction, level, score) for score in best) / seeds for level in levels]
+        shares = ", ".join(f"{level:.3g}: {share:.2f}" for level, share in zip(levels, reached, strict=True))
         print(f"  {islands} island{'s' if islands > 1 else ''}: {shares}; best {min(best):.4f} to {max(best):.4f}")
 
 
@@ -94,23 +99,22 @@ def _search(task: Task, memo: Path, islands: int, seed: int) -> float:
     assert task.catalogue_path is not None
     catalogue, draw = load_catalogue(task.catalogue_path), random.Random(seed)
     score = scorer_of(task, memo)
-    first = Member(0, task.program, score(task.program) or 0.0)
+    begun = score(task.program)
+    assert begun is not None, "the seed program scores"
+    first = Member(0, task.program, begun)
     members = [[first] for _ in range(islands)]
     for number in range(CANDIDATES):
         mine = members[number % islands]
         parent = choose_parent(mine, task.spec.direction, draw, size=2, pool=4)
         mechanism = draw.choice(catalogue.mechanisms)
-        program = edited(parent.program, [MechanismEdit(mechanism.name, draw.choice(mechanism.options))])
+        option = draw.choice(mechanism.options)
+        site = draw.choice(mechanism.sites) if mechanism.sites else None
+        program = edited(parent.program, [MechanismEdit(mechanism.name, option, site)])
         value = score(program) if program_hash(program) != program_hash(parent.program) else None
         if value is not None and all(program != known.program for known in mine):
             mine.append(Member(number + 1, program, value))
-    return max(member.score for island in members for member in island)
-
-
-def _all_edits(catalogue: Catalogue) -> Iterable[MechanismEdit]:
-    for mechanism in catalogue.mechanisms:
-        for option in mechanism.options:
-            yield MechanismEdit(mechanism.name, option)
+    scores = [member.score for island in members for member in island]
+    return max(scores) if task.spec.direction == "maximize" else min(scores)
 
 
 def _scores(

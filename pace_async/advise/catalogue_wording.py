@@ -1,19 +1,21 @@
 """The wording for an advisor that reads the task's catalogue in its prompt.
 
-The texts are those of `catalogue_prompts`. A catalogue of at most MECHANISMS mechanisms with ALTERNATIVES alternatives
-each is listed whole. Of a larger one each prompt offers a menu, as many as the advisor reads well: MENU mechanisms with
-MENU_ALTERNATIVES alternatives each, drawn at random, in the order of the catalogue. The prompt's tokens stand in the
-row, so the row tells what was offered.
-A present value is read from the parent's evolve block. A mechanism that the block does not assign exactly once is not
-offered.
+The texts are those of `catalogue_prompts`. A *target* is what an idea can set: a mechanism, or a mechanism at a site.
+A catalogue of at most MECHANISMS targets with ALTERNATIVES alternatives each is listed whole. Of a larger one each
+prompt offers a *menu*, as many as the advisor reads well: MENU targets, at different sites where there are as many,
+with MENU_ALTERNATIVES alternatives each, drawn at random. The row holds the prompt's tokens, so it tells what was
+offered. A present value is read from the parent's evolve block. A target that the block does not assign exactly once is
+not offered.
+
+Where words of the catalogue share entries of the advisor's vocabulary (`binding`), a prompt holds at most one word of
+each entry. Ideas of the pool have precedence, the latest first; what does not fit beside them is not offered.
 """
 
 import ast
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from pace_async.advise.catalogue_prompts import (
     NUMBERS,
@@ -26,41 +28,82 @@ from pace_async.advise.catalogue_prompts import (
 )
 from pace_async.advise.prompts import Detail
 from pace_async.advise.wording import Question
-from pace_async.programs.languages import PYTHON, Language, assigned
+from pace_async.programs.languages import PYTHON, Language, assignments
 from pace_async.programs.text import editable
 from pace_async.reward import better
 from pace_async.search.ideas import recognised
 from pace_async.search.state import Idea, SearchContext
 
 MECHANISMS, ALTERNATIVES = 14, 7
-"""Most mechanisms of a catalogue that is listed whole, and most alternatives of each."""
+"""Most targets of a catalogue that is listed whole, and most alternatives of each."""
 MENU, MENU_ALTERNATIVES = 8, 4
 """The same of a menu."""
 
-T = TypeVar("T")
+_IDEA = re.compile(r"((?:\S+ )?\S+) to (\S+) helps\.")
 
-_ASSIGNMENT = re.compile(r"^[ \t]*([a-z][a-z0-9_]*)[ \t]*=[ \t]*([^#\n]*?)[ \t]*(?:#.*)?$", re.MULTILINE)
-_IDEA = re.compile(r"(\S+) to (\S+) helps\.")
+
+class Words:
+    """The words of one prompt. `shared` names the entry of each word that shares one."""
+
+    def __init__(self, shared: Mapping[str, str]) -> None:
+        self.shared = shared
+        self.meant: dict[str, str] = {}
+
+    def fit(self, *phrases: str | None) -> bool:
+        """Whether the prompt may hold these phrases."""
+        return self._added(phrases) is not None
+
+    def add(self, *phrases: str | None) -> bool:
+        """Takes these phrases into the prompt, if it may hold them all."""
+        added = self._added(phrases)
+        self.meant.update(added or {})
+        return added is not None
+
+    def spoken(self, phrase: str) -> str:
+        """The phrase as the prompt has it."""
+        return " ".join(self.shared.get(word, word) for word in phrase.split())
+
+    def _added(self, phrases: Iterable[str | None]) -> dict[str, str] | None:
+        added: dict[str, str] = {}
+        for word in (word for phrase in phrases if phrase for word in phrase.split()):
+            entry = self.shared.get(word)
+            if entry is not None and added.setdefault(entry, self.meant.get(entry, word)) != word:
+                return None
+        return added
 
 
 class CatalogueWording:
-    """Implements `Wording`. `options` are the words of each mechanism's options, by name. `direction` is the task's,
-    `language` that of its programs, by default Python."""
+    """Implements `Wording`. `options` are the words of each target's options. `direction` is the task's, `language`
+    that of its programs, by default Python. `shared` names the entry of each word that shares one."""
 
     compares = True
 
     def __init__(
-        self, options: Mapping[str, tuple[str, ...]], direction: str, language: Language | None = None
+        self,
+        options: Mapping[str, tuple[str, ...]],
+        direction: str,
+        language: Language | None = None,
+        shared: Mapping[str, str] | None = None,
     ) -> None:
         self._options = options
         self._language = language
         self._direction = direction
+        self.shared = shared or {}
 
     def propose(self, context: SearchContext, detail: Detail, draw: random.Random) -> Question:
+        words = Words(self.shared)
+        latest = (self._edit(idea, context) for idea in reversed(_latest(context, detail)))
+        tried = [edit for edit in latest if edit is not None and words.add(edit.name, edit.option)]
         present = present_values(self._options, context.parent.program, self._language)
-        tried = (self._edit(idea, context) for idea in _latest(context, detail))
-        edits = [edit for edit in tried if edit is not None]
-        return Question(propose_text(menu(self._options, present, draw), edits), ())
+        offers = menu(self._options, present, draw, words)
+        text = propose_text(
+            [
+                Offer(words.spoken(one.name), one.present and words.spoken(one.present), _spoken(one.options, words))
+                for one in offers
+            ],
+            [_worded(edit, words) for edit in reversed(tried)],
+        )
+        return Question(text, (), words.meant)
 
     def assess(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Question:
         ideas = _latest(context, detail)
@@ -72,11 +115,16 @@ class CatalogueWording:
     def select(self, context: SearchContext, detail: Detail) -> Question:
         """Lists the ideas that change the parent, the latest NUMBERS of them."""
         present = present_values(self._options, context.parent.program, self._language)
-        edits = ((idea, self._edit(idea, context)) for idea in context.ideas[detail.ideas_left_out :])
-        useful = [(i, e) for i, e in edits if e is not None and e.name in present and present[e.name] != e.option]
-        useful = useful[-NUMBERS:]
-        text = select_text([(edit, present[edit.name]) for _, edit in useful])
-        return Question(text, tuple(idea for idea, _ in useful))
+        words = Words(self.shared)
+        listed: list[tuple[Idea, Edit, str | None]] = []
+        for idea in reversed(context.ideas[detail.ideas_left_out :]):
+            edit = self._edit(idea, context)
+            if edit is None or edit.name not in present or present[edit.name] == edit.option or len(listed) == NUMBERS:
+                continue
+            if words.add(edit.name, edit.option, present[edit.name]):
+                listed.insert(0, (idea, edit, present[edit.name]))
+        text = select_text([(_worded(edit, words), value and words.spoken(value)) for _, edit, value in listed])
+        return Question(text, tuple(idea for idea, _, _ in listed), words.meant)
 
     def shorter(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Detail | None:
         """Leaves out the ideas used least recently, down to one."""
@@ -103,48 +151,87 @@ class CatalogueWording:
 def present_values(
     options: Mapping[str, tuple[str, ...]], program: str, language: Language | None = None
 ) -> dict[str, str | None]:
-    """The present option of each mechanism that the evolve block assigns exactly once. None: a value that is no
-    option."""
+    """The present option of each target that the evolve block assigns exactly once. None: a value that is no option."""
     try:
         block = editable(program)[1]
     except ValueError:
         return {}
-    found: dict[str, list[str]] = {}
-    if language is None or language.name == PYTHON:
-        for name, value in _ASSIGNMENT.findall(block):
-            found.setdefault(name, []).append(value)
-    else:
-        found = {name: [match[2] for match in assigned(language, name).finditer(block)] for name in options}
-    return {name: _option(words, found[name][0]) for name, words in options.items() if len(found.get(name, ())) == 1}
+    found = assignments(block, PYTHON if language is None else language.name)
+    values = ((target, words, found.get(target.replace(" ", "_"), ())) for target, words in options.items())
+    return {target: _option(words, each[0]) for target, words, each in values if len(each) == 1}
 
 
-def menu(options: Mapping[str, tuple[str, ...]], present: Mapping[str, str | None], draw: random.Random) -> list[Offer]:
-    """Alternatives to the present values, as many as a prompt lists. Draws only for a large catalogue."""
-    offers = [
-        Offer(name, value, tuple(option for option in options[name] if option != value))
-        for name, value in present.items()
-    ]
-    offers = [offer for offer in offers if offer.options]
-    if is_listed_whole(options):
-        return offers
-    chosen = _some(offers, MENU, draw)
-    return [Offer(one.name, one.present, tuple(_some(one.options, MENU_ALTERNATIVES, draw))) for one in chosen]
+def menu(
+    options: Mapping[str, tuple[str, ...]],
+    present: Mapping[str, str | None],
+    draw: random.Random,
+    words: Words | None = None,
+) -> list[Offer]:
+    """Alternatives to the present values, as many as a prompt lists, in the order of the catalogue. Draws only for a
+    large catalogue. Offers what fits beside `words`, and adds to them."""
+    words = words or Words({})
+    if is_listed_whole(options, words.shared):
+        whole = [Offer(name, value, _others(options[name], value)) for name, value in present.items()]
+        return [offer for offer in whole if offer.options]
+    offers: dict[str, Offer] = {}
+    sites: set[str] = set()
+    places = {target: place for place, target in enumerate(present)}
+    shuffled = draw.sample(list(present), len(present))
+    for again in (False, True):
+        for target in shuffled:
+            site = target.rpartition(" ")[0]
+            if len(offers) == MENU:
+                break
+            if target in offers or (site in sites and not again) or not words.fit(target, present[target]):
+                continue
+            offer = _offer(target, options[target], present[target], draw, words)
+            if offer is not None:
+                offers[target] = offer
+                sites |= {site} - {""}
+    return [offers[target] for target in sorted(offers, key=lambda target: places[target])]
 
 
-def is_listed_whole(options: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether each prompt lists every alternative."""
-    return len(options) <= MECHANISMS and all(len(words) <= ALTERNATIVES + 1 for words in options.values())
+def _offer(
+    target: str, options: tuple[str, ...], present: str | None, draw: random.Random, words: Words
+) -> Offer | None:
+    """A line of a menu, with alternatives that fit. None if none of them does."""
+    others = _others(options, present)
+    chosen: list[str] = []
+    for option in draw.sample(others, len(others)):
+        if len(chosen) == MENU_ALTERNATIVES:
+            break
+        if words.fit(target, present, *chosen, option):
+            chosen.append(option)
+    if not chosen:
+        return None
+    words.add(target, present, *chosen)
+    return Offer(target, present, tuple(option for option in others if option in chosen))
 
 
-def _some(items: Sequence[T], most: int, draw: random.Random) -> list[T]:
-    """At most `most` of the items, in their order."""
-    if len(items) <= most:
-        return list(items)
-    return [items[i] for i in sorted(draw.sample(range(len(items)), most))]
+def is_listed_whole(options: Mapping[str, tuple[str, ...]], shared: Mapping[str, str]) -> bool:
+    """Whether each prompt lists every alternative: the catalogue is small, and no words share an entry."""
+    return (
+        not shared and len(options) <= MECHANISMS and all(len(words) <= ALTERNATIVES + 1 for words in options.values())
+    )
+
+
+def _others(options: tuple[str, ...], present: str | None) -> tuple[str, ...]:
+    return tuple(option for option in options if option != present)
+
+
+def _spoken(phrases: Iterable[str], words: Words) -> tuple[str, ...]:
+    return tuple(words.spoken(phrase) for phrase in phrases)
+
+
+def _worded(edit: Edit, words: Words) -> Edit:
+    return replace(edit, name=words.spoken(edit.name), option=words.spoken(edit.option))
 
 
 def _option(words: tuple[str, ...], value: str) -> str | None:
     """The option that a literal of the program is."""
+    plain = value.strip("\"'")
+    if plain in words:
+        return plain
     try:
         word = str(ast.literal_eval(value))
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -6,21 +6,31 @@ only from the generator that it is given.
 """
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pace_async.advise.prompts import Detail, assess_prompt, longest_text, propose_prompt, select_prompt, shorter
 from pace_async.search.state import Idea, SearchContext
 from pace_async.task import Task
 
+_WORD = re.compile(r"[\w.+-]*\w")
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A prompt. Number N of its answer means `ideas[N - 1]`."""
+    """A prompt. Number N of its answer means `ideas[N - 1]`. `words` are those words of the prompt and of its answer
+    that stand for another word."""
 
     text: str
     ideas: tuple[Idea, ...]
+    words: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def read_words(text: str, words: Mapping[str, str]) -> str:
+    """The text with each of `words` replaced by what it stands for."""
+    return _WORD.sub(lambda match: words.get(match[0], match[0]), text) if words else text
 
 
 class Wording(Protocol):

@@ -11,6 +11,7 @@ import json
 import os
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,6 +49,7 @@ def _measured(options: argparse.Namespace) -> dict[str, dict[str, float]]:
     from scripts.advisor.catalogue_reader.measure import (
         BUNDLED,
         bundled_options,
+        many_options,
         measure,
         sites_options,
         unseen_options,
@@ -59,6 +61,8 @@ def _measured(options: argparse.Namespace) -> dict[str, dict[str, float]]:
         "unseen, 7 to 14": [unseen_options(rng, rng.randint(7, 14)) for _ in range(UNSEEN)],
         "unseen, 20 to 60": [unseen_options(rng, rng.randint(20, 60)) for _ in range(UNSEEN)],
         "sites 24 x 4 x 14": [sites_options(rng) for _ in range(UNSEEN)],
+        "sites 1000 x 4 x 14": [sites_options(rng, 1000) for _ in range(UNSEEN // 4)],
+        "10,000 options": [many_options(rng) for _ in range(UNSEEN // 4)],
         **{task: [bundled_options(task)] for task in BUNDLED},
     }
     each = max(1, options.chains // UNSEEN)
@@ -75,16 +79,18 @@ def _build(options: argparse.Namespace) -> bool:
     import torch
 
     from scripts.advisor.catalogue_reader import tokenizer, training
-    from scripts.advisor.catalogue_reader.architecture import first_model
+    from scripts.advisor.catalogue_reader.architecture import first_model, trained_model
     from scripts.advisor.catalogue_reader.ordering import Order
 
     tokens = tokenizer.build()
-    model = first_model(tokens, options.seed)
+    model = trained_model(options.go_on_from, tokens) if options.go_on_from else first_model(tokens, options.seed)
     print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} M weights, {tokens.get_vocab_size()} tokens")
     recipe = training.Recipe(steps=options.steps, seed=options.seed)
+    if options.go_on_from:
+        recipe = replace(recipe, learning_rate=options.rate, growing=0.0)
     options.leg.parent.mkdir(parents=True, exist_ok=True)
     if not training.train(
-        model, tokens, recipe, options.leg, lambda line: print(line, flush=True), pause=100, until=options.until
+        model, tokens, recipe, options.leg, lambda line: print(line, flush=True), pause=50, until=options.until
     ):
         return False
     order = Order(model, tokens, options.seed)
@@ -103,9 +109,11 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=ROOT / "pace_async/advise/reader", help="where the weights are")
     parser.add_argument("--leg", type=Path, default=ROOT / ".training/reader.pt", help="checkpoint between legs")
+    parser.add_argument("--go-on-from", type=Path, default=None, help="trained weights to begin with")
+    parser.add_argument("--rate", type=float, default=1.2e-3, help="learning rate of a training that goes on")
     parser.add_argument("--until", type=int, default=None, help="end this leg after this step")
     parser.add_argument("--steps", type=int, default=2750, help="optimizer steps")
-    parser.add_argument("--sharpness", type=float, default=0.85, help="factor of the trained logits at temperature 1")
+    parser.add_argument("--sharpness", type=float, default=1.2, help="factor of the trained logits at temperature 1")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--chains", type=int, default=600, help="chains sampled for each kind of catalogue")

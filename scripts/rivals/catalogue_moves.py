@@ -9,7 +9,7 @@ import random
 import re
 
 from pace_async.errors import CandidateFault
-from pace_async.implement.catalogue import Catalogue, MechanismEdit, apply_edit
+from pace_async.implement.catalogue import Catalogue, apply_edit
 from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH
 from pace_async.task import BLOCK_START, split_block
 
@@ -31,12 +31,11 @@ def shown_parent(question: str) -> str:
 def moves(block: str, catalogue: Catalogue) -> list[str]:
     """The blocks that one edit makes of `block`, each once and none equal to it."""
     found: dict[str, None] = {}
-    for mechanism in catalogue.mechanisms:
-        for option in mechanism.options:
-            try:
-                found[apply_edit(block, MechanismEdit(mechanism.name, option))] = None
-            except CandidateFault:
-                break  # the block does not assign it
+    for edit in catalogue.edits():
+        try:
+            found[apply_edit(block, edit)] = None
+        except CandidateFault:
+            continue  # the block does not assign it
     found.pop(block, None)
     return list(found)
 

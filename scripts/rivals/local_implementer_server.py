@@ -5,7 +5,7 @@
 It reads the program and the experiment from the question, makes the matching edit of the task's catalogue, and answers
 with SEARCH/REPLACE edits or with the whole block. It keeps a bill (`GET /bill`): the charged amount, and the calls for
 which a caller cannot know whether they were charged. Without a key it answers 401, as providers do. Not a model: it
-understands only catalogue edits.
+understands only catalogue edits. An advisor's prompts get ideas that name such edits (`local_advice`).
 """
 
 import argparse
@@ -15,7 +15,7 @@ import re
 import socket
 import threading
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,8 +29,9 @@ from starlette.routing import Route
 
 from pace_async.errors import CandidateFault
 from pace_async.implement.catalogue import apply_edit, find_edit, load_catalogue
-from pace_async.implement.prices import Price
+from pace_async.providers.prices import Price
 from pace_async.task import BLOCK_START, Task, load_task, split_block
+from scripts.rivals.local_advice import advice, is_advice
 
 USD_PER_MILLION_IN, USD_PER_MILLION_OUT = 2.0, 8.0
 SERVICE_FAULTS: Mapping[str, str] = {
@@ -69,10 +70,9 @@ Plan = Callable[[int, str], str]
 """What call n (from 1) with this question shall get: a fault's name, or ok."""
 
 
-def seeded_faults(rate: float, seed: int) -> Plan:
+def seeded_faults(rate: float, seed: int, kinds: Sequence[str] = (*SERVICE_FAULTS, *ANSWER_FAULTS)) -> Plan:
     """Each call fails with probability `rate`, all kinds equally likely."""
     draw = random.Random(seed)
-    kinds = (*SERVICE_FAULTS, *ANSWER_FAULTS)
     return lambda _number, _question: draw.choice(kinds) if draw.random() < rate else "ok"
 
 
@@ -91,6 +91,8 @@ class LocalProvider:
     unknown: int = 0
     unknown_usd: float = 0.0
     given: Counter[str] = field(default_factory=Counter[str])
+    advised: Counter[str] = field(default_factory=Counter[str])
+    """What advisors got; `given` is what implementers got."""
     bodies: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     gate: Callable[[], Any] | None = None
     """Awaited before each answer, for tests that hold calls in flight."""
@@ -116,6 +118,7 @@ class LocalProvider:
                 "unknown": self.unknown,
                 "unknown_usd": self.unknown_usd,
                 "given": dict(self.given),
+                "advised": dict(self.advised),
             }
         )
 
@@ -133,7 +136,7 @@ class LocalProvider:
             if self.gate is not None:
                 await self.gate()
             behaviour = self.plan(self.calls, question)
-            self.given[behaviour] += 1
+            (self.advised if is_advice(question) else self.given)[behaviour] += 1
             if behaviour in UNSEEN:
                 self.unknown += 1
                 self.unknown_usd += PRICE.worst_case(body["messages"], _limit(body))
@@ -166,7 +169,7 @@ class LocalProvider:
                 return self._answer(behaviour, question, key, limit)
 
     def _answer(self, behaviour: str, question: str, key: str, limit: int) -> Response:
-        text = "ready" if BLOCK_START not in question else self._words(behaviour, question, key)
+        text = self._text(behaviour, question, key)
         finish = "length" if behaviour == "length" else "stop"
         prompt_tokens, completion_tokens = len(question) // 4 + 1, min(len(text or "") // 4 + 1, limit)
         self.charged_usd += PRICE.cost(prompt_tokens, completion_tokens)
@@ -174,6 +177,12 @@ class LocalProvider:
         if behaviour == "refusal":
             completion["choices"][0]["message"] |= {"content": None, "refusal": "I cannot help with that."}
         return JSONResponse(completion)
+
+    def _text(self, behaviour: str, question: str, key: str) -> str | None:
+        path = self.task.catalogue_path
+        if is_advice(question) and path is not None:
+            return advice(behaviour, question, key, load_catalogue(path), self.calls)
+        return self._words(behaviour, question, key) if BLOCK_START in question else "ready"
 
     def _words(self, behaviour: str, question: str, key: str) -> str | None:
         if behaviour == "ok" and self.author is not None:

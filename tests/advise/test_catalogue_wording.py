@@ -7,7 +7,7 @@ import anyio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.advise.advisor import Advice, Sampling, advise
+from pace_async.advise.advisor import Advice, Sampling, ServedAdvisor, advise
 from pace_async.advise.catalogue_prompts import answer_to_propose
 from pace_async.advise.catalogue_wording import (
     ALTERNATIVES,
@@ -15,11 +15,13 @@ from pace_async.advise.catalogue_wording import (
     MENU,
     MENU_ALTERNATIVES,
     CatalogueWording,
+    Words,
     is_listed_whole,
     menu,
     present_values,
 )
 from pace_async.advise.prompts import Detail
+from pace_async.advise.wording import read_words
 from pace_async.programs.languages import LANGUAGES
 from pace_async.search.state import Idea, Member, SearchContext, Trial
 from pace_async.task import load_task
@@ -94,7 +96,7 @@ def test_a_menu_holds_alternatives_only_and_no_more_than_are_read(
     assert present == settings
     offers = menu(options, present, random.Random(seed))
     assert offers == menu(options, present, random.Random(seed))
-    whole = is_listed_whole(options)
+    whole = is_listed_whole(options, {})
     assert len(offers) == (len(options) if whole else min(len(options), MENU))
     assert len(offers) <= MECHANISMS
     for offer in offers:
@@ -111,6 +113,92 @@ def test_over_many_draws_a_menu_offers_every_alternative_of_a_large_catalogue() 
     assert offered == {(name, option) for name, words in options.items() for option in words[1:]}
 
 
+def at_sites(count: int, options: tuple[str, ...] = ("a", "b", "c")) -> dict[str, tuple[str, ...]]:
+    return {f"s{n} {kind}": options for n in range(count) for kind in ("width", "depth")}
+
+
+def test_mechanisms_at_sites_are_listed_proposed_and_selected_by_site_and_name() -> None:
+    options = at_sites(2)
+    program = '# EVOLVE-BLOCK-START\ns0_width = "a"\nT = {\n    "s0_depth": "b",  # x\n    "s1_depth": "z",\n}\n'
+    parent = Member(1, program + "# EVOLVE-BLOCK-END\n", 1.0)
+    context = SearchContext(parent, parent, (Idea(1, "s0 depth to c helps."), Idea(2, "s0 width to a helps.")))
+    wording = CatalogueWording(options, "maximize")
+    assert wording.propose(context, Detail(), random.Random(0)).text == (
+        "Catalogue:\n"
+        "    s0 width = a s0 width to b s0 width to c\n"
+        "    s0 depth = b s0 depth to a s0 depth to c\n"
+        "    s1 depth = (other) s1 depth to a s1 depth to b s1 depth to c\n"
+        "Ideas:\n    (untried): s0 depth to c\n    (untried): s0 width to a\n"
+        "\nPropose three ideas.\n"
+    )
+    selection = wording.select(context, Detail())
+    assert "Idea ID: 1\nExperiment description: s0 depth to c from b.\n" in selection.text
+    assert [idea.number for idea in selection.ideas] == [1]
+
+
+def test_a_menu_of_many_sites_names_each_site_once() -> None:
+    options = at_sites(1000)
+    present = present_values(options, block({target.replace(" ", "_"): '"a"' for target in options}))
+    assert len(present) == 2000
+    for seed in range(20):
+        offers = menu(options, present, random.Random(seed))
+        assert len({offer.name.split()[0] for offer in offers}) == len(offers) == MENU
+
+
+@given(st.integers(2, 9), st.integers(0, 2**32))
+def test_no_prompt_holds_two_words_that_share_an_entry_and_answers_are_read_as_they_are_meant(
+    entries: int, seed: int
+) -> None:
+    draw = random.Random(seed)
+    options = at_sites(60, tuple(f"o{n}" for n in range(30)))
+    shared = {f"s{n}": f"name_{n % entries}" for n in range(60)} | {f"o{n}": f"value_{n % 12}" for n in range(30)}
+    settings = {target.replace(" ", "_"): f'"o{draw.randrange(30)}"' for target in options}
+    ideas = tuple(
+        Idea(number, f"{draw.choice(list(options))} to o{draw.randrange(30)} helps.") for number in range(1, 8)
+    )
+    parent = Member(1, block(settings), 1.0)
+    context = SearchContext(parent, parent, ideas)
+    wording = CatalogueWording(options, "maximize", None, shared)
+    asked = wording.propose(context, Detail(), random.Random(seed))
+    lines = [line for line in asked.text.splitlines() if " = " in line]
+    assert lines and not any(word in shared for word in asked.text.split())
+    for line in lines:
+        target, _, rest = read_words(line, asked.words).strip().partition(" = ")
+        assert settings[target.replace(" ", "_")] == f'"{rest.split()[0]}"'
+        for pair in rest.split(f" {target} to ")[1:]:
+            assert pair in options[target]
+    assert f"({'untried'}): {ideas[-1].description.removesuffix(' helps.')}" in read_words(asked.text, asked.words)
+    chosen = wording.select(context, Detail())
+    for number, idea in enumerate(chosen.ideas, start=1):
+        name, option = idea.description.removesuffix(" helps.").split(" to ")
+        told = f"Idea ID: {number}\nExperiment description: {name} to {option} from "
+        assert told in read_words(chosen.text, chosen.words)
+
+
+def test_the_row_of_a_call_says_what_its_words_stand_for() -> None:
+    options = at_sites(9)
+    parent = Member(0, block({target.replace(" ", "_"): '"a"' for target in options}), 1.0)
+    wording = CatalogueWording(options, "maximize", None, {f"s{n}": f"name_{n % 8}" for n in range(9)})
+    engine = ScriptedEngine(answer_to_propose([("name_3 width", "b")] * 3), "nonsense")
+
+    async def main() -> Advice:
+        context = SearchContext(parent, parent, ())
+        advisor = ServedAdvisor(engine)
+        return await advise(advisor, TASK, context, lease=1, next_idea=1, sampling=Sampling(seed=1), wording=wording)
+
+    call = anyio.run(main).calls[0]
+    assert call.words["name_3"] == "s3" and len(call.words) == MENU
+    assert "s3 width to b helps." in call.text and "name_3" not in call.text
+
+
+def test_a_word_that_shares_an_entry_keeps_others_out_only_while_it_is_in_the_prompt() -> None:
+    words = Words({"s1": "name_1", "s9": "name_1"})
+    assert words.add("s1 width", "a") and words.add("s1 depth", "b")
+    assert not words.add("s9 width") and words.fit("s2 width")
+    assert words.meant == {"name_1": "s1"}
+    assert not Words({"s1": "name_1", "s9": "name_1"}).fit("s1 width", "s9")
+
+
 def test_the_menu_of_a_rollout_is_derived_from_the_run_and_the_lease() -> None:
     options = {f"m{n}": ("0", "1") for n in range(60)}
     parent = Member(0, block(dict.fromkeys(options, "0")), 1.0)
@@ -121,7 +209,7 @@ def test_the_menu_of_a_rollout_is_derived_from_the_run_and_the_lease() -> None:
 
         async def main() -> None:
             await advise(
-                engine,
+                ServedAdvisor(engine),
                 TASK,
                 context,
                 lease=lease,
@@ -144,7 +232,9 @@ def test_whether_an_idea_is_known_is_compared_in_code_whatever_the_advisor_says(
 
     async def main() -> Advice:
         sampling = Sampling(seed=1, ideas_kept=5)
-        return await advise(engine, TASK, CONTEXT, lease=1, next_idea=8, sampling=sampling, wording=WORDING)
+        return await advise(
+            ServedAdvisor(engine), TASK, CONTEXT, lease=1, next_idea=8, sampling=sampling, wording=WORDING
+        )
 
     advice = anyio.run(main)
     assert [(note.number, note.known) for note in advice.notes] == [(5, True), (8, False), (8, True)]

@@ -6,6 +6,7 @@ layer 1 compares what layer 0 gathered here with what it gathered elsewhere (COM
 """
 
 import math
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -46,6 +47,21 @@ def first_model(tokenizer: Tokenizer, seed: int) -> LlamaForCausalLM:
     settings = cast("Any", model.generation_config)
     settings.do_sample, settings.temperature, settings.top_k, settings.top_p = True, 1.0, 0, 1.0
     _lean_towards_copying(cast("Any", model))
+    return model
+
+
+@torch.no_grad()
+def trained_model(folder: Path, tokenizer: Tokenizer) -> LlamaForCausalLM:
+    """The weights of a folder, to go on with. Entries that its tokenizer had and this one has not are left out."""
+    given = cast("Any", LlamaForCausalLM).from_pretrained(folder)
+    known = Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab()
+    vocabulary = tokenizer.get_vocab()
+    rows = [known[entry] for entry in sorted(vocabulary, key=lambda entry: vocabulary[entry])]
+    model = first_model(tokenizer, 0)
+    weights = given.state_dict()
+    for name in ("model.embed_tokens.weight", "lm_head.weight"):
+        weights[name] = weights[name][rows]
+    cast("Any", model).load_state_dict(weights)
     return model
 
 

@@ -9,7 +9,7 @@ import math
 import random
 import re
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,15 +17,17 @@ from pathlib import Path
 import torch
 
 from pace_async.advise.advisor import parse_assess, parse_propose, parse_select
-from pace_async.advise.binding import bound_folder
+from pace_async.advise.binding import bound_folder, slots_of
 from pace_async.advise.catalogue_prompts import idea_text
 from pace_async.advise.catalogue_wording import MENU, CatalogueWording, is_listed_whole
 from pace_async.advise.prompts import Detail
+from pace_async.advise.wording import read_words
 from pace_async.errors import CandidateFault
 from pace_async.implement.catalogue import Catalogue, Mechanism, find_edit, load_catalogue
 from pace_async.search.ideas import admit, recognised
 from pace_async.search.state import Idea, Member, SearchContext, Trial
 from pace_async.task import CHECKOUT
+from scripts.advisor.catalogue_reader.tokenizer import NAMES
 from scripts.advisor.tiny_advisor.measure import Sampler
 from scripts.advisor.tiny_advisor.worlds import program
 
@@ -82,7 +84,28 @@ def unseen_options(rng: random.Random, mechanisms: int, low: int = 2, high: int 
 def sites_options(rng: random.Random, sites: int = 24, mechanisms: int = 4, size: int = 14) -> Options:
     """Every mechanism at every site, each with the same options."""
     kinds = unseen_options(rng, mechanisms, size, size)
-    return {f"site{place}_{name}": words for place in range(1, sites + 1) for name, words in kinds.items()}
+    return {f"site{place} {name}": words for place in range(1, sites + 1) for name, words in kinds.items()}
+
+
+def many_options(rng: random.Random, mechanisms: int = 8, size: int = 1250) -> Options:
+    """Mechanisms with so many options that they share entries."""
+    names = unseen_options(rng, mechanisms)
+    return {name: tuple(f"{_word(rng)}{place}" for place in range(size)) for name in names}
+
+
+def catalogue_of(options: Options) -> Catalogue:
+    """The catalogue with these targets."""
+    sites: dict[str, list[str]] = {}
+    for target in options:
+        site, _, name = target.rpartition(" ")
+        sites.setdefault(name, []).extend([site] if site else [])
+    words = {target.split()[-1]: known for target, known in options.items()}
+    return Catalogue(
+        sites=(),
+        mechanisms=tuple(
+            Mechanism(name=name, about="", options=words[name], sites=tuple(places)) for name, places in sites.items()
+        ),
+    )
 
 
 def measure(folder: Path, catalogues: Sequence[Options], chains: int, seed: int, batch: int = 50) -> Figures:
@@ -93,17 +116,18 @@ def measure(folder: Path, catalogues: Sequence[Options], chains: int, seed: int,
             rng = random.Random(f"measure {seed} {number}")
             bound = bound_folder(folder, options, Path(temporary) / str(number))
             sampler = Sampler(bound, seed + number)
-            _look_at_spread(sampler, options, rng, figures)
+            wording = CatalogueWording(options, "maximize", None, slots_of(folder, options).shared)
+            _look_at_spread(sampler, options, wording, rng, figures)
             for begin in range(0, chains, batch):
                 contexts = [random_context(options, rng) for _ in range(min(batch, chains - begin))]
-                _chains(sampler, options, contexts, rng, figures)
+                _chains(sampler, catalogue_of(options), wording, contexts, rng, figures)
     return figures
 
 
 def random_context(options: Options, rng: random.Random) -> SearchContext:
     """A parent with random settings and a pool of 0 to 5 ideas, tried or not."""
     settings = {name: rng.choice(words) for name, words in options.items()}
-    parent = Member(1, program({name: _literal(value) for name, value in settings.items()}), 1.0)
+    parent = Member(1, program({name.replace(" ", "_"): _literal(value) for name, value in settings.items()}), 1.0)
     ideas: dict[str, Idea] = {}
     for number in range(1, rng.choice([0, 1, 2, 3, 4, 5]) + 1):
         name = rng.choice(list(options))
@@ -115,19 +139,21 @@ def random_context(options: Options, rng: random.Random) -> SearchContext:
 
 
 def _chains(
-    sampler: Sampler, options: Options, contexts: Sequence[SearchContext], rng: random.Random, figures: Figures
+    sampler: Sampler,
+    catalogue: Catalogue,
+    wording: CatalogueWording,
+    contexts: Sequence[SearchContext],
+    rng: random.Random,
+    figures: Figures,
 ) -> None:
-    wording, count = CatalogueWording(options, "maximize"), figures.counts
-    catalogue = Catalogue(
-        mechanisms=tuple(Mechanism(name=name, about="", options=words) for name, words in options.items())
-    )
+    count = figures.counts
     figures.chains += len(contexts)
     questions = [wording.propose(context, Detail(), rng) for context in contexts]
     answers = sampler.sample([question.text for question in questions])
     proposed: list[tuple[SearchContext, list[str]]] = []
-    for context, answer in zip(contexts, answers, strict=True):
+    for context, question, answer in zip(contexts, questions, answers, strict=True):
         try:
-            texts = [text for text, _ in parse_propose(answer.text)]
+            texts = [text for text, _ in parse_propose(read_words(answer.text, question.words))]
         except CandidateFault:
             continue
         count["parsed"] += 1
@@ -158,17 +184,21 @@ def _chains(
     selections = [wording.select(context, Detail()) for context in admitted]
     answers = sampler.sample([question.text for question in selections])
     for context, question, answer in zip(admitted, selections, answers, strict=True):
-        count["good"] += is_good(catalogue, context, question.ideas, answer.text)
+        text = read_words(answer.text, question.words)
+        count["good"] += is_good(catalogue, context, question.ideas, text)
 
 
-def _look_at_spread(sampler: Sampler, options: Options, rng: random.Random, figures: Figures) -> None:
-    """A mechanism's weight is its probability where it is listed, times the number of mechanisms listed."""
+def _look_at_spread(
+    sampler: Sampler, options: Options, wording: CatalogueWording, rng: random.Random, figures: Figures
+) -> None:
+    """The weight of a first word (a site, or a mechanism without sites) is its probability where it is listed, times
+    the number of those listed. Words that share an entry are one."""
     if len(options) < 2:
         return
-    wording = CatalogueWording(options, "maximize")
-    listed = len(options) if is_listed_whole(options) else min(MENU, len(options))
-    weights: dict[str, list[float]] = {name: [] for name in options}
-    for _ in range(math.ceil(SPREAD_OF * len(options) / listed)):
+    listed = len(options) if is_listed_whole(options, wording.shared) else min(MENU, len(options))
+    names = min(len({target.split()[0] for target in options}), NAMES)
+    weights: defaultdict[str, list[float]] = defaultdict(list)
+    for _ in range(math.ceil(SPREAD_OF * max(1, names / listed))):
         chances = first_choice(sampler, wording.propose(random_context(options, rng), Detail(), rng).text)
         figures.evenness.append(_relative_entropy(chances.values()))
         for name, chance in chances.items():
@@ -178,8 +208,8 @@ def _look_at_spread(sampler: Sampler, options: Options, rng: random.Random, figu
 
 @torch.inference_mode()
 def first_choice(sampler: Sampler, prompt: str) -> dict[str, float]:
-    """The chance of each listed mechanism to be proposed first, among the listed."""
-    names = re.findall(r"^    (\w+) = ", prompt, re.MULTILINE)
+    """The chance of the first word of each line to be proposed first, among these."""
+    names = list(dict.fromkeys(re.findall(r"^    ([\w.]+)(?: [\w.]+)? = ", prompt, re.MULTILINE)))
     entries = sampler.tokenizer.get_vocab()
     ids = sampler.tokenizer.encode(f"{prompt}Idea 1\nHypothesis:").ids
     logits = sampler.model(input_ids=torch.tensor([ids])).logits[0, -1].float()
@@ -190,6 +220,8 @@ def _relative_entropy(weights: Iterable[float]) -> float:
     """Entropy of weights, over that of equal ones."""
     known = list(weights)
     total = sum(known)
+    if len(known) < 2:
+        return 1.0
     return -sum(w / total * math.log(w / total) for w in known if w > 0) / math.log(len(known))
 
 
@@ -201,7 +233,7 @@ def is_good(catalogue: Catalogue, context: SearchContext, ideas: Sequence[Idea],
         idea = find_edit(catalogue, ideas[place - 1].description)
     except CandidateFault:
         return False
-    return edit == idea and not _has(context.parent.program, edit.mechanism, str(edit.option))
+    return edit == idea and not _has(context.parent.program, edit.assigned, str(edit.option))
 
 
 def _look_at_ideas(catalogue: Catalogue, context: SearchContext, texts: Sequence[str], figures: Figures) -> None:
@@ -215,7 +247,7 @@ def _look_at_ideas(catalogue: Catalogue, context: SearchContext, texts: Sequence
             continue
         count["exist"] += 1
         figures.mechanisms[edit.mechanism] += 1
-        count["change"] += not _has(context.parent.program, edit.mechanism, str(edit.option))
+        count["change"] += not _has(context.parent.program, edit.assigned, str(edit.option))
 
 
 def _has(text: str, name: str, option: str) -> bool:

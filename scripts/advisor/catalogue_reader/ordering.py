@@ -70,9 +70,9 @@ class Order:
         """Of each name of a random catalogue to be proposed first, among the names."""
         drawn: list[Offer] = []
         while len(drawn) < len(names):
-            drawn += corpus.random_offers(self._rng, MECHANISMS)
+            drawn += corpus.without_sites(self._rng, MECHANISMS).listed
         offers = [replace(offer, name=spare_name(name)) for name, offer in zip(names, drawn, strict=False)]
-        prompt = propose_text(offers, corpus.random_tried(offers, self._rng))
+        prompt = propose_text(offers, corpus.random_tried(corpus.Drawn(offers), self._rng))
         ids = self._tokenizer.encode(f"{prompt}Idea 1\nHypothesis:").ids
         logits = self._model(input_ids=torch.tensor([ids])).logits[0, -1].float()
         return logits[[self._ids[name] for name in names]].softmax(-1).tolist()

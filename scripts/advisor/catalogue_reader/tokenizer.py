@@ -14,8 +14,9 @@ from pace_async.advise.binding import MARKER, spare_name, spare_value
 from pace_async.advise.catalogue_prompts import NUMBERS, STATUSES, UNKNOWN
 
 BEGIN, END, PAD = "<s>", "</s>", "<pad>"
-NAMES, VALUES = 160, 288
-"""How many spare entries there are for mechanisms' names and for options."""
+NAMES, VALUES = 32, 80
+"""How many spare entries there are for mechanisms and sites, and for options. Together they are fewer than the model is
+wide, so that their vectors need not disturb each other. With more of them, answers are less even and less exact."""
 PIECES = "|".join(
     [
         r"Catalogue:",

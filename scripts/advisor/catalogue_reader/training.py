@@ -6,6 +6,7 @@ divergence from an even distribution over all good words. The learning rate is f
 derived from the seed and the step, so a resumed training sees the same rows as one that was never stopped.
 """
 
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ from pace_async.advise.binding import spare_name
 from scripts.advisor.catalogue_reader import corpus
 from scripts.advisor.catalogue_reader.tokenizer import END, as_entry
 
+PARTS = 3
+"""Parts of a batch, each of rows of like length."""
 WORDING = 0.15
 """Weight of the loss of a token that nothing chooses."""
 
@@ -90,13 +93,12 @@ class Rows:
     def batch(self, recipe: Recipe, step: int) -> list[Row]:
         """The rows of one step."""
         rng = random.Random(f"reader {recipe.seed} {step}")
-        grown = min(1.0, step / (recipe.growing * recipe.steps))
+        grown = min(1.0, step / (recipe.growing * recipe.steps)) if recipe.growing else 1.0
         return [self.row(corpus.example(rng, grown)) for _ in range(recipe.batch)]
 
 
-def losses(model: LlamaForCausalLM, batch: Sequence[Row]) -> tuple[Tensor, Tensor, Tensor]:
-    """For each answer token (tokens,): divergence in nats from an even choice among the good ones, its weight, and the
-    probability of all that is not good."""
+def hidden_states(model: LlamaForCausalLM, batch: Sequence[Row]) -> Tensor:
+    """Of each row's tokens (rows, length, width). Answers stand side by side and see the prompt and themselves."""
     length = max(len(row.ids) for row in batch)
     ids = torch.zeros(len(batch), length, dtype=torch.long)
     segments = torch.full((len(batch), length), -1)
@@ -107,9 +109,16 @@ def losses(model: LlamaForCausalLM, batch: Sequence[Row]) -> tuple[Tensor, Tenso
         positions[i, : len(row.ids)] = torch.tensor(row.positions)
     same = segments[:, :, None] == segments[:, None, :]
     seen = (same | (segments[:, None, :] == 0)) & torch.ones(length, length, dtype=torch.bool).tril()
-    out = cast("Any", model.model)(
-        input_ids=ids, attention_mask=seen[:, None], position_ids=positions, use_cache=False
+    return (
+        cast("Any", model.model)(input_ids=ids, attention_mask=seen[:, None], position_ids=positions, use_cache=False)
     ).last_hidden_state
+
+
+def losses(model: LlamaForCausalLM, batch: Sequence[Row]) -> tuple[Tensor, Tensor, Tensor]:
+    """For each answer token (tokens,): divergence in nats from an even choice among the good ones, its weight, and the
+    probability of all that is not good."""
+    out = hidden_states(model, batch)
+    length = out.shape[1]
     asked = [(i * length + place, good, weight) for i, row in enumerate(batch) for place, good, weight in row.losses]
     logs = model.lm_head(out.reshape(-1, out.shape[-1])[[place for place, _, _ in asked]]).float().log_softmax(-1)
     counts = torch.tensor([len(good) for _, good, _ in asked])
@@ -118,6 +127,23 @@ def losses(model: LlamaForCausalLM, batch: Sequence[Row]) -> tuple[Tensor, Tenso
     divergence = -(target * logs).sum(-1) / counts - counts.log()
     wrong = 1 - (target * logs.exp()).sum(-1).detach()
     return divergence, torch.tensor([weight for _, _, weight in asked]), wrong
+
+
+def _backward(model: LlamaForCausalLM, batch: Sequence[Row]) -> tuple[float, float, float]:
+    """Adds up the gradient of the batch's loss. Rows of like length are padded together, PARTS times. Returns the loss
+    and the mean probability of all that is not good, at any token and at words."""
+    ordered = sorted(batch, key=lambda row: len(row.ids))
+    size = math.ceil(len(ordered) / PARTS)
+    total = sum(weight for row in batch for _, _, weight in row.losses)
+    loss, found = 0.0, list[tuple[Tensor, Tensor]]()
+    for begin in range(0, len(ordered), size):
+        divergence, weight, wrong = losses(model, ordered[begin : begin + size])
+        part = (divergence * weight).sum() / total
+        part.backward()  # pyright: ignore[reportUnknownMemberType]
+        loss += part.item()
+        found.append((wrong, weight))
+    wrong, weight = (torch.cat(parts) for parts in zip(*found, strict=True))
+    return loss, wrong.mean().item(), wrong[weight == 1.0].mean().item()
 
 
 def train(
@@ -155,17 +181,15 @@ def train(
         rate = recipe.learning_rate * min(1.0, (step + 1) / recipe.warmup) * (0.02 + 0.98 * left)
         for group in optimizer.param_groups:
             group["lr"] = rate
-        divergence, weight, wrong = losses(model, batch)
-        loss = (divergence * weight).sum() / weight.sum()
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # pyright: ignore[reportUnknownMemberType]
+        loss, any_wrong, word_wrong = _backward(model, batch)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()  # pyright: ignore[reportUnknownMemberType]
         tokens += sum(len(row.ids) for row in batch)
         new = max(0.03, 1 / (step - begin + 1))
-        average += new * (loss.item() - average)
-        bad += new * (wrong.mean().item() - bad)
-        bad_word += new * (wrong[weight == 1.0].mean().item() - bad_word)
+        average += new * (loss - average)
+        bad += new * (any_wrong - bad)
+        bad_word += new * (word_wrong - bad_word)
         if step % 50 == 49:
             spent = time.process_time() - began
             report(

@@ -1,0 +1,58 @@
+"""Answers of the local server to an advisor's prompts: ideas and experiments that name edits of the task's catalogue.
+
+is_advice   whether a question is an advisor's
+advice      a good answer, or one with a fault by name
+"""
+
+import re
+from collections.abc import Mapping
+
+from pace_async.implement.catalogue import Catalogue
+
+QUESTIONS = ("Propose three new ideas", "Say which proposals are new", "Choose one idea and describe")
+ADVICE_FAULTS: Mapping[str, str] = {
+    "empty": "ok",
+    "length": "ok",
+    "prose": "ok",
+    "refusal": "refusal",
+    "echo_key_in_answer": "secret_in_answer",
+}
+"""What goes wrong with an answer, and the outcome of its call. An answer that cannot be parsed is paid for as a good
+one."""
+
+
+def is_advice(question: str) -> bool:
+    """Whether an advisor asks."""
+    return any(f"\n{beginning}" in question for beginning in QUESTIONS)
+
+
+def advice(behaviour: str, question: str, key: str, catalogue: Catalogue, number: int) -> str:
+    """The answer to call `number`."""
+    match behaviour:
+        case "empty":
+            return " \n"
+        case "prose" | "refusal":
+            return "I would rather talk about something else."
+        case "length":
+            return "Idea 1\nHypothesis: it goes on and"
+        case "echo_key_in_answer":
+            return f"Idea 1\nHypothesis: the key is {key}"
+        case _:
+            return _good(question, catalogue, number)
+
+
+def _good(question: str, catalogue: Catalogue, number: int) -> str:
+    proposals = re.findall(r"^Proposal (\d+): ", question, re.MULTILINE)
+    if QUESTIONS[0] in question:
+        edits = [
+            f"Set {mechanism.name} to {option}."
+            for mechanism in catalogue.mechanisms
+            for option in map(str, mechanism.options)
+        ]
+        told = [edits[(7 * number + 3 * place) % len(edits)] for place in range(3)]
+        return "\n".join(f"Idea {n}\nHypothesis: {edit}\nReasoning: it may help" for n, edit in enumerate(told, 1))
+    if QUESTIONS[1] in question:
+        return "\n".join(f"Proposal {proposal}: new" for proposal in proposals)
+    ideas = re.findall(r"^Idea (\d+): (.*) \(", question, re.MULTILINE)
+    place, described = ideas[number % len(ideas)]
+    return f"Idea ID: {place}\nExperiment description: {described}"
