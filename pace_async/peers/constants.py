@@ -1,0 +1,199 @@
+"""The constants of a Python file, from its syntax tree: texts, numbers, lists, and arguments of calls. Nothing is run.
+
+A name that is not known stays unknown, and so does everything that needs it.
+"""
+
+import ast
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from pace_async.errors import UsageError
+from pace_async.peers.example import tree_of
+
+
+class _Unknown:
+    """The value of what only a run could know."""
+
+
+UNKNOWN = _Unknown()
+_PLAIN = {"str": str, "int": int, "float": float, "bool": bool}
+_METHODS = ("strip", "lstrip", "rstrip", "lower", "upper")
+
+
+@dataclass(slots=True)
+class Constants:
+    """`names` are assigned constants. `calls` are the keyword arguments of each call, by the name that is called.
+    `entries` are assignments such as `config["evo_config"]["task_sys_msg"] = TEXT` or `evo.task_sys_msg = TEXT`, by the
+    last name. `options` are command-line options with their defaults. Unknown values are left out."""
+
+    names: dict[str, Any] = field(default_factory=dict[str, Any])
+    calls: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
+    entries: dict[str, Any] = field(default_factory=dict[str, Any])
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    unknown: set[str] = field(default_factory=set[str])
+
+    def call(self, *names: str) -> dict[str, Any]:
+        """The arguments of all calls of these names, the first of each."""
+        found: dict[str, Any] = {}
+        for name in names:
+            for arguments in self.calls.get(name, []):
+                found = {**arguments, **found}
+        return found
+
+
+def constants_of(path: Path, depth: int = 0) -> Constants:
+    """Those of a file, and of files beside it that it imports names from. Raises UsageError."""
+    tree = tree_of(path)
+    found = Constants()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and depth < 2:
+            beside = path.parent / f"{node.module.replace('.', '/')}.py"
+            if beside.is_file():
+                found.names.update(_imported(beside, node, depth))
+        if isinstance(node, ast.Call) and _called(node) == "add_argument":
+            _option(node, found)
+    found.names.update({name: value for name, value in found.options.items() if name not in found.names})
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                _assign(target, value_of(node.value, found.names, path.parent), found)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            _assign(node.target, value_of(node.value, found.names, path.parent), found)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            given = {
+                keyword.arg: value_of(keyword.value, found.names, path.parent)
+                for keyword in node.keywords
+                if keyword.arg is not None
+            }
+            known = {name: value for name, value in given.items() if value is not UNKNOWN}
+            found.unknown.update(f"{_called(node)}.{name}" for name in given if name not in known)
+            found.calls.setdefault(_called(node), []).append(known)
+    return found
+
+
+def _imported(path: Path, node: ast.ImportFrom, depth: int) -> dict[str, Any]:
+    try:
+        there = constants_of(path, depth + 1).names
+    except UsageError:
+        return {}
+    return {alias.asname or alias.name: there[alias.name] for alias in node.names if alias.name in there}
+
+
+def _option(node: ast.Call, found: Constants) -> None:
+    """An option of the command line, with its default."""
+    names = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    default = next((keyword.value for keyword in node.keywords if keyword.arg == "default"), None)
+    if names and isinstance(default, ast.Constant):
+        found.options[names[-1].lstrip("-").replace("-", "_")] = default.value
+
+
+def _assign(target: ast.expr, value: Any, found: Constants) -> None:
+    if value is UNKNOWN:
+        return
+    match target:
+        case ast.Name():
+            found.names.setdefault(target.id, value)
+        case ast.Subscript(slice=ast.Constant(value=str(name))):
+            found.entries[name] = value
+        case ast.Attribute():
+            found.entries[target.attr] = value
+        case _:
+            pass
+
+
+def value_of(node: ast.expr, names: Mapping[str, Any], folder: Path) -> Any:
+    """The value of an expression of constants, UNKNOWN for any other. A file of the folder whose text is read is its
+    text."""
+    match node:
+        case ast.Constant():
+            return node.value
+        case ast.Name():
+            return names.get(node.id, UNKNOWN)
+        case ast.List() | ast.Tuple():
+            return _all([value_of(one, names, folder) for one in node.elts])
+        case ast.Dict():
+            return _mapping(node, names, folder)
+        case ast.JoinedStr():
+            parts = _all([value_of(one, names, folder) for one in node.values])
+            return UNKNOWN if parts is UNKNOWN else "".join(map(str, cast("list[Any]", parts)))
+        case ast.FormattedValue():
+            return value_of(node.value, names, folder) if node.format_spec is None else UNKNOWN
+        case ast.BinOp(op=ast.Add() | ast.Mult() | ast.Div()):
+            return _combined(node, names, folder)
+        case ast.UnaryOp(op=ast.USub()):
+            value = value_of(node.operand, names, folder)
+            return -value if isinstance(value, int | float) else UNKNOWN
+        case ast.Call():
+            return _call(node, names, folder)
+        case _:
+            return UNKNOWN
+
+
+def _all(values: list[Any]) -> Any:
+    return UNKNOWN if any(value is UNKNOWN for value in values) else values
+
+
+def _mapping(node: ast.Dict, names: Mapping[str, Any], folder: Path) -> Any:
+    found: dict[Any, Any] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        known = value_of(key, names, folder) if key is not None else UNKNOWN
+        if isinstance(known, str | int):
+            found[known] = value_of(value, names, folder)
+    return {key: value for key, value in found.items() if value is not UNKNOWN}
+
+
+def _combined(node: ast.BinOp, names: Mapping[str, Any], folder: Path) -> Any:
+    left: Any = value_of(node.left, names, folder)
+    right: Any = value_of(node.right, names, folder)
+    if isinstance(node.op, ast.Div):  # a path: what counts is its last part
+        return right
+    if isinstance(node.op, ast.Add) and isinstance(left, str) and isinstance(right, str):
+        return left + right
+    if not isinstance(left, int | float) or not isinstance(right, int | float):
+        return UNKNOWN
+    return left + right if isinstance(node.op, ast.Add) else left * right
+
+
+def _call(node: ast.Call, names: Mapping[str, Any], folder: Path) -> Any:
+    name = _called(node)
+    if name in ("read_text", "read"):
+        return _text_of_file(node, names, folder)
+    if name in _METHODS and isinstance(node.func, ast.Attribute) and not node.args:
+        value = value_of(node.func.value, names, folder)
+        return getattr(value, name)() if isinstance(value, str) else UNKNOWN
+    given = [value_of(one, names, folder) for one in node.args]
+    if name == "dict" and not given:
+        pairs = {one.arg: value_of(one.value, names, folder) for one in node.keywords if one.arg is not None}
+        return {key: value for key, value in pairs.items() if value is not UNKNOWN}
+    if name in ("dedent", "cleandoc") and given and isinstance(given[0], str):
+        return textwrap.dedent(given[0])
+    if name in ("join", "Path", "str", "abspath", "resolve") and given and isinstance(given[-1], str):
+        return given[-1]
+    if name in _PLAIN and len(given) == 1 and isinstance(given[0], int | float):
+        return _PLAIN[name](given[0])
+    return UNKNOWN
+
+
+def _text_of_file(node: ast.Call, names: Mapping[str, Any], folder: Path) -> Any:
+    """The text of the last file of the folder that stands in `Path("x.txt").read_text()` or `open("x.txt").read()`."""
+    for one in ast.walk(node.func):
+        value = value_of(one, names, folder) if isinstance(one, ast.Constant | ast.Name) else UNKNOWN
+        if isinstance(value, str) and value and Path(value).suffix and len(value) < 200:
+            file = (folder / value).resolve()
+            if file.is_relative_to(folder.resolve()) and file.is_file():
+                return file.read_text(encoding="utf-8", errors="replace")
+    return UNKNOWN
+
+
+def _called(node: ast.Call) -> str:
+    match node.func:
+        case ast.Name():
+            return node.func.id
+        case ast.Attribute():
+            return node.func.attr
+        case _:
+            return ""

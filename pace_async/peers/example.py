@@ -1,0 +1,182 @@
+"""What is read from an example of another project, and what the readers share. Nothing of an example is ever run here.
+
+An example's Python is read by its syntax tree, its YAML as plain data.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from pace_async.errors import UsageError
+from pace_async.programs.languages import LANGUAGES, named
+
+NO_PROGRAMS = frozenset({".pyc", ".md", ".yaml", ".yml", ".ipynb", ".png", ".jpg", ".pdf", ".log", ".sh", ".csv"})
+LANGUAGE_BY_SUFFIX = {
+    "cc": "c++",
+    "cxx": "c++",
+    "cu": "cuda",
+    "js": "javascript",
+    "ts": "typescript",
+    "swift": "swift",
+    "lean": "lean",
+    "metal": "metal",
+    "sv": "systemverilog",
+    "wl": "wolfram",
+    "json": "json",
+    "md": "markdown",
+    "sql": "sql",
+    "txt": "text",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the user says about an example. Nothing where it is to be found."""
+
+    program: str = ""
+    config: str = ""
+    score: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An example, as a command task needs it. `evaluate` is its command. `stages` are (name, threshold) of the cheap
+    stages. `interface` is the folder that its evaluator's imports come from. `taken` and `left` say, a line each, what
+    was taken over from where, and what was not. `secret` are files that must not be copied."""
+
+    peer: str
+    folder: Path
+    evaluator: str
+    program: str
+    language: str
+    background: str
+    requirements: tuple[str, ...]
+    timeout_s: float
+    memory_mb: int | None
+    evaluate: tuple[str, ...]
+    score: tuple[str, ...]
+    valid: str | None
+    feedback: bool
+    stages: tuple[tuple[str, float], ...]
+    interface: Path
+    taken: tuple[str, ...]
+    left: tuple[str, ...]
+    secret: frozenset[str] = frozenset()
+
+
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a Python file. Raises UsageError."""
+    try:
+        return ast.parse(path.read_text(encoding="utf-8-sig"), str(path))
+    except OSError as error:
+        raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is no Python that can be read: {str(error)[:200]}.") from None
+
+
+def names_of(tree: ast.Module) -> set[str]:
+    """The names that a module defines or imports at its top level, also within `if` and `try`."""
+    found: set[str] = set()
+    for node in top_level(tree.body):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                found.add(node.name)
+            case ast.Import() | ast.ImportFrom():
+                found.update(alias.asname or alias.name.split(".")[0] for alias in node.names)
+            case ast.Assign():
+                found.update(target.id for target in node.targets if isinstance(target, ast.Name))
+            case _:
+                pass
+    return found
+
+
+def top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run when a module is imported, without those of functions and classes."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If | ast.Try | ast.With):
+            for part in ("body", "orelse", "finalbody", "handlers"):
+                inner = getattr(node, part, [])
+                yield from top_level(
+                    [one for each in inner for one in (each.body if isinstance(each, ast.ExceptHandler) else [each])]
+                )
+
+
+def mapping_of(path: Path) -> dict[str, Any]:
+    """A YAML file as plain data. Raises UsageError."""
+    try:
+        value = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        said = " ".join(str(error).split())
+        raise UsageError(f"{path} is no YAML that can be read: {said[:300]}.") from None
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise UsageError(f"{path} holds no mapping of settings.")
+    return {str(key): one for key, one in cast("dict[Any, Any]", value).items()}
+
+
+def section(config: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """The first of these sections that is there, empty if none is."""
+    for name in names:
+        value = config.get(name)
+        if isinstance(value, dict):
+            return {str(key): one for key, one in cast("dict[Any, Any]", value).items()}
+    return {}
+
+
+def number_of(value: Any) -> float | None:
+    """A positive number, or None."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
+
+
+def language_of_program(program: str, said: str) -> str:
+    """The language as task.yaml names it: from what the example says, else from the program's suffix."""
+    suffix = Path(program).suffix[1:].lower()
+    by_suffix = next((one.name for one in LANGUAGES.values() if one.suffix.lower() == suffix), None)
+    if said:
+        known = named(said)
+        return known.name if known is not None else "".join(one if one.isalnum() else "_" for one in said.lower())
+    return by_suffix or LANGUAGE_BY_SUFFIX.get(suffix, suffix if suffix.isalnum() and suffix[0].isalpha() else "text")
+
+
+def find_program(folder: Path, stems: Sequence[str], wanted: str, suffix: str = "") -> str:
+    """The name of the seed program's file. Raises UsageError if it is not there, or if it could be one of several."""
+    if wanted:
+        if not (folder / wanted).is_file():
+            raise UsageError(f"{folder} has no file {wanted!r}.")
+        if Path(wanted).name != wanted:
+            raise UsageError(f"The seed program must lie in {folder} itself, and {wanted!r} does not.")
+        return wanted
+    for stem in stems:
+        found = sorted(
+            path.name
+            for path in folder.glob(f"{stem}*")
+            if path.is_file() and path.stem == stem and path.suffix and path.suffix.lower() not in NO_PROGRAMS
+        )
+        fitting = [name for name in found if suffix and Path(name).suffix.lower() == suffix.lower()] or found
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            raise UsageError(f"{folder} has several seed programs ({', '.join(fitting)}): name one with --program.")
+    looked = " and ".join(f"{stem}.*" for stem in stems)
+    raise UsageError(f"{folder} has no seed program: looked for {looked}. Name it with --program FILE.")
+
+
+def first_paragraph(folder: Path) -> str:
+    """The first text of the README that is no heading, in one line. Nothing if there is none."""
+    readme = next((path for path in sorted(folder.glob("README*")) if path.is_file()), None)
+    if readme is None:
+        return ""
+    text = readme.read_text(encoding="utf-8", errors="replace")
+    for block in text.split("\n\n"):
+        lines = [line for line in block.splitlines() if line.strip() and not line.startswith(("#", "!", "<", "[", "`"))]
+        if lines:
+            return " ".join(" ".join(lines).split())
+    return ""

@@ -1,0 +1,231 @@
+"""Reads an OpenEvolve example: an evaluator with `evaluate(program_path)`, a seed program and config.yaml.
+
+What OpenEvolve 0.4.0 does is kept: a cascade is on unless the config turns it off, each stage has a threshold, and the
+last stage that is reached gives the score. `evaluate` is not called where there are stages.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from pace_async.errors import UsageError
+from pace_async.peers.example import (
+    Example,
+    Wanted,
+    find_program,
+    first_paragraph,
+    language_of_program,
+    mapping_of,
+    names_of,
+    number_of,
+    section,
+    tree_of,
+)
+
+INTERFACE = Path(__file__).parent / "openevolve_path"
+COPY = "example"
+TIMEOUT_S = 300.0
+THRESHOLDS = (0.5, 0.75, 0.9)
+LONGEST_CODE = 10_000
+EVALUATORS = ("evaluator.py", "evaluate.py", "evaluation.py")
+PROGRAMS = ("initial_program", "initial", "initial_prompt", "program", "seed_program")
+SECTIONS = frozenset({"llm", "prompt", "database", "evaluator", "max_iterations", "diff_based_evolution"})
+_HINTS = {
+    "max_iterations": "use --candidates N",
+    "random_seed": "use --seed N",
+    "checkpoint_interval": "every candidate is committed",
+    "log_level": "use --display",
+    "early_stopping_patience": "use --target, --candidates or --minutes",
+    "diff_based_evolution": "pace's implementer chooses its edits",
+    "llm": "use --implementer MODEL and --set implementer.…",
+    "prompt": "pace writes its own prompts",
+    "database.num_islands": "use --threads N: each search thread is an island",
+    "database.migration_interval": "use --set search.migration=P",
+    "database.migration_rate": "use --set search.migration=P",
+    "database.feature_dimensions": "pace keeps no feature map",
+    "database": "pace has rules of its own: --set search.…",
+    "evaluator.parallel_evaluations": "use --set evaluation.slots=N",
+    "evaluator.max_retries": "use --set evaluation.retries=N",
+    "evaluator.use_llm_feedback": "no model scores programs",
+    "evaluator.llm_feedback_weight": "no model scores programs",
+}
+
+
+def read_openevolve(folder: Path, wanted: Wanted) -> Example:
+    """Raises UsageError for a folder that is no such example."""
+    evaluator, functions = _evaluator(folder)
+    config_file, others = _config_file(folder, wanted.config)
+    config = mapping_of(folder / config_file) if config_file else {}
+    suffix = str(config.get("file_suffix") or "")
+    program = find_program(folder, PROGRAMS, wanted.program, suffix)
+    own, prompt = section(config, "evaluator"), section(config, "prompt")
+    timeout = number_of(own.get("timeout"))
+    stages, steps, told = _stages(own, functions)
+    longest = number_of(config.get("max_code_length")) or LONGEST_CODE
+    features = _names(section(config, "database").get("feature_dimensions"))
+    background, source = _background(folder, config_file, config, prompt)
+    language = language_of_program(program, str(config.get("language") or ""))
+    feedback = prompt.get("include_artifacts") is not False
+    command = ["python", "-m", "openevolve.pace_run", f"{COPY}/{evaluator}", "{program}", "{results}", "{stage}"]
+    command += ["--functions", ",".join(steps), "--most", str(int(longest))]
+    command += ["--features", ",".join(features)] if features else []
+    combined = "combined_score" in (folder / evaluator).read_text(encoding="utf-8", errors="replace")
+    score = (wanted.score,) if wanted.score else ("combined_score", "mean_of_metrics")
+    taken = [
+        f"evaluator: {evaluator} ({', '.join(steps)})",
+        f"seed program: {program} ({language})",
+        _score_line(wanted.score, combined, features),
+        f"background: {source}",
+        f"timeout_s: {timeout or TIMEOUT_S:g} ({'evaluator.timeout' if timeout else 'their default'}, for each stage)",
+        f"longest program: {int(longest)} characters ({_origin(config, 'max_code_length')})",
+        *told,
+        f"feedback: artifacts are {'shown to' if feedback else 'kept from'} the implementer",
+        *([f"config: {config_file} (--config names another: {', '.join(others)})"] if others else []),
+    ]
+    memory = number_of(own.get("memory_limit_mb"))
+    return Example(
+        peer="OpenEvolve",
+        folder=folder,
+        evaluator=evaluator,
+        program=program,
+        language=language,
+        background=background,
+        requirements=(f"The whole program has at most {int(longest)} characters.",),
+        timeout_s=timeout or TIMEOUT_S,
+        memory_mb=int(memory) if memory else None,
+        evaluate=tuple(command),
+        score=score,
+        valid=None,
+        feedback=feedback,
+        stages=stages,
+        interface=INTERFACE,
+        taken=tuple(taken),
+        left=_left(config),
+        secret=frozenset({config_file}) if _holds_key(config) else frozenset(),
+    )
+
+
+def _evaluator(folder: Path) -> tuple[str, set[str]]:
+    """(file name, its functions)."""
+    others = sorted(path.name for path in folder.glob("*.py") if "eval" in path.name.lower())
+    for name in dict.fromkeys((*EVALUATORS, *others)):
+        if (folder / name).is_file():
+            names = names_of(tree_of(folder / name))
+            if "evaluate" in names:
+                return name, names
+    if (folder / "run_evo.py").is_file():
+        raise UsageError(f"{folder} is no OpenEvolve example, but looks like a Shinka one: pace task import shinka.")
+    raise UsageError(
+        f"{folder} is no OpenEvolve example: looked for {' or '.join(EVALUATORS)} with a function "
+        "evaluate(program_path)."
+    )
+
+
+def _config_file(folder: Path, wanted: str) -> tuple[str, list[str]]:
+    """(file name or nothing, others that it could be)."""
+    if wanted:
+        if not (folder / wanted).is_file():
+            raise UsageError(f"{folder} has no file {wanted!r}.")
+        return wanted, []
+    for name in ("config.yaml", "config.yml"):
+        if (folder / name).is_file():
+            return name, []
+    found: list[str] = []
+    for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
+        try:
+            if SECTIONS & set(mapping_of(path)):
+                found.append(path.name)
+        except UsageError:
+            continue
+    return (found[0], found[1:]) if found else ("", [])
+
+
+def _stages(
+    own: Mapping[str, Any], functions: set[str]
+) -> tuple[tuple[tuple[str, float], ...], tuple[str, ...], list[str]]:
+    """(cheap stages with their thresholds, functions in their order, what to say)."""
+    there: list[str] = []
+    for number in (1, 2, 3):
+        if f"evaluate_stage{number}" not in functions:
+            break
+        there.append(f"evaluate_stage{number}")
+    if not there or own.get("cascade_evaluation") is False:
+        return (), ("evaluate",), []
+    given = own.get("cascade_thresholds")
+    values = [float(one) for one in cast("list[Any]", given)] if isinstance(given, list) else list(THRESHOLDS)
+    there = there[: len(values) + 1]
+    stages = tuple((f"stage{number + 1}", values[number]) for number in range(len(there) - 1))
+    told = [f"cascade: {name}, threshold {value:g}" for name, value in stages]
+    if not stages:
+        told = ["cascade: none, because evaluate_stage1 is the only stage; it gives the score, as in OpenEvolve"]
+    return stages, tuple(there), told
+
+
+def _background(
+    folder: Path, config_file: str, config: Mapping[str, Any], prompt: Mapping[str, Any]
+) -> tuple[str, str]:
+    """(text, where it is from). A system message may name a template, a text file of the folder of templates."""
+    said = str(prompt.get("system_message") or "").strip()
+    templates = (folder / config_file).parent / str(prompt["template_dir"]) if prompt.get("template_dir") else None
+    if templates is not None and len(said) < 100:
+        file = templates / f"{said or 'system_message'}.txt"
+        if file.is_file():
+            return file.read_text(encoding="utf-8", errors="replace").strip(), f"{file.name} of prompt.template_dir"
+    if said and said != "system_message":
+        return said, "prompt.system_message"
+    said = str(section(config, "llm").get("system_message") or "").strip()
+    if said and said != "system_message":
+        return said, "llm.system_message"
+    file = next((path for path in sorted(folder.glob("*system*.txt")) if path.is_file()), None)
+    if file is not None:
+        return file.read_text(encoding="utf-8", errors="replace").strip(), file.name
+    return first_paragraph(folder), "README (there is no system message)"
+
+
+def _score_line(wanted: str, combined: bool, features: tuple[str, ...]) -> str:
+    if wanted:
+        return f"score: {wanted} (--score)"
+    mean = "the mean of the metrics that are finite numbers"
+    without = f", without the feature dimensions {', '.join(features)}" if features else ""
+    if combined:
+        return f"score: combined_score, and where it is missing {mean}{without}"
+    return f"score: {mean}{without}, as in OpenEvolve, because the evaluator names no combined_score"
+
+
+def _origin(config: Mapping[str, Any], name: str) -> str:
+    return name if name in config else "their default"
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return tuple(str(one) for one in cast("list[Any]", value)) if isinstance(value, list) else ()
+
+
+def _left(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """A line for each setting without a counterpart."""
+    used = {
+        *("language", "file_suffix", "max_code_length", "evaluator.timeout", "evaluator.cascade_evaluation"),
+        *("evaluator.cascade_thresholds", "evaluator.memory_limit_mb", "prompt.system_message", "prompt.template_dir"),
+        *("prompt.include_artifacts", "llm.system_message"),
+    }
+    lines: list[str] = []
+    for name, value in config.items():
+        keys = [f"{name}.{key}" for key in section(config, name)] if isinstance(value, dict) else [name]
+        for key in keys:
+            if key not in used:
+                hint = _HINTS.get(key) or _HINTS.get(key.split(".")[0], "")
+                lines.append(f"{key}{f' ({hint})' if hint else ''}")
+    return tuple(lines)
+
+
+def _holds_key(config: Mapping[str, Any]) -> bool:
+    """Whether a secret may stand in the file itself, and not only the name of a variable."""
+    for name, value in config.items():
+        if isinstance(value, dict) and _holds_key(cast("dict[str, Any]", value)):
+            return True
+        if isinstance(value, list) and any(
+            isinstance(one, dict) and _holds_key(cast("dict[str, Any]", one)) for one in cast("list[Any]", value)
+        ):
+            return True
+        if "api_key" in str(name) and isinstance(value, str) and value and not value.startswith("${"):
+            return True
+    return False

@@ -1,0 +1,107 @@
+"""Runs an OpenEvolve example's evaluator on one program and writes what it found for pace.
+
+    python -m openevolve.pace_run EVALUATOR PROGRAM RESULTS STAGE --functions evaluate_stage1,evaluate_stage2
+
+The functions are the stages in their order. A stage is named stage1, stage2, …; `full` is the last of them. The working
+folder is the evaluator's, and it can import what lies beside it.
+
+RESULTS gets `metrics.json` (the finite numbers, and `mean_of_metrics` where the evaluator gives no combined_score) and
+`artifacts.json` (artifacts, and metrics that are no finite number).
+"""
+
+import argparse
+import asyncio
+import importlib.util
+import inspect
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+from .utils.metrics_utils import COMBINED, finite, get_fitness_score
+
+MEAN_OF_METRICS = "mean_of_metrics"
+FULL = "full"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Raises what the evaluator raises. Ends with exit code 1 and a sentence for a program that is too long."""
+    asked = _parsed(arguments)
+    program, results = Path(asked.program).resolve(), Path(asked.results).resolve()
+    length = len(program.read_text(encoding="utf-8", errors="replace"))
+    if asked.most and length > asked.most:
+        sys.exit(f"the program has {length} characters, and max_code_length allows {asked.most}")
+    evaluator = Path(asked.evaluator).resolve()
+    os.chdir(evaluator.parent)
+    functions = str(asked.functions).split(",")
+    module = _loaded(evaluator)
+    if asked.stage == FULL:
+        metrics, artifacts = _call(module, functions[-1], program)
+        if COMBINED not in metrics and len(functions) > 1:
+            earlier: dict[str, Any] = {}
+            for name in functions[:-1]:
+                earlier.update(_call(module, name, program)[0])
+            metrics = {**earlier, **metrics}
+    else:
+        metrics, artifacts = _call(module, functions[int(asked.stage.removeprefix("stage")) - 1], program)
+    features = [name for name in str(asked.features).split(",") if name]
+    numbers = {name: number for name, value in metrics.items() if (number := finite(value)) is not None}
+    if COMBINED not in metrics and numbers:
+        numbers[MEAN_OF_METRICS] = get_fitness_score(metrics, features)
+    shown = {name: value for name, value in metrics.items() if name not in numbers}
+    results.mkdir(parents=True, exist_ok=True)
+    _write(results / "metrics.json", numbers)
+    _write(results / "artifacts.json", {**shown, **artifacts})
+
+
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m openevolve.pace_run")
+    for name in ("evaluator", "program", "results", "stage"):
+        parser.add_argument(name)
+    parser.add_argument("--functions", default="evaluate", help="stages, with commas between them")
+    parser.add_argument("--features", default="", help="metrics that do not count in a mean")
+    parser.add_argument("--most", type=int, default=0, help="characters that a program may have; 0: any number")
+    return parser.parse_args(arguments)
+
+
+def _loaded(path: Path) -> ModuleType:
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location("evaluation_module", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path.name} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # for what it pickles
+    spec.loader.exec_module(module)
+    return module
+
+
+def _call(module: ModuleType, name: str, program: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(metrics, artifacts). Raises TypeError if it returns neither a mapping nor an EvaluationResult."""
+    found = getattr(module, name)(str(program))
+    if inspect.isawaitable(found):
+        found = asyncio.run(_awaited(found))
+    metrics: Any = getattr(found, "metrics", found)
+    artifacts: Any = getattr(found, "artifacts", None) or {}
+    if not isinstance(metrics, Mapping) or not isinstance(artifacts, Mapping):
+        raise TypeError(f"{name} returned {type(found).__name__}, and neither a dict nor an EvaluationResult")
+    return dict(cast("Mapping[str, Any]", metrics)), dict(cast("Mapping[str, Any]", artifacts))
+
+
+async def _awaited(found: Any) -> Any:
+    return await found
+
+
+def _write(path: Path, value: Mapping[str, object]) -> None:
+    text = json.dumps({str(name): one for name, one in value.items()}, default=_as_text, ensure_ascii=False)
+    path.write_text(text, encoding="utf-8", errors="replace")
+
+
+def _as_text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+if __name__ == "__main__":
+    main()

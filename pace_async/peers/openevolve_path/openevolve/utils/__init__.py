@@ -1,0 +1,1 @@
+"""Helpers of OpenEvolve that evaluators import."""

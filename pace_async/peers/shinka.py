@@ -1,0 +1,232 @@
+"""Reads a ShinkaEvolve example: evaluate.py, a seed program, and run_evo.py or a YAML file with its settings.
+
+run_evo.py is read by its syntax tree and never run. Where both say something, run_evo.py counts, because it is what
+ShinkaEvolve's user starts.
+"""
+
+import ast
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pace_async.errors import UsageError
+from pace_async.peers.constants import Constants, constants_of
+from pace_async.peers.example import (
+    Example,
+    Wanted,
+    find_program,
+    first_paragraph,
+    language_of_program,
+    mapping_of,
+    names_of,
+    number_of,
+    section,
+    tree_of,
+)
+from pace_async.peers.openevolve import COPY
+
+INTERFACE = Path(__file__).parent / "shinka_path"
+TIMEOUT_S = 600.0
+EVALUATORS = ("evaluate.py", "evaluator.py", "eval.py")
+_JOBS = ("LocalJobConfig", "SlurmCondaJobConfig", "SlurmEnvJobConfig", "SlurmDockerJobConfig", "JobConfig")
+_RUNNERS = ("ShinkaEvolveRunner", "EvolutionRunner", "AsyncEvolutionRunner")
+_USED = ("task_sys_msg", "language", "init_program_path", "use_text_feedback", "eval_program_path", "time", "mem")
+_HINTS = {
+    "num_generations": "use --candidates N",
+    "max_api_costs": "use --budget USD",
+    "num_islands": "use --threads N: each search thread is an island",
+    "migration_interval": "use --set search.migration=P",
+    "migration_rate": "use --set search.migration=P",
+    "max_evaluation_jobs": "use --set evaluation.slots=N",
+    "max_parallel_jobs": "use --set evaluation.slots=N",
+    "max_proposal_jobs": "use --threads N",
+    "llm_models": "use --implementer MODEL",
+    "llm_kwargs": "use --set implementer.…",
+    "results_dir": "use --run-dir DIR",
+    "db_path": "use --run-dir DIR",
+    "job_type": "evaluations run here, in a sandbox",
+    "conda_env": "pace's own Python runs the evaluator",
+    "activate_script": "pace's own Python runs the evaluator",
+    "evolve_prompts": "pace writes its own prompts",
+    "cpus": "use --set evaluation.slots=N",
+    "gpus": "no cards are bound into the sandbox",
+}
+_GROUPS = ("evo_config", "db_config", "job_config")
+
+
+def read_shinka(folder: Path, wanted: Wanted) -> Example:
+    """Raises UsageError for a folder that is no such example."""
+    run_file = _run_file(folder)
+    said = constants_of(folder / run_file) if run_file else Constants()
+    config_file, others = _config_file(folder, wanted.config, said)
+    config = mapping_of(folder / config_file) if config_file else {}
+    evo, job = _settings(config, said)
+    evaluator = _evaluator(folder, job)
+    named = Path(str(evo.get("init_program_path") or "")).name
+    program = find_program(
+        folder, ("initial", "main", "init"), wanted.program or (named if (folder / named).is_file() else "")
+    )
+    language = language_of_program(program, str(evo.get("language") or ""))
+    timeout = _seconds(job.get("time"))
+    memory = _megabytes(job.get("mem"))
+    background = str(evo.get("task_sys_msg") or "").strip()
+    source = "task_sys_msg" if background else "README (there is no task_sys_msg)"
+    if not background:
+        file = next((path for path in sorted(folder.glob("*prompt*.txt")) if path.is_file()), None)
+        background = (
+            file.read_text(encoding="utf-8", errors="replace").strip() if file is not None else first_paragraph(folder)
+        )
+        source = file.name if file is not None else source
+    extra = section(job, "extra_cmd_args")
+    command = ["python", "-m", "shinka.pace_run", f"{COPY}/{evaluator}", "{program}", "{results}"]
+    command += [word for name, value in extra.items() for word in (f"--{name}", str(value))]
+    told = evo.get("use_text_feedback") is not False
+    taken = [
+        f"evaluator: {evaluator} ({_way(folder / evaluator)})",
+        f"seed program: {program} ({language})",
+        f"score: {wanted.score or 'combined_score'} of metrics.json, where correct.json says that it is correct",
+        f"background: {source}",
+        f"timeout_s: {timeout or TIMEOUT_S:g} ({'time' if timeout else 'they set none'})",
+        f"feedback: public metrics and text_feedback are {'shown to' if told else 'kept from'} the implementer",
+        *([f"memory_mb: {memory} (mem)"] if memory else []),
+        *([f"further arguments: {' '.join(command[6:])} (extra_cmd_args)"] if extra else []),
+        *([f"settings: {' and '.join(name for name in (run_file, config_file) if name)}"] if run_file else []),
+        *([f"config: {config_file} (--config names another: {', '.join(others)})"] if others else []),
+    ]
+    return Example(
+        peer="ShinkaEvolve",
+        folder=folder,
+        evaluator=evaluator,
+        program=program,
+        language=language,
+        background=background,
+        requirements=(),
+        timeout_s=timeout or TIMEOUT_S,
+        memory_mb=memory,
+        evaluate=tuple(command),
+        score=(wanted.score or "combined_score",),
+        valid="correct.json:correct",
+        feedback=told,
+        stages=(),
+        interface=INTERFACE,
+        taken=tuple(taken),
+        left=_left(config, said, evo, job),
+    )
+
+
+def _run_file(folder: Path) -> str:
+    """The file that starts a search, or nothing."""
+    others = sorted(path.name for path in folder.glob("run*.py"))
+    for name in dict.fromkeys(("run_evo.py", *others)):
+        if (folder / name).is_file() and "EvolutionConfig" in (folder / name).read_text("utf-8", errors="replace"):
+            return name
+    return ""
+
+
+def _config_file(folder: Path, wanted: str, said: Constants) -> tuple[str, list[str]]:
+    if wanted:
+        if not (folder / wanted).is_file():
+            raise UsageError(f"{folder} has no file {wanted!r}.")
+        return wanted, []
+    named = [str(value) for name, value in said.options.items() if "config" in name and isinstance(value, str)]
+    for name in (Path(one).name for one in named):
+        if (folder / name).is_file() and Path(name).suffix in (".yaml", ".yml"):
+            return name, []
+    found: list[str] = []
+    for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
+        try:
+            if {"evo_config", "db_config", "job_config"} & set(mapping_of(path)):
+                found.append(path.name)
+        except UsageError:
+            continue
+    small = [name for name in found if "small" in name]
+    first = (small or found)[:1]
+    return (first[0], [name for name in found if name != first[0]]) if first else ("", [])
+
+
+def _settings(config: Mapping[str, Any], said: Constants) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(those of the evolution, those of a job)."""
+    evo = {**section(config, "evo_config", "evo"), **said.call("EvolutionConfig")}
+    job = {**section(config, "job_config", "job"), **said.call(*_JOBS)}
+    for name, value in said.entries.items():
+        if name in _USED:
+            (job if name in ("eval_program_path", "time", "mem") else evo).setdefault(name, value)
+            if name == "task_sys_msg":
+                evo[name] = value
+    if not evo.get("task_sys_msg"):
+        texts = [value for name, value in said.names.items() if "sys_msg" in name.lower() and isinstance(value, str)]
+        evo["task_sys_msg"] = texts[0] if texts else ""
+    return evo, job
+
+
+def _evaluator(folder: Path, job: Mapping[str, Any]) -> str:
+    named = Path(str(job.get("eval_program_path") or "")).name
+    for name in (named, *EVALUATORS):
+        if name and (folder / name).is_file():
+            _way(folder / name)
+            return name
+    raise UsageError(
+        f"{folder} is no Shinka example: looked for {' or '.join(EVALUATORS)}, which is called with --program_path and "
+        "--results_dir."
+    )
+
+
+def _way(path: Path) -> str:
+    """How the evaluator is called. Raises UsageError for one that cannot be."""
+    tree = tree_of(path)
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    if {"--program_path", "--results_dir"} <= texts:
+        return "--program_path, --results_dir"
+    names = names_of(tree)
+    if "main" in names:
+        return "its function main"
+    if "evaluate" in names:
+        raise UsageError(
+            f"{path.parent} is no Shinka example, but looks like an OpenEvolve one: pace task import openevolve."
+        )
+    raise UsageError(
+        f"{path} takes no --program_path and --results_dir, and has no function main: it cannot be called."
+    )
+
+
+def _seconds(value: Any) -> float | None:
+    """Seconds of a time as hh:mm:ss. None if it is none."""
+    if not isinstance(value, str):
+        return number_of(value)
+    parts = value.split(":")
+    if not parts or not all(part.isdigit() for part in parts):
+        return None
+    seconds = 0
+    for part in parts:
+        seconds = seconds * 60 + int(part)
+    return float(seconds) or None
+
+
+def _megabytes(value: Any) -> int | None:
+    if not isinstance(value, str) or not value[:-1].isdigit():
+        return None
+    unit = {"G": 1024, "M": 1}.get(value[-1].upper())
+    return int(value[:-1]) * unit if unit else None
+
+
+def _left(
+    config: Mapping[str, Any], said: Constants, evo: Mapping[str, Any], job: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """A line for each setting without a counterpart."""
+    database = {**section(config, "db_config", "db"), **said.call("DatabaseConfig")}
+    runner = {**{key: one for key, one in config.items() if key not in _GROUPS}, **said.call(*_RUNNERS)}
+    lines: list[str] = []
+    groups: tuple[tuple[str, Mapping[str, Any]], ...] = (
+        *(("evo_config", evo), ("job_config", job), ("db_config", database), ("runner", runner)),
+    )
+    for group, settings in groups:
+        for name, value in settings.items():
+            if name in _USED or name in ("extra_cmd_args", *_GROUPS, "verbose", "debug") or value is None:
+                continue
+            hint = _HINTS.get(name) or ("pace has rules of its own: --set search.…" if group == "db_config" else "")
+            hint = hint or ("use --implementer MODEL" if "llm" in name else "")
+            lines.append(f"{group}.{name}{f' ({hint})' if hint else ''}")
+    unknown = [one.split(".")[1] for one in said.unknown if one.split(".")[0] in ("EvolutionConfig", *_JOBS)]
+    useful = [name for name in _USED if name in unknown and name not in evo and name not in job]
+    lines += [f"{name} (only a run of the example knows it: set it in task.yaml)" for name in useful]
+    return tuple(lines)

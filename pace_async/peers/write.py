@@ -1,0 +1,176 @@
+"""Writes the folder of a task that was made of an example.
+
+Invariants: the example's files are copied byte for byte into the task's folder `example`, and are never written to. The
+folder is written whole or not at all. A folder that is there already is never written into.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pace_async.errors import UsageError
+from pace_async.peers.example import Example
+from pace_async.peers.openevolve import COPY
+from pace_async.peers.seed import with_one_block
+from pace_async.programs.languages import language_of
+from pace_async.programs.text import is_marked
+
+INTERFACES = "interfaces"
+MEMORY_MB = 2048
+SCRATCH_MB = 512
+_NOT_COPIED = re.compile(
+    r"\..*|__pycache__|.*\.pyc|openevolve_output.*|results|results_.*|checkpoints?|wandb|logs|node_modules|venv"
+    r"|.*\.(sqlite|sqlite3|db|db-wal|db-shm)"
+)
+_MOST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The texts of a task. `seed_note` says how the seed program differs from the example's, if it does. `skipped` are
+    files and folders of the example that are not copied."""
+
+    name: str
+    example: Example
+    seed: str
+    seed_note: str
+    files: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+def name_of(folder: Path) -> str:
+    """A task's name from the name of a folder."""
+    name = re.sub(r"[^a-z0-9]+", "_", folder.resolve().name.lower()).strip("_")
+    return name if name[:1].isalpha() else f"task_{name}"
+
+
+def drafted(name: str, example: Example) -> Draft:
+    """Reads the example's files. Raises UsageError."""
+    program = example.folder / example.program
+    try:
+        text = program.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"Cannot read {program}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{program} is not UTF-8 text.") from None
+    seed, note = with_one_block(text, example.language)
+    skipped: list[str] = []
+    files = tuple(_files(example.folder, "", example.secret, skipped))
+    size = sum((example.folder / name).stat().st_size for name in files)
+    if size > _MOST_BYTES:
+        raise UsageError(f"{example.folder} holds {size >> 20} MiB: move what the evaluator does not need elsewhere.")
+    return Draft(name, example, seed, note, files, tuple(skipped))
+
+
+def refuse_if_there(target: Path) -> None:
+    """Raises UsageError."""
+    if target.exists() or target.is_symlink():
+        raise UsageError(f"{target} is there already: name another folder with --to, or remove it.")
+
+
+def write_task(draft: Draft, target: Path, bounds: tuple[float, float], stages: tuple[tuple[str, float], ...]) -> None:
+    """Write the folder. Raises UsageError if it is there, or cannot be written."""
+    refuse_if_there(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{draft.name}.") as made:
+            folder = Path(made) / "task"
+            for name in draft.files:
+                (folder / COPY / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(draft.example.folder / name, folder / COPY / name)
+            shutil.copytree(
+                draft.example.interface, folder / INTERFACES, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
+            )
+            (folder / draft.example.program).write_text(draft.seed, encoding="utf-8", newline="")
+            (folder / "task.yaml").write_text(task_yaml(draft, bounds, stages), encoding="utf-8")
+            refuse_if_there(target)
+            shutil.move(folder, target)
+    except OSError as error:
+        raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
+
+
+def task_yaml(draft: Draft, bounds: tuple[float, float], stages: tuple[tuple[str, float], ...]) -> str:
+    """The text of task.yaml."""
+    example = draft.example
+    background = example.background or f"Improve {example.program} so that {example.evaluator} scores it higher."
+    fields: list[tuple[str, dict[str, Any]]] = [
+        (f"Made of an {example.peer} example by `pace task import`. {COPY}/ holds the example as it was.", {}),
+        ("", {"name": draft.name, "kind": "command", "background": background}),
+        ("", {"coding_requirements": _requirements(draft)}),
+        ("", {"direction": "maximize"}),
+        (
+            "Progress is measured between these scores. They are guessed from the seed program: set them to yours.",
+            {"bounds": {"lower": bounds[0], "upper": bounds[1]}},
+        ),
+        ("", {"program": example.program, "language": example.language}),
+        ("", {"evaluate": list(example.evaluate), "path": [INTERFACES]}),
+        ("", {"score": list(example.score)}),
+        ("", {"valid": example.valid} if example.valid else {}),
+        ("", {"feedback": example.feedback}),
+        ("", {"cascade": [{"name": name, "threshold": value} for name, value in stages]} if stages else {}),
+        ("", {"timeout_s": example.timeout_s, "memory_mb": example.memory_mb or MEMORY_MB, "scratch_mb": SCRATCH_MB}),
+        (
+            "Say true if equal programs always have equal scores: then a repeat costs nothing.",
+            {"deterministic": False},
+        ),
+    ]
+    lines: list[str] = []
+    for comment, values in fields:
+        lines += [f"# {comment}\n"] if comment else []
+        lines += [_dumped(values)] if values else []
+    return "".join(lines)
+
+
+def _requirements(draft: Draft) -> str:
+    example = draft.example
+    language = language_of(example.language)
+    said = [f"The program is {language.title or example.language} in one file, {example.program}."]
+    if is_marked(draft.seed):
+        said.append("Only the lines between the two EVOLVE-BLOCK marks change; both marks stay.")
+    said.append("Functions that are called from outside the changed part keep their names and parameters.")
+    return " ".join((*said, *example.requirements))
+
+
+class _Blocks(yaml.SafeDumper):
+    """Writes texts of several lines as blocks."""
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in value else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)  # pyright: ignore[reportUnknownMemberType]
+
+
+_Blocks.add_representer(str, _text)
+
+
+def _dumped(values: dict[str, Any]) -> str:
+    cleaned = {name: _clean(value) for name, value in values.items()}
+    return yaml.dump(cleaned, Dumper=_Blocks, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _clean(value: Any) -> Any:
+    """A text without spaces at the end of its lines, which YAML's blocks do not take."""
+    if isinstance(value, str):
+        return "\n".join(line.rstrip() for line in value.expandtabs(4).splitlines())
+    return value
+
+
+def _files(folder: Path, inside: str, secret: frozenset[str], skipped: list[str]) -> Iterator[str]:
+    """The files to copy, relative to the example. Links are followed where they lead to a file."""
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda one: one.name):
+            name = f"{inside}{entry.name}"
+            if _NOT_COPIED.fullmatch(entry.name) or name in secret:
+                if not entry.name.startswith((".", "__pycache__")):
+                    skipped.append(name)
+            elif entry.is_dir(follow_symlinks=False):
+                yield from _files(Path(entry.path), f"{name}/", secret, skipped)
+            elif entry.is_file():
+                yield name

@@ -1,0 +1,126 @@
+"""Which Python modules the evaluator of a command task needs that are not installed here. Nothing is imported.
+
+What is looked at: the evaluator's file, the files beside it that it imports, and requirements.txt beside it. An import
+in a `try` that catches its failure is not needed.
+"""
+
+import ast
+import importlib.util
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from pace_async.task import Task
+
+_REQUIREMENT = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)")
+_CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+
+
+def missing_modules(task: Task) -> tuple[str, ...]:
+    """Modules that the evaluator imports and that are not there."""
+    evaluator = _evaluator(task)
+    if evaluator is None:
+        return ()
+    places = [evaluator.parent, *(task.folder / name for name in task.spec.path), task.folder]
+    missing: list[str] = []
+    seen: set[Path] = set()
+    files = [evaluator, task.folder / task.spec.program]
+    while files:
+        file = files.pop()
+        if file in seen or file.suffix != ".py":
+            continue
+        seen.add(file)
+        for name in _imports(file):
+            beside = _beside(name, places)
+            if beside is None:
+                if not _installed(name):
+                    missing.append(name.split(".")[0])
+            elif beside.is_file():
+                files.append(beside)
+            else:
+                missing.append(name)
+    return tuple(dict.fromkeys(missing))
+
+
+def missing_requirements(task: Task) -> tuple[str, ...]:
+    """Packages of the evaluator's requirements.txt that are not installed."""
+    evaluator = _evaluator(task)
+    file = evaluator.parent / "requirements.txt" if evaluator is not None else None
+    if file is None or not file.is_file():
+        return ()
+    named = (_REQUIREMENT.match(line.strip()) for line in file.read_text("utf-8", errors="replace").splitlines())
+    return tuple(match[1] for match in named if match is not None and not _distributed(match[1]))
+
+
+def _evaluator(task: Task) -> Path | None:
+    """The Python file that evaluates, or None if a command of another kind does."""
+    words = task.spec.evaluate or (task.spec.evaluator,)
+    found = (task.folder / word for word in words if word.endswith(".py"))
+    return next((file for file in found if file.is_file()), None)
+
+
+def _imports(file: Path) -> Iterator[str]:
+    """The absolute imports of a file that it cannot do without, with dots."""
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8-sig", errors="replace"))
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return
+    yield from _needed(tree.body)
+
+
+def _needed(body: Sequence[ast.AST]) -> Iterator[str]:
+    for node in body:
+        match node:
+            case ast.Import():
+                yield from (alias.name for alias in node.names)
+            case ast.ImportFrom(level=0, module=str(module)):
+                yield module
+            case ast.Try() if any(_catches(handler) for handler in node.handlers):
+                yield from _needed([*node.orelse, *node.finalbody])
+            case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
+                yield from _needed(node.orelse)
+            case _:
+                yield from _needed(list(ast.iter_child_nodes(node)))
+
+
+def _catches(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    return any(isinstance(one, ast.Name) and one.id in _CAUGHT for one in ast.walk(handler.type))
+
+
+def _beside(name: str, places: Sequence[Path]) -> Path | None:
+    """The file of a module of the task's own. None if it is none. A module that a package of the task lacks is a file
+    that is not there."""
+    parts = name.split(".")
+    for place in places:
+        whole = place.joinpath(*parts)
+        if whole.with_suffix(".py").is_file():
+            return whole.with_suffix(".py")
+        if (whole / "__init__.py").is_file():
+            return whole / "__init__.py"
+        if (place / parts[0] / "__init__.py").is_file():
+            return whole.with_suffix(".py")
+        if whole.is_dir() and any(whole.glob("*.py")):
+            return next(whole.glob("*.py"))
+    return None
+
+
+def _installed(name: str) -> bool:
+    first = name.split(".")[0]
+    if first in sys.stdlib_module_names or first in sys.builtin_module_names:
+        return True
+    try:
+        return importlib.util.find_spec(first) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _distributed(name: str) -> bool:
+    try:
+        metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True

@@ -1,0 +1,140 @@
+"""`pace task import`: examples become tasks that score as the example does, with nothing of the example changed."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pace_async.runtime.start import importing
+from pace_async.runtime.start.importing import Tried, guessed_bounds, thresholds
+from tests.support.command_line import Shell
+from tests.support.examples import OPENEVOLVE, PEERS, SHINKA, example
+
+REAL = {
+    "openevolve/function_minimization": "",
+    "openevolve/r_robust_regression": "Rscript",
+    "shinka/go_collatz_steps": "go",
+    "shinka/circle_packing": "",
+}
+"""The real examples, with the command that they need."""
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """With one try of each stage."""
+    monkeypatch.setattr(importing, "TRIES", 1)
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Every file of a folder."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def checks(shell: Shell, task: str) -> dict[str, str]:
+    """What each check of a task found."""
+    said = json.loads(shell.pace("task", "check", task, "--json").out)
+    return {one["check"]: one["found"] for one in said["checks"]}
+
+
+def test_an_openevolve_example_runs_unchanged_without_openevolve(shell: Shell) -> None:
+    folder = example(shell.folder / "theirs", OPENEVOLVE)
+    before = digests(folder)
+    said = shell.pace("task", "import", "openevolve", "theirs", "--to", "mine")
+    assert said.code == 0, said.err
+    assert "bounds: 0.4 to 1.2" in said.out
+    assert "not taken over: database.num_islands (use --threads N: each search thread is an island)" in said.out
+    assert said.out.rstrip().endswith("pace run ./mine --implementer MODEL --candidates 16")
+    assert digests(folder) == before == digests(shell.folder / "mine" / "example")
+    found = checks(shell, "./mine")
+    assert found["seed program scores"].startswith("0.4 in")
+    assert found["modules are installed"].endswith("no-such-package-here of its requirements.txt is missing")
+    (shell.folder / "better.py").write_text("# EVOLVE-BLOCK-START\ndef answer():\n    return 9\n# EVOLVE-BLOCK-END\n")
+    scored = json.loads(shell.pace("eval", "./mine", "better.py", "--json").out)
+    assert (scored["outcome"], scored["score"], scored["metrics"]["value"]) == ("ok", 0.9, 9.0)
+    (shell.folder / "worse.py").write_text("# EVOLVE-BLOCK-START\ndef answer():\n    return 'x'\n# EVOLVE-BLOCK-END\n")
+    assert json.loads(shell.pace("eval", "./mine", "worse.py", "--json").out)["outcome"] == "below_threshold"
+
+
+def test_a_shinka_example_runs_unchanged_without_shinka(shell: Shell) -> None:
+    folder = example(shell.folder / "theirs", SHINKA)
+    before = digests(folder)
+    said = shell.pace("task", "import", "shinka", "theirs", "--to", "mine", "--json")
+    assert said.code == 0, said.err
+    assert json.loads(said.out)["task"] == "mine"
+    assert digests(folder) == before == digests(shell.folder / "mine" / "example")
+    assert checks(shell, "./mine")["seed program scores"].startswith("13 in")
+    (shell.folder / "large.py").write_text(
+        "# EVOLVE-BLOCK-START\nBASE = 500\n# EVOLVE-BLOCK-END\n\ndef run_it(number):\n    return BASE + number\n"
+    )
+    scored = json.loads(shell.pace("eval", "./mine", "large.py", "--json").out)
+    assert (scored["outcome"], scored["score"]) == ("invalid_score", None)
+    assert "larger than 99" in scored["detail"]
+
+
+def test_a_threshold_that_the_seed_program_misses_is_lowered_and_said() -> None:
+    tried = Tried(1.0, "ok", {"stage1": [1.2, 1.4, 1.3], "stage2": [2.0]})
+    kept, told = thresholds((("stage1", 1.3), ("stage2", 2.0), ("stage3", 3.0)), tried)
+    assert kept == (("stage1", 0.9988), ("stage2", 2.0), ("stage3", 3.0))
+    assert len(told) == 1
+    assert "stage1 has the threshold 0.9988 instead of 1.3" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("score", "bounds"),
+    [(0.0, (0.0, 1.0)), (0.4, (0.4, 1.2)), (99.0, (99.0, 297.0)), (-5.0, (-5.0, 5.0)), (None, (0.0, 1.0))],
+)
+def test_bounds_leave_room_above_the_seed_program(score: float | None, bounds: tuple[float, float]) -> None:
+    assert guessed_bounds(Tried(score, "timeout", {}))[0] == bounds
+
+
+def test_a_target_that_is_there_is_refused_and_nothing_is_written(shell: Shell) -> None:
+    example(shell.folder / "theirs", OPENEVOLVE)
+    said = shell.pace("task", "import", "openevolve", "theirs")
+    assert (said.code, said.err.strip()) == (
+        *(2, "pace: theirs is there already: name another folder with --to, or remove it."),
+    )
+    assert shell.pace("task", "import", "openevolve", "nowhere", "--to", "x").code == 2
+    unknown = shell.pace("task", "import", "other", "theirs", "--to", "x")
+    assert (unknown.code, "openevolve and shinka can" in unknown.err) == (2, True)
+    assert shell.files() == ["theirs"]
+
+
+def test_modules_that_are_missing_here_are_named(shell: Shell) -> None:
+    evaluator = """\
+        import nowhere_at_all.part
+        from tables import SCALE
+        from openevolve.llm import LLMEnsemble
+        try:
+            import optional_thing
+        except ImportError:
+            optional_thing = None
+        def evaluate(path):
+            return {"combined_score": 1.0}
+        """
+    tables = "import hidden_below\nSCALE = 1\n"
+    example(shell.folder / "theirs", OPENEVOLVE, evaluator__py=evaluator, tables__py=tables)
+    assert shell.pace("task", "import", "openevolve", "theirs", "--to", "mine", "--no-try").code == 0
+    found = checks(shell, "./mine")["modules are installed"]
+    assert found == "the evaluator imports nowhere_at_all, openevolve.llm, hidden_below, not installed here"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", REAL)
+def test_a_real_example_is_a_sound_task(shell: Shell, name: str) -> None:
+    if not (PEERS / name).is_dir():
+        pytest.skip("the examples of both projects are not here (PACE_PEERS)")
+    if REAL[name] and shutil.which(REAL[name]) is None:
+        pytest.skip(f"there is no {REAL[name]}")
+    before = digests(PEERS / name)
+    said = shell.pace("task", "import", name.split("/")[0], str(PEERS / name), "--to", "mine")
+    assert said.code == 0, said.err
+    assert digests(PEERS / name) == before
+    found = json.loads(shell.pace("task", "check", "./mine", "--json").out)["checks"]
+    wrong = [one["check"] for one in found if not one["ok"]]
+    assert "seed program scores" in [one["check"] for one in found]
+    # A stage of function_minimization scores its seed program at random, so it may miss a threshold from one try.
+    assert [name for name in wrong if not name.startswith("stage ")] == []

@@ -1,0 +1,173 @@
+"""Examples of other projects are read without being run: what they say is taken over, and what has no counterpart is
+named."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from pace_async.errors import UsageError
+from pace_async.peers.constants import UNKNOWN, value_of
+from pace_async.peers.example import Wanted
+from pace_async.peers.openevolve import read_openevolve
+from pace_async.peers.seed import with_one_block
+from pace_async.peers.shinka import read_shinka
+from pace_async.peers.write import drafted, name_of, task_yaml
+from tests.support.examples import OPENEVOLVE, SHINKA, example
+
+ANY = Wanted()
+
+
+def test_an_openevolve_example_gives_prompt_limits_language_and_stages(tmp_path: Path) -> None:
+    found = read_openevolve(example(tmp_path / "a", OPENEVOLVE), ANY)
+    assert (found.evaluator, found.program, found.language) == ("evaluator.py", "initial_program.py", "python")
+    assert (found.background, found.timeout_s, found.stages) == ("Make the answer large.", 20, (("stage1", 0.5),))
+    assert found.evaluate[-4:] == ("--functions", "evaluate_stage1,evaluate_stage2", "--most", "200")
+    assert [line.split(" ")[0] for line in found.left] == [
+        *("max_iterations", "llm.primary_model", "llm.temperature", "database.num_islands"),
+    ]
+    assert "use --threads" in found.left[-1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "stages", "functions"),
+    [
+        ("evaluator: {cascade_evaluation: false}", (), "evaluate"),
+        ("evaluator: {cascade_evaluation: true}", (("stage1", 0.5),), "evaluate_stage1,evaluate_stage2"),
+        ("evaluator: {cascade_thresholds: []}", (), "evaluate_stage1"),
+        ("", (("stage1", 0.5),), "evaluate_stage1,evaluate_stage2"),
+    ],
+)
+def test_stages_are_those_that_openevolve_would_run(
+    tmp_path: Path, settings: str, stages: tuple[object, ...], functions: str
+) -> None:
+    found = read_openevolve(example(tmp_path / "a", OPENEVOLVE, config__yaml=settings), ANY)
+    assert (found.stages, found.evaluate[found.evaluate.index("--functions") + 1]) == (stages, functions)
+
+
+def test_an_example_without_settings_has_the_defaults_and_its_readme(tmp_path: Path) -> None:
+    folder = example(
+        tmp_path / "a", OPENEVOLVE, config__yaml=None, README__md="# Sums\n\nFind a *large*\nanswer.\n\nMore."
+    )
+    found = read_openevolve(folder, ANY)
+    assert (found.background, found.timeout_s) == ("Find a *large* answer.", 300)
+
+
+def test_a_prompt_may_be_a_file_of_the_folder_of_templates(tmp_path: Path) -> None:
+    folder = example(tmp_path / "a", OPENEVOLVE, config__yaml="prompt: {template_dir: texts, system_message: expert}")
+    (folder / "texts").mkdir()
+    (folder / "texts" / "expert.txt").write_text("You are an expert.")
+    assert read_openevolve(folder, ANY).background == "You are an expert."
+
+
+def test_the_settings_with_an_api_key_are_not_copied(tmp_path: Path) -> None:
+    folder = example(tmp_path / "a", OPENEVOLVE, config__yaml="llm: {models: [{name: m, api_key: sk-very-secret}]}")
+    draft = drafted("a", read_openevolve(folder, ANY))
+    assert "config.yaml" in draft.skipped
+    assert "config.yaml" not in draft.files
+    assert "very-secret" not in task_yaml(draft, (0, 1), ())
+
+
+def test_a_shinka_example_gives_what_its_script_and_its_yaml_say(tmp_path: Path) -> None:
+    found = read_shinka(example(tmp_path / "a", SHINKA), ANY)
+    assert (found.evaluator, found.program, found.language) == ("evaluate.py", "initial.py", "python")
+    assert (found.background, found.timeout_s) == ("You make numbers large.\nTwice.", 90)
+    assert found.evaluate[-2:] == ("--times", "3")
+    assert found.valid == "correct.json:correct"
+    named = {line.split(" ")[0] for line in found.left}
+    assert {"evo_config.num_generations", "evo_config.llm_models", "db_config.num_islands"} <= named
+    assert {"db_config.archive_size", "runner.max_evaluation_jobs"} <= named
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("'a' 'b'", "ab"),
+        ('("a" + "b").strip()', "ab"),
+        ('f"{NAME}!"', "x!"),
+        ("dict(a=1, b=[2, 3])", {"a": 1, "b": [2, 3]}),
+        ('os.path.join(here, "evaluate.py")', "evaluate.py"),
+        ('Path("prompt.txt").read_text()', "from a file"),
+        ('open("prompt.txt", encoding="utf-8").read()', "from a file"),
+        ('open("../secret.txt").read()', UNKNOWN),
+        ("os.environ['X']", UNKNOWN),
+        ("__import__('os').system('false')", UNKNOWN),
+        ("-2 * 3.5", -7.0),
+    ],
+)
+def test_constants_are_read_and_nothing_is_run(tmp_path: Path, text: str, value: object) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "prompt.txt").write_text("from a file")
+    (tmp_path / "secret.txt").write_text("no")
+    assert value_of(ast.parse(text, mode="eval").body, {"NAME": "x"}, inside) == value
+
+
+def test_a_prompt_of_a_module_beside_the_script_is_found(tmp_path: Path) -> None:
+    script = (
+        "from prompt import MESSAGE\nfrom shinka.core import EvolutionConfig\nEvolutionConfig(task_sys_msg=MESSAGE)\n"
+    )
+    folder = example(tmp_path / "a", SHINKA, run_evo__py=script, small__yaml=None, prompt__py="MESSAGE = 'Grow.'\n")
+    assert read_shinka(folder, ANY).background == "Grow."
+
+
+def test_several_seed_programs_are_refused_until_one_is_named(tmp_path: Path) -> None:
+    folder = example(tmp_path / "a", OPENEVOLVE, initial_program__rs="fn main() {}\n")
+    with pytest.raises(UsageError, match=r"several seed programs.*--program"):
+        read_openevolve(folder, ANY)
+    assert read_openevolve(folder, Wanted(program="initial_program.rs")).language == "rust"
+
+
+@pytest.mark.parametrize(
+    ("name", "language"), [("initial.cu", "cuda"), ("initial.cpp", "c++"), ("initial.R", "r"), ("initial.lean", "lean")]
+)
+def test_the_language_comes_from_the_suffix(tmp_path: Path, name: str, language: str) -> None:
+    folder = example(tmp_path / "a", {**SHINKA, name: "code\n"}, initial__py=None, run_evo__py=None, small__yaml=None)
+    assert read_shinka(folder, ANY).language == language
+
+
+def test_a_folder_of_neither_kind_gets_a_sentence_that_names_what_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no OpenEvolve example: looked for evaluator\.py"):
+        read_openevolve(tmp_path, ANY)
+    with pytest.raises(UsageError, match=r"no Shinka example: looked for evaluate\.py"):
+        read_shinka(tmp_path, ANY)
+    with pytest.raises(UsageError, match="looks like a Shinka one"):
+        read_openevolve(example(tmp_path / "a", SHINKA), ANY)
+    with pytest.raises(UsageError, match="looks like an OpenEvolve one"):
+        read_shinka(example(tmp_path / "b", {**OPENEVOLVE, "evaluate.py": OPENEVOLVE["evaluator.py"]}), ANY)
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "kept", "said"),
+    [
+        ("# EVOLVE-BLOCK-START\nx\n# EVOLVE-BLOCK-END\n", "python", None, ""),
+        (
+            *("/* EVOLVE-BLOCK-START */\nx\n/* EVOLVE-BLOCK-END */\n", "c"),
+            *("// EVOLVE-BLOCK-START\nx\n// EVOLVE-BLOCK-END\n", "as pace"),
+        ),
+        (
+            *("#EVOLVE-BLOCK-START: here\nx\n#EVOLVE-BLOCK-END\n", "python"),
+            *("# EVOLVE-BLOCK-START\nx\n# EVOLVE-BLOCK-END\n", "as pace"),
+        ),
+        (
+            "# EVOLVE-BLOCK-START\nx\n# EVOLVE-BLOCK-END\ny\n# EVOLVE-BLOCK-START\nz\n# EVOLVE-BLOCK-END\n",
+            "python",
+            "# EVOLVE-BLOCK-START\nx\n\ny\n\nz\n# EVOLVE-BLOCK-END\n",
+            "several",
+        ),
+        ("// EVOLVE-BLOCK-START\nx\n", "go", "\nx\n", "left out"),
+        ("<!-- EVOLVE-BLOCK-START -->\nx\n<!-- EVOLVE-BLOCK-END -->\n", "markdown", None, "whole program"),
+        ("x\n", "python", None, "whole program"),
+    ],
+)
+def test_evolve_marks_become_one_block(text: str, language: str, kept: str | None, said: str) -> None:
+    program, note = with_one_block(text, language)
+    assert program == (text if kept is None else kept)
+    assert said in note
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"), [("Circle-Packing 2", "circle_packing_2"), ("2048", "task_2048"), ("a", "a")]
+)
+def test_a_task_is_named_after_the_folder(tmp_path: Path, folder: str, name: str) -> None:
+    assert name_of(tmp_path / folder) == name

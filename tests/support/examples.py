@@ -1,0 +1,110 @@
+"""Small examples with the structure of OpenEvolve's and ShinkaEvolve's, and the real ones where they are."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import dedent
+
+PEERS = Path(os.environ.get("PACE_PEERS", Path(__file__).parents[3] / "shared" / "peers"))
+"""The folder with examples of both projects."""
+
+OPENEVOLVE = {
+    "evaluator.py": """\
+        import importlib.util
+        from openevolve.evaluation_result import EvaluationResult
+        from tables import SCALE
+
+        def answer(path):
+            spec = importlib.util.spec_from_file_location("program", path)
+            program = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(program)
+            return program.answer()
+
+        def evaluate(program_path):
+            value = answer(program_path)
+            return EvaluationResult({"combined_score": value / SCALE, "value": value}, {"hint": f"it answered {value}"})
+
+        def evaluate_stage1(program_path):
+            return {"combined_score": 1.0 if isinstance(answer(program_path), int) else 0.0}
+
+        def evaluate_stage2(program_path):
+            return evaluate(program_path)
+        """,
+    "tables.py": "SCALE = 10\n",
+    "initial_program.py": "# EVOLVE-BLOCK-START\ndef answer():\n    return 4\n# EVOLVE-BLOCK-END\n",
+    "config.yaml": """\
+        max_iterations: 10
+        llm: {primary_model: some-model, temperature: 0.7}
+        prompt: {system_message: Make the answer large.}
+        database: {num_islands: 3}
+        evaluator: {timeout: 20, cascade_thresholds: [0.5]}
+        max_code_length: 200
+        """,
+    "requirements.txt": "numpy>=1.0\nno-such-package-here\n",
+}
+
+SHINKA = {
+    "evaluate.py": """\
+        import argparse
+        from shinka.core import run_shinka_eval
+
+        def check(result):
+            return (True, None) if result < 100 else (False, "larger than 99")
+
+        def total(results):
+            return {"combined_score": float(sum(results)), "public": {"runs": len(results)}, "private": {"secret": 7},
+                    "text_feedback": "make it larger"}
+
+        if __name__ == "__main__":
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--program_path", default="initial.py")
+            parser.add_argument("--results_dir", default="results")
+            parser.add_argument("--times", type=int, default=1)
+            asked = parser.parse_args()
+            run_shinka_eval(asked.program_path, asked.results_dir, "run_it", 2,
+                            get_experiment_kwargs=lambda number: {"number": number * asked.times},
+                            validate_fn=check, aggregate_metrics_fn=total)
+        """,
+    "initial.py": """\
+        # EVOLVE-BLOCK-START
+        BASE = 5
+        # EVOLVE-BLOCK-END
+
+        def run_it(number):
+            return BASE + number
+        """,
+    "run_evo.py": '''\
+        import yaml
+        from shinka.core import EvolutionConfig, ShinkaEvolveRunner
+        from shinka.database import DatabaseConfig
+        from shinka.launch import LocalJobConfig
+        raise SystemExit("never run")
+
+        TEXT = """
+        You make numbers large.
+        """ + "Twice."
+
+        job_config = LocalJobConfig(eval_program_path="evaluate.py", time="00:01:30", extra_cmd_args={"times": 3})
+        db_config = DatabaseConfig(num_islands=2)
+
+        def main(path="small.yaml"):
+            config = yaml.safe_load(open(path))
+            config["evo_config"]["task_sys_msg"] = TEXT.strip()
+            ShinkaEvolveRunner(evo_config=EvolutionConfig(**config["evo_config"]), max_evaluation_jobs=2)
+        ''',
+    "small.yaml": """\
+        max_evaluation_jobs: 2
+        evo_config: {language: python, init_program_path: initial.py, num_generations: 20, llm_models: [some-model]}
+        db_config: {num_islands: 2, archive_size: 40}
+        """,
+}
+
+
+def example(folder: Path, files: Mapping[str, str], **changed: str | None) -> Path:
+    """Write an example. `changed` are other texts by name, with __ for the dot, None to leave a file out."""
+    folder.mkdir(parents=True)
+    others = {name.replace("__", "."): text for name, text in changed.items()}
+    for name, text in {**files, **others}.items():
+        if text is not None:
+            (folder / name).write_text(dedent(text), encoding="utf-8")
+    return folder
