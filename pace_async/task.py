@@ -15,7 +15,7 @@ A task is a folder:
 In a `function` task the candidate's `entry` function is called once for each instance, in the sandbox, and returns a
 JSON value. In a `process` task the candidate is built and started by commands of task.yaml, in any language. It reads
 one JSON value a line and writes one a line. Either gets an instance only after its output for the previous one has been
-read.
+read. A `command` task has an evaluator of the user's, which runs in the candidate's sandbox (`command_task`).
 """
 
 import hashlib
@@ -27,8 +27,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from pace_async.command_task import HIDDEN_SCORER, SHARED_TRUST, CommandFields
 from pace_async.errors import UsageError
 from pace_async.programs.languages import PYTHON, Language, language_of
 from pace_async.programs.text import BLOCK_END as BLOCK_END
@@ -36,6 +37,7 @@ from pace_async.programs.text import BLOCK_START as BLOCK_START
 from pace_async.programs.text import FILE_NAME, joined, marks
 from pace_async.programs.text import editable as editable
 from pace_async.programs.text import split_block as split_block
+from pace_async.registry.task_groups import TASK_GROUPS
 
 Setting = bool | int | float | str
 FULL = "full"
@@ -65,13 +67,17 @@ class CascadeStage(BaseModel):
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="What the evaluator is given as `stage`.")
     threshold: float = Field(description="The worst score of this stage with which a program goes on.")
     timeout_s: float | None = Field(default=None, gt=0, description="Its own limit, in seconds, where it has one.")
+    function: str = Field(
+        default="", pattern=r"^([A-Za-z_]\w*)?$", description="The function of a command task's Python evaluator."
+    )
 
 
-class TaskSpec(BaseModel):
+class TaskSpec(CommandFields):
     """The fields of task.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="The task's name, as in `pace run NAME`.")
+    group: str | None = Field(default=None, description=f"What kind of task it is: {TASK_GROUPS.listed()}.")
     background: str = Field(description="What the problem is, for the advisor and the implementer.")
     coding_requirements: str = Field(description="What a program must respect.")
     direction: Literal["maximize", "minimize"] = Field(description="Whether a higher or a lower score is better.")
@@ -83,15 +89,16 @@ class TaskSpec(BaseModel):
     )
     evaluator: str = Field(default="evaluator.py", description="File of the trusted evaluator.")
     catalogue: str | None = Field(default=None, description="File of the catalogue of mechanisms, if any.")
-    kind: Literal["function", "process"] = Field(
+    kind: Literal["function", "process", "command"] = Field(
         default="function",
-        description="Whether a candidate is a Python function, or a program that reads and writes JSON lines.",
+        description="Whether a candidate is a Python function, a program that reads and writes JSON lines, or a "
+        "program that an evaluator of the user's runs in the same sandbox.",
     )
     entry: str = Field(default="", description="The candidate's function that is called with each instance.")
     language: str = Field(
         default=PYTHON,
         pattern=r"^[a-z][a-z0-9+#_-]*$",
-        description="The language of a process task's programs: its comments, code blocks and errors.",
+        description="The language of a task's programs: its comments, code blocks and errors.",
     )
     build: tuple[str, ...] = Field(
         default=(), description="The command of a process task that makes something to run of a program, if any."
@@ -122,8 +129,23 @@ class TaskSpec(BaseModel):
         description="Over `settings` in `pace task check`, where the task's own need files that the user has to get.",
     )
 
+    @field_validator("group")
+    @classmethod
+    def _group_is_known(cls, group: str | None) -> str | None:
+        return group if group is None else TASK_GROUPS.named(group).name
+
     @model_validator(mode="after")
     def _kind_has_its_fields(self) -> "TaskSpec":
+        if self.is_command:
+            if self.entry or self.build or self.run:
+                raise ValueError("a task of kind command has no entry, build or run: its evaluator starts the program")
+            if self.language == PYTHON and not self.program.endswith(".py"):
+                raise ValueError(f"{self.program} is no Python file: name its language, as in language: shell")
+            self.check_command(self.program, [(stage.name, stage.function) for stage in self.cascade])
+            return self
+        self.refuse_command_fields()
+        if any(stage.function for stage in self.cascade):
+            raise ValueError("a stage of the cascade has a function only in tasks that say kind: command")
         if self.kind == "function":
             if not self.entry:
                 raise ValueError("entry is missing: it names the function that is called with each instance")
@@ -156,6 +178,26 @@ class TaskSpec(BaseModel):
     def is_process(self) -> bool:
         """Whether a candidate is a program of its own, which commands build and start."""
         return self.kind == "process"
+
+    @property
+    def is_command(self) -> bool:
+        """Whether the task's evaluator runs in the candidate's sandbox."""
+        return self.kind == "command"
+
+    @property
+    def trust(self) -> str:
+        """Whether programs can reach what scores them, as in the run's row."""
+        return SHARED_TRUST if self.is_command else HIDDEN_SCORER
+
+    @property
+    def has_entry(self) -> bool:
+        """Whether a candidate is a Python function."""
+        return self.kind == "function"
+
+    @property
+    def evaluator_file(self) -> str | None:
+        """The file of the evaluator, None where a command evaluates."""
+        return None if self.is_command and self.evaluate else self.evaluator
 
     @property
     def written_in(self) -> Language:
@@ -258,20 +300,27 @@ def load_task(name: str) -> Task:
     folder = find_task(name).resolve()
     path = folder / "task.yaml"
     spec = _load_spec(path)
-    named = {"program": (spec.program,), "files": spec.files, "evaluator": (spec.evaluator,)}
-    for field_name, files in {**named, "catalogue": (spec.catalogue,) if spec.catalogue else ()}.items():
+    named = {"program": (spec.program,), "files": spec.files, "evaluator": _given(spec.evaluator_file)}
+    for field_name, files in {**named, "catalogue": _given(spec.catalogue)}.items():
         for file in files:
             if not (folder / file).is_file():
                 raise UsageError(f"{path}: {field_name} names {file!r}, which is not in {folder}.")
+    for name in spec.path:
+        if not (folder / name).is_dir():
+            raise UsageError(f"{path}: path names {name!r}, which is no folder of {folder}.")
     program = _text(folder / spec.program)
     if spec.files:
         program = joined({name: _text(folder / name) for name in (spec.program, *spec.files)})
     try:
-        (editable if spec.is_process else split_block)(program)
+        (split_block if spec.has_entry else editable)(program)
     except ValueError:
         start, end = marks(spec.written_in.comment)
         raise UsageError(f"{folder / spec.program}: the program needs exactly one {start} … {end}.") from None
     return Task(spec=spec, folder=folder, program=program, digest=_digest(folder, spec))
+
+
+def _given(name: str | None) -> tuple[str, ...]:
+    return (name,) if name else ()
 
 
 def best_known(name: str) -> float | None:
@@ -294,22 +343,32 @@ CHEATS = "cheats"
 """The folder of a task with programs that must not score; `pace task check` tries them, and no run reads them."""
 
 
+_GROUP_LINE = re.compile(rb"^group:[^\n]*\n?", re.MULTILINE)
+
+
 def _digest(folder: Path, spec: TaskSpec) -> str:
     """32 hex digits over the names and contents of every file of a task's folder, because an evaluator may read any of
-    them. Links are followed. Left out are names that begin with a dot, compiled Python, the folders of runs, and
-    programs that must not score. Raises UsageError for a file that cannot be read."""
-    named = {spec.program, spec.evaluator, *([spec.catalogue] if spec.catalogue else [])}
-    files = (path.relative_to(folder) for path in _files(folder, frozenset()))
-    there = {path.as_posix() for path in files if path.parts[0] != CHEATS}
+    them. Links are followed. Left out are names that begin with a dot, compiled Python, the folders of runs, programs
+    that must not score, and the group, which changes no score. Raises UsageError for a file that cannot be read."""
+    named = {spec.program, *_given(spec.evaluator_file), *_given(spec.catalogue)}
     digest = hashlib.sha256()
-    for name in sorted(named | there):
+    for name in sorted({*named, *files_of(folder)}):
         try:
             with (folder / name).open("rb") as stream:
-                content = hashlib.file_digest(stream, "sha256").hexdigest()
+                if name == "task.yaml":
+                    content = hashlib.sha256(_GROUP_LINE.sub(b"", stream.read())).hexdigest()
+                else:
+                    content = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError as error:
             raise _unreadable(folder / name, error) from None
         digest.update(f"{name}\0{content}\n".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()[:32]
+
+
+def files_of(folder: Path) -> list[str]:
+    """The files of a task's folder that count: those of its digest, relative to the folder. Raises UsageError."""
+    found = (path.relative_to(folder) for path in _files(folder, frozenset()))
+    return sorted(path.as_posix() for path in found if path.parts[0] != CHEATS)
 
 
 def _files(folder: Path, above: frozenset[Path]) -> Iterator[Path]:
@@ -360,4 +419,4 @@ def _load_spec(path: Path) -> TaskSpec:
             raise UsageError(
                 f"{path}: unknown field {where!r}" + (f"; did you mean {near[0]!r}?" if near else ".")
             ) from None
-        raise UsageError(f"{path}: {where}: {first['msg']}.") from None
+        raise UsageError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}.") from None

@@ -3,6 +3,7 @@
 import platform
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,6 +15,7 @@ from pace_async.errors import UsageError
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
 from pace_async.evaluate.builds import Builds
 from pace_async.evaluate.cascade import cascaded
+from pace_async.evaluate.commands import Commands
 from pace_async.evaluate.local import LocalEvaluator, Parts
 from pace_async.evaluate.memo import ScoreMemo
 from pace_async.evaluate.sandbox import cgroup, leftovers
@@ -32,7 +34,8 @@ GROUPS_S = 30.0
 PACKAGE = Path(__file__).parent.parent
 
 Say = Callable[[str, str], Awaitable[None]]
-"""Called with the kind and the detail of what makes evaluations slower: `warm_parent`, `score_memo`, `scorer_died`."""
+"""Called with the kind and the detail of what makes evaluations slower: `warm_parent`, `score_memo`, `scorer_died`,
+`scorer_timeout`, `scorer_memory`, `scorer_crashed`."""
 
 
 @asynccontextmanager
@@ -56,6 +59,10 @@ async def open_evaluator(
         own = stack.enter_context(scorer_log())
         await stack.enter_async_context(with_helpers())
         memo = await _opened_memo(stack, task, evaluation, say)
+        if task.spec.is_command:
+            parts = await _of_command(stack, task, evaluation, chosen)
+            yield await stack.enter_async_context(LocalEvaluator(task, evaluation, replace(parts, memo=memo, say=say)))
+            return
         scorers = await stack.enter_async_context(_scorers(task, evaluation, log or own))
         if scorers.timed and task.spec.deterministic:
             raise UsageError(f"Task {task.name!r}: score takes `seconds`, so task.yaml must say deterministic: false.")
@@ -75,6 +82,17 @@ async def open_evaluator(
             setting = f"{setting} {toolchain.identity}"
         parts = Parts(runner, scorers, memo, setting, builds, say)
         yield await stack.enter_async_context(LocalEvaluator(task, evaluation, parts))
+
+
+async def _of_command(stack: AsyncExitStack, task: Task, evaluation: config.EvaluationConfig, tier: Tier) -> Parts:
+    """The parts for a command task. No folder of the task is hidden from its programs."""
+    toolchain = find_toolchain(task)
+    try:
+        commands = stack.enter_context(await anyio.to_thread.run_sync(Commands, task, toolchain))
+    except OSError as error:
+        raise UsageError(f"Cannot copy the folder of task {task.name!r} for its evaluations: {error}.") from None
+    setting = f"{_setting(tier, evaluation.settings)} {toolchain.identity}"
+    return Parts(CandidateRunner(tier, (PACKAGE,)), None, None, setting, commands=commands)
 
 
 async def evaluate_file(

@@ -111,7 +111,8 @@ class Evaluation:
     line for a person and for the advisor. `memoised`: an equal program was scored before, and nothing was run.
     `cascade` are the earlier cheap stages. If the outcome is below_threshold, the last of them was not passed.
     `evaluator_error` gives the place of an error in the task's evaluator itself, for a person and never for a model.
-    `attempts` are those that led to this result and are not recorded yet, in their order."""
+    `attempts` are those that led to this result and are not recorded yet, in their order. `feedback` is text of a
+    command task's evaluator for the author of the next program: data, at most some thousand characters."""
 
     outcome: Outcome
     score: float | None
@@ -123,6 +124,7 @@ class Evaluation:
     evaluator_error: str = ""
     queue_seconds: float = 0.0
     attempts: tuple[EvaluationAttempted, ...] = ()
+    feedback: str = ""
 
 
 CANCELLED = Evaluation("infrastructure_error", None, 0.0, "cancelled")

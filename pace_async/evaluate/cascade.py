@@ -55,6 +55,8 @@ async def cascaded(
 def _of_stage(
     request: EvaluationRequest, spec: TaskSpec, stage: str, number: Callable[[EvaluationId], int]
 ) -> EvaluationRequest:
+    if stage == FULL and number(request.id) == request.id.attempt:  # nearly every request
+        return request
     identity = replace(request.id, stage=stage)
     limits = request.limits if stage == FULL else Limits.of(spec, stage)
     return replace(request, id=replace(identity, attempt=number(identity)), limits=limits)
@@ -62,6 +64,8 @@ def _of_stage(
 
 def _after(before: Evaluation, found: Evaluation) -> Evaluation:
     """The evaluation with the unreported attempts of the stages before it, and their wait."""
+    if not before.attempts and not before.queue_seconds:
+        return found
     waited = before.queue_seconds + found.queue_seconds
     return replace(found, attempts=(*before.attempts, *found.attempts), queue_seconds=waited)
 

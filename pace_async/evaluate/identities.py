@@ -32,15 +32,27 @@ def _asked(request: EvaluationRequest) -> dict[str, object]:
 @dataclass(eq=False, slots=True)
 class _Entry:
     """`request` is set until the evaluation has ended, `scope` while it runs, and `result` once it has ended.
-    `cancelled`: by its identity."""
+    `cancelled`: by its identity. `_stopped` is made by the first task that waits, because most evaluations have no
+    second one."""
 
     asked: dict[str, object]
     request: EvaluationRequest | None
     cancelled: bool = False
     scope: anyio.CancelScope | None = None
-    ended: anyio.Event = field(default_factory=anyio.Event)
-    one: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
     result: Evaluation | Exception | None = None
+    _stopped: anyio.Event | None = None
+
+    async def stopped(self) -> None:
+        """Wait until the evaluation has ended, or until the task that ran it was cancelled."""
+        if self._stopped is None:
+            self._stopped = anyio.Event()
+        await self._stopped.wait()
+
+    def stop(self) -> None:
+        """Wake all tasks that wait."""
+        if self._stopped is not None:
+            self._stopped.set()
+            self._stopped = None
 
 
 class Identities:
@@ -79,10 +91,10 @@ class Identities:
         entry = self._entries.get(identity)
         if entry is None:
             raise UnknownEvaluation(identity)
-        if self._start is not None:
-            await entry.ended.wait()
-        else:
-            async with entry.one:
+        while entry.result is None:
+            if self._start is not None or entry.scope is not None:
+                await entry.stopped()
+            else:
                 await self._run(entry)
         if isinstance(entry.result, Exception):
             raise entry.result.with_traceback(None)
@@ -96,9 +108,9 @@ class Identities:
         entry.cancelled = True
         if entry.scope is not None:
             entry.scope.cancel()
-            await entry.ended.wait()
+            await entry.stopped()
         entry.result = entry.result or CANCELLED
-        entry.ended.set()
+        entry.stop()
         self._forget(identity, entry)
 
     def pending(self) -> Sequence[EvaluationId]:
@@ -121,8 +133,8 @@ class Identities:
             entry.scope = None
             if self._start is not None or entry.cancelled or entry.result is not None:
                 entry.result, entry.request = entry.result or CANCELLED, None
-                entry.ended.set()
                 self._keep(request.id, entry)
+            entry.stop()
 
     def _forget(self, identity: EvaluationId, entry: _Entry) -> None:
         if self._entries.get(identity) is entry:

@@ -22,6 +22,7 @@ from pace_async import config
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate.base import SECRET_SEEDS, Evaluation, EvaluationId, EvaluationRequest, Limits
 from pace_async.evaluate.builds import BuildFailed, Builds
+from pace_async.evaluate.commands import Commands
 from pace_async.evaluate.identities import Attempts, Identities, attempted_once
 from pace_async.evaluate.memo import Key, ScoreMemo
 from pace_async.evaluate.sandbox.converse import Job
@@ -38,14 +39,16 @@ BACKOFF_S = 0.1
 @dataclass(frozen=True, slots=True)
 class Parts:
     """The parts of a LocalEvaluator. `setting` names the environment in the memo's keys. `builds` are set for a process
-    task. `say` is called with the kind and the detail of a fault that makes evaluations slower."""
+    task, `commands` for a command task, which has no scorers. `say` is called with the kind and the detail of a fault
+    that makes evaluations slower."""
 
     runner: CandidateRunner
-    scorers: Scorers
+    scorers: Scorers | None
     memo: ScoreMemo | None
     setting: str
     builds: Builds | None = None
     say: Callable[[str, str], Awaitable[None]] | None = None
+    commands: Commands | None = None
 
 
 @dataclass(slots=True)
@@ -102,7 +105,8 @@ class LocalEvaluator:
 
     async def refuse_unless_fresh(self) -> None:
         """Raises UsageError if the task's evaluator cannot make the instances of a secret seed, which has 129 bits."""
-        await self.parts.scorers.instances(SECRET_SEEDS)
+        if self.parts.scorers is not None:
+            await self.parts.scorers.instances(SECRET_SEEDS)
 
     async def submit(self, request: EvaluationRequest) -> None:
         """See `base.Evaluator`. Raises UsageError for a request that needs a GPU: none is given to candidates here."""
@@ -161,7 +165,8 @@ class LocalEvaluator:
     async def _try(self, request: EvaluationRequest, attempts: Attempts) -> Evaluation:
         """One attempt, or two if the first may have another cause."""
         attempt = _Attempt()
-        limits = request.limits if self.parts.builds is None else self.parts.builds.limits(request.limits)
+        own = self.parts.commands or self.parts.builds
+        limits = request.limits if own is None else own.limits(request.limits)
         try:
             job = await self._job(request)
             attempt.asked = time.monotonic()
@@ -182,21 +187,28 @@ class LocalEvaluator:
         except BuildFailed as failed:
             came = failed.evaluation
         except InfrastructureFault as fault:
-            if fault.kind == "scorer_died" and self.parts.say is not None:
-                await self.parts.say(fault.kind, f"{one_line(fault.detail)}; another is started for the next score")
+            if fault.kind == "scorer_died":
+                await self._say(fault.kind, f"{one_line(fault.detail)}; another is started for the next score")
             error = one_line(fault.detail) if isinstance(fault, EvaluatorFailed) else ""
             detail = one_line(str(fault))
             came = Evaluation("infrastructure_error", None, attempt.seconds, detail, evaluator_error=error)
         return _tell(attempts, attempt, came, accepted=came.outcome != "infrastructure_error")
 
     async def _job(self, request: EvaluationRequest) -> Job:
-        spec, scorers = self.task.spec, self.parts.scorers
+        if self.parts.commands is not None:
+            return self.parts.commands.job(request)
+        spec, scorers = self.task.spec, self._scorers
         instances = await scorers.instances(request.seed, request.stage)
         if self.parts.builds is not None:
             process = await self.parts.builds.process(request.program, self._undisturbed)
             return Job("", "", instances, timed=scorers.timed, process=process)
         (_, first), *others = parted(request.program) if spec.files else (("", request.program),)
         return Job(first, spec.entry, instances, timed=scorers.timed, files=dict(others))
+
+    @property
+    def _scorers(self) -> Scorers:
+        assert self.parts.scorers is not None, "a command task has its own evaluator"
+        return self.parts.scorers
 
     async def _undisturbed(self, job: Job, limits: Limits) -> Ended:
         """How a build ended. If another cause is possible for the first end, it is built a second time, alone."""
@@ -207,14 +219,24 @@ class LocalEvaluator:
         async with self.turns.alone():
             return await self.parts.runner.run(job, limits)
 
+    async def _disturbed(self, fault: OverBound) -> None:
+        detail = f"the process of the task's evaluator {one_line(fault.detail)}, another did not with the same outputs"
+        await self._say(fault.kind, detail)
+
+    async def _say(self, kind: str, detail: str) -> None:
+        if self.parts.say is not None:
+            await self.parts.say(kind, detail)
+
     async def _scored(self, request: EvaluationRequest, ended: Ended) -> Evaluation:
+        if self.parts.commands is not None:
+            return self.parts.commands.evaluation(ended)
         verdict = judge(ended)
         if verdict.outcome != "ok":
             return Evaluation(verdict.outcome, None, ended.seconds, verdict.detail)
         overhead = min(ended.echoes, default=0.0)
         calls = [max(0.0, call - overhead) for call in ended.calls]
         outputs = Outputs(request.seed, verdict.outputs, calls, overhead, request.stage)
-        scored = await score_fairly(self.parts.scorers, self.turns, outputs)
+        scored = await score_fairly(self._scorers, self.turns, outputs, self._disturbed)
         if scored.score is None:
             detail, error = one_line(scored.invalid), one_line(scored.raised)
             return Evaluation("invalid_score", None, ended.seconds, detail, evaluator_error=error)
@@ -284,9 +306,11 @@ class Turns:
             first.admitted.set()
 
 
-async def score_fairly(scorers: Scorers, turns: Turns, outputs: Outputs) -> Scored:
+async def score_fairly(
+    scorers: Scorers, turns: Turns, outputs: Outputs, disturbed: Callable[[OverBound], Awaitable[None]] | None = None
+) -> Scored:
     """Outputs that exceed a bound of a scorer twice are an invalid score, and no OverBound is raised. Waits for a
-    scorer.
+    scorer. `disturbed` is called with a failure that the outputs did not cause, for instance of a scorer that hung.
 
     Invariant: a candidate is charged for a failure of a scorer (a bound exceeded, a crash) only if its outputs cause it
     twice, the second time in a fresh scorer while nothing else runs. Any other failure of a scorer is the
@@ -294,15 +318,18 @@ async def score_fairly(scorers: Scorers, turns: Turns, outputs: Outputs) -> Scor
     try:
         async with scorers.one() as scorer, turns.together():
             return await scorer.score(outputs)
-    except OverBound:
-        pass  # the cause may be the machine, or outputs scored before
+    except OverBound as first:
+        doubted = first  # the cause may be the machine, or outputs scored before
     async with turns.alone(), scorers.fresh() as fresh:
         await fresh.instances(outputs.seed, outputs.stage)
         try:
-            return await fresh.score(outputs)
+            scored = await fresh.score(outputs)
         except OverBound as again:
             said = f"scoring its outputs {again.detail}"
             return Scored(None, {}, said, said)
+    if disturbed is not None:
+        await disturbed(doubted)
+    return scored
 
 
 def _tell(attempts: Attempts, attempt: _Attempt, came: Evaluation, *, accepted: bool) -> Evaluation:

@@ -118,6 +118,11 @@ def _connect(path: Path) -> sqlite3.Connection:
             " detail TEXT NOT NULL, metrics TEXT NOT NULL, seconds REAL NOT NULL,"
             " PRIMARY KEY (task_digest, seed, program_hash, setting)) WITHOUT ROWID"
         )
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS score_memo_feedback (task_digest TEXT NOT NULL, seed INTEGER NOT NULL,"
+            " program_hash TEXT NOT NULL, setting TEXT NOT NULL, feedback TEXT NOT NULL,"
+            " PRIMARY KEY (task_digest, seed, program_hash, setting)) WITHOUT ROWID"
+        )
     except sqlite3.Error:
         connection.close()
         raise
@@ -130,19 +135,29 @@ _WHERE = "task_digest = ? AND seed = ? AND program_hash = ? AND setting = ?"
 def _select(connection: sqlite3.Connection, key: Key) -> Evaluation | None:
     row = connection.execute(
         f"SELECT outcome, score, detail, metrics, seconds FROM score_memo WHERE {_WHERE}",
-        (key.task_digest, key.seed, key.program_hash, key.setting),
+        _key(key),
     ).fetchone()
     if row is None:
         return None
     outcome, score, detail, metrics, seconds = row
-    return Evaluation(outcome, score, seconds, detail, json.loads(metrics))
+    said = connection.execute(f"SELECT feedback FROM score_memo_feedback WHERE {_WHERE}", _key(key)).fetchone()
+    return Evaluation(outcome, score, seconds, detail, json.loads(metrics), feedback=said[0] if said else "")
+
+
+def _key(key: Key) -> tuple[str, int, str, str]:
+    return key.task_digest, key.seed, key.program_hash, key.setting
 
 
 def _insert(connection: sqlite3.Connection, key: Key, found: Evaluation) -> None:
+    """The feedback first: an entry without it would be taken as one that has none."""
+    if found.feedback:
+        connection.execute(
+            "INSERT OR IGNORE INTO score_memo_feedback VALUES (?, ?, ?, ?, ?)", (*_key(key), found.feedback)
+        )
     connection.execute(
         "INSERT OR IGNORE INTO score_memo VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            *(key.task_digest, key.seed, key.program_hash, key.setting),
+            *_key(key),
             *(found.outcome, found.score, found.detail, json.dumps(dict(found.metrics)), found.seconds),
         ),
     )

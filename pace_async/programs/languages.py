@@ -7,12 +7,15 @@ ones. Pure: `evaluate.sandbox.toolchain` finds installed compilers.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 PYTHON = "python"
 BUILD_FAILED = "the build failed: "
 """Beginning of the detail of a program that could not be built."""
 PROGRAM_ENDED = "the program ended before its last answer"
 """What the detail of a program begins with that ended too early."""
+EVALUATOR_ENDED = "the evaluator ended with "
+"""Beginning of the detail of a program whose evaluator, in a command task, ended with an error."""
 _VALUE = r'"[^"\n]*"|[^\s;,]+'
 _C_LIKE = r"(?:[\w:<>&*\[\] \t]*[\w>&*\]][ \t&*]+)?{name}(?:\[\])?(?:[ \t]*:[ \t]*[\w<>&\[\]' ]+)?[ \t]*(?::=|=)[ \t]*"
 
@@ -108,6 +111,12 @@ _ALL = (
         needs_threads=True,
         environment={"JULIA_NUM_THREADS": "1", "JULIA_PKG_OFFLINE": "true"},
     ),
+    Language(
+        *("shell", "Shell", "#", "sh", ("sh", "bash", "shell"), "dash", ("sh",)),
+        run=("sh", "{file}"),
+        assignment=r"(?:export[ \t]+)?{name}=",
+        needs_threads=True,  # each command is a process
+    ),
 )
 LANGUAGES: Mapping[str, Language] = {language.name: language for language in _ALL}
 OTHER = Language("", "", "", "", (), "", ())
@@ -127,10 +136,37 @@ def language_of(name: str) -> Language:
 
 
 def assigned(language: Language, name: str) -> re.Pattern[str]:
-    """A pattern of a line that assigns the name one value: (what stands before the value, the value, the rest)."""
-    before = language.assignment.replace("{name}", re.escape(name))
+    """A pattern of a line that assigns the name one value: (what stands before the value, the value, the rest). In
+    Python the value may be any expression, and an entry of a table that has a line of its own, `"name": value,`, is an
+    assignment too."""
+    escaped = re.escape(name)
+    return _python_line(escaped) if language.name == PYTHON else _line(language, escaped)
+
+
+@lru_cache(maxsize=16)
+def assignments(block: str, language: str = PYTHON) -> Mapping[str, tuple[str, ...]]:
+    """The values that are assigned to each name, in order."""
+    name = r"(?P<name>[a-z][a-z0-9_]*)"
+    line = (
+        _python_line(name, r"(?P<entry>[a-z][a-z0-9_]*)") if language == PYTHON else _line(language_of(language), name)
+    )
+    found: dict[str, tuple[str, ...]] = {}
+    for match in line.finditer(block):
+        groups = match.groupdict()
+        known = groups["name"] or groups["entry"]
+        found[known] = (*found.get(known, ()), groups["value"])
+    return found
+
+
+def _line(language: Language, name: str) -> re.Pattern[str]:
+    before = language.assignment.replace("{name}", name)
     comment = re.escape(language.comment) if language.comment else "|".join(map(re.escape, COMMENTS))
-    return re.compile(rf"^([ \t]*{before})({_VALUE})([ \t]*[;,]?[ \t]*(?:(?:{comment}).*)?)$", re.MULTILINE)
+    return re.compile(rf"^([ \t]*{before})(?P<value>{_VALUE})([ \t]*[;,]?[ \t]*(?:(?:{comment}).*)?)$", re.MULTILINE)
+
+
+def _python_line(name: str, entry: str | None = None) -> re.Pattern[str]:
+    sign = rf"(?:{name}[ \t]*=(?!=)|[\"']{entry or name}[\"'][ \t]*:)"
+    return re.compile(rf"^([ \t]*{sign}[ \t]*)(?P<value>[^#\n]*?)([ \t]*,?[ \t]*(?:#.*)?)$", re.MULTILINE)
 
 
 def first_error(language: Language, said: str) -> str:

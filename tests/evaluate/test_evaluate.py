@@ -13,6 +13,7 @@ from pace_async.evaluate.base import Evaluation, Evaluator
 from pace_async.evaluate.memo import Key, ScoreMemo
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.tiers import Bubblewrap, Tier
+from pace_async.evaluate.scorer.scorer_client import Bounds
 from pace_async.task import Task
 from tests.doubles.evaluators import scored
 from tests.evaluate.sandbox.tiers import TIERS
@@ -220,6 +221,40 @@ async def test_a_scorer_that_dies_once_is_told_and_costs_a_retry_and_not_the_can
     assert (found.outcome, found.score) == ("ok", 7.0)
     why = "the process of the task's evaluator ended by itself"
     assert told == [("scorer_died", f"{why}; another is started for the next score")]
+
+
+@pytest.mark.fault("Sick, not dead", "a scorer that hangs, grows or dies")
+async def test_a_scorer_that_hangs_is_reported_and_the_candidate_is_scored(
+    tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(memory_mb: int | None, scorers: int, values: int) -> Bounds:
+        return Bounds(256, 1.0, values)
+
+    monkeypatch.setattr(Bounds, "of", short)
+    told: list[tuple[str, str]] = []
+
+    async def say(kind: str, detail: str) -> None:
+        told.append((kind, detail))
+
+    task = make_task(
+        tmp_path / "hangs",
+        f"""
+        import os, pathlib, signal
+        mark = pathlib.Path({str(tmp_path / "hung")!r})
+        def instances(seed):
+            return [seed]
+        def score(instances, outputs):
+            if not mark.exists():
+                mark.touch()
+                os.kill(os.getpid(), signal.SIGSTOP)
+            return {{"score": outputs[0]}}
+        """,
+    )
+    async with open_evaluator(task, EvaluationConfig(), tier=tier, log=tmp_path / "log", say=say) as evaluator:
+        found = await scored(evaluator, "def f(instance):\n    return 7")
+    assert (found.outcome, found.score) == ("ok", 7.0)
+    assert [kind for kind, _ in told] == ["scorer_timeout"]
+    assert told[0][1].startswith("the process of the task's evaluator took more than ")
 
 
 async def test_a_program_of_two_megabytes_is_refused_without_a_run(tier: Tier, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.local import Turns, score_fairly
 from pace_async.evaluate.sandbox import cgroup
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
-from pace_async.evaluate.scorer.scorer_client import Bounds, Outputs, Scored, Scorer, Scorers
+from pace_async.evaluate.scorer.scorer_client import Bounds, Outputs, OverBound, Scored, Scorer, Scorers
 from pace_async.task import Task, load_task
 from tests.doubles.evaluators import scored
 from tests.support.control_groups import settle
@@ -103,8 +103,14 @@ async def test_a_scorer_failure_that_does_not_repeat_alone_is_not_the_candidates
     tmp_path: Path, does: str
 ) -> None:
     turns = Turns()
+    disturbed: list[OverBound] = []
+
+    async def report(fault: OverBound) -> None:
+        disturbed.append(fault)
+
     async with scorers_of(task_that(tmp_path, does)) as scorers:
-        assert (await score_fairly(scorers, turns, Outputs(0, [b'"once"']))).score == 7.0
+        assert (await score_fairly(scorers, turns, Outputs(0, [b'"once"']), report)).score == 7.0
+    assert [fault.kind for fault in disturbed] == ["scorer_timeout"]
 
 
 @pytest.mark.fault("Sick, not dead", "a scorer that hangs, grows or dies")
@@ -124,8 +130,8 @@ async def test_memory_that_other_processes_of_a_scorer_take_is_counted(tmp_path:
         "if os.fork() == 0:\n    import resource\n    resource.setrlimit(resource.RLIMIT_DATA, (-1, -1))\n"
         "    bytearray(1 << 30)\n    os._exit(0)\nif os.wait()[1]: raise OSError('it was killed')"
     )
-    turns = Turns()
-    async with scorers_of(task_that(tmp_path, does)) as scorers:
+    turns, patient = Turns(), Bounds(memory_mb=256, seconds=30.0)
+    async with scorers_of(task_that(tmp_path, does), patient) as scorers:
         assert "256 MiB of memory" in (await score_fairly(scorers, turns, Outputs(0, [b'"family"']))).invalid
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pace_async.task import load_task
-from tests.support.task_folders import write
+from tests.support.task_folders import TASK, write
 
 
 def test_every_file_of_a_tasks_folder_is_in_its_digest(tmp_path: Path) -> None:
@@ -47,3 +47,13 @@ def test_caches_and_runs_are_not_in_a_tasks_digest(tmp_path: Path) -> None:
         (folder / name).write_text("x")
     (folder / "runs" / "mine-1" / "events.jsonl").write_text("x")
     assert load_task(str(folder)).digest == before
+
+
+def test_the_group_of_a_task_is_not_in_its_digest(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    write(folder)
+    before = load_task(str(folder)).digest
+    write(folder, task__yaml="group: packing\n" + TASK)
+    assert load_task(str(folder)).digest == before
+    write(folder, task__yaml=TASK.replace("A sum.", ">-\n  A sum.\n  group: packing"))
+    assert load_task(str(folder)).digest != before

@@ -46,11 +46,29 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
+class Command:
+    """An evaluator of the user's, which runs beside the program. Words of `argv` may hold {program}, {results} and
+    {task}. `task` is the folder that is copied for it, `files` (a `bundle`) are written over the copy, the first of
+    them is the program, and `path` are folders of the copy for its import path. `results` are the names of the files
+    in the folder of results that are wanted, each of at most `most` bytes."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    task: str
+    program: str
+    files: bytes
+    path: Sequence[str]
+    results: Sequence[str]
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """The driver's job: call `entry` of the program once for each instance. `files` are the modules beside the program,
     by file name. `instances` are JSON texts of one line each. The calls of a `timed` job are timed: the program gets
     one thread, and the overhead of sending an instance and receiving an output is measured first, without the program.
-    With `process`, that command is run instead of a function."""
+    With `process`, that command is run instead of a function. With `command`, the task's evaluator is run, and its one
+    output is a JSON mapping of the files that it left: their text, or their size if they are too long."""
 
     program: str
     entry: str
@@ -58,6 +76,13 @@ class Job:
     timed: bool = False
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     process: Process | None = None
+    command: Command | None = None
+
+    @property
+    def following(self) -> bytes:
+        """What follows the head on the driver's pipe."""
+        asked = self.process or self.command
+        return b"" if asked is None else asked.files
 
     @property
     def one_thread(self) -> bool:
@@ -87,7 +112,7 @@ class Conversation:
     def open(self, descriptor: int, head: bytes) -> None:
         """Write as much of the head as fits into the pipe before the driver reads, so that it need not wait."""
         os.set_blocking(descriptor, False)
-        self._unsent = head + b"\n" + (self._job.process.files if self._job.process is not None else b"")
+        self._unsent = head + b"\n" + self._job.following
         self._unsent = self._unsent[os.write(descriptor, self._unsent[:CHUNK]) :]
 
     async def hold(self, mine: Descriptors, descriptor: int, first: FirstProcess) -> None:

@@ -30,7 +30,7 @@ import anyio
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.sandbox import cold, leftovers
 from pace_async.evaluate.sandbox.cgroup import Group
-from pace_async.evaluate.sandbox.converse import ECHOES, Conversation, Job, Process
+from pace_async.evaluate.sandbox.converse import ECHOES, Command, Conversation, Job, Process
 from pace_async.evaluate.sandbox.inside.frame import LONGEST_HEADER
 from pace_async.evaluate.sandbox.inside.warm import RESULT
 from pace_async.evaluate.sandbox.tiers import Limits, Plan, Tier
@@ -43,6 +43,8 @@ from pace_async.programs.compiled import parts_of
 DRAIN_S = 1.0
 LEAST_S = 0.1
 TAIL_BYTES = 4096
+EVALUATOR_TAIL_BYTES = 128 << 10
+"""What is kept of the output of a command task's evaluator, whose last line may hold the metrics."""
 
 log = logging.getLogger(__name__)
 
@@ -161,8 +163,9 @@ async def _run(plan: Plan, job: Job, limits: Limits, wiring: Wiring, start: _Sta
     most = limits.output_bytes
     name = "standard output" if job.in_lines else "the result"
     result = Sink(wiring.answers, name, most + _framing(job))
-    stdout = Sink(wiring.stdout, "standard output", most, TAIL_BYTES)
-    stderr = Sink(wiring.stderr, "standard error", most, TAIL_BYTES)
+    kept = TAIL_BYTES if job.command is None else EVALUATOR_TAIL_BYTES
+    stdout = Sink(wiring.stdout, "standard output", most, kept)
+    stderr = Sink(wiring.stderr, "standard error", most, kept)
     talk = Conversation(job, nonce, result, "seccomp" in plan.confinement, wiring.group)
     began = time.monotonic()
     talk.open(wiring.job, head)
@@ -273,7 +276,7 @@ def _out_of_time(plan: Plan, code: int, used: float) -> bool:
 def _head(plan: Plan, job: Job, nonce: str, start: _Start) -> bytes:
     """The head of the job: the program and its settings."""
     parts = (
-        () if job.process is not None else parts_of(job.program)
+        parts_of(job.program) if job.process is None and job.command is None else ()
     )  # it was compiled for its digest, and compiling it again takes a quarter of a launch
     head = {
         "nonce": nonce,
@@ -284,6 +287,7 @@ def _head(plan: Plan, job: Job, nonce: str, start: _Start) -> bytes:
         "parts": [(part.above, part.code.hex()) for part in parts],
         "files": dict(job.files),
         "process": _process(job.process) if job.process is not None else None,
+        "command": _command(job.command) if job.command is not None else None,
         "entry": job.entry,
         "echoes": ECHOES if job.timed else 0,
         "instances": len(job.instances),
@@ -299,6 +303,20 @@ def _process(process: Process) -> dict[str, object]:
         "size": len(process.files),
     }
     return asked if process.most is None else {**asked, "most": process.most}
+
+
+def _command(command: Command) -> dict[str, object]:
+    """Its files follow the head."""
+    return {
+        "argv": list(command.argv),
+        "environment": dict(command.environment),
+        "task": command.task,
+        "program": command.program,
+        "size": len(command.files),
+        "path": list(command.path),
+        "results": list(command.results),
+        "most": command.most,
+    }
 
 
 def _framing(job: Job) -> int:

@@ -2,7 +2,8 @@
 
 Lines of JSON come on stdin: first the job (nonce, result (descriptor), path (import path to add), confinement, program,
 parts (its code in its place, where it has been compiled: the lines above, and marshalled in hexadecimal digits), files
-(its other modules, text by name), process (the request for `process`, or null), entry, echoes, instances (how many)).
+(its other modules, text by name), process and command (the requests for these modules, or null), entry, echoes,
+instances (how many)).
 Then comes a line for each echo, then one for each instance, which is not sent before the output for the previous one
 has been read. Standard output and error belong to the program. Answers go only to the result descriptor.
 """
@@ -41,6 +42,10 @@ def run(**further: object) -> None:
         from .process import serve  # not needed for a Python function
 
         serve(job, given, result)
+    if job["command"] is not None:
+        from .command import serve as evaluate
+
+        evaluate(job, given, result)
     sys.path += (folder for folder in job["path"] if folder not in sys.path)
     sys.argv = ["program"]
     no_memory = frame(nonce, MEMORY, b'"MemoryError"')

@@ -31,8 +31,8 @@ def serve(job: dict[str, Any], given: BinaryIO, result: int) -> None:
     command = _installed(asked["argv"][0], environment["PATH"])
     files = given.read(int(asked["size"]))
     for _ in range(job["echoes"]):
-        _write_all(result, frame(nonce, ECHO, given.readline().rstrip(b"\n")))
-    _write_all(result, frame(nonce, READY, b"null"))
+        write_all(result, frame(nonce, ECHO, given.readline().rstrip(b"\n")))
+    write_all(result, frame(nonce, READY, b"null"))
     try:
         unpack(files, FOLDER)
     except OSError as error:
@@ -41,11 +41,11 @@ def serve(job: dict[str, Any], given: BinaryIO, result: int) -> None:
     if not os.access(command, os.X_OK):
         _refuse(result, nonce, f"the command {command} is not there, or no program")
     if "most" in asked:
-        _write_all(result, frame(nonce, LOADED, b"null"))
+        write_all(result, frame(nonce, LOADED, b"null"))
         given.readline()
-        _write_all(result, _built(nonce, command, asked, environment))
+        write_all(result, _built(nonce, command, asked, environment))
     else:
-        _write_all(result, frame(nonce, LOADED, b"null"))
+        write_all(result, frame(nonce, LOADED, b"null"))
         os.dup2(given.fileno(), 0)
         os.dup2(result, 1)
         os.closerange(3, MOST_DESCRIPTORS)
@@ -99,11 +99,12 @@ def _installed(name: str, path: str) -> str:
 
 
 def _refuse(result: int, nonce: str, why: str) -> None:
-    _write_all(result, frame(nonce, ERROR, json.dumps(why).encode()))
+    write_all(result, frame(nonce, ERROR, json.dumps(why).encode()))
     os._exit(0)
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of it to a pipe."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -1,0 +1,125 @@
+"""The fields of a `command` task: an evaluator of the user's, run in one sandbox together with the candidate's program.
+
+Nothing keeps such an evaluator from the candidate. A candidate can read it, change its own copy of it, and write any
+score. So a run of such a task is marked as shared trust, and its scores are worth what its programs are.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+LAST_LINE = "last_line"
+"""`metrics` of a task whose evaluator writes them as the last line of its standard output that is a JSON object."""
+MEAN = "mean"
+"""The name, in `score`, of the mean of all numbers, unless a metric has that name."""
+FEEDBACK_FILE = "feedback.txt"
+"""A text in the folder of results that is meant for the author of the next program."""
+SHARED_TRUST = "shared"
+HIDDEN_SCORER = "hidden"
+"""Whose program can reach the scorer, as in the run's row."""
+
+
+class PythonMetrics(BaseModel):
+    """Metrics that a Python function of the evaluator's file returns."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    python: str = Field(pattern=r"^[A-Za-z_]\w*$", description="The function; it is called with the program's path.")
+
+
+class CommandFields(BaseModel):
+    """What only a task of `kind: command` has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    evaluate: tuple[str, ...] = Field(
+        default=(),
+        description="The command of a command task that evaluates a program. {program}, {results}, {task} and {stage} "
+        "stand for the program's path, an empty folder for results, the task's folder and the stage.",
+    )
+    metrics: str | PythonMetrics = Field(
+        default="metrics.json",
+        description="Where a command task's metrics are: a JSON file in {results}, last_line, or {python: FUNCTION}.",
+    )
+    score: tuple[str, ...] = Field(
+        default=("combined_score",),
+        description="The metric of a command task that is the score, or several of which the first that is there "
+        "counts. `mean` is the mean of all numbers.",
+    )
+    valid: str | None = Field(
+        default=None,
+        description="What must be true for a program of a command task to have a score: a metric, or FILE.json:KEY.",
+    )
+    feedback: bool = Field(
+        default=False,
+        description="Whether artifacts and text of a command task's evaluator are shown to the implementer.",
+    )
+    path: tuple[str, ...] = Field(
+        default=(), description="Folders of a command task that are added to the import path of its evaluator."
+    )
+    scratch_mb: int = Field(default=256, gt=0, description="Limit on the files of a command task's evaluation, in MiB.")
+
+    @field_validator("score", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("score")
+    @classmethod
+    def _named(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value or not all(value):
+            raise ValueError("score must name a metric")
+        return value
+
+    @model_validator(mode="after")
+    def _places_are_inside(self) -> "CommandFields":
+        files = [] if isinstance(self.metrics, PythonMetrics) else [self.metrics]
+        if self.valid is not None and ":" in self.valid:
+            files.append(self.valid.rpartition(":")[0])
+        for name in files:
+            if not is_inside(name):
+                raise ValueError(f"{name!r} must be a file in the folder of results, as in metrics.json")
+        for folder in self.path:
+            if not is_inside(folder):
+                raise ValueError(f"path: {folder!r} must be a folder of the task's folder, as in shims")
+        return self
+
+    def refuse_command_fields(self) -> None:
+        """Raises ValueError if a field that only a command task has differs from its default."""
+        fields = CommandFields.model_fields.items()
+        given = [name for name, field in fields if getattr(self, name) != field.get_default(call_default_factory=True)]
+        if given:
+            raise ValueError(f"{', '.join(given)}: only for tasks that say kind: command")
+
+    def check_command(self, program: str, stages: Sequence[tuple[str, str]]) -> None:
+        """Raises ValueError if the fields of a command task do not fit together. `stages` are the names and functions
+        of its cascade."""
+        python = isinstance(self.metrics, PythonMetrics)
+        if python and self.evaluate:
+            raise ValueError("evaluate and metrics: {python: …} exclude each other: one of them evaluates a program")
+        if not python and not self.evaluate:
+            raise ValueError(
+                "evaluate is missing: the command that evaluates a program, as in "
+                '[python, evaluate.py, "{program}", "{results}"]'
+            )
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", program):
+            raise ValueError("program must name a file of the task's folder, as in initial.sh")
+        for name, function in stages:
+            if python and not function:
+                raise ValueError(f"stage {name} of the cascade names no function, as in function: evaluate_stage1")
+            if not python and (function or not any("{stage}" in word for word in self.evaluate)):
+                raise ValueError(
+                    f"stage {name} of the cascade: let a word of evaluate contain {{stage}}, and name no function"
+                )
+
+    @property
+    def python_function(self) -> str:
+        """The function of the evaluator's file that evaluates a program, or nothing."""
+        return self.metrics.python if isinstance(self.metrics, PythonMetrics) else ""
+
+
+def is_inside(name: str) -> bool:
+    """Whether a name leads to a place below the folder that it is relative to."""
+    place = PurePosixPath(name)
+    return bool(name) and not place.is_absolute() and ".." not in place.parts and place != PurePosixPath(".")

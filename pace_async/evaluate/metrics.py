@@ -1,0 +1,253 @@
+"""The score, the metrics and the feedback of a command task's evaluator, from what it left. Pure.
+
+Everything here was written in a sandbox that the program shares with the evaluator, so it is data and may be anything:
+it is read only up to a length, and each way in which it is not what the task promises has its own sentence.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from pace_async.command_task import FEEDBACK_FILE, LAST_LINE, MEAN
+from pace_async.task import TaskSpec
+
+METRICS_FILE = "metrics.json"
+ARTIFACTS_FILE = "artifacts.json"
+LONGEST_FILE = 128 << 10
+"""Bytes of one file of results."""
+LONGEST_FEEDBACK = 8192
+"""Characters of feedback that are kept."""
+MOST_METRICS = 64
+LONGEST_NAME = 100
+_TEXTS = ("feedback", "text_feedback", "artifacts", "error")
+"""Entries of the metrics that are meant for the author of the next program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What an evaluator left. `files` are the wanted files of the folder of results: their text, or their size if they
+    are too long. `stdout` is the end of its standard output."""
+
+    files: Mapping[str, str | int]
+    stdout: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """`score` is None if there is none, and `wrong` says why in one sentence. `metrics` are finite."""
+
+    score: float | None
+    wrong: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    feedback: str = ""
+
+
+class _Wrong(ValueError):
+    """What an evaluator left is not what its task promises."""
+
+
+def wanted(spec: TaskSpec) -> tuple[str, ...]:
+    """The files of the folder of results that are read."""
+    names = [_metrics_file(spec)] if _metrics_file(spec) else []
+    if spec.valid is not None and ":" in spec.valid:
+        names.append(spec.valid.rpartition(":")[0])
+    if spec.feedback:
+        names += [ARTIFACTS_FILE, FEEDBACK_FILE]
+    return tuple(dict.fromkeys(names))
+
+
+def read(spec: TaskSpec, left: Left) -> Reading:
+    """The evaluation of a program whose evaluator ended well."""
+    said: Mapping[str, Any] = {}
+    try:
+        said = _metrics(spec, left)
+        _refuse_unless_valid(spec, said, left)
+        score = _score(spec, said)
+    except _Wrong as wrong:
+        return Reading(None, str(wrong), feedback=_feedback(spec, said, left))
+    return Reading(score, "", _numbers(said), _feedback(spec, said, left))
+
+
+def cut(text: str, most: int = LONGEST_FEEDBACK) -> str:
+    """At most `most` characters and a note, without the middle. Control characters become spaces."""
+    clean = "".join(one if one.isprintable() or one in "\n\t" else " " for one in text)
+    if len(clean) <= most:
+        return clean
+    half = most // 2
+    return f"{clean[:half]}\n… {len(clean) - 2 * half} characters left out …\n{clean[-half:]}"
+
+
+def _metrics_file(spec: TaskSpec) -> str:
+    """The name of the file with the metrics, or nothing."""
+    if not isinstance(spec.metrics, str):
+        return METRICS_FILE
+    return "" if spec.metrics == LAST_LINE else spec.metrics
+
+
+def _metrics(spec: TaskSpec, left: Left) -> Mapping[str, Any]:
+    name = _metrics_file(spec)
+    return _object(left, name) if name else _last_object(left.stdout)
+
+
+def _object(left: Left, name: str) -> Mapping[str, Any]:
+    text = left.files.get(name)
+    if text is None:
+        raise _Wrong(f"the evaluator left no {name}")
+    if isinstance(text, int):
+        raise _Wrong(f"the evaluator's {name} is too long: {text} bytes, and {LONGEST_FILE} are read")
+    if not text.strip():
+        raise _Wrong(f"the evaluator's {name} is empty")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _Wrong(f"the evaluator's {name} is not JSON, or only half of it") from None
+    if not isinstance(value, dict):
+        raise _Wrong(f"the evaluator's {name} holds {_kind(value)}, not an object with metrics")
+    return cast("dict[str, Any]", value)
+
+
+def _last_object(stdout: bytes) -> Mapping[str, Any]:
+    """The last line that is a JSON object. A last line that only begins one was cut off."""
+    lines = [line for line in stdout.decode("utf-8", "replace").splitlines() if line.strip()]
+    for number, line in enumerate(reversed(lines)):
+        if not line.lstrip().startswith("{"):
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            if number == 0:
+                raise _Wrong("the last line of standard output begins a JSON object and does not end it") from None
+            continue
+        if isinstance(value, dict):
+            return cast("dict[str, Any]", value)
+    raise _Wrong("no line of standard output is a JSON object with metrics")
+
+
+def _refuse_unless_valid(spec: TaskSpec, metrics: Mapping[str, Any], left: Left) -> None:
+    if spec.valid is None:
+        return
+    file, _, key = spec.valid.rpartition(":")
+    said = _object(left, file) if file else metrics
+    value = _at(said, key)
+    if value is None:
+        raise _Wrong(f"{spec.valid}, which says whether the program is valid, is missing")
+    if not isinstance(value, bool | int | float):
+        raise _Wrong(f"{spec.valid}, which says whether the program is valid, is {_kind(value)}")
+    if not value or value != value:
+        error = said.get("error")
+        raise _Wrong(f"the evaluator says that the program is not valid{f': {error}' if error else ''}")
+
+
+def _score(spec: TaskSpec, metrics: Mapping[str, Any]) -> float:
+    for name in spec.score:
+        value = _at(metrics, name)
+        if value is None and name == MEAN:
+            numbers = [number for number in metrics.values() if _is_number(number)]
+            value = sum(numbers) / len(numbers) if numbers else None
+        if value is not None:
+            return _number(name, value)
+    names = " or ".join(spec.score)
+    there = ", ".join(list(metrics)[:8]) or "none"
+    raise _Wrong(f"the metric {names} is missing; there are: {there}")
+
+
+def _number(name: str, value: object) -> float:
+    if not _is_number(value):
+        raise _Wrong(f"the metric {name} is {_kind(value)}, not a number")
+    try:
+        number = float(cast("float", value))
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise _Wrong(f"the metric {name} is not finite ({number})")
+    return number
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _at(said: Mapping[str, Any], path: str) -> Any:
+    """The value of a name, or of a path of names with dots between them. None if there is none."""
+    if path in said:
+        return said[path]
+    value: Any = said
+    for name in path.split("."):
+        if not isinstance(value, dict) or name not in value:
+            return None
+        value = cast("dict[str, Any]", value)[name]
+    return value
+
+
+def _numbers(said: Mapping[str, Any]) -> dict[str, float]:
+    """The finite numbers, those of mappings under a path with dots. Truth values are 0 and 1."""
+    found: dict[str, float] = {}
+    for name, value in _flat(said, "", 4):
+        if len(found) == MOST_METRICS:
+            break
+        if isinstance(value, int | float) and len(name) <= LONGEST_NAME:
+            try:
+                number = float(value)
+            except OverflowError:
+                continue
+            if math.isfinite(number):
+                found[name] = number
+    return found
+
+
+def _flat(said: Mapping[str, Any], above: str, deep: int) -> Iterator[tuple[str, object]]:
+    for name, value in said.items():
+        if isinstance(value, dict):
+            if deep and name not in _TEXTS:
+                yield from _flat(cast("dict[str, Any]", value), f"{above}{name}.", deep - 1)
+        else:
+            yield f"{above}{name}", value
+
+
+def _feedback(spec: TaskSpec, said: Mapping[str, Any], left: Left) -> str:
+    """The texts that are meant for the author of the next program, where the task lets them through."""
+    if not spec.feedback:
+        return ""
+    parts = [_part(name, said[name]) for name in _TEXTS if said.get(name)]
+    artifacts = left.files.get(ARTIFACTS_FILE)
+    if isinstance(artifacts, str):
+        try:
+            value: Any = json.loads(artifacts)
+        except (ValueError, RecursionError):
+            value = artifacts
+        parts.append(_part("artifacts", value))
+    text = left.files.get(FEEDBACK_FILE)
+    if isinstance(text, str):
+        parts.append(text.strip())
+    elif isinstance(text, int):
+        parts.append(f"({FEEDBACK_FILE} is too long to be shown: {text} bytes)")
+    return cut("\n\n".join(part for part in parts if part))
+
+
+def _part(name: str, value: object) -> str:
+    if isinstance(value, dict):
+        entries = cast("dict[str, Any]", value).items()
+        return "\n\n".join(f"{key}:\n{_shown(one)}" for key, one in entries)
+    return f"{name}:\n{_shown(value)}"
+
+
+def _shown(value: object) -> str:
+    return value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _kind(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return "a text"
+        case int() | float():
+            return "a number"
+        case list():
+            return "a list"
+        case dict():
+            return "an object"
+        case _:
+            return "null"

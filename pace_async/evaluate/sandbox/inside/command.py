@@ -1,0 +1,152 @@
+"""An evaluator of the user's, in the sandbox of the program that it evaluates.
+
+The driver has confined itself before this code runs, and its child processes are confined too. It copies the task's
+folder into a private one, writes the program over the copy, runs the evaluator there, and answers with the files that
+the evaluator left in the folder of results. Files of the task above LARGE bytes are links to the task's own, which
+nobody in the sandbox can write.
+
+The program shares its user with all of this. What comes back is therefore no more than what a program says of itself.
+"""
+
+import contextlib
+import json
+import os
+import sys
+from typing import Any, BinaryIO
+
+from .bundle import unpack
+from .frame import ERROR, LOADED, READY, RESULT, frame
+from .process import MOST_DESCRIPTORS, write_all
+
+LARGE = 1 << 20
+TASK, RESULTS = "task", "results"
+NOT_STARTED = 127
+PYTHONS = ("python", "python3")
+OPEN = "/proc/self/fd/"
+
+
+def serve(job: dict[str, Any], given: BinaryIO, result: int) -> None:
+    """Never returns. `job` as in `driver`, with `command`: argv, environment, task (the folder to copy), program (the
+    name of the program's first file), size (bytes of its files, which follow the job on its pipe), path (folders of
+    the copy to import from), results (names of files in the folder of results) and most (bytes of each)."""
+    asked, nonce = job["command"], str(job["nonce"])
+    here = os.getcwd()  # noqa: PTH109 (pathlib costs start-up time here)
+    work, results = f"{here}/{TASK}", f"{here}/{RESULTS}"
+    _copy(asked["task"], work)
+    os.mkdir(results, 0o700)  # noqa: PTH102
+    environment = {**os.environ, **asked["environment"], "PACE_RESULTS": results}
+    own = [f"{work}/{folder}" for folder in asked["path"]]
+    environment["PYTHONPATH"] = ":".join((*own, *job["path"]))
+    places = {"{program}": f"{work}/{asked['program']}", "{results}": results, "{task}": asked["task"]}
+    argv = [_placed(word, places) for word in asked["argv"]]
+    os.chdir(work)
+    argv[0] = _found(argv[0], environment["PATH"])
+    kept = _descriptors((argv[0], *job["path"]))
+    files = given.read(int(asked["size"]))
+    write_all(result, frame(nonce, READY, b"null"))
+    try:
+        unpack(files, work)
+    except OSError as error:
+        _fail(result, nonce, f"the program takes more room than there is: {error.strerror}")
+    write_all(result, frame(nonce, LOADED, b"null"))
+    given.readline()
+    code = _run(argv, environment, kept)
+    if code != 0:
+        _fail(result, nonce, f"the evaluator ended with {_ending(code)}")
+    left = {name: _left(f"{results}/{name}", int(asked["most"])) for name in asked["results"]}
+    found = {name: text for name, text in left.items() if text is not None}
+    write_all(result, frame(nonce, RESULT, json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")))
+    given.read()
+    os._exit(0)
+
+
+def _copy(source: str, target: str) -> None:
+    """A copy that may be written. Links in the task's folder have become files when it was made ready."""
+    os.mkdir(target, 0o700)  # noqa: PTH102
+    with os.scandir(source) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                _copy(entry.path, f"{target}/{entry.name}")
+            elif entry.stat().st_size > LARGE:
+                os.symlink(entry.path, f"{target}/{entry.name}")  # noqa: PTH211
+            else:
+                _copy_file(entry, f"{target}/{entry.name}")
+
+
+def _copy_file(entry: "os.DirEntry[str]", target: str) -> None:
+    mode = 0o700 if entry.stat().st_mode & 0o100 else 0o600
+    written = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(written, "wb") as copy, os.fdopen(os.open(entry.path, os.O_RDONLY), "rb") as source:
+        copy.write(source.read())
+
+
+def _placed(word: str, places: dict[str, str]) -> str:
+    for name, place in places.items():
+        word = word.replace(name, place)
+    return word
+
+
+def _found(name: str, path: str) -> str:
+    """The command's path. If it is not there, that is the task's mistake and not the program's: the driver never
+    becomes ready."""
+    places = [""] if "/" in name else [f"{folder}/" for folder in path.split(":")]
+    for place in places:
+        if os.access(place + name, os.X_OK) and os.path.isfile(place + name):  # noqa: PTH113
+            return place + name
+    if name in PYTHONS:  # below a folder that is closed to this user; the driver was given a way to it
+        return sys.executable
+    os.write(2, f"the evaluator's command {name} is not there in the sandbox, or no program\n".encode())
+    os._exit(1)
+
+
+def _descriptors(paths: "tuple[str, ...]") -> set[int]:
+    """Those through which paths lead that begin in an open folder."""
+    parts = [path.removeprefix(OPEN).split("/")[0] for path in paths if path.startswith(OPEN)]
+    return {int(part) for part in parts}
+
+
+def _run(argv: list[str], environment: dict[str, str], kept: set[int]) -> int:
+    """The exit code of the evaluator, negative for a signal."""
+    child = os.fork()
+    if child == 0:
+        try:
+            first = 3
+            for descriptor in sorted(kept):
+                os.closerange(first, descriptor)
+                first = descriptor + 1
+            os.closerange(first, MOST_DESCRIPTORS)
+            os.execve(argv[0], argv, environment)
+        except OSError as error:
+            os.write(2, f"cannot start {argv[0]}: {error.strerror}\n".encode())
+        finally:
+            os._exit(NOT_STARTED)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    import signal
+
+    with contextlib.suppress(ValueError):
+        return signal.Signals(-code).name
+    return f"signal {-code}"
+
+
+def _left(path: str, most: int) -> str | int | None:
+    """The text of a file, or its size if it is too long. None if there is no such file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as stream:
+        try:
+            size = os.fstat(descriptor).st_size
+            return stream.read(most).decode("utf-8", "replace") if size <= most else size
+        except OSError:
+            return None
+
+
+def _fail(result: int, nonce: str, why: str) -> None:
+    write_all(result, frame(nonce, ERROR, json.dumps(why).encode()))
+    os._exit(0)
