@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import anyio
 
 from pace_async.events import ImplementerCalled
-from pace_async.implement.chat import ChatAnswer
-from pace_async.implement.prices import Price
+from pace_async.providers.chat import ChatAnswer
+from pace_async.providers.prices import Price
 
 MODEL = "openai/scripted"
 

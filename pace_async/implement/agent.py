@@ -1,0 +1,203 @@
+"""An agent of the user's as implementer: a command that changes a program in a folder of its own.
+
+Each candidate has a folder with the program, the experiment and the task (`agent_prompt`, `agent_folder`). What the
+command leaves in the program's file is the candidate. A failed program is given to the command again, in the same
+folder, with the failure as text. The command is trusted: it runs with the user's rights and environment, without a
+sandbox. What is stored of it goes through the same checks as the answers of models.
+
+Invariant: a reservation of `implementer.price_per_call` is committed before a call and closed exactly once after it,
+with the cost that the command reports, or with the price where it reports none. A command that ends with an exit code
+other than 0 has failed as a service does, and never earns a reward.
+"""
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from pace_async.config import ImplementerConfig
+from pace_async.errors import CandidateFault, InfrastructureFault
+from pace_async.events import ImplementerCalled, ImplementerTry
+from pace_async.implement.agent_cost import NOT_REPORTED, Reported, reported_cost
+from pace_async.implement.agent_folder import OUTPUT, AgentFolders, put, read_program
+from pace_async.implement.agent_process import AgentEnded, run_agent
+from pace_async.implement.agent_prompt import (
+    PROMPT,
+    file_of,
+    files_for,
+    program_files,
+    program_of_files,
+)
+from pace_async.implement.answers import made_by_agent
+from pace_async.implement.base import Experiment, Implemented, Unusable
+from pace_async.implement.edits import NotCompiling
+from pace_async.implement.model_maker import LONGEST_KEPT, refuse_parent
+from pace_async.implement.repair import program_to_change
+from pace_async.providers.base import CallLedger
+from pace_async.providers.failures import CallFailed
+from pace_async.providers.redact import holds_secret, redact, without_secrets
+from pace_async.search.state import Member
+from pace_async.task import Task
+
+PLACEHOLDER = re.compile(r"\{(prompt|program|folder)\}")
+"""What may stand in an argument of the command: the message, the program's file, the folder."""
+
+
+class AgentMaker:
+    """Implements `implement.pool.Maker` by a command. `name` stands in the rows."""
+
+    def __init__(self, name: str, config: ImplementerConfig, ledger: CallLedger, folders: AgentFolders) -> None:
+        self._name = name
+        self._config = config
+        self._ledger = ledger
+        self._folders = folders
+
+    async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
+        files, again = files_for(task, parent, experiment), bool(experiment.tries)
+        folder = await anyio.to_thread.run_sync(lambda: self._folders.prepare(experiment.lease, files, again=again))
+        price = self._config.price_per_call or 0.0
+        number = await self._ledger.reserve(experiment.lease, self._name, price)
+        call, began = _Call(price), time.perf_counter()
+        try:
+            await self._run(call, folder, task, files[PROMPT], timeout_s)
+            program = await _program_in(folder, task, parent, experiment)
+            call.outcome, call.tried = "ok", self._tried(experiment, "ok", program=program)
+            return Implemented(program, tried=call.tried)
+        except CallFailed as failure:
+            call.outcome = failure.kind
+            raise
+        except CandidateFault as fault:
+            call.outcome, call.tried = fault.kind, await self._useless(experiment, fault, folder, task)
+            raise Unusable(call.tried) from None
+        except InfrastructureFault as fault:
+            call.outcome = fault.kind
+            raise
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._ledger.settle(
+                    ImplementerCalled(
+                        lease=experiment.lease,
+                        model=self._name,
+                        outcome=call.outcome,
+                        prompt_tokens=0,
+                        completion_tokens=0,
+                        cost_usd=call.cost_usd,
+                        seconds=time.perf_counter() - began,
+                        at=time.time(),
+                        reservation=number,
+                        tried=call.tried,
+                    )
+                )
+                for kind, detail in call.about_cost():
+                    await self._ledger.fault(kind, detail, experiment.lease)
+
+    async def _run(self, call: "_Call", folder: Path, task: Task, prompt: str, timeout_s: float) -> None:
+        """Run the command to its end, and keep what it costs. Raises CallFailed."""
+        program = folder / file_of(task.spec)
+        command = words_of(self._config.command, {"prompt": prompt, "program": str(program), "folder": str(folder)})
+        given = Path(os.devnull) if any("{prompt}" in word for word in self._config.command) else folder / PROMPT
+        try:
+            ended = await run_agent(command, folder, given, self._folders.log, timeout_s)
+        except TimeoutError:
+            raise CallFailed(
+                "timeout", f"not done within {round(timeout_s, 1):g} s", charged=None, of_this_prompt=True
+            ) from None
+        call.reported = reported_cost(ended.output)
+        await anyio.to_thread.run_sync(_keep_output, folder, ended)
+        if ended.failed:
+            call.started = False
+            raise CallFailed("not_installed", redact(f"{command[0]}: {ended.failed}"))
+        if ended.code != 0:
+            raise CallFailed("agent_failed", _why(ended))
+
+    async def _useless(self, experiment: Experiment, fault: CandidateFault, folder: Path, task: Task) -> ImplementerTry:
+        """The try of an agent that left no program to evaluate."""
+        if isinstance(fault, NotCompiling):
+            return self._tried(experiment, fault.kind, fault.detail, fault.program)
+        kept = await anyio.to_thread.run_sync(_left_in, folder, task)
+        return self._tried(experiment, fault.kind, fault.detail, None, kept)
+
+    def _tried(
+        self, experiment: Experiment, outcome: str, detail: str = "", program: str | None = None, answer: str = ""
+    ) -> ImplementerTry:
+        number, kept = len(experiment.tries) + 1, answer if answer.strip() else None
+        return ImplementerTry(number, self._name, outcome, detail, program, kept)
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call under way. `price` counts until the command reports a cost."""
+
+    price: float
+    outcome: str = "cancelled"
+    reported: Reported = NOT_REPORTED
+    started: bool = True
+    tried: ImplementerTry | None = None
+
+    @property
+    def cost_usd(self) -> float:
+        """What the call is known or taken to have cost."""
+        if self.reported.usd is not None:
+            return self.reported.usd
+        return self.price if self.started else 0.0
+
+    def about_cost(self) -> Iterator[tuple[str, str]]:
+        """Faults of what the command reports."""
+        if self.reported.mistake:
+            counted = f"the call counts with implementer.price_per_call, {self.price:g} USD"
+            yield "invalid_cost", redact(f"the agent's {self.reported.mistake}: {counted}")
+        elif self.price and self.cost_usd > self.price:
+            told = f"a call cost {self.cost_usd:g} USD, more than implementer.price_per_call ({self.price:g} USD)"
+            yield "cost_above_price", f"{told}: it counts in full; raise the setting to what a call may cost at most"
+
+
+def words_of(command: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """The command with its placeholders filled in. A value is not searched for placeholders."""
+    return [_word(PLACEHOLDER.sub(lambda match: values[match[1]], word)) for word in command]
+
+
+def _word(text: str) -> str:
+    """As the kernel takes an argument: without NUL and lone surrogates."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+async def _program_in(folder: Path, task: Task, parent: Member, experiment: Experiment) -> str:
+    """The program that the agent left. Raises CandidateFault, and InfrastructureFault if it holds a secret of this
+    machine, which is not stored."""
+    spec, shown = task.spec, program_to_change(parent.program, experiment.tries)
+    names = tuple(program_files(spec, shown))
+    text = program_of_files(spec, await anyio.to_thread.run_sync(read_program, folder, names))
+    if holds_secret(text):
+        raise InfrastructureFault("secret_in_answer", "the program that the agent left holds a secret variable's value")
+    program = await made_by_agent(text, shown, spec.language)
+    await refuse_parent(program, parent.program, experiment, spec.language)
+    return program
+
+
+def _left_in(folder: Path, task: Task) -> str:
+    """The beginning of the program's first file, for the row of a useless try. Without secrets."""
+    try:
+        text = read_program(folder, (file_of(task.spec),))[file_of(task.spec)]
+    except CandidateFault:
+        return ""
+    return without_secrets(text)[:LONGEST_KEPT]
+
+
+def _keep_output(folder: Path, ended: AgentEnded) -> None:
+    with contextlib.suppress(OSError):
+        put(folder / OUTPUT, without_secrets(f"{ended.output}\n{ended.errors}"))
+
+
+def _why(ended: AgentEnded) -> str:
+    """The exit code and the last line that the command wrote."""
+    lines = [line for text in (ended.output, ended.errors) for line in text.splitlines() if line.strip()]
+    last = f": {lines[-1].strip()}" if lines else ""
+    code = ended.code
+    how = "without an exit code" if code is None else f"with {f'exit code {code}' if code >= 0 else f'signal {-code}'}"
+    return redact(f"the agent ended {how}{last}")

@@ -1,0 +1,51 @@
+"""Checks of an agent's command before a run. Nothing is started.
+
+Invariant: a command that cannot be started is refused before anything is written, in one sentence that never repeats a
+secret.
+"""
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from pace_async.config import ImplementerConfig
+from pace_async.errors import UsageError
+from pace_async.implement.shares import parse_shares
+from pace_async.providers.redact import looks_secret
+from pace_async.registry.implementers import implementer_of
+
+_READS_A_FILE = re.compile(r"(python|pypy|node|deno|bun|ruby|perl|bash|sh|zsh)[\d.]*")
+_FILE = re.compile(r"[^-{][^{}]*\.\w{1,4}")
+
+
+def refuse_unless_runnable(config: ImplementerConfig, budget: float | None) -> None:
+    """Raises UsageError if an implementer runs a command and there is none, it is not installed, it holds a secret, or
+    a budget needs its price."""
+    if not any(implementer_of(share.model).runs_command for share in parse_shares(config.model)):
+        return
+    if not config.command:
+        raise UsageError(
+            "--implementer command runs a program of yours: name it, as in "
+            "--set 'implementer.command=[python, agent.py]'."
+        )
+    if any(looks_secret(word) for word in config.command):
+        raise UsageError("implementer.command holds a secret and would be stored: put the secret into the environment.")
+    _refuse_unless_there(config.command)
+    if budget is not None and config.price_per_call is None:
+        raise UsageError(
+            "--budget needs to know what a call of implementer.command may cost: give "
+            "--set implementer.price_per_call=USD (0 if it is free)."
+        )
+
+
+def _refuse_unless_there(command: Sequence[str]) -> None:
+    program = command[0]
+    if shutil.which(program) is None:
+        where = f"{program!r} is no program that can be started" if "/" in program else f"there is no {program!r}"
+        hint = "name an executable file" if "/" in program else "install it, or name its path"
+        raise UsageError(f"implementer.command: {where}{'' if '/' in program else ' on the PATH'}; {hint}.")
+    if len(command) > 1 and _READS_A_FILE.fullmatch(Path(program).name) and _FILE.fullmatch(command[1]):
+        file = Path(command[1])
+        if not file.is_file():
+            raise UsageError(f"implementer.command: {command[1]} is not in {Path.cwd()}; name the file of the agent.")

@@ -1,0 +1,57 @@
+"""One call of an agent's command: started under a guard, ended with everything that it started.
+
+Invariant: when `run_agent` returns or raises, no process of the call is left, and none outlives this process, even if
+it is killed (see `agent_guard`).
+"""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from pace_async.children import child
+from pace_async.implement import agent_guard
+
+GUARD = Path(agent_guard.__file__)
+GIT_CEILING = "GIT_CEILING_DIRECTORIES"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEnded:
+    """How a command ended: its exit code, minus the signal that killed it, or None if it could not be started
+    (`failed` says why) or if its guard was killed. `output` and `errors` are the ends of its two streams."""
+
+    code: int | None
+    output: str = ""
+    errors: str = ""
+    failed: str = ""
+
+
+async def run_agent(command: Sequence[str], folder: Path, given: Path, log: Path, timeout_s: float) -> AgentEnded:
+    """Run a command in `folder`, with `given` as its standard input and the environment of this process. Git finds no
+    repository above the folder. Raises TimeoutError."""
+    guard = [sys.executable, "-I", "-S", str(GUARD), str(folder), str(given), *command]
+    ceilings = [part for part in os.environ.get(GIT_CEILING, "").split(os.pathsep) if part]
+    environment = {**os.environ, GIT_CEILING: os.pathsep.join([*ceilings, str(folder.parent)])}
+    said = bytearray()
+    async with child(guard, log=log, environment=environment) as process:
+        assert process.stdout is not None
+        with anyio.fail_after(timeout_s):
+            async for chunk in process.stdout:
+                said += chunk
+            await process.wait()
+    try:
+        result: dict[str, Any] = json.loads(said)
+    except ValueError:
+        return AgentEnded(None, errors="its guard was killed")
+    return AgentEnded(
+        result.get("code"),
+        str(result.get("output", "")),
+        str(result.get("errors", "")),
+        str(result.get("failed", "")),
+    )

@@ -1,0 +1,131 @@
+"""What an agent is told: the files of its folder, and the message that `{prompt}` stands for. Pure.
+
+The wording is our own. The advisor's texts are data: each is on one line, and cut where it is very long. A repeated try
+gets the same message with the failure of the last one.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from pace_async.events import ImplementerTry
+from pace_async.implement.base import Experiment
+from pace_async.implement.prompts import Messages, contract, failure_of, one_line, said_of
+from pace_async.implement.repair import program_to_change
+from pace_async.programs.text import is_marked, joined, marks, parted
+from pace_async.search.state import Member
+from pace_async.task import Task, TaskSpec
+
+PROMPT, TASK, EXPERIMENT, FEEDBACK, VALUES = "PROMPT.md", "TASK.md", "EXPERIMENT.md", "FEEDBACK.md", "experiment.json"
+LONGEST = 16_000
+"""Characters of one of the advisor's texts. A command line has a limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """Why the last try failed: the kind, and a text for the agent."""
+
+    outcome: str
+    text: str
+
+
+def program_files(spec: TaskSpec, program: str) -> dict[str, str]:
+    """The program's files by name, the first one first."""
+    if not spec.files:
+        return {file_of(spec): program}
+    return {name: text.partition("\n")[2] for name, text in parted(program)}
+
+
+def program_of_files(spec: TaskSpec, files: Mapping[str, str]) -> str:
+    """The opposite of `program_files`."""
+    return joined(files) if spec.files else files[file_of(spec)]
+
+
+def file_of(spec: TaskSpec) -> str:
+    """The name of the program's first file in the folder."""
+    return spec.program.rpartition("/")[2]
+
+
+def files_for(task: Task, parent: Member, experiment: Experiment) -> dict[str, str]:
+    """Every file that the folder of a try begins with: the program of the last try, or the parent, and the texts."""
+    spec, tries = task.spec, experiment.tries
+    feedback = feedback_of(tries, parent.program, spec)
+    values: dict[str, object] = {
+        "lease": experiment.lease,
+        "try": len(tries) + 1,
+        "task": spec.name,
+        "language": spec.language,
+        "program": file_of(spec),
+        "files": list(spec.files),
+        "idea": experiment.idea,
+        "experiment": experiment.description,
+        "direction": spec.direction,
+        "parent_score": parent.score,
+        "feedback": asdict(feedback) if feedback is not None else None,
+    }
+    return {
+        PROMPT: prompt_for(task, parent, experiment),
+        TASK: task_text(spec),
+        EXPERIMENT: f"# Idea\n\n{_line(experiment.idea)}\n\n# Experiment\n\n{_line(experiment.description)}\n",
+        VALUES: json.dumps(values, indent=2, ensure_ascii=False) + "\n",
+        **({FEEDBACK: f"{feedback.text}\n"} if feedback is not None else {}),
+        **program_files(spec, program_to_change(parent.program, tries)),
+    }
+
+
+def task_text(spec: TaskSpec) -> str:
+    """The task as a page of text."""
+    goal = "Higher is better." if spec.direction == "maximize" else "Lower is better."
+    return (
+        f"# Task\n\n{spec.background.strip()}\n\n# Requirements\n\n{spec.coding_requirements.strip()}\n\n"
+        f"{contract(spec)}; it has {spec.timeout_s:g} s and {spec.memory_mb} MiB in all. {goal}\n"
+    )
+
+
+def prompt_for(task: Task, parent: Member, experiment: Experiment) -> str:
+    """The message to the agent."""
+    spec = task.spec
+    names = ", ".join((file_of(spec), *spec.files))
+    start, end = marks(spec.written_in.comment)
+    bounds = (
+        f"Change only the lines between `{start}` and `{end}`. Keep these two lines, and every character outside them."
+        if is_marked(parent.program)
+        else "The whole program may change."
+    )
+    feedback = feedback_of(experiment.tries, parent.program, spec)
+    again = f"\n\nYour last try failed. {feedback.text}" if feedback is not None else ""
+    untouched = program_to_change(parent.program, experiment.tries) == parent.program
+    said = f"\n\n{said_of(parent.feedback)}" if untouched and parent.feedback else ""
+    return (
+        f"Change the {spec.written_in.title} program in this folder ({names}) so that it carries out one experiment, "
+        f"as it is described and nothing else. {bounds} Save the result in the same file. Only the program is "
+        f"taken from this folder. {TASK} says what the program is for and what it must respect.\n\n"
+        f"Idea: {_line(experiment.idea)}\n"
+        f"Experiment: {_line(experiment.description)}{said}{again}\n"
+    )
+
+
+def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages:
+    """The message to the agent, as `pace show --prompts` prints it."""
+    return ({"role": "user", "content": prompt_for(task, parent, experiment)},)
+
+
+def feedback_of(tries: Sequence[ImplementerTry], parent: str, spec: TaskSpec) -> Feedback | None:
+    """Why the last try failed. None before the first try."""
+    if not tries:
+        return None
+    last = tries[-1]
+    if last.evaluation is not None:
+        program = program_to_change(parent, tries)
+        wrong = f"The program was tried out. {failure_of(last, last.evaluation, program, spec)}"
+        return Feedback(last.evaluation, f"{wrong}\n\nMend the error, so that the program carries out the experiment.")
+    if last.program is not None:
+        wrong = f"The program does not compile: {one_line(last.detail)}, counted from its first line."
+        return Feedback(last.outcome, f"{wrong}\n\nMend the error, so that the program carries out the experiment.")
+    wrong = f"What you left could not be used ({last.outcome}): {one_line(last.detail)}."
+    return Feedback(last.outcome, f"{wrong}\n\nThe program stands as it was before. Carry out the experiment on it.")
+
+
+def _line(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
