@@ -18,7 +18,14 @@ from pace_async.config.choice import UNKNOWN_NAME
 from pace_async.errors import UsageError
 from pace_async.yaml_text import read_mapping, value_of
 
-MAY_HOLD_A_SECRET = ("population.url", "implementer.api_base", "implementer.options")
+MAY_HOLD_A_SECRET = (
+    "population.url",
+    "implementer.api_base",
+    "implementer.options",
+    "implementer.command",
+    "advisor.api_base",
+    "advisor.options",
+)
 """Settings that are refused where they hold a secret, which the refusal must not repeat."""
 
 
@@ -39,9 +46,29 @@ def resolve(
     for key, value in (overrides or {}).items():
         _put(tree, key, value, f"setting {key!r}")
     try:
-        return Config.model_validate(tree)
+        return _with_whole_paths(Config.model_validate(tree))
     except ValidationError as error:
         raise UsageError(_sentence(error)) from None
+
+
+def _with_whole_paths(config: Config) -> Config:
+    """The configuration with each word of the implementer's command that names a file here as a whole path: the command
+    works in a folder of its own, and a resume may be given elsewhere."""
+    command = config.implementer.command
+    whole = tuple(str(Path.cwd() / word) if _names_a_file(word, n) else word for n, word in enumerate(command))
+    if whole == command:
+        return config
+    return config.model_copy(update={"implementer": config.implementer.model_copy(update={"command": whole})})
+
+
+def _names_a_file(word: str, place: int) -> bool:
+    """Whether a word of a command names a file by a path from here. The first word alone is looked up on the PATH."""
+    if not word or len(word) > 1024 or "\0" in word or Path(word).is_absolute() or (place == 0 and "/" not in word):
+        return False
+    try:
+        return Path(word).is_file()
+    except OSError:
+        return False
 
 
 def mistakes(file: Path) -> list[str]:

@@ -10,15 +10,16 @@ lines. It does not interpret ideas: the implementer does. Pure.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Literal
 
 import anyio
 
-from pace_async.advise.base import Engine, PromptTooLong
+from pace_async.advise.base import Advisor, Engine, Prompt, PromptTooLong
 from pace_async.advise.prompts import IDEAS_PER_PROPOSAL, Detail
-from pace_async.advise.wording import ProseWording, Question, Wording
+from pace_async.advise.wording import ProseWording, Question, Wording, read_words
 from pace_async.errors import CandidateFault
 from pace_async.events import AdvisorCall, IdeaNote, Purpose
 from pace_async.search.draws import derive, generator
@@ -105,9 +106,9 @@ def _unparsed(reason: str) -> CandidateFault:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How answers are sampled, and what prompts contain. `ideas_kept` caps the pool. A prompt shows the latest
-    `trials_shown` experiments of each idea, with a summary from `summary_from` experiments on. `max_prompt_tokens` caps
-    a prompt (None: only the engine's context does)."""
+    """How answers are sampled, and what prompts contain. `max_tokens_by_call` goes before `max_tokens`. `ideas_kept`
+    caps the pool. A prompt shows the latest `trials_shown` experiments of each idea, with a summary from `summary_from`
+    experiments on. `max_prompt_tokens` caps a prompt (None: only the engine's context does)."""
 
     seed: int
     max_tokens: int = 256
@@ -116,6 +117,19 @@ class Sampling:
     trials_shown: int = 2
     summary_from: int = 20
     max_prompt_tokens: int | None = None
+    max_tokens_by_call: Mapping[Purpose, int] = field(default_factory=dict[Purpose, int])
+
+    def prompt(self, lease: int, purpose: Purpose, text: str) -> Prompt:
+        """One question of a lease. Its seed derives from (run seed, lease, purpose)."""
+        return Prompt(
+            lease=lease,
+            purpose=purpose,
+            text=text,
+            max_tokens=self.max_tokens_by_call.get(purpose, self.max_tokens),
+            temperature=self.temperature,
+            seed=derive(self.seed, lease, purpose),
+            max_prompt_tokens=self.max_prompt_tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +147,12 @@ class Advice:
 
     @property
     def oldest_version(self) -> int:
-        """The oldest weight version among the tokens of its calls."""
-        return min(span.version for call in self.calls for span in call.spans)
+        """The oldest weight version among the tokens of its calls. Without tokens it is that of the given advisor."""
+        return min((span.version for call in self.calls for span in call.spans), default=0)
 
 
 async def advise(
-    engine: Engine,
+    advisor: Advisor,
     task: Task,
     context: SearchContext,
     *,
@@ -148,9 +162,9 @@ async def advise(
     wording: Wording | None = None,
     now: Callable[[], float] = anyio.current_time,
 ) -> Advice:
-    """`wording` is the advisor's, by default prose. Raises InfrastructureFault if the engine fails, PromptTooLong if
-    even the shortest prompt is too long. Each call's seed derives from (run seed, lease, purpose), as does what a
-    wording draws. A prompt is shortened only as far as it must be to fit."""
+    """`wording` is the advisor's, by default prose. Raises InfrastructureFault if the advisor's service fails,
+    PromptTooLong if even the shortest prompt is too long, and what else `Advisor.ask` raises. What a wording draws
+    derives from (run seed, lease). A prompt is shortened only as far as it must be to fit."""
     worded = wording or ProseWording(task)
     calls: list[AdvisorCall] = []
     pool, notes = context.ideas, tuple[IdeaNote, ...]()
@@ -160,18 +174,20 @@ async def advise(
         """The answer's text, and the ideas that its numbers mean."""
         detail = Detail(sampling.trials_shown, sampling.summary_from)
         while True:
-            asked = question(detail)
+            asked, begun = question(detail), now()
+            prompt = sampling.prompt(lease, purpose, asked.text)
             try:
-                call, finish = await _call(engine, purpose, asked.text, lease, sampling, now)
+                call, finish = await advisor.ask(prompt)
                 break
             except PromptTooLong:
                 less = worded.shorter(replace(context, ideas=pool), proposals, detail)
                 if less is None:
                     raise
                 detail = less
+        call = replace(call, text=read_words(call.text, asked.words), words=asked.words, seconds=now() - begun)
         calls.append(call)
         if finish == "length":
-            raise CandidateFault("unparsed", f"{purpose} did not end within {sampling.max_tokens} tokens")
+            raise CandidateFault("unparsed", f"{purpose} did not end within {prompt.max_tokens} tokens")
         return call.text, asked.ideas
 
     def draw() -> Random:
@@ -195,26 +211,26 @@ async def advise(
         return Advice(tuple(calls), notes, pool, next_idea, unparsed=fault.detail)
 
 
-async def _call(
-    engine: Engine, purpose: Purpose, prompt: str, lease: int, sampling: Sampling, now: Callable[[], float]
-) -> tuple[AdvisorCall, str]:
-    begun = now()
-    prompt_ids = await engine.encode(prompt)
-    if sampling.max_prompt_tokens is not None and len(prompt_ids) > sampling.max_prompt_tokens:
-        raise PromptTooLong(len(prompt_ids), sampling.max_prompt_tokens)
-    completion = await engine.generate(
-        prompt_ids,
-        max_tokens=sampling.max_tokens,
-        temperature=sampling.temperature,
-        seed=derive(sampling.seed, lease, purpose),
-    )
-    call = AdvisorCall(
-        purpose=purpose,
-        prompt_ids=prompt_ids,
-        completion_ids=completion.token_ids,
-        logprobs=completion.logprobs,
-        spans=completion.spans,
-        text=await engine.decode(completion.token_ids),
-        seconds=now() - begun,
-    )
-    return call, completion.finish
+class ServedAdvisor:
+    """Implements `advise.base.Advisor` by an engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def ask(self, prompt: Prompt) -> tuple[AdvisorCall, Literal["stop", "length"]]:
+        prompt_ids = await self._engine.encode(prompt.text)
+        if prompt.max_prompt_tokens is not None and len(prompt_ids) > prompt.max_prompt_tokens:
+            raise PromptTooLong(len(prompt_ids), prompt.max_prompt_tokens)
+        completion = await self._engine.generate(
+            prompt_ids, max_tokens=prompt.max_tokens, temperature=prompt.temperature, seed=prompt.seed
+        )
+        call = AdvisorCall(
+            purpose=prompt.purpose,
+            prompt_ids=prompt_ids,
+            completion_ids=completion.token_ids,
+            logprobs=completion.logprobs,
+            spans=completion.spans,
+            text=await self._engine.decode(completion.token_ids),
+            seconds=0.0,
+        )
+        return call, completion.finish

@@ -1,10 +1,10 @@
-"""The seam to the inference engine that serves the advisor."""
+"""Two seams: Engine, which serves an advisor's tokens, and Advisor, which answers a prompt."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from pace_async.errors import InfrastructureFault
-from pace_async.events import TokenSpan
+from pace_async.events import AdvisorCall, Purpose, TokenSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,12 @@ class Completion:
 
 class PromptTooLong(InfrastructureFault):
     """A prompt of `tokens` tokens leaves no room for the answer in a context of `context` tokens, or exceeds a limit of
-    `context` tokens. A retry of the same prompt always fails."""
+    `context` tokens. A service may not say its context, and `tokens` is then an estimate. A retry of the same prompt
+    always fails."""
 
-    def __init__(self, tokens: int, context: int) -> None:
-        super().__init__("prompt_too_long", f"{tokens} tokens in a context of {context}")
+    def __init__(self, tokens: int, context: int | None) -> None:
+        known = f"{tokens} tokens in a context of {context}"
+        super().__init__("prompt_too_long", known if context is not None else f"about {tokens} tokens")
         self.tokens = tokens
         self.context = context
 
@@ -50,4 +52,28 @@ class Engine(Protocol):
         self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int
     ) -> Completion:
         """Sample one answer. Raises PromptTooLong if the context ends before `max_tokens` and before the answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One question of a rollout. `max_tokens` caps the answer, `max_prompt_tokens` the question (None: only the
+    engine's context does). An engine samples with `temperature` and `seed`."""
+
+    lease: int
+    purpose: Purpose
+    text: str
+    max_tokens: int
+    temperature: float
+    seed: int
+    max_prompt_tokens: int | None = None
+
+
+class Advisor(Protocol):
+    """Answers a rollout's prompts."""
+
+    async def ask(self, prompt: Prompt) -> tuple[AdvisorCall, Literal["stop", "length"]]:
+        """The call, with `seconds` 0, and how it ended. Raises InfrastructureFault if the service fails, PromptTooLong,
+        CandidateFault("unparsed") if the advisor refuses to answer, BudgetReached if the call does not fit the budget,
+        GaveUp if no service answered within the patience."""
         ...

@@ -1,16 +1,22 @@
 """Binds a task's catalogue to an advisor that reads catalogues.
 
-Such an advisor's tokenizer has spare entries: NAMES for mechanisms' names, VALUES for options. A run renames those that
-it needs to its catalogue's words, once, in the advisor's folder of its own. So each word is one token for the whole
-run, and what learning teaches about a word stays with it. Entries that stay spare are silenced: their rows of the
+Such an advisor's tokenizer has spare entries: NAMES for mechanisms and sites, VALUES for options. A run renames those
+that it needs to its catalogue's words, once, in the advisor's folder of its own. So each word is one token for the
+whole run, and what learning teaches about a word stays with it. Entries that stay spare are silenced: their rows of the
 output head become that of the padding token, which training made unlikely everywhere. The folder says by the file
 MARKER that its model reads catalogues and how many spare entries there are. A word that is both a name and an option
 takes an entry of a name.
+
+A catalogue may have more words than there are entries. Then several words share an entry, the same for the whole run,
+and the entry keeps its spare name. In prompts the spare name stands for one of its words, so a prompt never holds two
+words of one entry. Mechanisms keep entries of their own where sites are what is many.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,8 +27,10 @@ MARKER = "reads_catalogue.json"
 _TOKENIZER = "tokenizer.json"
 _HEAD, _PADDING = "lm_head.weight", "<pad>"
 
+_PLAIN = re.compile(r"[\w.+-]*\w")
+
 Options = Mapping[str, tuple[str, ...]]
-"""The words of each mechanism's options, by the mechanism's name."""
+"""The words of the options of each target. A target is a mechanism's name, or a site and a mechanism's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +62,34 @@ def spare_entries(folder: Path) -> Spare | None:
         raise UsageError(f"{file} is damaged: it must hold how many names and values the advisor reads.") from None
 
 
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The spare word for each word of a catalogue: `own` ones are renamed, `shared` ones stand for several words."""
+
+    own: Mapping[str, str]
+    shared: Mapping[str, str]
+
+
+def slots_of(given: Path, options: Options) -> Slots:
+    """Which spare entry stands for which word. Equal catalogues have equal slots."""
+    spare = spare_entries(given) or Spare(0, 0)
+    mechanisms = list(dict.fromkeys(target.split()[-1] for target in options))
+    sites = list(dict.fromkeys(word for target in options for word in target.split()[:-1]))
+    names = {*mechanisms, *sites}
+    values = [word for word in dict.fromkeys(word for words in options.values() for word in words) if word not in names]
+    first = len(mechanisms) if sites and len(mechanisms) <= spare.names // 2 else 0
+    named = _dealt([*mechanisms, *sites], spare.names, first, spare_name)
+    valued = _dealt(values, spare.values, 0, spare_value)
+    return Slots({**named.own, **valued.own}, {**named.shared, **valued.shared})
+
+
 def bound_folder(given: Path, options: Options, folder: Path) -> Path:
     """Make `folder` the advisor's folder of one run, unless it exists: links to the files of `given`, a tokenizer that
     knows the catalogue's words, and weights that write no spare entry. Raises UsageError for a catalogue that the
     advisor cannot read."""
     text = bound_tokenizer(given, options)
     head = next(one for one in contents(given.resolve()) if one.name == _HEAD)
+    shared = set(slots_of(given, options).shared.values())
     folder.parent.mkdir(parents=True, exist_ok=True)
 
     def write(target: Path) -> None:
@@ -67,7 +97,7 @@ def bound_folder(given: Path, options: Options, folder: Path) -> Path:
             if file.is_file() and file.name not in (_TOKENIZER, head.file.name):
                 (target / file.name).symlink_to(file)
         (target / _TOKENIZER).write_text(text, "utf-8")
-        (target / head.file.name).write_bytes(_silenced(head, text, given))
+        (target / head.file.name).write_bytes(_silenced(head, text, given, shared))
 
     write_atomically(folder, write)
     return folder
@@ -77,19 +107,23 @@ def bound_tokenizer(given: Path, options: Options) -> str:
     """The text of tokenizer.json in which spare entries are renamed to the catalogue's words. Raises UsageError."""
     tree = cast("dict[str, Any]", json.loads((given / _TOKENIZER).read_text("utf-8")))
     vocabulary = cast("dict[str, int]", tree["model"]["vocab"])
-    renamed = {_entry(spare): _entry(word) for word, spare in _spares(given, options).items()}
+    slots = slots_of(given, options)
+    renamed = {_entry(spare): _entry(word) for word, spare in slots.own.items()}
     taken = vocabulary.keys() - renamed.keys()
-    for word, spare in _spares(given, options).items():
-        if _entry(word) in taken or _entry(spare) not in vocabulary:
+    for word in (*slots.own, *slots.shared):
+        if _entry(word) in taken:
             raise UsageError(f"The advisor cannot read the catalogue: its prompts use the word {word} themselves.")
+        if not _PLAIN.fullmatch(word):
+            raise UsageError(
+                f"The advisor cannot read the catalogue: {word} is no plain word; a word has letters, digits and "
+                "_ . + -, and ends in a letter, a digit or _."
+            )
     tree["model"]["vocab"] = {renamed.get(entry, entry): number for entry, number in vocabulary.items()}
-    text = json.dumps(tree, ensure_ascii=False)
-    _refuse_unless_whole(text, options)
-    return text
+    return json.dumps(tree, ensure_ascii=False)
 
 
-def _silenced(head: Stored, tokenizer: str, given: Path) -> bytes:
-    """The file of the output head, with the padding token's row in place of each entry that is still spare."""
+def _silenced(head: Stored, tokenizer: str, given: Path, shared: Collection[str]) -> bytes:
+    """The file of the output head, with the padding token's row in place of each entry that stands for no word."""
     vocabulary = cast("dict[str, int]", json.loads(tokenizer)["model"]["vocab"])
     spare = spare_entries(given) or Spare(0, 0)
     words = [*map(spare_name, range(spare.names)), *map(spare_value, range(spare.values))]
@@ -98,43 +132,21 @@ def _silenced(head: Stored, tokenizer: str, given: Path) -> bytes:
     def row(entry: str) -> slice:
         return slice(head.start + vocabulary[entry] * width, head.start + (vocabulary[entry] + 1) * width)
 
-    for entry in map(_entry, words):
-        if entry in vocabulary:
-            data[row(entry)] = data[row(_PADDING)]
+    for word in words:
+        if _entry(word) in vocabulary and word not in shared:
+            data[row(_entry(word))] = data[row(_PADDING)]
     return bytes(data)
 
 
-def _spares(given: Path, options: Options) -> dict[str, str]:
-    """The spare word for each word of the catalogue. Raises UsageError where there are not enough."""
-    spare = spare_entries(given) or Spare(0, 0)
-    names = list(options)
-    values = list(dict.fromkeys(word for words in options.values() for word in words))
-    values = [word for word in values if word not in options]
-    if len(names) > spare.names or len(values) > spare.values:
-        raise UsageError(
-            f"The advisor reads catalogues of at most {spare.names} mechanisms and {spare.values} different options; "
-            f"this one has {len(names)} and {len(values)}: take another --advisor, or a smaller catalogue."
-        )
-    return {word: spare_name(i) for i, word in enumerate(names)} | {
-        word: spare_value(i) for i, word in enumerate(values)
-    }
+def _dealt(words: Sequence[str], count: int, first: int, spare: Callable[[int], str]) -> Slots:
+    """`count` entries dealt to words. If these are too many, the `first` ones have their own, and the others share."""
+    if len(words) <= count:
+        return Slots({word: spare(i) for i, word in enumerate(words)}, {})
+    own = {word: spare(i) for i, word in enumerate(words[:first])}
+    return Slots(own, {word: spare(first + i % (count - first)) for i, word in enumerate(words[first:])})
 
 
-def _refuse_unless_whole(tokenizer: str, options: Options) -> None:
-    """Whether each word is one token where a prompt has it. Raises UsageError."""
-    from tokenizers import Tokenizer
-
-    reader = cast("Any", Tokenizer).from_str(tokenizer)
-    for name, words in options.items():
-        for word in words:
-            pieces = [f" {name}", " to", f" {word}", " from", f" {word}", "."]
-            if len(reader.encode("".join(pieces), add_special_tokens=False).ids) != len(pieces):
-                raise UsageError(
-                    f"The advisor cannot read the catalogue: {name} or its option {word} is no plain word; a word has "
-                    "letters, digits and _ . + -, and ends in a letter, a digit or _."
-                )
-
-
+@lru_cache(maxsize=100_000)
 def _entry(word: str) -> str:
     """A word with the space before it, as a byte-level vocabulary spells it."""
     from tokenizers import pre_tokenizers

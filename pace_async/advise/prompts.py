@@ -39,6 +39,8 @@ class Detail:
 WHOLE = Detail()
 REMEMBERED = 128
 """Cache size: programs, and pairs of programs, whose lines are kept."""
+IDEAS_REMEMBERED = 1024
+"""Cache size: texts kept as one line. An idea stands in the prompts of many rollouts."""
 LONGEST_SHOWN = 100_000
 """Characters shown of a block. The event loop processes that many in a few milliseconds."""
 LEAST_SHOWN = 80
@@ -83,6 +85,7 @@ def select_prompt(task: Task, context: SearchContext, detail: Detail = WHOLE) ->
     return _beginning(task, context, detail) + "\n" + _SELECT
 
 
+@lru_cache(maxsize=IDEAS_REMEMBERED)
 def one_line(text: str) -> str:
     """The text with each run of white space replaced by one space."""
     return " ".join(text.split())
@@ -191,6 +194,7 @@ def _block(program: str) -> tuple[str, ...]:
     return tuple(line.rstrip() for line in dedent(block).strip("\n").splitlines() if line.strip())
 
 
+@lru_cache(maxsize=REMEMBERED)
 def _shown(program: str, longest: int | None) -> str:
     return _code(_cut("\n".join(_block(program)), longest, "\n").split("\n"))
 

@@ -17,6 +17,9 @@ def doctor(
     implementer: str | None = typer.Option(
         None, "--implementer", help="Also ask this model, or several, one tiny question each.", metavar="MODEL"
     ),
+    advisor: str | None = typer.Option(
+        None, "--advisor", help="Also ask this advisor one tiny question.", metavar="api:MODEL"
+    ),
     sets: list[str] | None = typer.Option(
         None, "--set", help="A setting, such as implementer.api_base=URL.", metavar="KEY=VALUE"
     ),
@@ -31,9 +34,13 @@ def doctor(
     from pace_async.configure import resolve
     from pace_async.runtime.start.machine_checks import examine
 
-    config = resolve(None, overrides_of(sets, {"implementer.model": implementer}))
+    config = resolve(None, overrides_of(sets, {"implementer.model": implementer, "advisor.model": advisor}))
 
-    findings = anyio.run(examine, config.implementer if implementer is not None else None)
+    findings = anyio.run(
+        examine,
+        config.implementer if implementer is not None else None,
+        config.advisor if advisor is not None else None,
+    )
     if as_json:
         print_json([{"check": one.name, "ok": one.ok, "found": one.found, "remedy": one.remedy} for one in findings])
     else:

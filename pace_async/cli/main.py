@@ -17,6 +17,7 @@ from pace_async.cli import (
     exporting,
     reading,
     reporting,
+    rescoring,
     running,
     simulation,
     tasks,
@@ -50,7 +51,18 @@ def pace(
     """Evolutionary program search with an advisor that learns what to try while it searches."""
 
 
-for room in (running, reading, comparing, exporting, reporting, evaluation, advantages, simulation, diagnose):
+for room in (
+    running,
+    reading,
+    comparing,
+    exporting,
+    reporting,
+    rescoring,
+    evaluation,
+    advantages,
+    simulation,
+    diagnose,
+):
     room.register(app)
 app.add_typer(tasks.app, name="task")
 app.add_typer(database.app, name="db")

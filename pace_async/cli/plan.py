@@ -6,32 +6,31 @@ failing seed program, which is not run.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pace_async.config import Config, StopConfig
 from pace_async.configure import dump
 from pace_async.registry.objectives import trains
 
-if TYPE_CHECKING:
-    from pace_async.task import Task
 
-
-def plan(config: Config, run_dir: Path | None) -> dict[str, str]:
-    """The plan, one line for each part. Raises UsageError."""
+def plan(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str]]:
+    """The configuration with the advisor that it names or that is chosen, and the plan, one line for each part. Raises
+    UsageError."""
     from pace_async.task import load_task
 
     asked = load_task(config.task)
+    from pace_async.runtime.children.advisor_choice import in_words, with_advisor
     from pace_async.runtime.start.launch import prepare
 
+    named, config = config, with_advisor(config, asked)
     task, paths = prepare(config, asked, run_dir)
     staleness = "behind a barrier (sync)" if config.bound == 0 else f"at most {config.bound} updates behind"
     learns = trains(config.learner.objective)
-    return {
+    return config, {
         "task": f"{task.name}, from {task.folder}",
         "writes": f"{paths.folder}/ (population, configuration, weights, groups, logs)",
         "search": f"{config.search.threads} threads, {config.evaluation.slots} evaluations at once, "
         f"each at most {task.spec.timeout_s:g} s and {task.spec.memory_mb} MiB",
-        "advisor": f"{config.advisor.model}, served by {config.advisor.engine}{_reading(config, task)}",
+        "advisor": in_words(config, task, chosen=config is not named),
         "implementer": config.implementer.model,
         "learning": f"objective {config.learner.objective}, groups of {config.learner.group_size}, {staleness}"
         if learns
@@ -49,14 +48,6 @@ def plan_text(config: Config, lines: Mapping[str, str]) -> str:
     width = max(len(name) for name in lines)
     head = "".join(f"# {name:<{width}}  {said}\n" for name, said in lines.items())
     return f"# A dry run: nothing was written, started or called.\n{head}{dump(config)}"
-
-
-def _reading(config: Config, task: "Task") -> str:
-    """How the advisor reads the task's catalogue, if it reads catalogues."""
-    from pace_async.runtime.children.catalogue_reading import read_by
-
-    words = read_by(config.advisor.model, task)
-    return f"; it reads the catalogue: {words}" if words is not None else ""
 
 
 def _stops(stop: StopConfig) -> str:

@@ -1,32 +1,36 @@
 """The prompts of one candidate as the models saw them: the advisor's prompts and the implementer's messages.
 
-The advisor's come from the tokens in the rows. The implementer's are rebuilt from the parent, the idea and the
-experiment by the code that first built them. If the task has changed since, they hold its present text, with a note.
+The advisor's come from the tokens or the texts in the rows. The implementer's are rebuilt from the parent, the idea and
+the experiment by the code that first built them. If the task has changed since, they hold its present text, with a
+note.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from pace_async.advise.wording import read_words
 from pace_async.config import Config
 from pace_async.errors import UsageError
 from pace_async.events import ImplementerTry, RunHeader
 from pace_async.implement.base import Experiment
-from pace_async.implement.prompts import messages_for
 from pace_async.population.reading.reader import Reader
+from pace_async.registry.base import load_code
 from pace_async.registry.implementers import implementer_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.run_paths import RunPaths
 from pace_async.search.state import Member
-from pace_async.task import load_task
+from pace_async.task import Task, load_task
+
+MessagesFor = Callable[[Task, Member, Experiment], tuple[Mapping[str, str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One question to the advisor and its answer. `tokens` counts the question's."""
+    """One question to the advisor and its answer. `tokens` counts the question's, None if they are not known."""
 
     purpose: str
-    tokens: int
+    tokens: int | None
     text: str
     answer: str
 
@@ -56,22 +60,28 @@ def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
     """The prompts of a candidate of the run at `paths`. Raises UsageError if there is no such candidate, or if the
     advisor's tokenizer or the task is missing."""
     header, found = reader.header(), reader.show(candidate)
-    prompts = reader.advisor_prompts(candidate)
+    calls = reader.advisor_calls(candidate)
     advisor: tuple[Prompt, ...] = ()
-    if prompts:
+    if calls and all(call.prompt is not None for call in calls):
+        advisor = tuple(Prompt(call.purpose, None, str(call.prompt), call.text) for call in calls)
+    elif calls:
         tokenizer = _tokenizer(paths, Config.model_validate(header.config).advisor.model)
+        texts = (tokenizer.decode(list(call.prompt_ids), skip_special_tokens=False) for call in calls)
         advisor = tuple(
-            Prompt(call["purpose"], len(ids), tokenizer.decode(list(ids), skip_special_tokens=False), call["text"])
-            for call, ids in zip(found["calls"], prompts, strict=True)
+            Prompt(call.purpose, len(call.prompt_ids), read_words(text, call.words), call.text)
+            for call, text in zip(calls, texts, strict=True)
         )
-    if not any(implementer_of(call["model"]).asks_a_model for call in found["implementer_calls"]):
+    kinds = [implementer_of(call["model"]) for call in found["implementer_calls"]]
+    prompts_of = next((kind.prompts for kind in kinds if kind.prompts), "")
+    if not prompts_of:
         return Asked(advisor, (), "no model was asked to write the program")
     parent = reader.show(found["parent"])
-    return Asked(advisor, *_messages(header, found, Member(found["parent"], parent["program"], parent["score"])))
+    member = Member(found["parent"], parent["program"], parent["score"], parent["feedback"])
+    return Asked(advisor, *_messages(cast("MessagesFor", load_code(prompts_of)), header, found, member))
 
 
 def _messages(
-    header: RunHeader, found: dict[str, Any], parent: Member
+    messages_for: MessagesFor, header: RunHeader, found: dict[str, Any], parent: Member
 ) -> tuple[tuple[Mapping[str, str], ...], str, tuple[Again, ...]]:
     task = load_task(header.task)
     changed = "" if task.digest == header.task_digest else "the task has changed since; its words are those of now"

@@ -38,18 +38,23 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
         known = _known(status["best_score"], header)
         found |= known
     found["waiting"] = _waiting(holder_of(paths.folder), status["waiting"]) if driven else None
-    if status["failing"] or found["waiting"]:
+    found["few_scores"] = _few_scores(status, str(paths.folder))
+    if status["failing"] or found["waiting"] or found["few_scores"]:
         found["advice"] = None  # the advice is for a run that works, not for one that fails or waits
     if as_json:
         print_json(found)
         return
+    from pace_async.observe.formatting import SHARED_MEANS  # only here: a mistake is refused without rich
+
     leases = " ".join(f"{name} {found[name]}" for name in _CONSERVED[1:])
     print_fields(
         {
             "run": paths.folder,
             "state": _standing(found, paths.folder),
+            **({"trust": f"shared: {SHARED_MEANS}"} if header.shares_trust else {}),
             **_waits(found["waiting"]),
             "candidates": found["candidates"],
+            **({"few scores": found["few_scores"]} if found["few_scores"] else {}),
             "best score": found["best_score"],
             **_stands(found["best_score"], found["best_fresh_score"], known["best_known"], header.direction),
             "groups": f"{found['groups_trained']} trained, {found['groups_skipped']} skipped",
@@ -59,12 +64,34 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             "leases": f"admitted {found['admitted']} = {leases}",
             **_fails(status["failing"]),
             "speed": found["advice"],
-            "spend": f"{found['spend_usd']:.4f} USD",
+            "spend": f"{found['spend_usd']:.4f} USD{_parts(status['spend_by_role'])}",
+            **_asked(header.advisor),
         }
     )
     if status["implementers"]:
         typer.echo("")
         print_table([{**one, "usd": f"{one['usd']:.4f}"} for one in status["implementers"]])
+
+
+def _few_scores(status: Mapping[str, Any], run: str) -> str | None:
+    """Why hardly any candidate has a score, and what to do."""
+    from pace_async.observe.few_scores import few_scores
+
+    found = few_scores(status["candidates"], status["scored"], status["causes"], run)
+    return None if found is None else found.sentence
+
+
+def _parts(spent: Mapping[str, float]) -> str:
+    """What the advisor and the implementer cost, if the advisor is paid."""
+    if not spent["advisor"]:
+        return ""
+    return ", " + ", ".join(f"{role} {usd:.4f}" for role, usd in sorted(spent.items()))
+
+
+def _asked(advisor: str) -> dict[str, object]:
+    from pace_async.registry.advisors import advisor_of
+
+    return {} if advisor_of(advisor).served else {"advisor": f"{advisor}, asked over the network: it learns nothing"}
 
 
 def _known(score: float | None, header: "RunHeader") -> dict[str, float | None]:

@@ -7,6 +7,7 @@ import typer
 
 from pace_async.cli.options import known_in, one_of, overrides_of
 from pace_async.cli.output import RUN_ARGUMENT, print_json
+from pace_async.registry.advisors import ADVISORS
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.engines import ADVISOR_ENGINES
 from pace_async.registry.implementers import IMPLEMENTERS
@@ -55,7 +56,7 @@ def run(
         None, "--objective", help=OBJECTIVES.described(), metavar=OBJECTIVES.metavar()
     ),
     advisor: str | None = typer.Option(
-        None, "--advisor", help="Model directory, tiny, or reader.", metavar="MODEL_OR_DIR"
+        None, "--advisor", help=f"What decides what to try. {ADVISORS.described()}", metavar=ADVISORS.metavar()
     ),
     engine: str | None = typer.Option(None, "--engine", help=f"What serves the advisor. {ADVISOR_ENGINES.described()}"),
     implementer: str | None = typer.Option(
@@ -132,7 +133,7 @@ def _planned(resolved: "Config", run_dir: Path | None, as_json: bool) -> None:
     """Print what a run would do."""
     from pace_async.cli.plan import plan, plan_text
 
-    lines = plan(resolved, run_dir)
+    resolved, lines = plan(resolved, run_dir)
     if as_json:
         print_json({"plan": lines, "config": resolved.model_dump(mode="json")})
     else:
@@ -160,7 +161,9 @@ def resume(
     settings that leave alone what the recorded groups train and what scores compare: those of stop, faults and
     implementer, and learner.max_length, learner.checkpoint_every, learner.step_timeout_s, evaluation.slots,
     evaluation.warm, evaluation.memo, evaluation.retries, advisor.engine, advisor.transport, advisor.max_tokens,
-    advisor.max_prompt_tokens, advisor.timeout_s, advisor.engine_start_s, advisor.threads, advisor.kv_cache_gib,
+    advisor.max_tokens_by_call, advisor.requests, advisor.api_base, advisor.options, advisor.deadline_s,
+    advisor.price_per_million_in, advisor.price_per_million_out, advisor.max_prompt_tokens, advisor.timeout_s,
+    advisor.engine_start_s, advisor.threads, advisor.kv_cache_gib,
     advisor.gpu_memory, advisor.probe_limit, advisor.engine_arguments, search.trials_shown, search.summary_from,
     search.parents, search.tournament_size, search.tournament_pool, search.migration, search.top_k,
     search.puct_exploration, search.grid_bins, search.backtracking, search.actions, search.momentum_trigger,

@@ -154,7 +154,8 @@ def _show_prompts(paths: "RunPaths", reader: "Reader", candidate: int, as_json: 
         print_json({"candidate": candidate, **asdict(found)})
         return
     for prompt in found.advisor:
-        typer.echo(f"advisor, {prompt.purpose} ({prompt.tokens} tokens)\n{indented(prompt.text)}\n")
+        tokens = f" ({prompt.tokens} tokens)" if prompt.tokens is not None else ""
+        typer.echo(f"advisor, {prompt.purpose}{tokens}\n{indented(prompt.text)}\n")
         typer.echo(f"its answer\n{indented(prompt.answer)}\n")
     for message in found.messages:
         typer.echo(f"implementer, {message['role']}\n{indented(message['content'])}\n")

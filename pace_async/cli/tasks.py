@@ -4,7 +4,9 @@ from pathlib import Path
 
 import typer
 
+from pace_async.cli.options import known_in
 from pace_async.cli.output import JSON_OPTION, indented, print_json, print_table, shown
+from pace_async.registry.task_groups import TASK_GROUPS
 
 app = typer.Typer(help="Tasks: what can be searched for.", no_args_is_help=True)
 
@@ -15,10 +17,21 @@ def task() -> None:
 
 
 @app.command("list")
-def list_tasks(as_json: bool = JSON_OPTION) -> None:
+def list_tasks(
+    group: str | None = typer.Option(
+        None,
+        "--group",
+        callback=known_in(TASK_GROUPS),
+        help="Only the tasks of this group.",
+        metavar=TASK_GROUPS.metavar(),
+    ),
+    as_json: bool = JSON_OPTION,
+) -> None:
     """Every available task: those under ./tasks first, then the bundled ones.
 
     Example: pace task list
+
+    Example: pace task list --group packing
     """
     from pace_async.errors import UsageError
     from pace_async.task import load_task, task_folders
@@ -28,13 +41,15 @@ def list_tasks(as_json: bool = JSON_OPTION) -> None:
         try:
             spec = load_task(str(folder)).spec
         except UsageError as error:
-            rows.append({"task": name, "direction": "-", "lower": None, "upper": None, "about": f"broken: {error}"})
+            if group is None:
+                row = {"task": name, "group": None, "direction": "-", "lower": None, "upper": None}
+                rows.append({**row, "about": f"broken: {error}"})
             continue
-        about = spec.background.split(". ")[0].strip()
-        bounds = spec.bounds
-        rows.append(
-            {"task": name, "direction": spec.direction, "lower": bounds.lower, "upper": bounds.upper, "about": about}
-        )
+        if group not in (None, spec.group):
+            continue
+        about, bounds = spec.background.split(". ")[0].strip(), spec.bounds
+        row = {"task": name, "group": spec.group, "direction": spec.direction}
+        rows.append({**row, "lower": bounds.lower, "upper": bounds.upper, "about": about})
     if as_json:
         print_json(rows)
     else:
@@ -48,6 +63,9 @@ def init(
     language: str = typer.Option(
         "python", "--language", help="Language of the programs: python, c++, rust, go, fortran, r or julia."
     ),
+    kind: str | None = typer.Option(
+        None, "--kind", help="function, process or command: an evaluator of your own. [default: by the language]"
+    ),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Make a small working task to edit: evaluator, seed program, description, catalogue.
@@ -55,17 +73,56 @@ def init(
     Example: pace task init my_new_task
 
     Example: pace task init my_fast_task --language c++
+
+    Example: pace task init my_benchmark --kind command
     """
     from pace_async.runtime.start.new_task import make_task
 
     target = folder or Path(name)
-    make_task(name, target, language)
+    make_task(name, target, language, kind)
     if as_json:
         print_json({"task": name, "folder": str(target), "files": sorted(file.name for file in target.iterdir())})
         return
     where = f"./{target}" if not target.is_absolute() else str(target)
     typer.echo(f"{target} holds a working task; read {target}/README.md, then:")
     for line in (f"pace task check {where}", f"pace run {where} --candidates 16"):
+        typer.echo(f"    {line}")
+
+
+@app.command("import")
+def import_task(
+    peer: str = typer.Argument(..., help="Whose example: openevolve or shinka.", metavar="openevolve|shinka"),
+    example: Path = typer.Argument(..., help="Folder of the example.", metavar="DIR"),
+    to: Path | None = typer.Option(None, "--to", help="Folder to make [default: ./NAME of DIR].", metavar="FOLDER"),
+    program: str = typer.Option("", "--program", help="The seed program's file, where it is not found."),
+    config: str = typer.Option("", "--config", help="The example's YAML file, where there are several."),
+    score: str = typer.Option("", "--score", help="The metric that is the score, instead of the example's own."),
+    try_seed: bool = typer.Option(
+        True, "--try/--no-try", help="Score the seed program in the sandbox, to choose bounds and thresholds."
+    ),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Make a task of an OpenEvolve or ShinkaEvolve example. Its files are copied and not changed, and neither project
+    has to be installed.
+
+    Example: pace task import openevolve openevolve/examples/function_minimization --to my_minimum
+    """
+    from pace_async.peers.example import Wanted
+    from pace_async.runtime.start.importing import import_example
+
+    made = import_example(peer, example, to, Wanted(program, config, score), try_seed)
+    if as_json:
+        told = {"taken_over": made.lines, "not_taken_over": made.left}
+        print_json({"task": made.name, "folder": str(made.folder), **told})
+        return
+    typer.echo(f"{made.folder} is a task made of {example}:")
+    for line in made.lines:
+        typer.echo(f"    {shown(line)}")
+    for line in made.left:
+        typer.echo(f"not taken over: {shown(line)}")
+    where = str(made.folder) if made.folder.is_absolute() or "/" in str(made.folder) else f"./{made.folder}"
+    typer.echo("Next:")
+    for line in (f"pace task check {where}", f"pace run {where} --implementer MODEL --candidates 16"):
         typer.echo(f"    {line}")
 
 

@@ -1,6 +1,7 @@
 """Every setting of a run: one model per room, one sentence per setting. `configure` reads their values."""
 
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self, cast
 
 from pydantic import Field, model_validator
 
@@ -10,9 +11,12 @@ from pace_async.config.implementer import ImplementerConfig, RepairConfig
 from pace_async.config.learner import LearnerConfig, StalenessConfig
 from pace_async.config.limits import FaultsConfig, StopConfig
 from pace_async.config.population import PopulationConfig
+from pace_async.config.provider import ProviderConfig
 from pace_async.config.search import SearchConfig
 from pace_async.config.section import Section
+from pace_async.registry.advisors import advisor_of
 from pace_async.registry.engines import engine_of
+from pace_async.registry.objectives import trains
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
 from pace_async.registry.transports import TRANSPORTS
 
@@ -24,6 +28,7 @@ __all__ = [
     "ImplementerConfig",
     "LearnerConfig",
     "PopulationConfig",
+    "ProviderConfig",
     "RepairConfig",
     "RewardConfig",
     "SearchConfig",
@@ -47,6 +52,42 @@ class Config(Section):
     learner: LearnerConfig = LearnerConfig()
     reward: RewardConfig = RewardConfig()
     faults: FaultsConfig = FaultsConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _learns_nothing(cls, given: Any) -> Any:
+        """An advisor that is not served learns nothing: `none` is its objective unless another is asked for."""
+        if not isinstance(given, Mapping):
+            return given
+        tree = cast("Mapping[str, Any]", given)
+        advisor, learner = tree.get("advisor"), tree.get("learner", {})
+        if not isinstance(advisor, Mapping) or not isinstance(learner, Mapping):
+            return tree
+        chosen, settings = cast("Mapping[str, Any]", advisor), cast("Mapping[str, Any]", learner)
+        if advisor_of(str(chosen.get("model", ""))).served or "objective" in settings:
+            return tree
+        return {**tree, "learner": {**settings, "objective": "none"}}
+
+    @model_validator(mode="after")
+    def _asked_or_served(self) -> Self:
+        if advisor_of(self.advisor.model).served:
+            return self
+        if trains(self.learner.objective):
+            raise ValueError(
+                f"--advisor {self.advisor.model} is asked over the network and cannot learn: leave --objective "
+                f"{self.learner.objective} out, or write none"
+            )
+        if self.advisor.engine != "embedded":
+            raise ValueError(
+                f"--engine {self.advisor.engine} serves a model of your own, and --advisor {self.advisor.model} is "
+                "asked over the network: leave --engine out"
+            )
+        if self.advisor.max_prompt_tokens is not None:
+            raise ValueError(
+                f"advisor.max_prompt_tokens counts tokens of a served model, and --advisor {self.advisor.model} is "
+                "asked over the network: leave it out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -1,29 +1,45 @@
 """The model that decides what to try, and what serves it."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from pace_async.config.choice import OneOf
-from pace_async.config.section import Section
+from pace_async.config.provider import ProviderConfig
+from pace_async.registry.advisors import ADVISORS, advisor_of
 from pace_async.registry.engines import ADVISOR_ENGINES
 from pace_async.registry.transports import TRANSPORTS
 
+Call = Literal["propose", "assess", "select"]
+LONGEST, LONGEST_OF_ASKED = 256, 4096
+"""Tokens of an answer. Those of a model that is asked over the network include its reasoning."""
 
-class AdvisorConfig(Section):
-    """The model that decides what to try."""
 
-    model: str = Field(
-        default="tiny",
-        description="A model directory, or one in the package: tiny, or reader, which "
-        "reads the task's catalogue in its prompt.",
-    )
+class AdvisorConfig(ProviderConfig):
+    """The model that decides what to try. An address, arguments, a deadline of an answer and prices are for api:MODEL
+    only."""
+
+    model: str = Field(default="auto", description=f"What decides what to try. {ADVISORS.described()}")
     engine: str = Field(default="embedded", description=f"What serves it. {ADVISOR_ENGINES.described()}")
     transport: Annotated[str, OneOf(TRANSPORTS)] = Field(
         default="file", description=f"How a new version gets to vLLM. {TRANSPORTS.described()}"
     )
     temperature: float = Field(default=1.0, gt=0, description="Sampling temperature; the learner assumes the same.")
-    max_tokens: int = Field(default=256, ge=8, description="Longest answer, in tokens.")
+    max_tokens: int | None = Field(
+        default=None,
+        ge=8,
+        description=f"Longest answer, in tokens; by default {LONGEST}, and {LONGEST_OF_ASKED} for api:MODEL, whose "
+        "reasoning counts.",
+    )
+    max_tokens_by_call: dict[Call, int] = Field(
+        default_factory=dict[Call, int],
+        description="Longest answer of one kind of call, if it is another: a mapping from propose, assess or select to "
+        "tokens.",
+    )
+    requests: int | None = Field(
+        default=None, ge=1, description="Calls of api:MODEL in flight at once; by default one for each search thread."
+    )
     max_prompt_tokens: int | None = Field(
         default=None,
         ge=1,
@@ -48,3 +64,25 @@ class AdvisorConfig(Section):
     engine_arguments: list[str] = Field(
         default_factory=list[str], description="Further arguments of vLLM's server, such as --max-model-len=4096."
     )
+
+    @field_validator("max_tokens_by_call")
+    @classmethod
+    def _long_enough(cls, longest: dict[Call, int]) -> dict[Call, int]:
+        if any(tokens < 8 for tokens in longest.values()):
+            raise ValueError("an answer needs at least 8 tokens")
+        return longest
+
+    @property
+    def served_by(self) -> str:
+        """The engine that serves it, or how it is asked."""
+        return self.engine if advisor_of(self.model).served else "its API"
+
+    def longest(self, purpose: Call) -> int:
+        """Tokens that an answer to a call of this kind may have."""
+        usual = LONGEST if advisor_of(self.model).served else LONGEST_OF_ASKED
+        return self.max_tokens_by_call.get(purpose, usual if self.max_tokens is None else self.max_tokens)
+
+    def of_calls(self) -> "AdvisorConfig":
+        """These settings with the temperature among the arguments of each call, unless they name one."""
+        arguments: Mapping[str, Any] = {"temperature": self.temperature, **self.options}
+        return self.model_copy(update={"options": dict(arguments)})

@@ -16,7 +16,9 @@ class StopConfig(Section):
     updates: int | None = Field(default=None, ge=1, description="Groups consumed, skipped ones too.")
     minutes: float | None = Field(default=None, gt=0, description="Wall-clock minutes of this process.")
     budget: float | None = Field(
-        default=None, gt=0, description="USD spent on implementer calls, the highest cost of calls in flight included."
+        default=None,
+        gt=0,
+        description="USD spent on calls of implementer and advisor, the highest cost of calls in flight included.",
     )
     target: float | None = Field(default=None, description="A score at least this good.")
 

@@ -22,8 +22,10 @@ from pace_async.events.candidates import (
     ImplementerTry,
     TryEvaluated,
 )
+from pace_async.events.causes import Cause, cause_of
 from pace_async.events.learning import GroupEnded, GroupShipped, LeaseAborted, LeaseReleased, VersionPublished
-from pace_async.events.literals import Action, Closing, Kind, Outcome, Purpose
+from pace_async.events.literals import Action, Closing, Kind, Outcome, Purpose, Role
+from pace_async.events.rescoring import EpochInForce, RescoreBegan, Rescored
 from pace_async.events.running import FaultSeen, LoopMeasured, RunHeader, RunStateChanged, SettingChanged
 from pace_async.events.transient import (
     CallUnaffordable,
@@ -41,8 +43,10 @@ __all__ = [
     "CallUnaffordable",
     "CascadeScore",
     "CascadeStageEnded",
+    "Cause",
     "Claimed",
     "Closing",
+    "EpochInForce",
     "Evaluated",
     "EvaluationAttempted",
     "Fact",
@@ -66,6 +70,9 @@ __all__ = [
     "LoopMeasured",
     "Outcome",
     "Purpose",
+    "RescoreBegan",
+    "Rescored",
+    "Role",
     "RunHeader",
     "RunStateChanged",
     "SettingChanged",
@@ -76,6 +83,7 @@ __all__ = [
     "TransientEvent",
     "TryEvaluated",
     "VersionPublished",
+    "cause_of",
 ]
 
 Fact = (
@@ -99,5 +107,8 @@ Fact = (
     | FaultSeen
     | RunStateChanged
     | LoopMeasured
+    | RescoreBegan
+    | Rescored
+    | EpochInForce
     | SettingChanged
 )

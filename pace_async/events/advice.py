@@ -1,6 +1,7 @@
 """Facts before a program exists: a lease opens, an island may act, the advisor decides."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pace_async.events.literals import Action, Purpose
 
@@ -17,7 +18,10 @@ class TokenSpan:
 @dataclass(frozen=True, slots=True)
 class AdvisorCall:
     """One prompt and one sampled answer. `logprobs[i]` is the log-probability, in nats, at which
-    `completion_ids[i]` was sampled (temperature applied). `spans` cover [0, len(completion_ids))."""
+    `completion_ids[i]` was sampled (temperature applied). `spans` cover [0, len(completion_ids)). `prompt` is the
+    question of an advisor that is asked over the network. Its tokens are not known, so there are no ids and no spans.
+    `words`: what a word of this prompt and this answer stands for, where several words of a catalogue share a token.
+    `text` holds the words that are meant."""
 
     purpose: Purpose
     prompt_ids: tuple[int, ...]
@@ -26,6 +30,8 @@ class AdvisorCall:
     spans: tuple[TokenSpan, ...]
     text: str
     seconds: float
+    prompt: str | None = None
+    words: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pace_async.events.literals import Kind, Outcome
+from pace_async.events.literals import Kind, Outcome, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,14 @@ class ImplementerChosen:
 @dataclass(frozen=True, slots=True)
 class ImplementerReserved:
     """A call that is about to start may cost up to `cost_usd`. The ImplementerCalled that names the reservation closes
-    it. One that stays open was cut off by a crash. `number` counts from 1 within the run."""
+    it. One that stays open was cut off by a crash. `number` counts from 1 within the run. `role`: who asks."""
 
     number: int
     lease: int
     model: str
     cost_usd: float
     at: float
+    role: Role = "implementer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ class ImplementerTry:
     """One answer of a model to one experiment. `number` counts from 1 within the lease. `outcome` is "ok" if the answer
     gave a program, else the kind of the candidate's fault, with its `detail`. `program` is set if the answer gave a
     program's text, even one that does not compile. Otherwise `answer` holds the model's text, if any. `evaluation` is
-    the program's outcome if it is shown to the model for another try, else None."""
+    the program's outcome if it is shown to the model for another try, else None, and `evaluation_feedback` is what a
+    command task's evaluator said of it."""
 
     number: int
     model: str
@@ -46,13 +48,15 @@ class ImplementerTry:
     answer: str | None
     evaluation: Outcome | None = None
     evaluation_detail: str = ""
+    evaluation_feedback: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ImplementerCalled:
-    """One call of an implementer, charged with or without a program. `cost_usd` ≥ 0. `outcome` is "ok", the kind of the
-    candidate's fault, or the service's failure. If it is unknown whether the provider charged (a hang, a cut stream, a
-    crash), `cost_usd` is the whole reservation. `tried` is the answer if there is one to keep."""
+    """One call of an implementer, or of an advisor that is asked over the network (`role`), charged with or without an
+    answer. `cost_usd` ≥ 0. `outcome` is "ok", the kind of the candidate's fault, or the service's failure. If it is
+    unknown whether the provider charged (a hang, a cut stream, a crash), `cost_usd` is the whole reservation. `tried`
+    is the implementer's answer if there is one to keep."""
 
     lease: int
     model: str
@@ -64,6 +68,7 @@ class ImplementerCalled:
     at: float
     reservation: int | None = None
     tried: ImplementerTry | None = None
+    role: Role = "implementer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +82,13 @@ class TryEvaluated:
     detail: str
     seconds: float
     at: float
+    feedback: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ImplementerChecked:
-    """One tiny call at the process's start, which proved that a model answers with the given key."""
+    """One tiny call at the process's start, which proved that a model answers with the given key. `role`: who will ask
+    it."""
 
     model: str
     prompt_tokens: int
@@ -89,6 +96,7 @@ class ImplementerChecked:
     cost_usd: float
     seconds: float
     at: float
+    role: Role = "implementer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +187,7 @@ class Claimed:
     at: float
     tries: tuple[FreshScore, ...] = ()
     queue_seconds: float = 0.0
+    feedback: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +195,8 @@ class Evaluated:
     """A rollout is complete. `program` is None if none could be made. `score` is None unless outcome is ok. `mechanism`
     is the implementer's name for the kind of edit, if it has one. `fresh` are the tries on fresh instances after a
     claim to a new best. If none of them held, the outcome is "suspicious". `queue_seconds` is the wait for evaluation
-    slots, which `seconds` does not include. It is None if it was not measured. `gained`, whether it scores better than
+    slots, which `seconds` does not include. It is None if it was not measured. `feedback` is what a command task's
+    evaluator said for the author of the next program, None if nothing. `gained`, whether it scores better than
     its parent, has no column: it follows from the score of the parent."""
 
     lease: int
@@ -205,4 +215,5 @@ class Evaluated:
     at: float
     fresh: tuple[FreshScore, ...] = ()
     queue_seconds: float | None = None
+    feedback: str | None = None
     gained: bool = field(default=False, compare=False)

@@ -3,6 +3,8 @@
 from typing import Literal
 
 Purpose = Literal["propose", "assess", "select"]
+Role = Literal["implementer", "advisor"]
+"""Who asks a model over the network."""
 Action = Literal["backtrack", "crossover"]
 Kind = Literal["tuning", "invention", "refinement"]
 Closing = Literal["trained", "skipped", "aborted", "expired"]

@@ -7,7 +7,8 @@ from typing import cast
 
 @dataclass(frozen=True, slots=True)
 class RunHeader:
-    """The run's identity and settings, fixed in its row at the start."""
+    """The run's identity and settings, fixed in its row at the start. `trust` says whether programs can reach what
+    scores them: "hidden" if not, "shared" in a command task."""
 
     name: str
     task: str
@@ -26,6 +27,12 @@ class RunHeader:
     upper: float
     direction: str
     config: Mapping[str, object] = field(default_factory=dict[str, object])
+    trust: str = "hidden"
+
+    @property
+    def shares_trust(self) -> bool:
+        """Whether a program can write its own score, because its evaluator runs beside it."""
+        return self.trust == "shared"
 
     @property
     def policy(self) -> str:

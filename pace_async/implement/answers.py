@@ -1,13 +1,14 @@
-"""Makes a program from an answer without blocking the event loop.
+"""Makes a program from an answer, or of what an agent left, without blocking the event loop.
 
-A helper process (`programs.helpers`) parses, applies and compiles the answer, because its author can make each of these
+A helper process (`programs.helpers`) parses, applies and compiles the text, because its author can make each of these
 steps slow.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from pace_async.errors import CandidateFault
-from pace_async.implement.edits import NotCompiling, program_of, refuse_too_long
+from pace_async.implement.edits import NotCompiling, program_left, program_of, refuse_too_long
 from pace_async.programs.compiled import examined, remember
 from pace_async.programs.helpers import TooMuchWork, in_helper
 from pace_async.programs.languages import PYTHON
@@ -15,8 +16,17 @@ from pace_async.programs.languages import PYTHON
 
 def answered(answer: str, parent: str, language: str = PYTHON) -> dict[str, Any]:
     """Runs in another process: the result of `program_of`, or its fault."""
+    return _result(program_of, answer, parent, language)
+
+
+def left(text: str, parent: str, language: str = PYTHON) -> dict[str, Any]:
+    """Runs in another process: the result of `program_left`, or its fault."""
+    return _result(program_left, text, parent, language)
+
+
+def _result(make: Callable[[str, str, str], str], text: str, parent: str, language: str) -> dict[str, Any]:
     try:
-        program = program_of(answer, parent, language)
+        program = make(text, parent, language)
     except NotCompiling as fault:
         return {"kind": fault.kind, "detail": fault.detail, "program": fault.program}
     except CandidateFault as fault:
@@ -28,10 +38,19 @@ async def made_of(answer: str, parent: str, language: str = PYTHON) -> str:
     """The program that an answer makes of its parent. Raises CandidateFault, and InfrastructureFault if no process is
     available."""
     refuse_too_long(answer)
+    return await _made(answered, answer, parent, language)
+
+
+async def made_by_agent(text: str, parent: str, language: str = PYTHON) -> str:
+    """The program that an agent left as `text`, where `parent` stood before. Raises as `made_of`."""
+    return await _made(left, text, parent, language)
+
+
+async def _made(work: Callable[[str, str, str], dict[str, Any]], text: str, parent: str, language: str) -> str:
     try:
-        result = await in_helper(answered, answer, parent, language)
-    except TooMuchWork as work:
-        raise CandidateFault(work.kind, f"making a program of it {work.detail}") from None
+        result = await in_helper(work, text, parent, language)
+    except TooMuchWork as found:
+        raise CandidateFault(found.kind, f"making a program of it {found.detail}") from None
     if "examined" in result:
         if language == PYTHON:
             remember(str(result["program"]), result["examined"])

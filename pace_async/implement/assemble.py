@@ -1,22 +1,34 @@
 """Builds the implementer of a run from its configuration."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import cast
 
-from pace_async.config import Config
-from pace_async.implement.base import BuiltInFactory, CallLedger, Implementer
-from pace_async.implement.chat import open_chats
+from anyio import to_thread
+
+from pace_async.config import Config, ImplementerConfig
+from pace_async.implement.agent_folder import AgentFolders
+from pace_async.implement.base import BuiltInFactory, Implementer
 from pace_async.implement.model_maker import ModelMaker
 from pace_async.implement.pool import BuiltInMaker, ImplementerPool, Maker
 from pace_async.implement.shares import models_of, parse_shares
+from pace_async.providers.base import CallLedger
+from pace_async.providers.chat import open_chats
 from pace_async.registry.implementers import ImplementerKind, implementer_of
 from pace_async.task import Task
+
+AgentFactory = Callable[[str, ImplementerConfig, CallLedger, AgentFolders], Maker]
+"""Makes an implementer that runs a command, by its name."""
 
 
 def lacks_catalogue(model: str, task: Task) -> bool:
     """Whether the setting needs a catalogue and the task has none. Raises UsageError."""
     return task.catalogue_path is None and any(kind.needs_catalogue for kind in _built_in(model))
+
+
+def only_edits(model: str) -> bool:
+    """Whether every program is made by an implementer that needs a catalogue. Raises UsageError."""
+    return all(implementer_of(share.model).needs_catalogue for share in parse_shares(model))
 
 
 def refuse_unless_possible(model: str, task: Task) -> None:
@@ -26,8 +38,11 @@ def refuse_unless_possible(model: str, task: Task) -> None:
 
 
 @asynccontextmanager
-async def open_implementer(config: Config, task: Task, ledger: CallLedger) -> AsyncGenerator[Implementer]:
-    """The implementer, ready for use. It is closed when the context ends."""
+async def open_implementer(
+    config: Config, task: Task, ledger: CallLedger, folders: AgentFolders | None = None
+) -> AsyncGenerator[Implementer]:
+    """The implementer, ready for use. It is closed when the context ends. An implementer that runs a command needs
+    `folders`."""
     shares = parse_shares(config.implementer.model)
     async with open_chats(models_of(config.implementer.model), config.implementer) as chats:
         makers: dict[str, Maker] = {
@@ -35,12 +50,24 @@ async def open_implementer(config: Config, task: Task, ledger: CallLedger) -> As
         }
         for kind in _built_in(config.implementer.model):
             makers[kind.name] = BuiltInMaker(kind.name, _made(kind, task), ledger)
-        yield ImplementerPool(shares, makers, ledger, config.seed, config.implementer, config.faults)
+        agents = [kind for kind in _kinds(config.implementer.model) if kind.runs_command]
+        if agents and folders is not None:
+            for kind in agents:
+                make = cast("AgentFactory", kind.load())
+                makers[kind.name] = make(kind.name, config.implementer, ledger, folders)
+        try:
+            yield ImplementerPool(shares, makers, ledger, config.seed, config.implementer, config.faults)
+        finally:
+            if agents and folders is not None:
+                await to_thread.run_sync(folders.close)
+
+
+def _kinds(model: str) -> list[ImplementerKind]:
+    return [implementer_of(share.model) for share in parse_shares(model)]
 
 
 def _built_in(model: str) -> list[ImplementerKind]:
-    kinds = [implementer_of(share.model) for share in parse_shares(model)]
-    return [kind for kind in kinds if not kind.asks_a_model]
+    return [kind for kind in _kinds(model) if kind.is_built_in]
 
 
 def _made(kind: ImplementerKind, task: Task) -> Implementer:

@@ -1,11 +1,11 @@
-"""Two seams: Implementer, which turns an experiment into code, and CallLedger, which records what the calls cost."""
+"""The seam to the implementer, which turns an experiment into code."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from pace_async.errors import CandidateFault
-from pace_async.events import ImplementerCalled, ImplementerTry
+from pace_async.events import ImplementerTry
 from pace_async.search.state import Member
 from pace_async.task import Task
 
@@ -52,20 +52,3 @@ class Implementer(Protocol):
 
 BuiltInFactory = Callable[[Task], Implementer]
 """Makes a built-in implementer for one task. Raises UsageError if the task lacks what it needs."""
-
-
-class CallLedger(Protocol):
-    """Records every call before and after it is made. Invariant: spent + reserved ≤ budget."""
-
-    async def reserve(self, lease: int, model: str, usd: float) -> int:
-        """Commit that a call may cost up to `usd`. Returns the number of the reservation. Waits while calls in flight
-        may free budget. Raises BudgetReached if the call cannot fit. Nothing is written then."""
-        ...
-
-    async def settle(self, call: ImplementerCalled) -> None:
-        """Commit the cost of a call, and close its reservation if it has one."""
-        ...
-
-    async def fault(self, kind: str, detail: str, lease: int | None) -> None:
-        """Commit that a service failed."""
-        ...

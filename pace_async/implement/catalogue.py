@@ -4,25 +4,35 @@ The catalogue implementer replaces a model: it completes the loop, is reproducib
 experiment's description. A description names an edit if it holds exactly one mechanism as a whole word and, after the
 word `to`, exactly one of that mechanism's options, quoted or not. Any other description is a fault of the candidate.
 It does not judge ideas.
+
+A mechanism may have sites: places of the program at each of which it is set by itself. A description then names exactly
+one of its sites too, as in `set sensor3 predictor to lag1`. The program assigns `sensor3_predictor`.
 """
 
 import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, cast
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from pace_async.errors import CandidateFault, UsageError
+from pace_async.events.causes import NAMES_NO_MECHANISM, NAMES_NO_OPTION
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.programs.compiled import hash_off_loop
-from pace_async.programs.languages import PYTHON, Language, assigned
+from pace_async.programs.languages import LANGUAGES, PYTHON, Language, assigned
 from pace_async.search.state import Member
 from pace_async.task import Task, editable
 
 Option = str | int | float
+Site = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+SHOWN = 20
+"""Most words of a list that an error names."""
 
 
 class Mechanism(BaseModel):
@@ -31,36 +41,92 @@ class Mechanism(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="The name assigned in the evolve block.")
     about: str = Field(description="What it steers, in a few words.")
-    options: tuple[Option, ...] = Field(min_length=2, description="The values it may take.")
+    options: tuple[Option, ...] = Field(description="The values it may take, at least two.")
+    sites: tuple[Site, ...] = Field((), description="Where it is set: SITE_NAME is assigned for each. By default NAME.")
 
     @model_validator(mode="after")
     def _distinct(self) -> "Mechanism":
         words = [str(option) for option in self.options]
-        if len(set(words)) != len(words) or any(not re.fullmatch(r"[\w.+-]+", word) for word in words):
-            raise ValueError("options must be distinct single words or numbers")
+        if len(words) < 2:
+            raise ValueError(f"{self.name} needs at least two options: add one, or remove the mechanism")
+        if twice := [word for word, amount in Counter(words).items() if amount > 1]:
+            raise ValueError(f"{self.name} has the option {twice[0]} twice: give each option once")
+        if strange := [word for word in words if not re.fullmatch(r"[\w.+-]+", word)]:
+            raise ValueError(f"the option {strange[0]!r} of {self.name} is no single word or number")
+        if twice := [site for site, amount in Counter(self.sites).items() if amount > 1]:
+            raise ValueError(f"{self.name} has the site {twice[0]} twice: give each site once")
         return self
+
+    @property
+    def assigned(self) -> tuple[str, ...]:
+        """The names that the program assigns."""
+        return tuple(f"{site}_{self.name}" for site in self.sites) or (self.name,)
 
 
 class Catalogue(BaseModel):
     """The mechanisms of a task."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    sites: tuple[Site, ...] = Field((), description="Sites of each mechanism that names none.")
     mechanisms: tuple[Mechanism, ...] = Field(min_length=1, description="Each name once.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_sites(cls, raw: Any) -> Any:
+        """Gives each mechanism without sites those of the catalogue."""
+        if not isinstance(raw, dict):
+            return raw
+        tree = cast("dict[str, Any]", raw)
+        mechanisms, sites = tree.get("mechanisms"), tree.get("sites")
+        if not sites or not isinstance(mechanisms, list):
+            return tree
+        every: list[Any] = [
+            {"sites": sites, **cast("dict[str, Any]", one)} if isinstance(one, dict) else one
+            for one in cast("list[Any]", mechanisms)
+        ]
+        return {**tree, "mechanisms": every}
 
     @model_validator(mode="after")
     def _named_once(self) -> "Catalogue":
         names = [mechanism.name for mechanism in self.mechanisms]
-        if len(set(names)) != len(names):
-            raise ValueError("a mechanism is named twice")
+        if twice := [name for name, amount in Counter(names).items() if amount > 1]:
+            raise ValueError(f"{twice[0]} is named twice: give each mechanism a name of its own")
+        assigned = [name for mechanism in self.mechanisms for name in mechanism.assigned]
+        if len(set(assigned)) != len(assigned):
+            raise ValueError("two mechanisms at sites have one name in the program")
+        sites = {site for mechanism in self.mechanisms for site in mechanism.sites}
+        words = {*names, *(str(option) for mechanism in self.mechanisms for option in mechanism.options)}
+        if sites & words:
+            raise ValueError(f"the site {min(sites & words)} has the name of a mechanism or an option")
         return self
+
+    @cached_property
+    def targets(self) -> dict[str, Mechanism]:
+        """Each mechanism by what an idea calls it: its name, or a site and its name."""
+        return {
+            f"{site} {one.name}" if site else one.name: one for one in self.mechanisms for site in one.sites or ("",)
+        }
+
+    def edits(self) -> Iterator["MechanismEdit"]:
+        """Every edit that can be named."""
+        for mechanism in self.mechanisms:
+            for site in mechanism.sites or (None,):
+                for option in mechanism.options:
+                    yield MechanismEdit(mechanism.name, option, site)
 
 
 @dataclass(frozen=True, slots=True)
 class MechanismEdit:
-    """Set `mechanism` to `option`."""
+    """Set `mechanism` to `option`, at `site` if it has sites."""
 
     mechanism: str
     option: Option
+    site: str | None = None
+
+    @property
+    def assigned(self) -> str:
+        """The name that the program assigns."""
+        return self.mechanism if self.site is None else f"{self.site}_{self.mechanism}"
 
 
 def load_catalogue(path: Path) -> Catalogue:
@@ -82,32 +148,33 @@ def find_edit(catalogue: Catalogue, text: str) -> MechanismEdit:
     named = [mechanism for mechanism in catalogue.mechanisms if mechanism.name in words]
     if len(named) != 1:
         names = ", ".join(mechanism.name for mechanism in named) or "none"
-        raise CandidateFault("not_implemented", f"the experiment must name one mechanism, and names {names}")
+        raise CandidateFault("not_implemented", f"{NAMES_NO_MECHANISM}, and names {names}")
     options = {str(option): option for option in named[0].options}
     after = [following for word, following in pairwise(words) if word == "to"]
     chosen = [options[word] for word in after if word in options]
     if len(chosen) != 1:
-        known = ", ".join(options)
-        raise CandidateFault("not_implemented", f"{named[0].name} must be set to one of {known}")
-    return MechanismEdit(named[0].name, chosen[0])
+        raise CandidateFault("not_implemented", f"{named[0].name} {NAMES_NO_OPTION} {_some(list(options))}")
+    if not named[0].sites:
+        return MechanismEdit(named[0].name, chosen[0])
+    sites = sorted(set(words).intersection(named[0].sites))
+    if len(sites) != 1:
+        raise CandidateFault("not_implemented", f"{named[0].name} needs one site of {_some(named[0].sites)}")
+    return MechanismEdit(named[0].name, chosen[0], sites[0])
+
+
+def _some(words: Sequence[str]) -> str:
+    """The words, or the first SHOWN of them and how many there are."""
+    return ", ".join(words) if len(words) <= SHOWN else f"{', '.join(words[:SHOWN])} … ({len(words)})"
 
 
 def apply_edit(block: str, edit: MechanismEdit, language: Language | None = None) -> str:
     """The evolve block with the value of one assignment replaced and its comment kept. Raises
     CandidateFault("not_implemented") unless the block assigns the name exactly once."""
-    if language is None or language.name == PYTHON:
-        line = _assignment(edit.mechanism)
-    else:
-        line = assigned(language, edit.mechanism)
+    line = assigned(language or LANGUAGES[PYTHON], edit.assigned)
     if len(line.findall(block)) != 1:
-        raise CandidateFault("not_implemented", f"the parent does not assign {edit.mechanism} exactly once")
+        raise CandidateFault("not_implemented", f"the parent does not assign {edit.assigned} exactly once")
     value = f'"{edit.option}"' if isinstance(edit.option, str) else repr(edit.option)
     return line.sub(lambda match: f"{match[1]}{value}{match[3]}", block)
-
-
-def _assignment(name: str) -> re.Pattern[str]:
-    """In Python, where any expression may stand after the sign."""
-    return re.compile(rf"^([ \t]*{re.escape(name)}[ \t]*=[ \t]*)([^#\n]*?)([ \t]*(?:#.*)?)$", re.MULTILINE)
 
 
 class CatalogImplementer:
@@ -128,5 +195,5 @@ class CatalogImplementer:
         program = before + apply_edit(block, edit, self._language) + after
         language = self._language.name
         if await hash_off_loop(program, language) == await hash_off_loop(parent.program, language):
-            raise CandidateFault("unchanged", f"{edit.mechanism} is {edit.option} already")
+            raise CandidateFault("unchanged", f"{edit.assigned} is {edit.option} already")
         return Implemented(program, mechanism=edit.mechanism)

@@ -7,6 +7,9 @@ sentence are kept if the program contains them. Numbers and other values are rem
 output may quote the output, so it is never passed on. A hostile program can still choose a line, an exception, a
 sentence and a few of its own names: some tens of bits per evaluation.
 
+An evaluator that runs beside the program (`of_evaluator`) hides nothing from it. What it says is passed on only where
+its task allows it, and by the caller, as data.
+
 A compiler never sees an instance, so what it says of a program is passed on as it is.
 
 Invariant: every character of a complaint comes from this module, from Python, from a compiler that was given nothing
@@ -18,7 +21,7 @@ import re
 from dataclasses import dataclass
 
 from pace_async.events import Outcome
-from pace_async.programs.languages import BUILD_FAILED, PROGRAM_ENDED
+from pace_async.programs.languages import BUILD_FAILED, EVALUATOR_ENDED, PROGRAM_ENDED
 
 LONGEST_LINE = 160
 LONGEST_READ = 4096
@@ -115,7 +118,7 @@ def is_error_in_code(detail: str) -> bool:
     """Whether a candidate_error is an exception raised at a line of the program, a missing function, a failed build, or
     the end of a program of its own, by itself. False for the end of a function's process, and for system errors, which
     a program gets when it tries to leave the sandbox."""
-    if detail.startswith(BUILD_FAILED):
+    if detail.startswith((BUILD_FAILED, EVALUATOR_ENDED)):
         return True
     if (ended := _ENDED.fullmatch(detail)) is not None:
         return ended["how"] in _CRASHES or ended["how"].startswith("exit code")
@@ -141,6 +144,14 @@ def complaint(outcome: Outcome, detail: str, program: str, entry: str) -> str:
     name = match[1] if match[1] in _NAMES else "an exception"
     message = _message(match[2] or "", program)
     return f"It ended with {name}{': ' if message else ''}{message}{_place(int(match[3] or 0), program)}"
+
+
+def of_evaluator(outcome: Outcome, detail: str) -> str:
+    """The complaint about a program whose evaluator ran beside it. Only for repairable outcomes."""
+    if outcome == "invalid_score":
+        return "Its evaluator ran, and gave it no valid score."
+    ended = re.match(rf"{EVALUATOR_ENDED}(exit code \d{{1,3}}|SIG[A-Z]+)", detail)
+    return f"Its evaluator ended with {ended[1]}." if ended else "Its evaluator ended with an error."
 
 
 def _of_a_process(outcome: Outcome, detail: str) -> str:

@@ -1,4 +1,4 @@
-"""Makes a program from a model's answer: SEARCH/REPLACE edits, or one whole evolve block.
+"""Makes a program from a model's answer: SEARCH/REPLACE edits, or one whole evolve block. An agent leaves a program.
 
 Invariant: the text outside the evolve block equals the parent's, byte for byte, and nothing is guessed. An answer that
 is not exactly in the format is a CandidateFault. Each way to be wrong has its own kind. An answer is never repaired
@@ -24,6 +24,7 @@ LONGEST_ANSWER = 256 * 1024
 """Characters. A block has a few kilobytes. A longer text is no answer."""
 
 SEARCH, DIVIDER, REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
+_MOVED = f"{START_MARK} or {END_MARK} inside the evolve block"
 _FENCE = re.compile(r"^(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^`]*$")
 
 
@@ -56,17 +57,44 @@ def program_of(answer: str, parent: str, language: str = PYTHON) -> str:
     before, block, after = editable(parent)
     parsed = parse(answer, language_of(language))
     new = parsed.text if isinstance(parsed, WholeBlock) else apply_edits(block, parsed, parent)
+    return _with_block((before, new, after), parent, language)
+
+
+def program_left(text: str, parent: str, language: str = PYTHON) -> str:
+    """The program of an agent that changed `parent` in place and left `text`. White space at the end of the file does
+    not count, because editors add and remove it. Raises as `program_of`."""
+    if not text.strip():
+        raise CandidateFault("empty_answer", "the program's file is empty")
+    _refuse_too_long_program(text)
+    text = text if "\r" in parent else text.replace("\r\n", "\n")
+    before, _, after = editable(parent)
+    try:
+        left = editable(text) if before or after else ("", text, "")
+    except ValueError:
+        raise CandidateFault("markers_in_block", _MOVED) from None
+    if left[0] != before or left[2].rstrip() != after.rstrip():
+        raise CandidateFault("edit_leaves_block", "the program has changed outside the evolve block")
+    return _with_block((before, left[1], after), parent, language)
+
+
+def _with_block(parts: tuple[str, str, str], parent: str, language: str) -> str:
+    """The program of these parts, if it may be evaluated."""
+    before, new, after = parts
     if not new.strip():
         raise CandidateFault("empty_block", "nothing would be left in the evolve block")
     program = before + new + after
-    if len(program) > LONGEST_PROGRAM:
-        raise CandidateFault("program_too_long", f"{len(program)} characters, of {LONGEST_PROGRAM} allowed")
+    _refuse_too_long_program(program)
     _refuse_markers(program, before, after)
     if fault := compiled(program, language=language).fault:
         raise NotCompiling(fault, program)
     if program_hash(program, language) == program_hash(parent, language):
         raise CandidateFault("unchanged", "the program does the same as its parent")
     return program
+
+
+def _refuse_too_long_program(program: str) -> None:
+    if len(program) > LONGEST_PROGRAM:
+        raise CandidateFault("program_too_long", f"{len(program)} characters, of {LONGEST_PROGRAM} allowed")
 
 
 def refuse_too_long(answer: str) -> None:
@@ -186,4 +214,4 @@ def _refuse_markers(program: str, before: str, after: str) -> None:
     except ValueError:
         kept = None
     if kept is None or kept[0] != before or kept[2] != after:
-        raise CandidateFault("markers_in_block", f"{START_MARK} or {END_MARK} inside the evolve block")
+        raise CandidateFault("markers_in_block", _MOVED)

@@ -1,42 +1,16 @@
-"""The implementer of a run: one or several weighted models, retries up to a deadline, a pause while all are down.
+"""The implementer of a run: one or several weighted models, or a built-in one under its name, behind one pool."""
 
-    a call fails          It is retried after a wait (the provider's Retry-After, if given) until the implementation's
-                          deadline. After that, if the model has answered other calls meanwhile, the lease fails with
-                          InfrastructureFault.
-    a model is down       It answered no call meanwhile, or a person must act. Its leases go to other models, and it is
-                          called again from time to time.
-    all models are down   The run pauses. One call at a time goes out, after growing waits, and all others wait for it.
-                          It goes to the model whose next try is due first, whichever model was drawn, so that a model
-                          that never recovers hides no other. After the patience, GaveUp.
-
-The model of a lease is drawn by weight. The draw depends only on the run's seed and the lease, so a resumed run gives
-each lease to the same model, if the models are the same.
-
-Invariant: a candidate's fault is never retried, and a service's fault never counts as the candidate's.
-"""
-
-import itertools
-import random
 import time
-from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Protocol
 
-import anyio
-import stamina
-import stamina.instrumentation
-
 from pace_async.config import FaultsConfig, ImplementerConfig
-from pace_async.errors import CandidateFault, GaveUp, InfrastructureFault
+from pace_async.errors import CandidateFault
 from pace_async.events import ImplementerCalled
-from pace_async.implement.base import CallLedger, Experiment, Implemented, Implementer
-from pace_async.implement.failures import CallFailed
-from pace_async.implement.shares import Share
-from pace_async.search.draws import generator
+from pace_async.implement.base import Experiment, Implemented, Implementer
+from pace_async.providers.base import IMPLEMENTER, CallLedger
+from pace_async.providers.pool import CallLimits, ModelPool, Question, Share
 from pace_async.search.state import Member
 from pace_async.task import Task
-
-LONGEST_WAIT_S = 30.0
 
 
 class Maker(Protocol):
@@ -71,27 +45,8 @@ class BuiltInMaker:
             )
 
 
-@dataclass(slots=True)
-class _Health:
-    """Health of one model. Times are anyio's clock. `failing_since` is None unless it failed after its last answer."""
-
-    answered_at: float = float("-inf")
-    failing_since: float | None = None
-    failures: int = 0
-    down: bool = False
-    ask_again_at: float = 0.0
-    waits: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    task: Task
-    parent: Member
-    experiment: Experiment
-
-
 class ImplementerPool:
-    """Implements `implement.base.Implementer`."""
+    """Implements `implement.base.Implementer`. A bandit's choice is preferred to the drawn model."""
 
     def __init__(
         self,
@@ -102,151 +57,11 @@ class ImplementerPool:
         config: ImplementerConfig,
         faults: FaultsConfig,
     ) -> None:
-        self._shares = shares
         self._makers = makers
-        self._ledger = ledger
-        self._seed = seed
-        self._config = config
-        self._faults = faults
-        self._health = {share.model: _Health() for share in shares}
-        self._probing = anyio.Lock()
-        stamina.instrumentation.set_on_retry_hooks(())  # by default it writes each failure to the terminal
+        self._pool = ModelPool(shares, ledger, seed, CallLimits.of(config, faults), IMPLEMENTER)
 
     async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
-        job = _Job(task, parent, experiment)
-        while True:
-            model = self._choose(experiment)
-            if model is None:
-                done = await self._pause(job)
-            elif self._health[model].down:
-                done = await self._ask_again(model, job)
-            else:
-                done = await self._patiently(model, job)
-            if done is not None:
-                return done
+        async def ask(model: str, timeout_s: float) -> Implemented:
+            return await self._makers[model].make(task, parent, experiment, timeout_s)
 
-    def _choose(self, experiment: Experiment) -> str | None:
-        """The experiment's chosen model, or the one drawn for its lease, among models that are up or due for a new try.
-        None while all are down."""
-        if all(health.down for health in self._health.values()):
-            return None
-        now, busy = anyio.current_time(), self._probing.locked()
-        down = {model for model, health in self._health.items() if health.down and (busy or health.ask_again_at > now)}
-        if experiment.model in self._health and experiment.model not in down:
-            return experiment.model
-        share = draw(self._shares, self._seed, experiment.lease, down)
-        return None if share is None else share.model
-
-    async def _patiently(self, model: str, job: _Job) -> Implemented | None:
-        """Call with retries. None if the model is down. A try starts only if it has its full time: one that is cut
-        short may be charged and brings nothing."""
-        began, health = anyio.current_time(), self._health[model]
-        deadline = began + min(self._config.deadline_s, self._faults.patience_s)
-        tries = itertools.count()
-
-        def wait_before_retry(error: Exception) -> bool | float:
-            if not isinstance(error, CallFailed) or error.permanent or health.down:
-                return False
-            backoff = min(LONGEST_WAIT_S, self._faults.backoff_s * 2.0 ** min(next(tries), 16))
-            wait = backoff * random.uniform(0.5, 1.0) if error.retry_after is None else error.retry_after
-            return wait if anyio.current_time() + wait + self._config.timeout_s <= deadline else False
-
-        try:
-            async for attempt in stamina.retry_context(on=wait_before_retry, attempts=None, timeout=None):
-                with attempt:
-                    return await self._once(model, job, deadline - anyio.current_time())
-        except CallFailed as failure:
-            meanwhile = health.answered_at > began and not failure.permanent
-            of_this_prompt = failure.kind == "bad_request" and health.failures == 1
-            if meanwhile or of_this_prompt:
-                raise InfrastructureFault(failure.kind, f"{model}: {failure.detail}") from None
-            await self._is_down(model, failure)
-        return None
-
-    async def _ask_again(self, model: str, job: _Job) -> Implemented | None:
-        """One try of a model that was down. None if it still is."""
-        try:
-            async with self._probing:
-                return await self._once(model, job, self._config.timeout_s)
-        except CallFailed:
-            self._postpone(model)
-            return None
-
-    async def _pause(self, job: _Job) -> Implemented | None:
-        """Wait for the turn, wait longer than last time, and call once. None: choose a model again."""
-        async with self._probing:
-            if not all(each.down for each in self._health.values()):
-                return None
-            model, health = min(self._health.items(), key=lambda known: known[1].ask_again_at)
-            left = self._patience_left()
-            if left <= 0:
-                raise GaveUp(
-                    f"No implementer answered for {self._faults.patience_s:.0f} s ({', '.join(self._health)}): see "
-                    "`pace doctor --implementer MODEL`; `pace resume` goes on from what is committed."
-                )
-            await anyio.sleep(min(left, max(0.0, health.ask_again_at - anyio.current_time())))
-            try:
-                return await self._once(model, job, max(1.0, min(self._config.timeout_s, left)))
-            except CallFailed:
-                self._postpone(model)
-                return None
-
-    async def _once(self, model: str, job: _Job, timeout_s: float) -> Implemented:
-        """One call. Any answer, even a bad one, shows that the model is up."""
-        health = self._health[model]
-        try:
-            timeout_s = max(0.001, min(timeout_s, self._config.timeout_s))
-            done = await self._makers[model].make(job.task, job.parent, job.experiment, timeout_s)
-        except CallFailed as failure:
-            health.failures += 1
-            if health.failing_since is None:
-                health.failing_since = anyio.current_time()
-            await self._ledger.fault(failure.kind, f"{model}: {failure.detail}", job.experiment.lease)
-            raise
-        except (CandidateFault, InfrastructureFault):
-            await self._is_up(model)
-            raise
-        await self._is_up(model)
-        return done
-
-    async def _is_up(self, model: str) -> None:
-        health = self._health[model]
-        was_down = health.down
-        health.answered_at, health.failing_since = anyio.current_time(), None
-        health.down, health.waits, health.failures = False, 0, 0
-        if was_down:
-            await self._ledger.fault("provider_back", f"{model} answers again", None)
-
-    async def _is_down(self, model: str, failure: CallFailed) -> None:
-        health = self._health[model]
-        if health.down:
-            return
-        health.down = True
-        self._postpone(model)
-        if all(each.down for each in self._health.values()):
-            await self._ledger.fault("all_providers_down", f"the run pauses ({model}: {failure})", None)
-        else:
-            await self._ledger.fault("provider_down", f"{model}: {failure}", None)
-
-    def _postpone(self, model: str) -> None:
-        health = self._health[model]
-        wait = min(LONGEST_WAIT_S, self._faults.backoff_s * 2.0**health.waits)
-        health.waits = min(health.waits + 1, 16)
-        health.ask_again_at = anyio.current_time() + wait
-
-    def _patience_left(self) -> float:
-        """Seconds until the run gives up. Patience counts from the time when the last model began to fail."""
-        since = max(health.failing_since or 0.0 for health in self._health.values())
-        return since + self._faults.patience_s - anyio.current_time()
-
-
-def draw(shares: tuple[Share, ...], seed: int, lease: int, down: Collection[str] = ()) -> Share | None:
-    """The share drawn for `lease`. If its model is `down`, one drawn among the others. None if all are down."""
-    left = list(shares)
-    generate = generator(seed, lease, "implementer")
-    while left:
-        chosen = generate.choices(left, [share.weight for share in left])[0]
-        if chosen.model not in down:
-            return chosen
-        left.remove(chosen)
-    return None
+        return await self._pool.answer(Question(experiment.lease, ask, experiment.model))

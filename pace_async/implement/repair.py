@@ -35,6 +35,7 @@ UNUSABLE = frozenset(
         "syntax_error",
         "program_too_long",
         "too_much_work",
+        "not_text",
     }
 )
 """Kinds of answer faults that are shown to the answer's author."""

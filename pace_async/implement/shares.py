@@ -4,18 +4,10 @@
 """
 
 import math
-from dataclasses import dataclass
 
 from pace_async.errors import UsageError
+from pace_async.providers.pool import Share
 from pace_async.registry.implementers import implementer_of
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A model and its weight, > 0."""
-
-    model: str
-    weight: float
 
 
 def parse_shares(text: str) -> tuple[Share, ...]:

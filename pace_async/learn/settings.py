@@ -8,6 +8,7 @@ from typing import Any, Self, cast
 from pace_async.config import Config
 from pace_async.learn.correction import Correction
 from pace_async.learn.movement import MovementLimits
+from pace_async.registry.advisors import advisor_of
 from pace_async.registry.objectives import OBJECTIVES
 
 
@@ -44,9 +45,9 @@ class TrainerConfig:
         """The learner's part of a run's configuration."""
         learner = config.learner
         penalty = OBJECTIVES[learner.objective].kl_penalty
-        tiny = config.advisor.model in ("tiny", "reader")
+        small = advisor_of(config.advisor.model).small
         return cls(
-            learning_rate=learner.tiny_learning_rate if tiny else learner.learning_rate,
+            learning_rate=learner.tiny_learning_rate if small else learner.learning_rate,
             warmup=learner.warmup,
             limits=MovementLimits(k3=learner.max_move, ess=learner.min_move_ess, sure_k3=learner.max_sure_move),
             weight_decay=learner.weight_decay,

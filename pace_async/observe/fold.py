@@ -12,8 +12,10 @@ from pace_async.events import (
     Advised,
     CallUnaffordable,
     CascadeStageEnded,
+    Cause,
     Claimed,
     Closing,
+    EpochInForce,
     Evaluated,
     EvaluationAttempted,
     Fact,
@@ -31,6 +33,8 @@ from pace_async.events import (
     LeaseOpened,
     LeaseReleased,
     LoopMeasured,
+    RescoreBegan,
+    Rescored,
     RunStateChanged,
     SettingChanged,
     StageChanged,
@@ -39,7 +43,9 @@ from pace_async.events import (
     TransientEvent,
     TryEvaluated,
     VersionPublished,
+    cause_of,
 )
+from pace_async.events.causes import FEW_SCORED
 from pace_async.observe import formatting
 from pace_async.observe.formatting import clean
 from pace_async.observe.ledger import Ledger
@@ -61,7 +67,8 @@ from pace_async.reward import better
 ALIVE = ("running", "draining")
 EXPERIMENT_CELLS = 240
 
-K = TypeVar("K", str, int)
+K = TypeVar("K", str, int, Cause)
+N = TypeVar("N", int, float)
 
 
 def fold_all(view: RunView, events: Iterable[Fact | TransientEvent]) -> RunView:
@@ -106,19 +113,24 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return changed(
                 view,
                 spend_usd=view.spend_usd + event.cost_usd,
-                implementer_calls=view.implementer_calls + 1,
+                spent=_added(view.spent, event.role, event.cost_usd),
+                calls=_added(view.calls, event.role, 1),
                 unanswered=0 if event.outcome == "ok" or event.completion_tokens else view.unanswered + 1,
                 reserved={number: usd for number, usd in view.reserved.items() if number != event.reservation},
             )
         case ImplementerChecked():
-            return changed(view, spend_usd=view.spend_usd + event.cost_usd)
+            return changed(
+                view,
+                spend_usd=view.spend_usd + event.cost_usd,
+                spent=_added(view.spent, event.role, event.cost_usd),
+            )
         case ImplementerReserved():
             return changed(view, reserved={**view.reserved, event.number: event.cost_usd})
         case LoopMeasured():
             return view
         case SettingChanged() | IslandActed() | TryEvaluated() | ImplementerChosen() | CascadeStageEnded() | Claimed():
             return view
-        case EvaluationAttempted():
+        case EvaluationAttempted() | RescoreBegan() | Rescored() | EpochInForce():
             return view
         case Evaluated():
             return _evaluated(view, event)
@@ -146,6 +158,10 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return _state(view, event)
         case _:
             assert_never(event)
+
+
+def _added(sums: Mapping[str, N], role: str, more: N) -> dict[str, N]:
+    return {**sums, role: sums[role] + more if role in sums else more}
 
 
 def _services(view: RunView, event: FaultSeen) -> RunView:
@@ -198,6 +214,7 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
             finished_here=view.finished_here + 1,
             outcomes=_more(view.outcomes, event.outcome),
             memoised=view.memoised + event.memoised,
+            causes=_causes(view, event),
             times=(*view.times, event.at)[-TIMES_KEPT:],
             leases=replace(view.leases, buffered=view.leases.buffered + 1),
         )
@@ -208,6 +225,14 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
         return _note(view, event.at, "seed", formatting.seed_program(event))
     sentence = formatting.candidate_done(event, improved, experiment)
     return _note(view, event.at, "best" if improved else "candidate", sentence)
+
+
+def _causes(view: RunView, event: Evaluated) -> Mapping[Cause, int]:
+    """Why candidates have no score, counted as long as few have one."""
+    if view.scored + (event.outcome == "ok") >= FEW_SCORED:
+        return {}
+    cause = cause_of(event.outcome, event.detail)
+    return view.causes if cause is None else _more(view.causes, cause)
 
 
 def confirmed(tries: Sequence[FreshScore]) -> float | None:

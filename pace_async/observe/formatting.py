@@ -14,6 +14,7 @@ from rich.cells import cell_len, set_cell_size
 
 from pace_async.events import Evaluated, FaultSeen, GroupEnded, GroupShipped, LeaseAborted, RunStateChanged, Stalled
 from pace_async.observe.roofline import Roofline
+from pace_async.registry.advisors import advisor_of
 from pace_async.registry.objectives import objective_of
 from pace_async.registry.staleness_policies import policy_of
 
@@ -60,6 +61,8 @@ OUTCOMES: Mapping[str, str] = {
     "below_threshold": "was stopped by a cheap stage",
 }
 COLLAPSED = "branch collapsed"
+SHARED_TRUST = "shared trust"
+SHARED_MEANS = "the evaluator runs in the sandbox of its programs, so a program can write its own score"
 """End of the reason of a group in which a branch of the advantage did not vary."""
 STOP_RULES = ("candidates", "updates", "minutes", "budget", "target")
 STATES: Mapping[str, str] = {
@@ -218,3 +221,26 @@ def reason(state: str, given: str) -> str:
 
 def _decimals(value: float, digits: int) -> int:
     return max(0, digits - 1 - math.floor(math.log10(abs(value))))
+
+
+def calls(made: Mapping[str, int], spent: Mapping[str, float]) -> str:
+    """The calls of each role. If the advisor is asked over the network, its part of the cost too."""
+    implementer = count(made.get("implementer", 0), "implementer call")
+    if not made.get("advisor"):
+        return implementer
+    advisor = count(made["advisor"], "advisor call")
+    return f"{advisor} ({usd(spent.get('advisor', 0.0))}) and {implementer} ({usd(spent.get('implementer', 0.0))})"
+
+
+def parts_of_spend(spent: Mapping[str, float]) -> str:
+    """What each role cost, in parentheses, or nothing if the advisor cost nothing."""
+    if not spent.get("advisor"):
+        return ""
+    return f" (advisor {usd(spent['advisor'])}, implementer {usd(spent.get('implementer', 0.0))})"
+
+
+def learns_nothing(advisor: str) -> str:
+    """Why nothing is trained."""
+    if advisor_of(advisor).served:
+        return "nothing is trained: the advisor stays as it was given"
+    return "nothing is trained: an advisor that is asked over the network learns nothing"

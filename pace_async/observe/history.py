@@ -27,13 +27,15 @@ async def view_of(record: RunRecord, stop: StopConfig, population: Population) -
         candidates=record.candidates,
         outcomes=progress.outcomes,
         memoised=progress.memoised,
+        causes=progress.causes,
         experiments={lease: clean(said, EXPERIMENT_CELLS) for lease, said in progress.experiments.items()},
         leases=_leases(progress.leases),
         staleness=progress.staleness,
         shipped=record.shipped,
         learner=_learner(record, progress),
         spend_usd=record.spend_usd,
-        implementer_calls=progress.implementer_calls,
+        calls=progress.calls,
+        spent=progress.spent,
         faults=progress.faults,
     )
 

@@ -231,6 +231,8 @@ def _value(kind: type[Any], name: str, tree: Mapping[str, Any]) -> Any:
             return {}
         case "VersionPublished", "k3":
             return _number(tree.get(name))
+        case (("ImplementerReserved" | "ImplementerCalled" | "ImplementerChecked"), "role"):
+            return tree.get(name, "implementer")  # older logs have none
         case _, "metrics":
             return {key: _number(value) for key, value in tree["metrics"].items()}
         case _:

@@ -18,7 +18,7 @@ def learner(view: RunView, width: int, rows: int) -> Section:
     """Groups, versions, the last step's figures, and the mean reward of each group, in `rows` ≥ 4 lines. The reward is
     a chart where it has three lines."""
     if not trains(view.header.objective):
-        nothing = Text("nothing is trained: the advisor stays as it was given", style=QUIET)
+        nothing = Text(formatting.learns_nothing(view.header.advisor), style=QUIET)
         return Section("learner", [nothing, *[Text("")] * (rows - 1)], ("objective none",))
     side, metrics = view.learner, view.learner.metrics
     groups = [

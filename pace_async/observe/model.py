@@ -7,10 +7,10 @@ times, and the improvements of the best score.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pace_async.config import StopConfig
-from pace_async.events import CallUnaffordable, GroupShipped, RunHeader
+from pace_async.events import CallUnaffordable, Cause, GroupShipped, Role, RunHeader
 from pace_async.observe.ledger import Ledger
 
 RATE_WINDOW_S = 120.0
@@ -96,8 +96,9 @@ class RunView:
     Times are seconds since the epoch. `latest` is the note of the last event, None if it made none. `reserved` is the
     most that each call in flight may cost, in USD, by reservation. `unaffordable` is the call that the rest of the
     budget could not pay. `unanswered` counts the implementer calls since the last answer. `models_down` are the
-    implementers given up for now, and `paused` is true if all are. `stalled` is the reason why nothing can be
-    committed, empty if commits work. `failing` maps each stage that fails at every try to the reason."""
+    models given up for now, and `paused` is true if all are. `calls` counts the calls of each role, and `spent` is
+    their cost in USD, checks included. `stalled` is the reason why nothing can be committed, empty if commits work.
+    `failing` maps each stage that fails at every try to the reason."""
 
     header: RunHeader
     stop: StopConfig = field(default_factory=StopConfig)
@@ -114,6 +115,7 @@ class RunView:
     candidates: int = 0
     outcomes: Mapping[str, int] = field(default_factory=dict[str, int])
     memoised: int = 0
+    causes: Mapping[Cause, int] = field(default_factory=dict[Cause, int])
     finished_here: int = 0
     times: tuple[float, ...] = ()
     experiments: Mapping[int, str] = field(default_factory=dict[int, str])
@@ -124,7 +126,8 @@ class RunView:
     shipped: GroupShipped | None = None
     learner: LearnerView = LearnerView()
     spend_usd: float = 0.0
-    implementer_calls: int = 0
+    calls: Mapping[str, int] = field(default_factory=dict[str, int])
+    spent: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(get_args(Role), 0.0))
     reserved: Mapping[int, float] = field(default_factory=dict[int, float])
     unaffordable: CallUnaffordable | None = None
     unanswered: int = 0
@@ -135,6 +138,11 @@ class RunView:
     faults: int = 0
     notes: tuple[Note, ...] = ()
     latest: Note | None = None
+
+    @property
+    def scored(self) -> int:
+        """Candidates with a score."""
+        return self.outcomes.get("ok", 0)
 
     @property
     def groups(self) -> int:

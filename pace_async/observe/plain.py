@@ -5,9 +5,10 @@ figures every few candidates. When the bottleneck has changed, a second line say
 no new best print nothing.
 """
 
-from pace_async.events import Evaluated, Starting
+from pace_async.events import Cause, Evaluated, Starting
 from pace_async.observe import formatting
 from pace_async.observe.base import Event
+from pace_async.observe.few_scores import ENOUGH, few_scores
 from pace_async.observe.formatting import clean
 from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
@@ -29,6 +30,7 @@ class PlainDisplay:
         self._every = every
         self._begun = False
         self._binding: Term | None = None
+        self._cause: Cause | None = None
 
     def take(self, event: Event, view: RunView) -> None:
         self._begin(view)
@@ -37,6 +39,8 @@ class PlainDisplay:
         note = view.latest
         if note is not None and note.kind in SHOWN:
             self._line(f"{_clock(view, note.at)}  {note.text}")
+        if isinstance(event, Evaluated) and event.lease and view.candidates % ENOUGH == 0:
+            self._few(view)
         if isinstance(event, Evaluated) and view.candidates and view.candidates % self._every == 0 and event.lease:
             self._line(f"{_clock(view, event.at)}  {figures(view, event.at)}")
             self._advise(view)
@@ -58,12 +62,21 @@ class PlainDisplay:
             self._line(heading(view))
             if view.candidates:
                 self._line(f"{'':>7}  goes on from {figures(view, view.last_at)}")
+                self._few(view)
             elif view.seed_score is not None:
                 self._line(f"{'':>7}  the seed program scores {formatting.score(view.seed_score)}")
 
+    def _few(self, view: RunView) -> None:
+        """Say why hardly any candidate has a score, again only for another cause."""
+        said = few_scores(view.candidates, view.scored, view.causes, view.header.name)
+        if said and said.cause != self._cause:
+            self._cause = said.cause
+            self._line(f"{'':>7}  {said.sentence}")
+
     def _advise(self, view: RunView) -> None:
         limits = view.ledger.limits(view.header)
-        if limits is not None and not view.failing and limits.binding != self._binding:
+        few = few_scores(view.candidates, view.scored, view.causes)
+        if limits is not None and not view.failing and few is None and limits.binding != self._binding:
             self._binding = limits.binding
             self._line(f"{'':>7}  {advice(limits, view.header.max_staleness)}")
 
@@ -84,6 +97,7 @@ def heading(view: RunView) -> str:
         f"groups of {header.group_size}",
         f"staleness {formatting.bound(header.policy, header.max_staleness)}",
         f"seed {header.seed}",
+        *([formatting.SHARED_TRUST] if header.shares_trust else []),
     )
     return " · ".join(parts)
 

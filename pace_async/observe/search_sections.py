@@ -3,9 +3,13 @@
 Pure, as `sections` is: a view, the present time and a size in, lines out.
 """
 
+from typing import get_args
+
 from rich.text import Text
 
+from pace_async.events import Role
 from pace_async.observe import formatting
+from pace_async.observe.few_scores import few_scores
 from pace_async.observe.lines import ACCENT, LABEL, QUIET, WARN, Section, figure, joined, labelled
 from pace_async.observe.model import RunView, Stage
 from pace_async.observe.roofline import Roofline, short_advice
@@ -55,9 +59,12 @@ def money(view: RunView, told: bool = True) -> Text:
 
 
 def failing_or_bottleneck(view: RunView, room: int) -> Text:
-    """The failing stage if there is one, else the bottleneck."""
+    """The failing stage if there is one, else why hardly any candidate has a score, else the bottleneck."""
     if view.failing and view.ended_at is None:
         return Text(formatting.failing(view.failing), style=WARN)
+    few = few_scores(view.candidates, view.scored, view.causes, view.header.name)
+    if few is not None:
+        return Text(few.sentence if len(few.sentence) <= room else few.short, style=WARN)
     return bottleneck(view.ledger.limits(view.header), room)
 
 
@@ -90,15 +97,26 @@ def _leases(view: RunView) -> Text:
 def _services(view: RunView, room: int) -> Text:
     """Money first, because the end is cut off."""
     faults = figure(view.faults, "fault" if view.faults == 1 else "faults", WARN if view.faults else "")
-    calls = figure(f"{view.implementer_calls:,}", "call" if view.implementer_calls == 1 else "calls")
-    named = figure(f"{view.implementer_calls:,}", "implementer call" + ("" if view.implementer_calls == 1 else "s"))
+    asked = sum(view.calls.values())
+    calls = figure(f"{asked:,}", "call" if asked == 1 else "calls")
     forms = [
-        joined([money(view), faults, named]),
+        joined([money(view), faults, *_calls(view)]),
         joined([money(view), faults, calls]),
         joined([money(view, told=False), faults, calls]),
         joined([money(view, told=False), faults]),
     ]
     return next((form for form in forms if form.cell_len <= room), forms[-1])
+
+
+def _calls(view: RunView) -> list[Text]:
+    """The calls of each role. Those of an advisor over the network come with their part of the cost."""
+    named: list[Text] = []
+    for role in get_args(Role):
+        if (calls := view.calls.get(role, 0)) or role == "implementer":
+            named.append(figure(f"{calls:,}", f"{role} call" + ("" if calls == 1 else "s")))
+    if view.calls.get("advisor"):
+        named.append(figure(formatting.usd(view.spent.get("advisor", 0.0)), "for the advisor"))
+    return named
 
 
 def _threads(view: RunView, width: int) -> Text:

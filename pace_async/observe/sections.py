@@ -65,6 +65,7 @@ def setting(view: RunView) -> Text:
     """The run's settings in one dim line, the most important first."""
     header = view.header
     parts = (
+        *([formatting.SHARED_TRUST] if header.shares_trust else []),
         f"advisor {clean(header.advisor)} ({clean(header.engine)})",
         f"implementer {clean(header.implementer)}",
         f"groups of {header.group_size}",

@@ -8,6 +8,7 @@ import textwrap
 from pathlib import Path
 
 from pace_async.observe import formatting
+from pace_async.observe.few_scores import few_scores
 from pace_async.observe.formatting import clean
 from pace_async.observe.model import RunView
 from pace_async.observe.progress import progress
@@ -26,12 +27,15 @@ def closing_words(view: RunView, run_dir: Path, now: float, columns: int | None 
     reason = f": {view.reason}" if view.reason else ""
     ended = f"{state[:1].upper()}{state[1:]} after {formatting.duration(view.elapsed(now))}{reason}."
     lines = [*_broken(ended, "", columns), ""]
+    few = few_scores(view.candidates, view.scored, view.causes, shlex.quote(str(run_dir)))
     facts = [
+        ("few scores", few.sentence if few else ""),
         ("best", _found(view)),
         ("experiment", view.best.experiment if view.best is not None else ""),
         ("candidates", _candidates(view, now)),
         ("learning", _learning(view)),
-        ("speed", _limit(view, now)),
+        ("trust", f"shared: {formatting.SHARED_MEANS}" if view.header.shares_trust else ""),
+        ("speed", "" if few else _limit(view, now)),
         ("cost", _cost(view)),
         ("run", str(run_dir)),
     ]
@@ -100,7 +104,7 @@ def _limit(view: RunView, now: float) -> str:
 
 
 def _cost(view: RunView) -> str:
-    calls = formatting.count(view.implementer_calls, "implementer call")
+    calls = formatting.calls(view.calls, view.spent)
     aborted = f", {formatting.count(view.leases.aborted, 'rollout')} aborted" if view.leases.aborted else ""
     short = view.unaffordable
     next_call = (
@@ -132,6 +136,9 @@ def _next(view: RunView, run: str, now: float) -> list[tuple[str, str]]:
     commands = [(f"pace best {run}", "the best program")]
     if view.best is not None and view.best.candidate:
         commands.append((f"pace show {run} {view.best.candidate}", "where it came from"))
+    if few_scores(view.candidates, view.scored, view.causes):  # more of the same would not help
+        task = shlex.quote(str(view.header.config.get("task", view.header.task)))
+        return [*commands, (f"pace task check {task}", "see what is wrong"), (f"pace show {run} 1", "see a failure")]
     why = "go on from here" if view.state in ("interrupted", "gave_up", "crashed") else "search further"
     commands.append((f"pace resume {run}{_raised(view, now)}", why))
     commands.append((f'pace db sql {run} "{LEADERBOARD}"', "ask the population"))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from typing import Generic, TypeVar, cast
 
@@ -24,7 +25,11 @@ class Entry:
 def load_code(code: str) -> object:
     """What `module:attribute` names. Raises ImportError, AttributeError."""
     module, _, attribute = code.partition(":")
-    return cast("object", getattr(import_module(module), attribute))
+    return cast("object", getattr(_imported(module), attribute))
+
+
+_imported = cache(import_module)
+"""Code is loaded several times a candidate, and `import_module` takes its locks each time."""
 
 
 E = TypeVar("E", bound=Entry)

@@ -1,7 +1,7 @@
 """Implementers (`--implementer`).
 
-The code of an implementer is a class that is made from a task and raises UsageError where the task lacks what it needs:
-`implement.base.BuiltInFactory`. Every name that is not in the table is a model, asked over the network.
+The code of a built-in implementer is a class that is made from a task and raises UsageError where the task lacks what
+it needs: `implement.base.BuiltInFactory`. Every name that is not in the table is a model, asked over the network.
 """
 
 from dataclasses import dataclass
@@ -11,14 +11,27 @@ from pace_async.registry.base import Entry, Registry
 
 @dataclass(frozen=True, slots=True)
 class ImplementerKind(Entry):
-    """`asks_a_model`: it is checked before a run, its calls cost money, and they have prompts. `needs_catalogue`: the
-    task must bring a catalogue of mechanisms."""
+    """`asks_a_model`: it is asked a tiny question before a run. `runs_command`: it is the user's own program, named by
+    implementer.command. The calls of both cost money. `needs_catalogue`: the task must bring a catalogue of mechanisms.
+    `prompts` names the function that makes the messages of a call again, if its calls have any."""
 
     asks_a_model: bool = False
+    runs_command: bool = False
     needs_catalogue: bool = False
+    prompts: str = ""
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether `code` makes it from a task. Its calls are free."""
+        return not (self.asks_a_model or self.runs_command)
 
 
-MODEL = ImplementerKind("MODEL", "any model that litellm knows", asks_a_model=True)
+MODEL = ImplementerKind(
+    "MODEL",
+    "any model that litellm knows",
+    asks_a_model=True,
+    prompts="pace_async.implement.prompts:messages_for",
+)
 
 IMPLEMENTERS = Registry(
     "implementer",
@@ -27,6 +40,13 @@ IMPLEMENTERS = Registry(
         "edits by the task's catalogue, free",
         "pace_async.implement.catalogue:CatalogImplementer",
         needs_catalogue=True,
+    ),
+    ImplementerKind(
+        "command",
+        "an agent of yours, started by implementer.command in a folder for each candidate",
+        "pace_async.implement.agent:AgentMaker",
+        runs_command=True,
+        prompts="pace_async.implement.agent_prompt:messages_for",
     ),
     MODEL,
 )

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pace_async.registry.advisors import ADVISORS
 from pace_async.registry.base import Registry
 from pace_async.registry.corrections import CORRECTIONS, MASKS
 from pace_async.registry.displays import DISPLAYS
@@ -12,6 +13,7 @@ from pace_async.registry.objectives import ALPHA_SCHEDULES, OBJECTIVES
 from pace_async.registry.parent_rules import PARENT_RULES
 from pace_async.registry.sandbox_tiers import SANDBOX_TIERS
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
+from pace_async.registry.task_groups import TASK_GROUPS
 from pace_async.registry.transports import TRANSPORTS
 
 TABLES: tuple[tuple[str, Registry[Any]], ...] = (
@@ -22,10 +24,12 @@ TABLES: tuple[tuple[str, Registry[Any]], ...] = (
     ("search.parents", PARENT_RULES),
     ("staleness.policy", STALENESS_POLICIES),
     ("implementer.model", IMPLEMENTERS),
+    ("advisor.model", ADVISORS),
     ("advisor.engine", ADVISOR_ENGINES),
     ("advisor.transport", TRANSPORTS),
     ("", EVALUATORS),
     ("evaluation.unsafe_no_sandbox", SANDBOX_TIERS),
     ("--display", DISPLAYS),
+    ("--group", TASK_GROUPS),
 )
 """Each with the setting or flag that chooses an entry, empty if there is no choice."""

@@ -15,7 +15,9 @@ from pathlib import Path
 
 from pace_async.errors import UsageError
 from pace_async.observe import formatting
+from pace_async.observe.few_scores import few_scores
 from pace_async.observe.standing import to_best_known
+from pace_async.registry.advisors import advisor_of
 from pace_async.report import learning, progress
 from pace_async.report.difference import counted, difference
 from pace_async.report.facts import Facts, Row
@@ -75,18 +77,23 @@ def _top(facts: Facts) -> list[Markup]:
         (f"{status['candidates']:,}", "candidates"),
         (f"{status['groups_trained']} + {status['groups_skipped']}", "groups trained + skipped"),
         (f"{_worst(status)} of {header.max_staleness}", "worst staleness, bound"),
-        (formatting.usd(status["spend_usd"]), "spent"),
+        (formatting.usd(status["spend_usd"]), f"spent{formatting.parts_of_spend(status['spend_by_role'])}"),
         (formatting.duration(account.driven), "of search, pauses between processes left out"),
     ]
     shown = [tag("div", tag("b", value), tag("span", name), class_="tile") for value, name in tiles]
-    models = f"advisor {header.advisor} on {header.engine}, implementer {header.implementer}, sandbox {header.sandbox}"
+    learns = "" if advisor_of(header.advisor).served else " (it learns nothing)"
+    advisor = f"advisor {header.advisor} on {header.engine}{learns}"
+    models = f"{advisor}, implementer {header.implementer}, sandbox {header.sandbox}"
+    trust = f" · {formatting.SHARED_TRUST}: {formatting.SHARED_MEANS}" if header.shares_trust else ""
     setting = (
         f"objective {header.objective}, {header.threads} threads, groups of {header.group_size}, seed {header.seed}"
     )
+    few = few_scores(status["candidates"], status["scored"], status["causes"])
     return [
         tag("h1", header.name),
-        tag("p", f"{header.task} · {state} · {models} · {setting}", class_="sub"),
+        tag("p", f"{header.task} · {state} · {models} · {setting}{trust}", class_="sub"),
         tag("div", *shown, class_="tiles"),
+        *([tag("p", few.sentence)] if few is not None else []),
     ]
 
 

@@ -85,6 +85,11 @@ class RunPaths:
         return self.folder / "groups"
 
     @property
+    def agents(self) -> Path:
+        """The folders in which an agent works, one for each candidate in work."""
+        return self.folder / "agents"
+
+    @property
     def logs(self) -> Path:
         return self.folder / "logs"
 

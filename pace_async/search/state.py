@@ -13,11 +13,13 @@ from pace_async.events import IslandActed
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A program that may be a parent. `candidate` is its id, 0 for the task's own initial program."""
+    """A program that may be a parent. `candidate` is its id, 0 for the task's own initial program. `feedback` is what
+    its evaluator said for the author of the next program, if the task lets that through."""
 
     candidate: int
     program: str
     score: float
+    feedback: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

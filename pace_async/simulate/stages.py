@@ -95,7 +95,7 @@ class World:
         if self.reattaches:
             now = anyio.current_time()
             seconds = max(0.0, self.ends.setdefault((name, key), now + seconds) - now)
-        await asyncio.sleep(seconds)  # a dozen times a candidate: anyio's detects the event loop at each call
+        await asyncio.sleep(seconds)  # a dozen times a candidate: anyio's detects the event library at each call
 
 
 @dataclass(slots=True)
@@ -191,7 +191,7 @@ class SimulatedEvaluator(InTaskEvaluator):
 
     def clock(self) -> float:
         """Virtual seconds, 0 if there are only turns."""
-        return 0.0 if self.world.durations is None else anyio.current_time()
+        return 0.0 if self.world.durations is None else asyncio.get_running_loop().time()
 
 
 @dataclass(slots=True)

@@ -151,7 +151,7 @@ def member_of(ended: Evaluated) -> Member | None:
     """The candidate as a possible parent, None if it has no score."""
     if ended.program is None or ended.score is None:
         return None
-    return Member(candidate=ended.lease, program=ended.program, score=ended.score)
+    return Member(candidate=ended.lease, program=ended.program, score=ended.score, feedback=ended.feedback)
 
 
 def _lease_opened(state: RunState, fact: LeaseOpened) -> None:
@@ -202,7 +202,7 @@ def _implementer_called(state: RunState, fact: ImplementerCalled) -> None:
     if fact.reservation is not None:
         state.reserved.pop(fact.reservation, None)
     underway = state.running.get(fact.lease)
-    if underway is not None:
+    if underway is not None and fact.role == "implementer":
         underway.paid[fact.model] = underway.paid.get(fact.model, 0.0) + fact.cost_usd
         if fact.tried is not None:
             underway.tries += (fact.tried,)
@@ -210,10 +210,12 @@ def _implementer_called(state: RunState, fact: ImplementerCalled) -> None:
 
 def _try_evaluated(state: RunState, fact: TryEvaluated) -> None:
     underway = state.running[fact.lease]
-    underway.tries = tuple(
-        replace(tried, evaluation=fact.outcome, evaluation_detail=fact.detail) if tried.number == fact.number else tried
-        for tried in underway.tries
-    )
+    said = {
+        "evaluation": fact.outcome,
+        "evaluation_detail": fact.detail,
+        "evaluation_feedback": fact.feedback,
+    }
+    underway.tries = tuple(replace(tried, **said) if tried.number == fact.number else tried for tried in underway.tries)
 
 
 def _evaluated(state: RunState, fact: Evaluated) -> None:

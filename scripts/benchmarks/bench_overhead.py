@@ -40,12 +40,12 @@ from pace_async.evaluate.base import Evaluator
 from pace_async.gc_freeze import start_up_frozen
 from pace_async.implement.assemble import models_of, open_implementer
 from pace_async.implement.base import Experiment
-from pace_async.implement.chat import open_chats
-from pace_async.implement.preflight import check_models
 from pace_async.implement.prompts import messages_for
 from pace_async.observe.bus import Bus
 from pace_async.observe.model import RunView
 from pace_async.population.store import Store
+from pace_async.providers.chat import open_chats
+from pace_async.providers.preflight import check_models
 from pace_async.runtime.run.clock import RealClock
 from pace_async.runtime.run.core import Core, Stages
 from pace_async.runtime.run.recorder import BudgetLedger, Recorder

@@ -1,6 +1,6 @@
 """Checks a whole run against the local implementer server with injected faults: it ends well, and the ledger is right.
 
-    python scripts/checks/check_implementer.py --candidates 200 --fault-rate 0.3
+    python scripts/checks/check_implementer.py --candidates 200 --fault-rate 0.3 [--advisor]
 
 The ledger must equal the server's bill plus the highest cost of the calls whose end the caller could not see, both as
 the server counted them, to a billionth. The numbers of calls must be equal too. Each fault that the server made must be
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pace_async.task import BLOCK_START, load_task
+from scripts.rivals.local_advice import ADVICE_FAULTS, is_advice
 from scripts.rivals.local_implementer_server import (
     ANSWER_FAULTS,
     SERVICE_FAULTS,
@@ -92,13 +93,18 @@ class Findings:
         return [said for is_wrong, said in found if is_wrong] + self.misnamed()
 
 
-def check(folder: Path, candidates: int, fault_rate: float, seed: int) -> Findings:
-    """Run in `folder`, which must not exist, and check the results."""
+def check(folder: Path, candidates: int, fault_rate: float, seed: int, advisor: bool = False) -> Findings:
+    """Run in `folder`, which must not exist, and check the results. `advisor`: the server is the advisor too, and its
+    answers to the advisor fail as often."""
     faulty = seeded_faults(fault_rate, seed)
-    provider = LocalProvider(
-        load_task("circle_packing"),
-        lambda number, question: faulty(number, question) if BLOCK_START in question else "ok",
-    )
+    misled = seeded_faults(fault_rate, seed + 1, (*SERVICE_FAULTS, *ADVICE_FAULTS))
+
+    def plan(number: int, question: str) -> str:
+        if is_advice(question):
+            return misled(number, question)
+        return faulty(number, question) if BLOCK_START in question else "ok"
+
+    provider = LocalProvider(load_task("circle_packing"), plan)
     with serving(provider) as url, socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and never listens: connections are refused
         environment = {
@@ -108,24 +114,26 @@ def check(folder: Path, candidates: int, fault_rate: float, seed: int) -> Findin
             "HOSTED_VLLM_API_KEY": CANARY,
             "HOSTED_VLLM_API_BASE": f"http://127.0.0.1:{taken.getsockname()[1]}/v1",
         }
-        done = subprocess.run(_command(folder, candidates), env=environment, check=False, capture_output=True)
+        done = subprocess.run(_command(folder, candidates, advisor), env=environment, check=False, capture_output=True)
     printed = done.stdout + done.stderr
     leaks = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and _holds(path)]
     return _findings(folder / "population.db", provider, done.returncode, leaks, printed)
 
 
-def _command(folder: Path, candidates: int) -> list[str]:
+def _command(folder: Path, candidates: int, advisor: bool) -> list[str]:
     """pace run, as a user would type it."""
-    settings = {
-        "implementer.price_per_million_in": USD_PER_MILLION_IN,
-        "implementer.price_per_million_out": USD_PER_MILLION_OUT,
-        "implementer.timeout_s": TIMEOUT_S,
-        "implementer.deadline_s": TIMEOUT_S + 10,
-        "faults.backoff_s": 0.05,
-    }
+    settings: dict[str, object] = {"faults.backoff_s": 0.05}
+    for role in ("implementer", "advisor") if advisor else ("implementer",):
+        settings |= {
+            f"{role}.price_per_million_in": USD_PER_MILLION_IN,
+            f"{role}.price_per_million_out": USD_PER_MILLION_OUT,
+            f"{role}.timeout_s": TIMEOUT_S,
+            f"{role}.deadline_s": TIMEOUT_S + 10,
+        }
     sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     run = [sys.executable, "-c", "from pace_async.cli.main import main; main()", "run", "circle_packing"]
     ends = ["--candidates", str(candidates), "--objective", "none", "--display", "plain", "--run-dir", str(folder)]
+    ends += ["--advisor", "api:openai/local"] if advisor else []
     return [*run, "--implementer", f"openai/local=7,{AWAY}=1", *sets, *ends]
 
 
@@ -134,11 +142,14 @@ def _holds(path: Path) -> bool:
 
 
 def _findings(path: Path, provider: LocalProvider, code: int, leaks: list[str], printed: bytes) -> Findings:
-    names = {**SERVICE_FAULTS, **ANSWER_FAULTS}
     expected = Counter[str]()
-    for behaviour, count in provider.given.items():
-        if behaviour in names:
-            expected[names[behaviour]] += count
+    for given, names in (
+        (provider.given, {**SERVICE_FAULTS, **ANSWER_FAULTS}),
+        (provider.advised, {**SERVICE_FAULTS, **ADVICE_FAULTS}),
+    ):
+        for behaviour, count in given.items():
+            if names.get(behaviour, "ok") != "ok":
+                expected[names[behaviour]] += count
     database = sqlite3.connect(path)
     try:
         outcomes = dict(database.execute("select outcome, count(*) from implementer_calls group by outcome").fetchall())
@@ -168,9 +179,10 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=200)
     parser.add_argument("--fault-rate", type=float, default=0.3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--advisor", action="store_true", help="The server is the advisor too.")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pace-") as name:
-        found = check(Path(name) / "run", arguments.candidates, arguments.fault_rate, arguments.seed)
+        found = check(Path(name) / "run", arguments.candidates, arguments.fault_rate, arguments.seed, arguments.advisor)
     for outcome, count in sorted(found.outcomes.items()):
         print(f"{outcome:22} {count:5}")
     print("faults:", ", ".join(f"{kind} {count}" for kind, count in sorted(found.faults.items())))

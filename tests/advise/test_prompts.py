@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from pace_async.advise.advisor import Advice, Sampling, advise
+from pace_async.advise.advisor import Advice, Sampling, ServedAdvisor, advise
 from pace_async.advise.base import PromptTooLong
 from pace_async.advise.prompts import Detail, assess_prompt, propose_prompt, select_prompt, shorter
 from pace_async.errors import CandidateFault, InfrastructureFault
@@ -157,7 +157,7 @@ def run(
     sampling = Sampling(seed=1, max_tokens=max_tokens, max_prompt_tokens=limit)
 
     async def main() -> Advice:
-        return await advise(engine, TASK, context, lease=lease, next_idea=12, sampling=sampling)
+        return await advise(ServedAdvisor(engine), TASK, context, lease=lease, next_idea=12, sampling=sampling)
 
     return anyio.run(main)
 

@@ -18,6 +18,7 @@ from pace_async.configure import dump
 from pace_async.runtime.start.new_task import make_task
 from pace_async.task import load_task
 from tests.support.command_line import PACE, Shell, search
+from tests.support.examples import OPENEVOLVE, example
 from tests.support.finished_runs import copy_run, make_run
 from tests.support.simulated_runs import settings
 
@@ -53,6 +54,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_task("my_task", folder / "my_task")
     shutil.copy(load_task("circle_packing").folder / "initial.py", folder / "my_program.py")
     (folder / "run.yaml").write_text(dump(settings()))
+    example(folder / "openevolve" / "examples" / "function_minimization", OPENEVOLVE)
     return folder
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from scripts.documentation.docs_commands import PAGE, commands
 from tests.support.command_line import Shell
+from tests.support.examples import OPENEVOLVE, example
 from tests.support.finished_runs import copy_run, make_run
 
 RUN = "circle_packing-1"
@@ -18,6 +19,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "best": [RUN],
     "show": [RUN, "1"],
     "diff": [RUN],
+    "rescore": [RUN, "--dry-run"],
     "export": [RUN, "--what", "updates"],
     "report": [RUN],
     "eval": ["circle_packing", "bad.py"],
@@ -27,6 +29,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "task list": [],
     "task init": ["new"],
     "task check": ["./broken"],
+    "task import": ["openevolve", "example", "--to", "imported", "--no-try"],
     "db sql": [RUN, "select 1 as one"],
     "db check": [RUN],
     "db backup": [RUN, "copy.db"],
@@ -53,6 +56,7 @@ def shell(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     (tmp_path / "bad.py").write_text("def pack(instance):\n    raise ValueError\n")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "task.yaml").write_text("name: broken\n")
+    example(tmp_path / "example", OPENEVOLVE)
     return Shell(tmp_path, monkeypatch, capsys)
 
 

@@ -37,6 +37,7 @@ async def _search(folder: Path) -> None:
     tokenizer = cast("Any", Tokenizer).from_file(str(TINY / "tokenizer.json"))
     asked = replace(call("propose"), prompt_ids=tuple(tokenizer.encode(PROMPT).ids))
     settings = Config().model_dump(mode="json")
+    settings["advisor"] |= {"model": "tiny"}
     settings["implementer"] |= {"model": f"{MODEL}=2, {UNASKED}", "choice": "bandit"}
     header = replace(HEADER, task_digest=TASK.digest, config=settings)
     async with fresh(folder, header) as store:
@@ -44,7 +45,9 @@ async def _search(folder: Path) -> None:
             advice = advised(lease, ideas=(new_idea(lease, "a start\x1b[31m"),), idea=lease)
             await store.commit(
                 opened(lease),
-                replace(advice, calls=(asked, *advice.calls[1:])),
+                replace(
+                    advice, calls=(replace(asked, words={"Parent": "Sensor7"} if lease == 2 else {}), *advice.calls[1:])
+                ),
                 ImplementerReserved(lease, lease, model, 0.0, 1.0),
                 ImplementerCalled(lease, model, "ok", 9, 9, 0.0, 1.0, 2.0, reservation=lease),
                 evaluated(lease),
@@ -76,6 +79,11 @@ def test_the_advisor_s_prompt_and_the_implementer_s_messages_are_those_that_were
     experiment = Experiment(1, "a start\x1b[31m", 'Change layout to "hex".')
     assert found["messages"] == [dict(message) for message in messages_for(TASK, SEED, experiment)]
     assert found["note"] == ""
+
+
+def test_a_word_that_stands_for_another_is_shown_as_it_was_meant(shell: Shell) -> None:
+    text = json.loads(shell.pace("show", "run", "2", "--prompts", "--json").out)["advisor"][0]["text"]
+    assert text.removeprefix("<s>").strip() == PROMPT.strip().replace("Parent", "Sensor7") != PROMPT.strip()
 
 
 def test_prompts_are_printed_and_cannot_control_the_terminal(shell: Shell) -> None:

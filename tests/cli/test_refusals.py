@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pace_async.implement.keys import KEYS, refuse_without_keys
+from pace_async.providers.keys import KEYS, refuse_without_keys
 from tests.support.command_line import Shell
 from tests.support.finished_runs import make_run
 

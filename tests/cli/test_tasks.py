@@ -63,6 +63,18 @@ def test_a_new_task_never_writes_over_anything(shell: Shell) -> None:
     assert "pace task check tasks/tours" in (shell.folder / "tasks/tours/README.md").read_text()
 
 
+def test_a_task_is_made_with_an_evaluator_of_its_own(shell: Shell) -> None:
+    assert shell.pace("task", "init", "tours", "--kind", "command").code == 0
+    names = {path.name for path in (shell.folder / "tours").iterdir()}
+    assert names == {"README.md", "catalogue.yaml", "evaluate.py", "initial.py", "task.yaml"}
+    said = shell.pace("task", "check", "tours")
+    assert said.code == 0, said.out
+    assert "trust is shared: the evaluator runs in the sandbox of its programs" in said.out
+    assert "FAIL" not in said.out
+    refused = shell.pace("task", "init", "more", "--kind", "command", "--language", "c++")
+    assert (refused.code, "no example of a task of kind 'command' in C++" in refused.err) == (2, True)
+
+
 def test_a_task_is_made_in_another_language(shell: Shell) -> None:
     assert shell.pace("task", "init", "tours", "--language", "C++").code == 0
     names = {path.name for path in (shell.folder / "tours").iterdir()}
@@ -82,6 +94,23 @@ def test_a_sound_task_of_compiled_programs_passes(shell: Shell) -> None:
 def test_a_task_whose_compiler_is_missing_says_what_to_install(shell: Shell) -> None:
     make_process_task(shell.folder / "mine", build=["no-compiler", "initial.c"])
     assert "with no-compiler, which is not on this machine" in failed(shell)["commands are installed"]
+
+
+def test_tasks_are_listed_by_group(shell: Shell) -> None:
+    (shell.folder / "tasks").mkdir()
+    write(shell.folder / "tasks" / "mine", task__yaml="group: packing\n" + TASK)
+    write(shell.folder / "tasks" / "other", task__yaml=TASK)
+    listed = {row["task"]: row["group"] for row in json.loads(shell.pace("task", "list", "--json").out)}
+    assert (listed["mine"], listed["other"], listed["eplb"]) == ("packing", None, "systems")
+    packing = json.loads(shell.pace("task", "list", "--group", "packing", "--json").out)
+    assert {row["task"] for row in packing} == {name for name, group in listed.items() if group == "packing"}
+
+
+def test_an_unknown_group_is_refused_with_the_nearest_known_one(shell: Shell) -> None:
+    said = shell.pace("task", "list", "--group", "pakcing")
+    assert (said.code, "did you mean packing?" in said.err) == (2, True)
+    write(shell.folder / "mine", task__yaml="group: sistems\n" + TASK)
+    assert "group: unknown group of tasks 'sistems' (did you mean systems?)" in failed(shell)["loads"]
 
 
 def test_a_sound_task_passes(shell: Shell) -> None:

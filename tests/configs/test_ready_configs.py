@@ -36,11 +36,11 @@ def test_no_call_can_be_longer_than_what_the_learner_and_the_server_take(file: P
     longest = config.learner.max_length
     served = [argument for argument in config.advisor.engine_arguments if argument.startswith("--max-model-len=")]
     if longest is not None:
-        assert config.advisor.max_tokens < longest
+        assert config.advisor.longest("propose") < longest
         assert [int(argument.partition("=")[2]) <= longest for argument in served] in ([], [True])
         prompt = config.advisor.max_prompt_tokens
         if config.advisor.engine.startswith("http"):  # whose server may take more
-            assert prompt is not None and prompt + config.advisor.max_tokens <= longest
+            assert prompt is not None and prompt + config.advisor.longest("propose") <= longest
 
 
 def test_a_model_in_the_users_cache_is_found_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

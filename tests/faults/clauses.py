@@ -72,6 +72,8 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "budget reached with 32 calls in flight",
         "every provider down, then back",
         "a key is in no row, log or error",
+        "an agent, and the runtime killed",
+        "a run with an agent killed and resumed",
     ),
     "Advisor and engine": (
         "dies while it answers",
@@ -303,6 +305,8 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "kernel objects used up",
         "metadata writes",
         "state left for the next candidate",
+        "an evaluator rewritten by the program beside it",
+        "a program that attacks from its evaluator's own process",
         "process 1 of the sandbox written to",
         "signals by file ownership",
         "datagrams re-aimed",

@@ -7,7 +7,7 @@ import pytest
 
 import pace_async
 
-REMEDIES = ("`pace resume", "try again later", ".remedy}", "see to the disk, then {then}")
+REMEDIES = ("`pace resume", "`pace rescore` goes on", "try again later", ".remedy}", "see to the disk, then {then}")
 """One of them stands in each sentence, or is put into it; `then` and `remedy` say what to do."""
 
 

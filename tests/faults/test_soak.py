@@ -109,6 +109,7 @@ def _soaked(folder: Path, candidates: int, leak: int = 0) -> tuple[Watched, floa
     return watched, (last - first) / (moments[1] - moments[0])
 
 
+@pytest.mark.long
 @pytest.mark.fault("Soak", "memory, descriptors and tasks stay flat")
 def test_over_thousands_of_candidates_of_one_run_memory_descriptors_and_tasks_stay_flat(tmp_path: Path) -> None:
     watched, growth = _soaked(tmp_path, SHORT)

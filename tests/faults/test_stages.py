@@ -178,6 +178,7 @@ class Lying:
 async def test_invalid_answers_are_requested_again_and_then_abort_the_lease(tmp_path: Path) -> None:
     config = settings(**SHAPE, stop__candidates=40, faults__retries=0)
     async with simulated(tmp_path, config, World(seed=6)) as run:
+        assert run.core.stages.engine is not None
         run.core.stages = replace(run.core.stages, engine=Lying(run, run.core.stages.engine))
         with anyio.fail_after(LONG_S):
             assert await drive(run.core) == "done"
@@ -201,6 +202,7 @@ async def test_invalid_answers_are_requested_again_and_then_abort_the_lease(tmp_
 @pytest.mark.fault("Weights", "an engine restarted with old weights")
 async def test_an_answer_of_weights_older_than_the_published_ones_is_refused(tmp_path: Path) -> None:
     async with simulated(tmp_path, settings(**SHAPE, stop__candidates=28), World(seed=7)) as run:
+        assert run.core.stages.engine is not None
         run.core.stages = replace(run.core.stages, engine=Lying(run, run.core.stages.engine, stale=True))
         with anyio.fail_after(LONG_S):
             assert await drive(run.core) == "done"

@@ -70,6 +70,40 @@ def test_an_edit_replaces_one_literal_and_keeps_the_comment() -> None:
     assert apply_edit(BLOCK, MechanismEdit("step", 1)) == 'layout = "grid"  # where\nstep = 1\n'
 
 
+SITES = Catalogue.model_validate(
+    {
+        "sites": ["sensor1", "sensor3"],
+        "mechanisms": [
+            {"name": "predictor", "about": "what is subtracted", "options": ["none", "lag1"]},
+            {"name": "level", "about": "how hard", "options": [1, 9], "sites": ["all"]},
+        ],
+    }
+)
+
+
+def test_a_mechanism_at_sites_is_edited_at_the_one_site_that_is_named() -> None:
+    edit = find_edit(SITES, "set sensor3 predictor to lag1")
+    assert (
+        edit == MechanismEdit("predictor", "lag1", "sensor3") == find_edit(SITES, "sensor3 predictor to lag1 from x.")
+    )
+    table = 'T = {\n    "sensor1_predictor": "none",\n    "sensor3_predictor": "none",  # far\n}\n'
+    assert apply_edit(table, edit) == table.replace('"none",  #', '"lag1",  #')
+    lines = 'sensor1_predictor = "none"\nsensor3_predictor = f(2)\n'
+    assert apply_edit(lines, edit) == 'sensor1_predictor = "none"\nsensor3_predictor = "lag1"\n'
+    assert find_edit(SITES, "all level to 9") == MechanismEdit("level", 9, "all")
+    assert list(SITES.targets) == ["sensor1 predictor", "sensor3 predictor", "all level"]
+    assert len(list(SITES.edits())) == 6 and MechanismEdit("predictor", "none", "sensor1") in SITES.edits()
+
+
+@pytest.mark.parametrize(
+    "text", ["predictor to lag1", "sensor2 predictor to lag1", "sensor1 and sensor3 predictor to lag1", "all to lag1"]
+)
+def test_an_experiment_that_names_no_site_of_the_mechanism_or_several_is_not_implemented(text: str) -> None:
+    with pytest.raises(CandidateFault) as caught:
+        find_edit(SITES, text)
+    assert caught.value.kind == "not_implemented"
+
+
 @pytest.mark.parametrize("block", ["", "step = 1\nstep = 2\n", "stepper = 1\n"])
 def test_a_parent_that_does_not_assign_the_name_once_is_refused(block: str) -> None:
     with pytest.raises(CandidateFault):
@@ -98,9 +132,16 @@ async def test_an_edit_that_changes_nothing_is_the_candidate_s_fault() -> None:
     [
         ("mechanisms: []", "mechanisms"),
         ("mechanisms:\n  - {name: x, about: a, options: [1]}", "options"),
-        ("mechanisms:\n  - {name: x, about: a, options: [1, 1]}", "distinct"),
+        ("mechanisms:\n  - {name: x, about: a, options: [1, 1]}", "option 1 twice"),
         ("mechanisms:\n  - {name: x, about: a, option: [1, 2]}", "options"),
         ("mechanisms: [", "YAML"),
+        ("sites: [a, a]\nmechanisms:\n  - {name: x, about: a, options: [1, 2]}", "has the site a twice"),
+        ("sites: [x]\nmechanisms:\n  - {name: x, about: a, options: [1, 2]}", "the site x has the name of"),
+        (
+            "mechanisms:\n  - {name: b_c, about: a, options: [1, 2], sites: [a]}\n"
+            "  - {name: c, about: a, options: [1, 2], sites: [a_b]}",
+            "one name in the program",
+        ),
     ],
 )
 def test_a_broken_catalogue_is_named_in_one_sentence(tmp_path: Path, text: str, says: str) -> None:

@@ -13,9 +13,9 @@ import pytest
 
 from pace_async.errors import CandidateFault, GaveUp, InfrastructureFault
 from pace_async.implement.base import Experiment
-from pace_async.implement.failures import CallFailed
-from pace_async.implement.pool import draw
 from pace_async.implement.shares import parse_shares
+from pace_async.providers.failures import CallFailed
+from pace_async.providers.pool import draw
 from pace_async.search.state import Member
 from pace_async.task import split_block
 from scripts.rivals.local_implementer_server import LocalProvider, serving

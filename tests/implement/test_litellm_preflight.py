@@ -9,9 +9,9 @@ import pytest
 
 from pace_async.errors import GaveUp, UsageError
 from pace_async.evaluate.sandbox import cgroup
-from pace_async.implement.chat import open_chats
-from pace_async.implement.keys import KEYS, refuse_without_keys
-from pace_async.implement.preflight import check_models, refuse_unless_ready
+from pace_async.providers.chat import open_chats
+from pace_async.providers.keys import KEYS, refuse_without_keys
+from pace_async.providers.preflight import check_models, refuse_unless_ready
 from pace_async.runtime.start.machine_checks import Finding, _control_groups, implementers
 from scripts.rivals.local_implementer_server import LocalProvider, serving
 from tests.support.implementing import CANARY, TASK, configured

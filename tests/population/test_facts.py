@@ -67,6 +67,7 @@ async def test_an_advice_comes_back_equal_with_every_token_and_span(tmp_path: Pa
         calls=(
             call("propose", 1, 2, tokens=7),
             AdvisorCall("select", (0, 70000, 2**32 - 1), (65535,), (-math.inf,), (TokenSpan(3, 0, 1),), "", 0.1),
+            replace(call("select", 3, tokens=1), words={"name_3": "capteur_é3"}),
         ),
     )
     async with fresh(tmp_path) as store:
@@ -75,7 +76,7 @@ async def test_an_advice_comes_back_equal_with_every_token_and_span(tmp_path: Pa
         rows = await store.query("SELECT oldest_version, length(prompt_ids) FROM advisor_calls ORDER BY ordinal")
         [lease] = await store.query("SELECT oldest_version FROM leases")
     assert back == {1: fact}
-    assert [tuple(row.values()) for row in rows] == [(1, 12), (3, 12)]
+    assert [tuple(row.values()) for row in rows] == [(1, 12), (3, 12), (3, 12)]
     assert lease["oldest_version"] == 1
 
 
@@ -159,7 +160,7 @@ async def test_attempts_are_rows_of_which_the_newest_of_open_leases_are_known_to
 
 async def test_a_claim_that_is_read_back_waited_as_long_as_its_own_program(tmp_path: Path) -> None:
     """Neither the wait of the program before it counts, nor that for fresh instances."""
-    claim = Claimed(1, 1, "layout = 1\n", "layout", 2.5, {}, 0.75, False, 2500.0, queue_seconds=7.0)
+    claim = Claimed(1, 1, "layout = 1\n", "layout", 2.5, {}, 0.75, False, 2500.0, queue_seconds=7.0, feedback="said")
     made = EvaluationAttempted(1, "full", 0, 1, "candidate_error", 1.0, 100.0, 1.0, 2.0, "", True)
     lost = replace(made, attempt=2, outcome="infrastructure_error", queue_seconds=1.0, accepted=False)
     scored = replace(made, attempt=3, outcome="ok", queue_seconds=2.0)
@@ -169,6 +170,16 @@ async def test_a_claim_that_is_read_back_waited_as_long_as_its_own_program(tmp_p
         await store.commit(opened(1), advised(1), made, lost, scored, cheap, elsewhere, claim)
         record = await store.load()
     assert record.run_state.running[1].claim == claim
+
+
+async def test_what_an_evaluator_said_of_a_program_is_there_for_the_next_author_after_a_resume(tmp_path: Path) -> None:
+    said = "worst in row 3\n```\nnot a fence"
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), advised(1), replace(evaluated(1), feedback=said))
+        await store.commit(LeaseReleased(1, "skipped", 5.0), opened(2), advised(2), evaluated(2))
+        state = (await store.load()).run_state
+    assert {member.candidate: member.feedback for member in state.islands[1].members}[1] == said
+    assert {member.candidate: member.feedback for member in state.islands[1].members}[2] is None
 
 
 async def test_a_claim_and_its_tries_are_kept_until_its_candidate_exists(tmp_path: Path) -> None:
@@ -265,7 +276,7 @@ ANSWERED = ImplementerCalled(
     5, "gemini", "ok", 1, 1, 0.1, 1.0, 1.0, tried=ImplementerTry(1, "gemini", "ok", "", "x = 1\n", None)
 )
 UNUSABLE = ImplementerTry(1, "gemini", "no_code_block", "no code", None, "no")
-TRY_FAILED = TryEvaluated(5, 1, "candidate_error", "NameError (line 1)", 0.1, 1.0)
+TRY_FAILED = TryEvaluated(5, 1, "candidate_error", "NameError (line 1)", 0.1, 1.0, feedback="said")
 CHOSEN = ImplementerChosen(5, "tuning", "gemini", 0.5, 0.1, 1.0)
 REFUSED: dict[str, tuple[Fact, ...]] = {
     "a lease opened twice": (opened(1),),

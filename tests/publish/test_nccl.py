@@ -257,7 +257,8 @@ async def test_a_server_by_url_is_asked_what_it_serves_on(answer: dict[str, obje
         }
     )
     try:
-        config = resolve(None, {"advisor.transport": "nccl", "advisor.engine": listening.url}, environment={})
+        settings = {"advisor.model": "tiny", "advisor.transport": "nccl", "advisor.engine": listening.url}
+        config = resolve(None, settings, environment={})
         if sentence is None:
             await refuse_unless_fit(config, all_up=True)
         else:

@@ -1,36 +1,15 @@
 """A run whose advisor reads the task's catalogue: what is said and refused before it, and its own tokenizer in it."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pace_async.cli.main import main
-from pace_async.config import Config
 from pace_async.errors import UsageError
 from pace_async.runtime.children.advisor_folder import READER, TINY
 from pace_async.runtime.children.catalogue_reading import read_by, refuse_unless_read, run_folder, wording_for
 from pace_async.runtime.run_paths import RunPaths
-from pace_async.task import Task, load_task
-
-TASK = load_task("circle_packing")
-
-
-def with_advisor(model: str, engine: str = "embedded") -> Config:
-    return Config.model_validate({"advisor": {"model": model, "engine": engine}})
-
-
-def with_catalogue(folder: Path, mechanisms: int, options: int) -> Task:
-    lines = "".join(
-        f"  - {{name: m{n}, about: a mechanism, options: [{', '.join(map(str, range(options)))}]}}\n"
-        for n in range(mechanisms)
-    )
-    (folder / "catalogue.yaml").write_text(f"mechanisms:\n{lines}")
-    return replace(TASK, folder=folder)
-
-
-def without_catalogue() -> Task:
-    return replace(TASK, spec=TASK.spec.model_copy(update={"catalogue": None}))
+from tests.support.catalogues import TASK, config_with, with_catalogue, with_unread_catalogue, without_catalogue
 
 
 def test_what_a_prompt_lists_of_a_catalogue_is_said(tmp_path: Path) -> None:
@@ -43,24 +22,24 @@ def test_what_a_prompt_lists_of_a_catalogue_is_said(tmp_path: Path) -> None:
 
 def test_a_catalogue_that_the_advisor_cannot_read_is_refused_before_a_run(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no catalogue, which --advisor reader reads"):
-        refuse_unless_read(with_advisor("reader"), without_catalogue())
-    with pytest.raises(UsageError, match=r"at most 160 mechanisms"):
-        refuse_unless_read(with_advisor("reader"), with_catalogue(tmp_path, 161, 2))
+        refuse_unless_read(config_with("reader"), without_catalogue())
+    with pytest.raises(UsageError, match=r"its prompts use the word to themselves"):
+        refuse_unless_read(config_with("reader"), with_unread_catalogue(tmp_path))
     with pytest.raises(UsageError, match=r"take embedded or vllm"):
-        refuse_unless_read(with_advisor("reader", "http://127.0.0.1:9"), TASK)
-    refuse_unless_read(with_advisor("tiny", "http://127.0.0.1:9"), without_catalogue())
+        refuse_unless_read(config_with("reader", "http://127.0.0.1:9"), TASK)
+    refuse_unless_read(config_with("tiny", "http://127.0.0.1:9"), without_catalogue())
 
 
 def test_only_an_advisor_that_reads_catalogues_gets_a_folder_and_a_wording_of_its_own(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
-    assert run_folder(with_advisor("tiny"), paths, TASK) == TINY
-    assert wording_for(with_advisor("tiny"), TASK) is None
+    assert run_folder(config_with("tiny"), paths, TASK) == TINY
+    assert wording_for(config_with("tiny"), TASK) is None
     assert not paths.advisor.exists()
-    folder = run_folder(with_advisor("reader"), paths, TASK)
-    assert folder == paths.advisor == run_folder(with_advisor("reader"), paths, TASK)
+    folder = run_folder(config_with("reader"), paths, TASK)
+    assert folder == paths.advisor == run_folder(config_with("reader"), paths, TASK)
     assert (folder / "config.json").resolve() == READER / "config.json"
     assert "Ġspiral" in (folder / "tokenizer.json").read_text("utf-8")
-    assert wording_for(with_advisor("reader"), TASK) is not None
+    assert wording_for(config_with("reader"), TASK) is not None
 
 
 def test_a_dry_run_says_how_the_advisor_reads_the_catalogue(

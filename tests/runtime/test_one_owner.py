@@ -22,6 +22,7 @@ PACKAGE = Path(pace_async.__file__).parent
 COMMITS = {
     "runtime/run/recorder.py": "record: the one way of a running run",
     "runtime/start/launch.py": "the seed program and the changes of a resume, before the run is driven",
+    "runtime/start/rescoring.py": "new scores of a run that no process drives",
     "simulate/predict.py": "the seed program of a simulated run, before it is driven",
     "simulate/virtual.py": "a population around another one",
     "population/memory.py": "the tables of a new population in memory",
@@ -31,6 +32,7 @@ COMMITS = {
 CHANGES = {
     "state/apply.py": "the fold",
     "runtime/run/recorder.py": "claimed places",
+    "state/rescored.py": "the fold of new scores that come into force",
     "population/reading/replay.py": "what the leases of a run took in is lent to the fold before its first fact",
 }
 """Where the state, or a collection that it holds, is changed."""

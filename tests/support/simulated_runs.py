@@ -32,8 +32,9 @@ SECRET = "secret 11 of simulated runs"
 
 
 def settings(**overrides: object) -> Config:
-    """A small configuration. Dots of keys are written __."""
-    return resolve(None, {key.replace("__", "."): value for key, value in overrides.items()}, environment={})
+    """A small configuration, with an advisor as every row of a run has it. Dots of keys are written __."""
+    given = {"advisor__model": "tiny", **overrides}
+    return resolve(None, {key.replace("__", "."): value for key, value in given.items()}, environment={})
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from pace_async.advise.advisor import Advice, Sampling, advise
+from pace_async.advise.advisor import Advice, Sampling, ServedAdvisor, advise
 from pace_async.config import Config
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
 from pace_async.evaluate.identities import InTaskEvaluator
@@ -152,7 +152,7 @@ def _rollout(
     parent = migrant or parent_of(islands[island], search, spec.direction, generator(config.seed, lease, "parent"))
     advice = now(
         advise(
-            SimulatedEngine(world, faults.unparsed_every, Bytes()),
+            ServedAdvisor(SimulatedEngine(world, faults.unparsed_every, Bytes())),
             task,
             context_of(islands[island], parent, spec.direction),
             lease=lease,

@@ -41,6 +41,7 @@ from pace_async.population.models.implementing import (
     ReservationRow,
 )
 from pace_async.population.models.learning import GroupRow, VersionRow
+from pace_async.population.models.rescoring import EpochScoreRow, EvaluationEpochRow
 from pace_async.population.models.running import FaultRow, RunRow, RunStateRow, SecretRow, SettingChangeRow
 
 __all__ = [
@@ -56,7 +57,9 @@ __all__ = [
     "CandidateRow",
     "CascadeScoreRow",
     "ClaimRow",
+    "EpochScoreRow",
     "EvaluationAttemptRow",
+    "EvaluationEpochRow",
     "ExperimentRow",
     "FaultRow",
     "FreshScoreRow",

@@ -147,7 +147,9 @@ class ExperimentRow(Base):
 
 
 class AdvisorCallRow(Base):
-    """One prompt and one sampled answer, as token ids (`blobs` says how they are packed)."""
+    """One prompt and one sampled answer, as token ids (`blobs` says how they are packed). `prompt` is the text that an
+    advisor over the network was asked. Then there are no ids. `words` is a JSON object: what words of the tokens
+    stand for in this prompt. It is null where each stands for itself."""
 
     __tablename__ = "advisor_calls"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -163,6 +165,8 @@ class AdvisorCallRow(Base):
     completion_ids: Mapped[bytes]
     logprobs: Mapped[bytes]
     spans: Mapped[bytes]
+    prompt: Mapped[str | None]
+    words: Mapped[str | None]
     __table_args__ = (
         refers(("lease",), "leases", ("lease",)),
         one_of("purpose", get_args(Purpose)),

@@ -20,7 +20,7 @@ from pace_async.population.models.base import (
 class CandidateRow(Base):
     """A complete rollout. Candidate 0 is the task's own program: it has no lease and no island. `merit` is the score,
     negated where lower is better, so that one index ranks either direction. `queue_seconds` is NULL in rows of versions
-    that did not measure it."""
+    that did not measure it. `feedback` is what a command task's evaluator said for the author of the next program."""
 
     __tablename__ = "candidates"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -41,6 +41,7 @@ class CandidateRow(Base):
     metrics: Mapped[dict[str, Any]]
     program_hash: Mapped[str | None]
     program: Mapped[str | None]
+    feedback: Mapped[str | None]
     __table_args__ = (
         ForeignKeyConstraint(("run_id",), ["runs.run_id"]),
         refers(("lease",), "leases", ("lease",)),
@@ -155,6 +156,7 @@ class ClaimRow(Base):
     memoised: Mapped[bool]
     at: Mapped[float]
     tries: Mapped[list[Any]] = mapped_column(CleanJson)
+    feedback: Mapped[str | None]
     __table_args__ = (
         refers(("lease",), "leases", ("lease",)),
         refers(("island",), "islands", ("island",)),

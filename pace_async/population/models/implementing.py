@@ -1,4 +1,4 @@
-"""Tables of calls to implementers and their cost."""
+"""Tables of calls to models over the network, and their cost."""
 
 from typing import get_args
 
@@ -28,7 +28,8 @@ class ImplementerChoiceRow(Base):
 
 
 class ImplementerCallRow(Base):
-    """One call of an implementer, charged with or without a program."""
+    """One call of an implementer, or of an advisor that is asked over the network (`role`), charged with or without an
+    answer."""
 
     __tablename__ = "implementer_calls"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -41,6 +42,7 @@ class ImplementerCallRow(Base):
     cost_usd: Mapped[float]
     seconds: Mapped[float]
     at: Mapped[float]
+    role: Mapped[str] = mapped_column(server_default="implementer")
     __table_args__ = (
         refers(("lease",), "leases", ("lease",)),
         CheckConstraint("cost_usd >= 0 AND cost_usd < 1e308", name="cost_not_negative"),
@@ -62,6 +64,7 @@ class ImplementerTryRow(Base):
     answer: Mapped[str | None]
     evaluation: Mapped[str | None]
     evaluation_detail: Mapped[str | None]
+    evaluation_feedback: Mapped[str | None]
     evaluation_seconds: Mapped[float | None]
     __table_args__ = (
         refers(("lease", "ordinal"), "implementer_calls", ("lease", "ordinal")),
@@ -83,6 +86,7 @@ class ReservationRow(Base):
     cost_usd: Mapped[float]
     at: Mapped[float]
     ordinal: Mapped[int | None]
+    role: Mapped[str] = mapped_column(server_default="implementer")
     __table_args__ = (
         refers(("lease",), "leases", ("lease",)),
         refers(("lease", "ordinal"), "implementer_calls", ("lease", "ordinal")),
@@ -102,6 +106,7 @@ class ImplementerCheckRow(Base):
     cost_usd: Mapped[float]
     seconds: Mapped[float]
     at: Mapped[float]
+    role: Mapped[str] = mapped_column(server_default="implementer")
     __table_args__ = (
         ForeignKeyConstraint(("run_id",), ["runs.run_id"]),
         CheckConstraint("cost_usd >= 0 AND cost_usd < 1e308", name="cost_not_negative"),

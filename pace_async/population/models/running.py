@@ -9,9 +9,10 @@ from pace_async.population.models.base import RUN_STATES, Base, one_of, refers
 
 
 class RunRow(Base):
-    """The run's identity and settings, fixed at its start. `config` is the whole resolved configuration.
-    `longest_stall_ms` and `longest_turn_cpu_ms` are the longest turns of the event loop, in milliseconds of wall clock
-    and of its thread's processor time, over all processes that drove the run. They are NULL until measured."""
+    """The run's identity and settings, fixed at its start. `config` is the whole resolved configuration. `trust` is
+    "shared" where programs can reach what scores them (command tasks), else "hidden". `longest_stall_ms` and
+    `longest_turn_cpu_ms` are the longest turns of the event loop, in milliseconds of wall clock and of its thread's
+    processor time, over all processes that drove the run. They are NULL until measured."""
 
     __tablename__ = "runs"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -32,6 +33,7 @@ class RunRow(Base):
     upper: Mapped[float]
     direction: Mapped[str]
     config: Mapped[dict[str, Any]]
+    trust: Mapped[str] = mapped_column(server_default="hidden")
     created_at: Mapped[float]
     longest_stall_ms: Mapped[float | None]
     longest_turn_cpu_ms: Mapped[float | None]

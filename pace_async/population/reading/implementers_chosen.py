@@ -35,9 +35,9 @@ def gains_of(connection: Connection, run_id: int) -> set[int]:
 
 
 def paid_of(connection: Connection, run_id: int, leases: Collection[int] | None) -> dict[int, dict[str, float]]:
-    """USD paid to each model for a lease, added up in the order of its calls. For all leases if `leases` is None."""
+    """USD paid to each implementer for a lease, in the order of its calls. For all leases if `leases` is None."""
     statement = select(ImplementerCallRow.lease, ImplementerCallRow.model, ImplementerCallRow.cost_usd).where(
-        ImplementerCallRow.run_id == run_id
+        ImplementerCallRow.run_id == run_id, ImplementerCallRow.role == "implementer"
     )
     if leases is not None:
         statement = statement.where(ImplementerCallRow.lease.in_(leases))

@@ -1,5 +1,6 @@
 """Reads a RunRecord in one transaction, so that it shows one moment of the run."""
 
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -15,6 +16,7 @@ from pace_async.population.models import (
     RunRow,
     RunStateRow,
 )
+from pace_async.population.reading.epochs import in_force_of
 from pace_async.population.reading.read_facts import (
     own_scores_of,
     secret_of,
@@ -50,9 +52,10 @@ def find_run(connection: Connection, name: str | None) -> int:
 
 
 def header_of(connection: Connection, run_id: int) -> RunHeader:
-    """The run's row as a value."""
+    """The run's row as a value, with the task's digest of the evaluator whose scores are in force."""
     row = connection.execute(select(RunRow).where(RunRow.run_id == run_id)).one()
-    return RunHeader(**{name: getattr(row, name) for name in HEADER_FIELDS})
+    header, epoch = RunHeader(**{name: getattr(row, name) for name in HEADER_FIELDS}), in_force_of(connection, run_id)
+    return header if epoch is None else replace(header, task_digest=epoch.task_digest)
 
 
 def state_of_run(connection: Connection, run_id: int) -> tuple[str, str]:
@@ -115,9 +118,9 @@ def load_record(connection: Connection, name: str | None) -> RunRecord:
 
 def _member(connection: Connection, run_id: int, which: ColumnElement[bool]) -> Member | None:
     row = connection.execute(
-        select(CandidateRow.candidate, CandidateRow.program, CandidateRow.score)
+        select(CandidateRow.candidate, CandidateRow.program, CandidateRow.score, CandidateRow.feedback)
         .where(CandidateRow.run_id == run_id, CandidateRow.merit.is_not(None), which)
         .order_by(CandidateRow.merit.desc(), CandidateRow.candidate)
         .limit(1)
     ).one_or_none()
-    return None if row is None else Member(row.candidate, row.program, row.score)
+    return None if row is None else Member(row.candidate, row.program, row.score, row.feedback)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, and_, case, func, select
 
+from pace_async.events.causes import FEW_SCORED, Cause, cause_of
 from pace_async.population.models import (
     CandidateRow,
     ExperimentRow,
@@ -15,6 +16,8 @@ from pace_async.population.models import (
     LeaseRow,
     VersionRow,
 )
+from pace_async.population.reading.epochs import last_lease_before
+from pace_async.population.reading.read_spending import spend_by_role
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +46,15 @@ class LastStep:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Counts of a run. `outcomes` counts candidates, `leases` counts by (state, stage), `staleness` counts trained
+    """Counts of a run. `outcomes` counts candidates, `causes` those without a score while hardly
+    any has one, `leases` counts by (state, stage), `staleness` counts trained
     leases by age, `groups` counts by state with `rollbacks` among them, `shortened` and `undone` count steps.
     `improvements` and `rewards` (the mean of each ended group) are oldest first. `experiments` are those of leases that
     wait for their score."""
 
     outcomes: Mapping[str, int]
     memoised: int
+    causes: Mapping[Cause, int]
     improvements: tuple[Improvement, ...]
     leases: Mapping[tuple[str, str], int]
     staleness: Mapping[int, int]
@@ -62,7 +67,8 @@ class Progress:
     shortened: int
     undone: int
     faults: int
-    implementer_calls: int
+    calls: Mapping[str, int]
+    spent: Mapping[str, float]
 
 
 def progress_of(connection: Connection, run_id: int, kept: int) -> Progress:
@@ -98,9 +104,11 @@ def progress_of(connection: Connection, run_id: int, kept: int) -> Progress:
             func.sum(case((GroupRow.step_scale == 0, 1), else_=0)),
         ).where(GroupRow.run_id == run_id)
     ).one()
+    counts = {row[0]: row[1] for row in outcomes}
     return Progress(
-        outcomes={row[0]: row[1] for row in outcomes},
+        outcomes=counts,
         memoised=sum(int(row[2]) for row in outcomes),
+        causes=causes_of(connection, run_id, counts.get("ok", 0)),
         improvements=_improvements(connection, run_id),
         leases={(row[0], row[1]): row[2] for row in leases},
         staleness={age: rollouts for age, rollouts in ages if age is not None},
@@ -113,10 +121,33 @@ def progress_of(connection: Connection, run_id: int, kept: int) -> Progress:
         shortened=int(shortened or 0),
         undone=int(undone or 0),
         faults=connection.execute(select(func.count()).where(FaultRow.run_id == run_id)).scalar_one(),
-        implementer_calls=connection.execute(
-            select(func.count()).where(ImplementerCallRow.run_id == run_id)
-        ).scalar_one(),
+        spent=spend_by_role(connection, run_id),
+        calls={
+            row[0]: row[1]
+            for row in connection.execute(
+                select(ImplementerCallRow.role, func.count())
+                .where(ImplementerCallRow.run_id == run_id)
+                .group_by(ImplementerCallRow.role)
+            )
+        },
     )
+
+
+def causes_of(connection: Connection, run_id: int, scored: int) -> dict[Cause, int]:
+    """Why candidates have no score, empty from FEW_SCORED candidates with a score on."""
+    if scored >= FEW_SCORED:
+        return {}
+    detail = func.substr(CandidateRow.detail, 1, 200).label("detail")
+    rows = connection.execute(
+        select(CandidateRow.outcome, detail, func.count())
+        .where(CandidateRow.run_id == run_id, CandidateRow.candidate > 0)
+        .group_by(CandidateRow.outcome, detail)
+    )
+    found: dict[Cause, int] = {}
+    for outcome, said, amount in rows:
+        if (cause := cause_of(outcome, said or "")) is not None:
+            found[cause] = found.get(cause, 0) + amount
+    return found
 
 
 def _improvements(connection: Connection, run_id: int) -> tuple[Improvement, ...]:
@@ -136,6 +167,7 @@ def _improvements(connection: Connection, run_id: int) -> tuple[Improvement, ...
         .where(
             FreshScoreRow.run_id == placed.c.run_id,
             FreshScoreRow.candidate == placed.c.candidate,
+            FreshScoreRow.candidate > last_lease_before(connection, run_id),
             FreshScoreRow.held,
         )
         .scalar_subquery()

@@ -22,10 +22,12 @@ from pace_async.population.models import (
     VersionRow,
 )
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
+from pace_async.population.reading.epochs import last_lease_before
 from pace_async.population.reading.implementers_chosen import choices_of, models_of_bandit, results_of, tally
 from pace_async.population.reading.load import closings_of, find_run, state_of_run
+from pace_async.population.reading.progress import causes_of
 from pace_async.population.reading.read_facts import advice_of, evaluations_of, fresh_of, stages_of
-from pace_async.population.reading.read_spending import changes_of, spend_of, tries_of
+from pace_async.population.reading.read_spending import changes_of, spend_by_role, spend_of, tries_of
 
 WAITS = {
     "all_providers_down": "no model answers",
@@ -68,11 +70,13 @@ def conservation(connection: Connection, run: str | None = None) -> dict[str, in
 def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     """How far a run is.
 
-    `candidates` counts evaluated rollouts without the task's own program. `updates` counts ended groups, skipped ones
+    `candidates` counts evaluated rollouts without the task's own program. `scored` counts those with a score. `causes`
+    counts the others by cause, while hardly any has a score. `updates` counts ended groups, skipped ones
     too, as `--updates` does. `versions_published` leaves out version 0. `best_score` is null before the first score,
     and `best_fresh_score` is null if the best was not tried on fresh instances. `state` is the last committed state.
     `waiting` is null, or what the whole run waits for and since when, according to the rows. `failing` lists the stages
-    that fail at every try, each with its reason and start, of a run that is driven or gave up. `longest_stall_ms` and
+    that fail at every try, each with its reason and start, of a run that is driven or gave up.
+    `trust` is "shared" if programs can reach what scores them, else "hidden". `longest_stall_ms` and
     `longest_turn_cpu_ms` are the longest turns of the event loop, null until measured. `implementers` has the results
     of the models that a bandit chose, by kind of experiment."""
     run_id = find_run(connection, run)
@@ -90,20 +94,27 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     )
     first = select(CandidateRow.candidate, CandidateRow.score).where(*complete, CandidateRow.merit.is_not(None))
     best = connection.execute(first.order_by(CandidateRow.merit.desc(), CandidateRow.candidate).limit(1)).one_or_none()
+    scored = connection.execute(
+        select(func.count()).where(*complete, CandidateRow.candidate > 0, CandidateRow.outcome == "ok")
+    ).scalar_one()
     state, reason = state_of_run(connection, run_id)
-    settings = connection.execute(select(RunRow.config).where(RunRow.run_id == run_id)).scalar_one()
+    settings, trust = connection.execute(select(RunRow.config, RunRow.trust).where(RunRow.run_id == run_id)).one()
     return {
         "candidates": connection.execute(
             select(func.count()).where(*complete, CandidateRow.candidate > 0)
         ).scalar_one(),
+        "scored": scored,
+        "causes": causes_of(connection, run_id, scored),
         "updates": groups.get("trained", 0) + groups.get("skipped", 0),
         "versions_published": connection.execute(published).scalar_one(),
         "best_score": None if best is None else best.score,
         "best_fresh_score": None if best is None else _confirmed(connection, run_id, best.candidate),
         **conservation(connection, run),
         "spend_usd": spend_of(connection, run_id),
+        "spend_by_role": spend_by_role(connection, run_id),
         "state": state,
         "reason": reason,
+        "trust": trust,
         "waiting": _waiting(connection, run_id) if state in ("running", "draining") else None,
         "failing": _failing(connection, run_id) if state in ("running", "draining", "gave_up") else [],
         **_turns(connection, run_id),
@@ -185,9 +196,10 @@ def best(connection: Connection, run: str | None = None) -> dict[str, Any]:
 
 def show(connection: Connection, candidate: int, run: str | None = None) -> dict[str, Any]:
     """One candidate: the program, its idea and experiment, its parent, its reward, its wait for a slot, the advisor's
-    calls (text, versions as [version, start, end] by token) and the implementer's, the model that a bandit chose with
-    the reason (null without a bandit), the models' answers, try by try, and its results in the cheap stages of a
-    cascade and on fresh instances, if there are any. Raises UsageError if there is no such candidate."""
+    calls (text, versions as [version, start, end] by token), the calls that were paid for the advisor and for the
+    implementer, the model that a bandit chose with the reason (null without a bandit), the models' answers, try by try,
+    and its results in the cheap stages of a cascade and on fresh instances, if there are any. Raises UsageError if
+    there is no such candidate."""
     run_id = find_run(connection, run)
     last = select(func.coalesce(func.max(CandidateRow.candidate), -1)).where(CandidateRow.run_id == run_id)
     newest = connection.execute(last).scalar_one()
@@ -199,13 +211,13 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
     evaluated = evaluations_of(connection, run_id, [candidate])[candidate]
     advice = advice_of(connection, run_id, [candidate]).get(candidate)
     chosen = choices_of(connection, run_id, [candidate]).get(candidate)
-    implementer = select(ImplementerCallRow).where(
-        ImplementerCallRow.run_id == run_id, ImplementerCallRow.lease == candidate
-    )
+    asked = select(ImplementerCallRow).where(ImplementerCallRow.run_id == run_id, ImplementerCallRow.lease == candidate)
+    paid = connection.execute(asked.order_by(ImplementerCallRow.ordinal)).all()
     return {
         **row,
         "metrics": evaluated.metrics,
         "queue_seconds": evaluated.queue_seconds,
+        "feedback": evaluated.feedback,
         "cascade": [
             {"number": ended.number, **asdict(ended.score)}
             for ended in stages_of(connection, run_id, [candidate]).get(candidate, ())
@@ -222,24 +234,28 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
             }
             for call in (advice.calls if advice is not None else ())
         ],
-        "implementer_calls": [
-            {
-                "model": row.model,
-                "outcome": row.outcome,
-                "prompt_tokens": row.prompt_tokens,
-                "completion_tokens": row.completion_tokens,
-                "cost_usd": row.cost_usd,
-                "seconds": row.seconds,
-            }
-            for row in connection.execute(implementer.order_by(ImplementerCallRow.ordinal))
-        ],
+        "implementer_calls": [_paid_call(row) for row in paid if row.role == "implementer"],
+        "advisor_calls": [_paid_call(row) for row in paid if row.role == "advisor"],
         "chosen": asdict(chosen) if chosen is not None else None,
         "tries": [asdict(tried) for tried in tries_of(connection, run_id, candidate)],
     }
 
 
+def _paid_call(row: Any) -> dict[str, Any]:
+    return {
+        "model": row.model,
+        "outcome": row.outcome,
+        "prompt_tokens": row.prompt_tokens,
+        "completion_tokens": row.completion_tokens,
+        "cost_usd": row.cost_usd,
+        "seconds": row.seconds,
+    }
+
+
 def _confirmed(connection: Connection, run_id: int, candidate: int) -> float | None:
-    """The score of the try that confirmed a claim."""
+    """The score of the try that confirmed a claim, by the evaluator in force."""
+    if candidate <= last_lease_before(connection, run_id):
+        return None
     tries = fresh_of(connection, run_id, [candidate]).get(candidate, ())
     return next((tried.score for tried in tries if tried.held), None)
 

@@ -4,6 +4,7 @@ A fact read back equals the written one, except for values that the database can
 non-finite metrics) and `blobs` (log-probabilities are float32).
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Collection
 
@@ -43,6 +44,7 @@ from pace_async.population.models import (
     ProposalRow,
     SecretRow,
 )
+from pace_async.population.reading.epochs import last_lease_before
 
 NOTES_AT_A_TIME = 5000
 
@@ -64,6 +66,8 @@ def advice_of(connection: Connection, run_id: int, leases: Collection[int]) -> d
                 spans=unpack_spans(row.spans),
                 text=row.text,
                 seconds=row.seconds,
+                prompt=row.prompt,
+                words=json.loads(row.words) if row.words else {},
             )
         )
     notes = notes_of(connection, run_id, leases)
@@ -208,8 +212,10 @@ def _waits_of(connection: Connection, run_id: int) -> dict[int, float]:
 
 def own_scores_of(connection: Connection, run_id: int) -> dict[int, float | None]:
     """The scores of the task's own program on fresh instances, by the number of the seed. Only scores of the run's
-    present seeds, and only if they were needed."""
-    statement = select(FreshScoreRow.seed, FreshScoreRow.own_score).where(FreshScoreRow.run_id == run_id)
+    present seeds and of the evaluator in force, and only if they were needed."""
+    statement = select(FreshScoreRow.seed, FreshScoreRow.own_score).where(
+        FreshScoreRow.run_id == run_id, FreshScoreRow.candidate > last_lease_before(connection, run_id)
+    )
     tries = [tried for claim in claims_of(connection, run_id).values() for tried in claim.tries]
     rows = [*tries, *connection.execute(statement.distinct())]
     return {row.seed: row.own_score for row in rows if row.seed > 0}

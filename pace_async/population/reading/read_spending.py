@@ -1,11 +1,13 @@
 """Reads money, the results of calls, and the settings that resumes changed."""
 
 import json
+from collections import defaultdict
 from collections.abc import Collection
+from typing import get_args
 
 from sqlalchemy import Connection, and_, func, select
 
-from pace_async.events import ImplementerReserved, ImplementerTry
+from pace_async.events import ImplementerReserved, ImplementerTry, Role
 from pace_async.population.models import (
     ImplementerCallRow,
     ImplementerCheckRow,
@@ -16,13 +18,23 @@ from pace_async.population.models import (
 
 
 def spend_of(connection: Connection, run_id: int) -> float:
-    """USD paid to implementers: their calls and the checks."""
+    """USD paid to models: their calls and the checks."""
     return sum(
         connection.execute(
             select(func.coalesce(func.sum(table.cost_usd), 0.0)).where(table.run_id == run_id)
         ).scalar_one()
         for table in (ImplementerCallRow, ImplementerCheckRow)
     )
+
+
+def spend_by_role(connection: Connection, run_id: int) -> dict[str, float]:
+    """USD paid for each of those who asked, checks included."""
+    spent: defaultdict[str, float] = defaultdict(float)
+    for table in (ImplementerCallRow, ImplementerCheckRow):
+        summed = select(table.role, func.sum(table.cost_usd)).where(table.run_id == run_id).group_by(table.role)
+        for role, usd in connection.execute(summed):
+            spent[role] += usd
+    return {role: spent[role] for role in get_args(Role)}
 
 
 def reserved_of(connection: Connection, run_id: int) -> tuple[ImplementerReserved, ...]:
@@ -32,7 +44,7 @@ def reserved_of(connection: Connection, run_id: int) -> tuple[ImplementerReserve
         .where(ReservationRow.run_id == run_id, ReservationRow.ordinal.is_(None))
         .order_by(ReservationRow.number)
     )
-    return tuple(ImplementerReserved(row.number, row.lease, row.model, row.cost_usd, row.at) for row in rows)
+    return tuple(ImplementerReserved(row.number, row.lease, row.model, row.cost_usd, row.at, row.role) for row in rows)
 
 
 def changes_of(connection: Connection, run_id: int) -> dict[str, object]:
@@ -70,6 +82,7 @@ def tries_by_call(
             answer=row.answer,
             evaluation=row.evaluation,
             evaluation_detail=row.evaluation_detail or "",
+            evaluation_feedback=row.evaluation_feedback,
         )
         for row in rows
     }

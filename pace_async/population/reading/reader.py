@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import DatabaseError
 
 from pace_async.errors import UsageError
-from pace_async.events import RunHeader
+from pace_async.events import AdvisorCall, RunHeader
 from pace_async.population.connect import Place, damage, dangling, engine, in_words, locate, refuse_unless_sound
 from pace_async.population.models import RunRow
 from pace_async.population.reading import questions, stream
@@ -89,11 +89,11 @@ class Reader:
         with self._open() as connection:
             return account_of(connection, find_run(connection, run or self._run))
 
-    def advisor_prompts(self, candidate: int, run: str | None = None) -> list[tuple[int, ...]]:
-        """Token ids of each advisor prompt of a candidate, in order."""
+    def advisor_calls(self, candidate: int, run: str | None = None) -> tuple[AdvisorCall, ...]:
+        """Prompts and answers of the advisor for a candidate, in order."""
         with self._open() as connection:
             advice = advice_of(connection, find_run(connection, run or self._run), [candidate]).get(candidate)
-            return [call.prompt_ids for call in advice.calls] if advice is not None else []
+            return advice.calls if advice is not None else ()
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
         """Rows of a trusted statement. `:name` stands for a parameter."""

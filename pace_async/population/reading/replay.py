@@ -47,6 +47,7 @@ from pace_async.population.models import (
     ReservationRow,
     VersionRow,
 )
+from pace_async.population.reading.epochs import epochs_of, first_scores_of, rescoring_of
 from pace_async.population.reading.implementers_chosen import choices_of, gains_of
 from pace_async.population.reading.read_facts import (
     actions_of,
@@ -60,6 +61,7 @@ from pace_async.population.reading.read_spending import tries_by_call
 from pace_async.search.islands import goal_of
 from pace_async.search.state import Member, Rules, rules_of
 from pace_async.state.apply import apply
+from pace_async.state.rescored import Rescoring, rescored
 from pace_async.state.run_state import RunState, Terms
 
 _UNREAD: dict[str, float] = {}
@@ -84,7 +86,10 @@ def state_of(connection: Connection, run_id: int, header: RunHeader) -> RunState
     state.lent_programs.update(source.migrants)
     with rare_collections():
         for fact in source.facts():
-            apply(state, fact)
+            if isinstance(fact, Rescoring):
+                rescored(state, fact)
+            else:
+                apply(state, fact)
     return state
 
 
@@ -107,6 +112,8 @@ class _Source:
         self._attempts = attempts_of(connection, run_id)
         self._actions = actions_of(connection, run_id)
         self._chosen, self._gains = choices_of(connection, run_id, None), gains_of(connection, run_id)
+        self._epochs = [epoch for epoch in epochs_of(connection, run_id) if epoch.last_lease is not None]
+        self._first = first_scores_of(connection, run_id) if self._epochs else {}
         self.lent = [acted.as_of for acted in self._actions.values() if acted.as_of is not None]
         self.migrants = {
             row.migrant: _program(connection, run_id, row.migrant)
@@ -114,11 +121,12 @@ class _Source:
             if row.migrant is not None and row.stage in ("admitted", "advised")
         }
 
-    def facts(self) -> Iterator[Fact]:
-        """All facts that the fold needs."""
+    def facts(self) -> Iterator[Fact | Rescoring]:
+        """All facts that the fold needs. Every decision rested on the scores of its time, so the facts have those, and
+        what an epoch said stands after the last lease before it."""
         connection, run_id = self._connection, self._run_id
         if 0 in self._ended:
-            yield self._ended[0]
+            yield self._as_first(self._ended[0])
         yield from _checks(connection, run_id)
         yield from _last_reservation(connection, run_id)
         yield from self._attempted(0)
@@ -130,16 +138,30 @@ class _Source:
             calls = _calls(connection, run_id, rows[0].lease, rows[-1].lease)
             for row in rows:
                 lease, number = row.lease, row.group_number
+                yield from self._epochs_before(lease)
                 yield from self._rollout(row, notes.get(lease, ()), calls.get(lease, ()))
                 if number is not None:
                     taken[number].append((lease, row.staleness, row.group_reward, row.advantage))
                 while group is not None and group.last_lease <= lease:
                     yield from _group(group, taken.pop(group.group_number))
                     group = next(groups, None)
+        yield from self._epochs_before(None)
+
+    def _epochs_before(self, lease: int | None) -> Iterator[Rescoring]:
+        """What the epochs said that came into force before this lease, or at all without one."""
+        while self._epochs and (lease is None or (self._epochs[0].last_lease or 0) < lease):
+            yield rescoring_of(self._connection, self._run_id, self._epochs.pop(0).number)
+
+    def _as_first(self, ended: Evaluated) -> Evaluated:
+        """The rollout with the score of its own time."""
+        if ended.lease not in self._first:
+            return ended
+        outcome, score = self._first[ended.lease]
+        return replace(ended, outcome=outcome, score=score)
 
     def _rollout(self, row: Any, notes: Sequence[IdeaNote], calls: Sequence[Any]) -> Iterator[Fact]:
         lease, island, state, deadline, version, opened, closed, migrant, number, *_ = row
-        parent, idea, experiment, outcome, score, program = row[-6:]  # by their names it takes much longer
+        parent, idea, experiment, outcome, score, program, feedback = row[-7:]  # by their names it takes much longer
         yield LeaseOpened(lease, island, deadline, version, opened, migrant)
         if lease in self._actions:
             yield self._actions[lease]
@@ -149,19 +171,22 @@ class _Source:
             yield self._chosen[lease]
         for call in calls:
             tried = self._tries.get((lease, call.ordinal))
-            yield ImplementerCalled(lease, call.model, "", 0, 0, call.cost_usd, 0.0, 0.0, tried=tried)
+            yield ImplementerCalled(lease, call.model, "", 0, 0, call.cost_usd, 0.0, 0.0, tried=tried, role=call.role)
         if lease in self._open:
             yield from self._stages.get(lease, ())
             yield from self._attempted(lease)
             if lease in self._claims:
                 yield self._claims[lease]
+        if outcome is not None and lease in self._first:
+            outcome, score = self._first[lease]
         if outcome is not None:
             gained = lease in self._gains
             if lease in self._ended:
-                yield replace(self._ended[lease], gained=gained)
+                yield replace(self._as_first(self._ended[lease]), gained=gained)
             else:
                 yield Evaluated(
                     *(lease, island, parent, program, None, outcome, "", score, 0.0, _UNREAD, 0.0, False, None, 0.0),
+                    feedback=feedback,
                     gained=gained,
                 )
         if state == "aborted":
@@ -238,6 +263,7 @@ def _rollouts(run_id: int) -> Any:
         CandidateRow.outcome,
         CandidateRow.score,
         CandidateRow.program,
+        CandidateRow.feedback,
     )
     return (
         select(*columns)
@@ -266,7 +292,7 @@ def _calls(connection: Connection, run_id: int, first: int, last: int) -> dict[i
     """The calls of the leases from `first` to `last` that the fold reads one by one."""
     row = ImplementerCallRow
     statement = (
-        select(row.lease, row.ordinal, row.model, row.cost_usd)
+        select(row.lease, row.ordinal, row.model, row.cost_usd, row.role)
         .where(row.run_id == run_id, row.lease.between(first, last), _is_read(run_id))
         .order_by(row.lease, row.ordinal)
     )
@@ -342,8 +368,8 @@ def _last_reservation(connection: Connection, run_id: int) -> Iterator[Fact]:
 
 def _program(connection: Connection, run_id: int, candidate: int) -> Member:
     row = connection.execute(
-        select(CandidateRow.candidate, CandidateRow.program, CandidateRow.score).where(
+        select(CandidateRow.candidate, CandidateRow.program, CandidateRow.score, CandidateRow.feedback).where(
             CandidateRow.run_id == run_id, CandidateRow.candidate == candidate
         )
     ).one()
-    return Member(row.candidate, row.program, row.score)
+    return Member(row.candidate, row.program, row.score, row.feedback)

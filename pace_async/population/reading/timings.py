@@ -157,7 +157,7 @@ def recorded_seconds(connection: Connection, run_id: int) -> RecordedSeconds:
     )
     [(advising, implementing)] = pairs(
         """SELECT AVG(e.at - l.opened_at), COALESCE((SELECT SUM(seconds) FROM implementer_calls
-                  WHERE run_id = :run_id), 0) / COUNT(*)
+                  WHERE run_id = :run_id AND role = 'implementer'), 0) / COUNT(*)
            FROM experiments e JOIN leases l ON l.run_id = e.run_id AND l.lease = e.lease WHERE e.run_id = :run_id"""
     )
     [(learning,)] = pairs("SELECT AVG(ended_at - shipped_at) FROM groups WHERE run_id = :run_id AND state = 'trained'")

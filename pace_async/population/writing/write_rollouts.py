@@ -4,6 +4,7 @@ Each function writes one fact into an open transaction and raises PaceBug if the
 The condition of each UPDATE enforces the order, so that the database decides it, not this process's memory.
 """
 
+import json
 from dataclasses import asdict
 
 from sqlalchemy import Integer, bindparam, delete, func, select, update
@@ -242,4 +243,6 @@ def _call(lease: int, ordinal: int, call: AdvisorCall) -> dict[str, object]:
         "completion_ids": pack_ids(call.completion_ids),
         "logprobs": pack_logprobs(call.logprobs),
         "spans": pack_spans(call.spans),
+        "prompt": call.prompt,
+        "words": json.dumps(dict(call.words), ensure_ascii=False, sort_keys=True) if call.words else None,
     }

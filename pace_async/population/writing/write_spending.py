@@ -52,7 +52,12 @@ EVALUATE_TRY = Prepared(
         ImplementerTryRow.number == bindparam("of_number"),
         ImplementerTryRow.evaluation.is_(None),
     )
-    .values(evaluation=bindparam("what"), evaluation_detail=bindparam("why"), evaluation_seconds=bindparam("how_long"))
+    .values(
+        evaluation=bindparam("what"),
+        evaluation_detail=bindparam("why"),
+        evaluation_seconds=bindparam("how_long"),
+        evaluation_feedback=bindparam("said"),
+    )
 )
 RAISE_BOUND = Prepared(update(RunRow).where(RunRow.run_id == OF_RUN).values(max_staleness=bindparam("bound")))
 
@@ -72,6 +77,7 @@ def implementer_reserved(scope: Scope, fact: ImplementerReserved) -> None:
             "model": fact.model,
             "cost_usd": fact.cost_usd,
             "at": fact.at,
+            "role": fact.role,
         },
     )
 
@@ -91,6 +97,7 @@ def implementer_called(scope: Scope, fact: ImplementerCalled) -> None:
             "cost_usd": fact.cost_usd,
             "seconds": fact.seconds,
             "at": fact.at,
+            "role": fact.role,
         },
     )
     if (tried := fact.tried) is not None:
@@ -128,6 +135,7 @@ def try_evaluated(scope: Scope, fact: TryEvaluated) -> None:
         what=fact.outcome,
         why=fact.detail,
         how_long=fact.seconds,
+        said=fact.feedback,
     )
 
 
@@ -143,6 +151,7 @@ def implementer_checked(scope: Scope, fact: ImplementerChecked) -> None:
             "cost_usd": fact.cost_usd,
             "seconds": fact.seconds,
             "at": fact.at,
+            "role": fact.role,
         },
     )
 

@@ -9,6 +9,7 @@ from pace_async.events import (
     Advised,
     CascadeStageEnded,
     Claimed,
+    EpochInForce,
     Evaluated,
     EvaluationAttempted,
     Fact,
@@ -24,12 +25,14 @@ from pace_async.events import (
     LeaseOpened,
     LeaseReleased,
     LoopMeasured,
+    RescoreBegan,
+    Rescored,
     RunStateChanged,
     SettingChanged,
     TryEvaluated,
     VersionPublished,
 )
-from pace_async.population.writing import write_learning, write_rollouts, write_run, write_spending
+from pace_async.population.writing import write_epochs, write_learning, write_rollouts, write_run, write_spending
 from pace_async.population.writing.scope import Scope
 
 
@@ -86,6 +89,12 @@ def _write(scope: Scope, fact: Fact) -> None:
             write_run.loop_measured(scope, fact)
         case SettingChanged():
             write_spending.setting_changed(scope, fact)
+        case RescoreBegan():
+            write_epochs.rescore_began(scope, fact)
+        case Rescored():
+            write_epochs.rescored(scope, fact)
+        case EpochInForce():
+            write_epochs.epoch_in_force(scope, fact)
         case _:
             assert_never(fact)
 

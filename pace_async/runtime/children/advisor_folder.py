@@ -3,11 +3,12 @@
 from pathlib import Path
 
 from pace_async.errors import UsageError
+from pace_async.registry.advisors import ADVISORS
 
 _ADVISE = Path(__file__).parents[2] / "advise"
 TINY = _ADVISE / "tiny"
 READER = _ADVISE / "reader"
-PACKAGED = {"tiny": TINY, "reader": READER}
+PACKAGED = {name: _ADVISE / name for name, kind in ADVISORS.items() if kind.packaged}
 """Advisors in the package, by name."""
 MADE_HERE = Path("~/.cache/pace")
 """The default folder for models made by `scripts/advisor/warm_start.py`."""

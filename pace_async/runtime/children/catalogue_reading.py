@@ -7,28 +7,38 @@ wording of the questions. Every other advisor is served as it is given and asked
 from collections.abc import Mapping
 from pathlib import Path
 
-from pace_async.advise.binding import bound_folder, bound_tokenizer, spare_entries
+from pace_async.advise.binding import bound_folder, bound_tokenizer, slots_of, spare_entries
 from pace_async.advise.catalogue_wording import MENU, MENU_ALTERNATIVES, CatalogueWording, is_listed_whole
 from pace_async.advise.wording import Wording
 from pace_async.config import Config
 from pace_async.errors import UsageError
 from pace_async.implement.catalogue import load_catalogue
+from pace_async.registry.advisors import advisor_of
 from pace_async.registry.engines import engine_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.run_paths import RunPaths
 from pace_async.task import Task
 
 
+def reads_catalogues(folder: Path) -> bool:
+    """Whether the advisor of this folder reads the task's catalogue in its prompt."""
+    return spare_entries(folder) is not None
+
+
 def read_by(model: str, task: Task) -> str | None:
     """How this advisor reads the task's catalogue, in words. None for an advisor that reads no catalogues. Raises
     UsageError for a catalogue that it cannot read."""
+    if not advisor_of(model).served:
+        return None
     given = advisor_folder(model)
     if spare_entries(given) is None:
         return None
-    options = _options(model, task)
+    options = options_of(model, task)
     bound_tokenizer(given, options)
-    words = f"{len(options)} mechanisms, {sum(map(len, options.values()))} options"
-    if is_listed_whole(options):
+    sites = sum(" " in target for target in options)
+    words = f"{len(options)} mechanisms{f' ({sites} of them at sites)' if sites else ''}, "
+    words += f"{sum(map(len, options.values()))} options"
+    if is_listed_whole(options, slots_of(given, options).shared):
         return f"{words}: each prompt lists every alternative"
     return f"{words}: each prompt lists a random menu, {MENU} mechanisms with {MENU_ALTERNATIVES} alternatives each"
 
@@ -49,21 +59,28 @@ def run_folder(config: Config, paths: RunPaths, task: Task) -> Path:
     given = advisor_folder(config.advisor.model)
     if spare_entries(given) is None:
         return given
-    return bound_folder(given, _options(config.advisor.model, task), paths.advisor)
+    return bound_folder(given, options_of(config.advisor.model, task), paths.advisor)
 
 
 def wording_for(config: Config, task: Task) -> Wording | None:
     """The advisor's own wording, or None for prose."""
-    if spare_entries(advisor_folder(config.advisor.model)) is None:
+    if not advisor_of(config.advisor.model).served:
         return None
-    return CatalogueWording(_options(config.advisor.model, task), task.spec.direction, task.spec.written_in)
+    given = advisor_folder(config.advisor.model)
+    if spare_entries(given) is None:
+        return None
+    options = options_of(config.advisor.model, task)
+    shared = slots_of(given, options).shared
+    return CatalogueWording(options, task.spec.direction, task.spec.written_in, shared)
 
 
-def _options(model: str, task: Task) -> Mapping[str, tuple[str, ...]]:
+def options_of(model: str, task: Task) -> Mapping[str, tuple[str, ...]]:
+    """The words of each mechanism's options. Raises UsageError for a task without a catalogue or with a bad one."""
     if task.catalogue_path is None:
         raise UsageError(
             f"Task {task.name!r} has no catalogue, which --advisor {model} reads: name another advisor by --advisor, "
             "or a catalogue in task.yaml."
         )
     catalogue = load_catalogue(task.catalogue_path)
-    return {mechanism.name: tuple(map(str, mechanism.options)) for mechanism in catalogue.mechanisms}
+    words = {mechanism.name: tuple(map(str, mechanism.options)) for mechanism in catalogue.mechanisms}
+    return {target: words[mechanism.name] for target, mechanism in catalogue.targets.items()}

@@ -18,10 +18,11 @@ from typing import Literal, TypeVar
 import anyio
 from anyio import to_thread
 
-from pace_async.advise.base import Engine
+from pace_async.advise.advisor import ServedAdvisor
+from pace_async.advise.base import Advisor, Engine
 from pace_async.advise.wording import Wording
 from pace_async.config import Config, StopConfig
-from pace_async.errors import InfrastructureFault
+from pace_async.errors import InfrastructureFault, PaceBug
 from pace_async.evaluate.base import Evaluator
 from pace_async.events import Fact, FaultSeen, IslandActed, LeaseOpened, TransientEvent
 from pace_async.implement.base import Implementer
@@ -113,16 +114,26 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """The real or simulated other side of every seam. Without a learner nothing is trained. `wording` is the advisor's
-    own, if it has one."""
+    """The real or simulated other side of every seam. An advisor that is `asked` over the network needs no engine.
+    Without a learner nothing is trained. `wording` is the advisor's own, if it has one."""
 
-    engine: Engine
+    engine: Engine | None
     implementer: Implementer
     evaluator: Evaluator
     clock: Clock
     learner: Learner | None
     publisher: Publisher | None
     wording: Wording | None = None
+    asked: Advisor | None = None
+
+    @property
+    def advisor(self) -> Advisor:
+        """What answers the prompts of rollouts."""
+        if self.asked is not None:
+            return self.asked
+        if self.engine is None:
+            raise PaceBug("a run has neither an engine nor an advisor to ask")
+        return ServedAdvisor(self.engine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,12 +218,13 @@ class Core:
 
     def progress(self) -> Progress:
         """The values that stop rules test."""
+        state = self.state
         return Progress(
-            candidates=self.state.evaluated,
-            groups=self.state.groups - bool(self.state.training),
+            candidates=state.evaluated,
+            groups=state.groups - bool(state.training),
             minutes=(self.stages.clock.monotonic() - self.started) / 60,
-            spend_usd=self.state.spend_usd,
-            best=self.state.best.score if self.state.best else None,
+            spend_usd=state.spend_usd,
+            best=state.best.score if state.best else None,
         )
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:

@@ -81,6 +81,7 @@ def claimed_evaluation(claim: Claimed, attempts: Told = ()) -> Evaluation:
         memoised=claim.memoised,
         queue_seconds=claim.queue_seconds,
         attempts=attempts,
+        feedback=claim.feedback or "",
     )
 
 

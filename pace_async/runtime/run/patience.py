@@ -90,6 +90,13 @@ class Stage:
 
 
 ADVISE = Stage("advise", "The advisor", "logs/engine.log in the run's folder says what its engine did")
+ASK = Stage(
+    "advise",
+    "The advisor",
+    "`pace doctor --advisor api:MODEL` asks it one question",
+    retried=False,  # as for the implementer
+    told=True,
+)
 IMPLEMENT = Stage(
     "implement",
     "The implementer",

@@ -24,6 +24,7 @@ from pace_async.errors import BudgetReached
 from pace_async.events import Fact, FaultSeen, ImplementerCalled, ImplementerReserved
 from pace_async.observe.bus import Bus
 from pace_async.population.base import Population
+from pace_async.providers.base import IMPLEMENTER, Caller
 from pace_async.runtime.run.clock import Clock
 from pace_async.search.state import Member
 from pace_async.state.apply import apply
@@ -100,15 +101,44 @@ class ClaimedPlace:
             state.claimed.money.pop(number, None)
 
 
-class BudgetLedger:
-    """Implements `implement.base.CallLedger`. `budget` in USD, None for no limit."""
+class Settled:
+    """Wakes the tasks that wait until a call is settled."""
 
-    def __init__(self, recorder: Recorder, clock: Clock, budget: float | None) -> None:
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+
+    async def wait(self) -> None:
+        """Return when the next call is settled."""
+        await self._event.wait()
+
+    def wake(self) -> None:
+        """Wake all that wait."""
+        event, self._event = self._event, anyio.Event()
+        event.set()
+
+
+class BudgetLedger:
+    """Implements `providers.base.CallLedger` for one of those who ask. `budget` in USD, None for no limit. Those who
+    share a budget share `settled`."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        clock: Clock,
+        budget: float | None,
+        caller: Caller = IMPLEMENTER,
+        settled: Settled | None = None,
+    ) -> None:
         self._recorder = recorder
         self._state = recorder.state
         self._clock = clock
         self._budget = budget
-        self._settled = anyio.Event()
+        self._caller = caller
+        self._settled = settled or Settled()
+
+    def of(self, caller: Caller) -> "BudgetLedger":
+        """The same budget for another who asks."""
+        return BudgetLedger(self._recorder, self._clock, self._budget, caller, self._settled)
 
     @property
     def reserved_usd(self) -> float:
@@ -123,21 +153,17 @@ class BudgetLedger:
             await self._settled.wait()
         with ClaimedPlace.money(self._state, usd) as number:
             try:
-                await self._recorder.record_uncut(ImplementerReserved(number, lease, model, usd, self._clock.now()))
+                now, role = self._clock.now(), self._caller.role
+                await self._recorder.record_uncut(ImplementerReserved(number, lease, model, usd, now, role))
             except BaseException:
-                self._wake()
+                self._settled.wake()
                 raise
         return number
 
     async def settle(self, call: ImplementerCalled) -> None:
         await self._recorder.record_uncut(call)
         if call.reservation is not None:
-            self._wake()
+            self._settled.wake()
 
     async def fault(self, kind: str, detail: str, lease: int | None) -> None:
-        await self._recorder.record_uncut(FaultSeen("implement", kind, detail, lease, self._clock.now()))
-
-    def _wake(self) -> None:
-        """Wake the tasks that wait for calls in flight."""
-        event, self._settled = self._settled, anyio.Event()
-        event.set()
+        await self._recorder.record_uncut(FaultSeen(self._caller.stage, kind, detail, lease, self._clock.now()))

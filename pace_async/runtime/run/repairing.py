@@ -70,7 +70,12 @@ async def implemented_and_evaluated(
         evaluation = await patience.tried(EVALUATE, experiment.lease, evaluate, ran=_ran)
         if made.tried is None:
             return made, evaluation
-        tried = replace(made.tried, evaluation=evaluation.outcome, evaluation_detail=evaluation.detail)
+        tried = replace(
+            made.tried,
+            evaluation=evaluation.outcome,
+            evaluation_detail=evaluation.detail,
+            evaluation_feedback=evaluation.feedback or None,
+        )
         tries = (*tries, tried)
         if not asks_again(tries, limits):
             return made, evaluation
@@ -140,4 +145,12 @@ def _ran(evaluation: Evaluation) -> bool:
 
 
 def _failed(lease: int, tried: ImplementerTry, evaluation: Evaluation, now: float) -> TryEvaluated:
-    return TryEvaluated(lease, tried.number, evaluation.outcome, evaluation.detail, evaluation.seconds, now)
+    return TryEvaluated(
+        lease=lease,
+        number=tried.number,
+        outcome=evaluation.outcome,
+        detail=evaluation.detail,
+        seconds=evaluation.seconds,
+        at=now,
+        feedback=evaluation.feedback or None,
+    )

@@ -8,6 +8,7 @@ resume.
 
 import asyncio
 from dataclasses import dataclass, replace
+from typing import get_args
 
 from pace_async.advise.advisor import Advice, Sampling, advise
 from pace_async.advise.base import PromptTooLong
@@ -25,6 +26,7 @@ from pace_async.events import (
     LeaseAborted,
     LeaseReleased,
     Outcome,
+    Purpose,
     StageChanged,
 )
 from pace_async.implement.base import Experiment, Implemented
@@ -32,7 +34,7 @@ from pace_async.programs.compiled import hash_off_loop
 from pace_async.reward import STOPPED, better, reward
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.fresh import claimed_evaluation, claims_best
-from pace_async.runtime.run.patience import ADVISE, EVALUATE, LeftOpen, Lost, Patience
+from pace_async.runtime.run.patience import ADVISE, ASK, EVALUATE, LeftOpen, Lost, Patience
 from pace_async.runtime.run.recorder import ClaimedPlace
 from pace_async.runtime.run.repairing import chosen_implementer, implemented_and_evaluated
 from pace_async.runtime.run.work import Decision, Work
@@ -83,7 +85,8 @@ async def _decide(core: Core, patience: Patience, work: Work) -> Decision:
     draw = generator(core.config.seed, lease, "parent")
     parent = work.migrant or parent_of(island, search, spec.direction, draw)
     context = context_of(island, parent, spec.direction)
-    advice = await patience.tried(ADVISE, lease, lambda: _ask(core, lease, context, island.next_idea))
+    stage = ASK if core.stages.asked is not None else ADVISE
+    advice = await patience.tried(stage, lease, lambda: _ask(core, lease, context, island.next_idea))
     idea, now = next((idea for idea in advice.pool if idea.number == advice.idea), None), core.stages.clock.now()
     chosen = chosen_implementer(core.config, core.state, lease, advice.experiment, idea, now)
     await core.record(
@@ -114,18 +117,18 @@ async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -
     config = core.config
     sampling = Sampling(
         seed=config.seed,
-        max_tokens=config.advisor.max_tokens,
         temperature=config.advisor.temperature,
         ideas_kept=config.search.ideas_kept,
         trials_shown=config.search.trials_shown,
         summary_from=config.search.summary_from,
         max_prompt_tokens=config.advisor.max_prompt_tokens,
+        max_tokens_by_call={purpose: config.advisor.longest(purpose) for purpose in get_args(Purpose)},
     )
     await core.wait_until(lambda: core.engine_up)
     served = core.state.served
     try:
         advice = await advise(
-            core.stages.engine,
+            core.stages.advisor,
             core.task,
             context,
             lease=lease,
@@ -146,7 +149,7 @@ async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -
 
 def _no_room(fault: PromptTooLong) -> str:
     return (
-        f"{fault.tokens} tokens in a context of {fault.context}, all left out and cut that can be: raise "
+        f"{fault.detail}, all left out and cut that can be: raise "
         "advisor.max_prompt_tokens if that is the limit, else take an advisor with a longer context"
     )
 
@@ -197,6 +200,7 @@ def _claim(core: Core, work: Work, implemented: Implemented, found: Evaluation, 
         memoised=found.memoised,
         at=core.stages.clock.now(),
         queue_seconds=found.queue_seconds,
+        feedback=found.feedback or None,
     )
 
 
@@ -275,6 +279,7 @@ async def _ended(core: Core, work: Work, decision: Decision, tried: Tried, now: 
         at=now,
         fresh=tried.fresh,
         queue_seconds=evaluation.queue_seconds,
+        feedback=evaluation.feedback or None,
         gained=score is not None and better(spec.direction, score, parent.score),
     )
 

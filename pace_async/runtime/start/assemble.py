@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pace_async.advise.asked_advisor import open_asked_advisor
 from pace_async.config import Config
 from pace_async.durable import write_whole
 from pace_async.errors import InfrastructureFault
@@ -15,6 +16,7 @@ from pace_async.evaluate.base import Evaluator
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.events import FaultSeen, Stalled, Starting
 from pace_async.gc_freeze import start_up_frozen
+from pace_async.implement.agent_folder import AgentFolders
 from pace_async.implement.assemble import open_implementer
 from pace_async.learn.client import ChildLimits, ProcessLearner
 from pace_async.learn.settings import TrainerConfig
@@ -29,6 +31,8 @@ from pace_async.population.reading.progress import groups_of_versions
 from pace_async.population.reading.record import RunRecord
 from pace_async.population.store import Store
 from pace_async.population.writing.outage import Outage, Say
+from pace_async.providers.base import ADVISOR
+from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.objectives import trains
 from pace_async.runtime.children.cards import cards_of
@@ -146,11 +150,10 @@ async def say(lines: Sequence[str]) -> None:
 @asynccontextmanager
 async def _stages(
     resources: Resources, recorder: Recorder
-) -> AsyncGenerator[tuple[Stages, SupervisedEngine, ProcessLearner | None]]:
+) -> AsyncGenerator[tuple[Stages, SupervisedEngine | None, ProcessLearner | None]]:
     """The real stages, with all processes running. The engine serves the newest complete weights from its first
     token."""
     config, paths, state, bus = resources.config, resources.paths, recorder.state, recorder.bus
-    given = run_folder(config, paths, resources.task)
     learns = trains(config.learner.objective)
 
     async def record(where: str, kind: str, detail: str) -> None:
@@ -164,36 +167,50 @@ async def _stages(
 
     async with AsyncExitStack() as stack:
         bus.publish(Starting("the learner" if learns else "the evaluator"))
-        learner = await stack.enter_async_context(await _learner(resources, given)) if learns else None
+        learner = await stack.enter_async_context(await _learner(resources)) if learns else None
         log = paths.logs / "scorer.log"
         evaluator = await stack.enter_async_context(
             open_evaluator(resources.task, config.evaluation, tier=resources.tier, log=log, say=say_slower)
         )
         if learner is not None and state.learner > 0:
             weights_found(state, str(await learner.ready()))
-        bus.publish(Starting("the engine"))
-        probing = Probing(learner, config.advisor.probe_limit, config.advisor.temperature, say_fault)
-        served = await stack.enter_async_context(serving(config, paths, given, state, probing, learner))
         ledger = BudgetLedger(recorder, RealClock(), config.stop.budget)
-        implementer = await stack.enter_async_context(open_implementer(config, resources.task, ledger))
+        served, asked = None, None
+        if advisor_of(config.advisor.model).served:
+            bus.publish(Starting("the engine"))
+            probing = Probing(learner, config.advisor.probe_limit, config.advisor.temperature, say_fault)
+            given = run_folder(config, paths, resources.task)
+            served = await stack.enter_async_context(serving(config, paths, given, state, probing, learner))
+        else:
+            asked = await stack.enter_async_context(open_asked_advisor(config, ledger.of(ADVISOR)))
+        implementer = await stack.enter_async_context(
+            open_implementer(config, resources.task, ledger, _agent_folders(resources, state))
+        )
         stages = Stages(
-            engine=served.client,
+            engine=served.client if served is not None else None,
             implementer=implementer,
             evaluator=evaluator,
             clock=RealClock(),
             learner=learner,
-            publisher=served.publisher if learns else None,
+            publisher=served.publisher if served is not None and learns else None,
             wording=wording_for(config, resources.task),
+            asked=asked,
         )
-        yield stages, served.process, learner
+        yield stages, served.process if served is not None else None, learner
 
 
-async def _learner(resources: Resources, given: Path) -> ProcessLearner:
+def _agent_folders(resources: Resources, state: RunState) -> AgentFolders:
+    """Where an agent works on the leases that are implemented or evaluated."""
+    paths, keep = resources.paths, resources.config.implementer.keep_folders
+    return AgentFolders(paths.agents, paths.logs / "agent.log", lambda lease: lease not in state.running, keep)
+
+
+async def _learner(resources: Resources) -> ProcessLearner:
     """The learner with the record of the groups that made the versions so far."""
     groups = await resources.store.read(lambda connection: groups_of_versions(connection, resources.record.run_id))
     cards = cards_of(resources.config)
     return ProcessLearner(
-        given,
+        run_folder(resources.config, resources.paths, resources.task),
         resources.paths.learner,
         TrainerConfig.of(resources.config),
         [group_path(resources.paths.groups, number) for number in groups],

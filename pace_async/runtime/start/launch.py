@@ -26,16 +26,17 @@ from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.scorer.scorer_client import Scorer
 from pace_async.evaluate.scorer.scorer_log import scorer_log
 from pace_async.events import Evaluated, EvaluationAttempted, ImplementerChecked, RunHeader
+from pace_async.implement.agent_checks import refuse_unless_runnable
 from pace_async.implement.assemble import lacks_catalogue, refuse_unless_possible
-from pace_async.implement.keys import refuse_without_keys
-from pace_async.implement.preflight import check_models, refuse_unless_ready
-from pace_async.implement.shares import models_of
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.load import NoRun
 from pace_async.population.store import Store
 from pace_async.programs.compiled import program_hash
+from pace_async.providers.keys import refuse_without_keys
+from pace_async.providers.preflight import check_models, refuse_unless_ready
 from pace_async.registry.displays import DISPLAYS
 from pace_async.reward import reward
+from pace_async.runtime.children.advisor_choice import in_words, with_advisor
 from pace_async.runtime.children.cards import cards_of
 from pace_async.runtime.children.catalogue_reading import refuse_unless_read
 from pace_async.runtime.children.engines import refuse_unless_served
@@ -46,7 +47,8 @@ from pace_async.runtime.run_paths import RunPaths, find_run_paths, new_run_paths
 from pace_async.runtime.start.assemble import Resources, conduct, say, waiting
 from pace_async.runtime.start.descriptors import ensure_descriptors
 from pace_async.runtime.start.own_memory import own_memory
-from pace_async.runtime.start.refusals import limits_of
+from pace_async.runtime.start.refusals import asking, limits_of
+from pace_async.runtime.start.rescoring import refuse_unless_in_force
 from pace_async.runtime.start.resuming import cut_off, nothing_left, resumed_config, setting_changes
 from pace_async.runtime.start.signals import ends_as_by_ctrl_c
 from pace_async.task import Task, load_task, settings_of
@@ -60,12 +62,14 @@ TIMED = {"loop_factory": TimedLoop}
 def start(config: Config, asked: Task, run_dir: Path | None, display: str) -> int:
     """Begin a run of a task, as `looking` gives it, and drive it to its end. Returns the exit code. Raises
     PaceError."""
-    if lacks_catalogue(config.implementer.model, asked):
+    if lacks_catalogue(config.implementer.model, asked) and not asked.spec.is_command:
         anyio.run(_refuse_unless_data, config, asked)  # missing data is reported before missing settings
-    task, paths = prepare(config, asked, run_dir)
+    chosen = with_advisor(config, asked)
+    task, paths = prepare(chosen, asked, run_dir)
+    advisor = in_words(chosen, task, chosen=chosen is not config)
     try:
         with ends_as_by_ctrl_c():
-            return anyio.run(_start, config, task, paths, display, backend_options=TIMED)
+            return anyio.run(_start, chosen, task, paths, display, advisor, backend_options=TIMED)
     except KeyboardInterrupt:
         raise _interrupted(paths) from None
 
@@ -98,13 +102,15 @@ def _interrupted(paths: RunPaths) -> Interrupted:
     return Interrupted("interrupted before the run began; nothing was written.")
 
 
-async def _start(config: Config, task: Task, paths: RunPaths, display: str) -> int:
+async def _start(config: Config, task: Task, paths: RunPaths, display: str, advisor: str) -> int:
+    """`advisor` is what is said about it."""
     await refuse_unless_fit(config, all_up=True)
     _announce(display, "proving the sandbox, and scoring the seed program in it")
     tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
     with told_when_slow(display):
         seed_program = await score_seed_program(config, task, tier)
-    checks = await _check_implementers(config)
+    checks = await _check_models(config)
+    _announce(display, f"advisor {advisor}")
     with RunLock(paths.folder) as lock:
         async with Store.open(config.population.url or paths.file) as store:
             store.be_patient(config.faults.patience_s, waiting(lock))
@@ -135,18 +141,14 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], display: str) -
             config = resumed_config(standing, changes)
             store.be_patient(config.faults.patience_s, waiting(lock))
             task = task_of(config)
-            if task.digest != standing.header.task_digest:
-                raise UsageError(
-                    f"Task {task.name!r} has changed since the run began, some file in {task.folder}: scores would not "
-                    "compare. Put it back, or start a new run."
-                )
+            refuse_unless_in_force(standing, task, paths.folder)
             if (finished := nothing_left(standing, config)) is not None:
                 await say([f"{paths.folder} is finished: {finished}"])
                 return 0
             _refuse_unknown_stages(config, task)
             await refuse_unless_fit(config, all_up=False)
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
-            checks = await _check_implementers(config)
+            checks = await _check_models(config)
             own = () if standing.best is not None else await score_seed_program(config, task, tier)
             await store.commit(*own, *checks, *setting_changes(standing, config), *cut_off(standing))
             record = await store.load(name)
@@ -191,13 +193,17 @@ async def _refuse_unless_data(config: Config, task: Task) -> None:
             await scorer.instances(config.evaluation.seed)
 
 
-async def _check_implementers(config: Config) -> tuple[ImplementerChecked, ...]:
+async def _check_models(config: Config) -> tuple[ImplementerChecked, ...]:
     """The cost of the checks. Raises UsageError or GaveUp if the run cannot begin. Nothing is written before."""
-    models = models_of(config.implementer.model)
-    refuse_without_keys(models, config.implementer.api_base, os.environ)
-    found = await check_models(models, config.implementer)
-    refuse_unless_ready(found, config.stop)
-    return tuple(checked.fact for checked in found if checked.fact is not None)
+    callers = asking(config)
+    for caller, models, asked in callers:
+        refuse_without_keys(models, asked.api_base, os.environ, caller)
+    facts: list[ImplementerChecked] = []
+    for caller, models, asked in callers:
+        found = await check_models(models, asked, caller)
+        refuse_unless_ready(found, config.stop)
+        facts += [checked.fact for checked in found if checked.fact is not None]
+    return tuple(facts)
 
 
 async def score_seed_program(config: Config, task: Task, tier: Tier) -> tuple[Evaluated | EvaluationAttempted, ...]:
@@ -235,6 +241,7 @@ async def score_seed_program(config: Config, task: Task, tier: Tier) -> tuple[Ev
         memoised=found.memoised,
         mechanism=None,
         at=time.time(),
+        feedback=found.feedback or None,
     )
     return ended, *found.attempts
 
@@ -271,7 +278,7 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
         seed=config.seed,
         objective=config.learner.objective,
         advisor=config.advisor.model,
-        engine=config.advisor.engine,
+        engine=config.advisor.served_by,
         implementer=config.implementer.model,
         sandbox=tier.name,
         threads=config.search.threads,
@@ -282,6 +289,7 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
         upper=bounds.upper,
         direction=task.spec.direction,
         config=config.model_dump(mode="json"),
+        trust=task.spec.trust,
     )
 
 
@@ -290,4 +298,5 @@ def _refuse_unknown_stages(config: Config, task: Task) -> None:
     refuse_unless_served(config.advisor.engine)
     cards_of(config)
     refuse_unless_possible(config.implementer.model, task)
+    refuse_unless_runnable(config.implementer, config.stop.budget)
     refuse_unless_read(config, task)

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
-from pace_async.config import ImplementerConfig
+from pace_async.config import AdvisorConfig, ImplementerConfig
 from pace_async.errors import UsageError
 from pace_async.evaluate.sandbox import cgroup
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
-from pace_async.implement.preflight import check_models
 from pace_async.implement.shares import models_of, parse_shares
+from pace_async.providers.base import ADVISOR
+from pace_async.providers.preflight import Checked, check_models
+from pace_async.registry.advisors import advisor_of, asked_model
 from pace_async.registry.implementers import implementer_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
 
@@ -29,9 +31,11 @@ class Finding:
     remedy: str = ""
 
 
-async def examine(implementer: ImplementerConfig | None = None) -> list[Finding]:
-    """Every check, in the order in which a run needs them. The models of `implementer` are asked a tiny question."""
-    asked = await implementers(implementer) if implementer is not None else []
+async def examine(implementer: ImplementerConfig | None = None, advisor: AdvisorConfig | None = None) -> list[Finding]:
+    """Every check, in the order in which a run needs them. The models of `implementer`, and an advisor over the
+    network, are asked a tiny question."""
+    asked = await advisors(advisor) if advisor is not None else []
+    asked += await implementers(implementer) if implementer is not None else []
     return [
         _packages("engine embedded", "transformers"),
         _vllm(),
@@ -48,15 +52,25 @@ async def implementers(config: ImplementerConfig) -> list[Finding]:
     """The models of one setting, each asked a tiny question."""
     kinds = [implementer_of(share.model) for share in parse_shares(config.model)]
     found = [Finding(f"implementer {kind.name}", True, kind.about) for kind in kinds if not kind.asks_a_model]
-    for checked in await check_models(models_of(config.model), config):
-        name, price = f"implementer {checked.model}", checked.price
-        costs = "price not known" if price is None else price.in_words()
-        if checked.failure is None and checked.fact is not None:
-            remedy = "" if price is not None else "give implementer.price_per_million_in and _out to use --budget"
-            found.append(Finding(name, True, f"answers in {checked.fact.seconds:.1f} s, {costs}", remedy))
-        else:
-            found.append(Finding(name, False, checked.reason, checked.remedy))
-    return found
+    return found + [_answers(checked) for checked in await check_models(models_of(config.model), config)]
+
+
+async def advisors(config: AdvisorConfig) -> list[Finding]:
+    """An advisor over the network, asked a tiny question, or the folder of one that an engine serves."""
+    if advisor_of(config.model).served:
+        return [_advisor(config.model)]
+    return [
+        _answers(checked) for checked in await check_models([asked_model(config.model)], config.of_calls(), ADVISOR)
+    ]
+
+
+def _answers(checked: Checked) -> Finding:
+    role, price = checked.caller.role, checked.price
+    name, costs = f"{role} {checked.model}", "price not known" if price is None else price.in_words()
+    if checked.failure is not None or checked.fact is None:
+        return Finding(name, False, checked.reason, checked.remedy)
+    remedy = "" if price is not None else f"give {role}.price_per_million_in and _out to use --budget"
+    return Finding(name, True, f"answers in {checked.fact.seconds:.1f} s, {costs}", remedy)
 
 
 def _vllm() -> Finding:
@@ -74,11 +88,13 @@ def _packages(name: str, package: str) -> Finding:
         return Finding(name, False, f"{error.name} is not installed", "make setup, or pip install pace-async")
 
 
-def _advisor() -> Finding:
+def _advisor(model: str = "tiny") -> Finding:
+    name, kind = f"advisor {model}", advisor_of(model)
     try:
-        return Finding("advisor tiny", True, f"{advisor_folder('tiny').name} in the package")
+        folder = advisor_folder(model)
+        return Finding(name, True, f"{folder.name} in the package" if kind.packaged else str(folder))
     except UsageError as error:
-        return Finding("advisor tiny", False, str(error), "install the package again")
+        return Finding(name, False, str(error), "install the package again" if kind.packaged else "")
 
 
 async def _sandbox() -> Finding:

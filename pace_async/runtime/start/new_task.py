@@ -1,5 +1,6 @@
 """A new task's folder, from the example that ships with pace (`configs/new_task`): it works before it is edited. The
-same problem exists for programs in several languages (`configs/new_task/languages`).
+same problem exists for programs in several languages (`configs/new_task/languages`), and with an evaluator that is a
+command (`configs/new_task/command`).
 
 Invariant: the folder is written whole or not at all. A folder that is not empty is never written into.
 """
@@ -14,14 +15,15 @@ from pace_async.errors import UsageError
 from pace_async.programs.languages import LANGUAGES, PYTHON, named
 from pace_async.task import BUNDLED, CHECKOUT
 
-SHARED = ("evaluator.py", "catalogue.yaml")
+EVALUATOR, CATALOGUE = "evaluator.py", "catalogue.yaml"
+COMMAND, COMMANDS_EVALUATOR = "command", "evaluate.py"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-def make_task(name: str, folder: Path, language: str = PYTHON) -> None:
-    """Write the folder. Raises UsageError for a name that no task can have, a folder that is not empty, or a language
-    without an example."""
-    texts = _texts(name, folder, language)
+def make_task(name: str, folder: Path, language: str = PYTHON, kind: str | None = None) -> None:
+    """Write the folder. Without a `kind` the language decides it. Raises UsageError for a name that no task can have, a
+    folder that is not empty, or a language or kind without an example."""
+    texts = _texts(name, folder, language, kind)
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot name a task: use small letters, digits and _, and begin with a letter, as in my_task."
@@ -48,7 +50,7 @@ def templates() -> list[str]:
     return [PYTHON, *(one.name for one in LANGUAGES.values() if (folder / f"initial.{one.suffix}").is_file())]
 
 
-def _texts(name: str, folder: Path, language: str) -> dict[str, str]:
+def _texts(name: str, folder: Path, language: str, kind: str | None) -> dict[str, str]:
     """The content of each file of the new task."""
     wanted = named(language)
     if wanted is None or wanted.name not in templates():
@@ -57,7 +59,15 @@ def _texts(name: str, folder: Path, language: str) -> dict[str, str]:
             "another language is one of these with other commands in task.yaml."
         )
     example, program = _example(), f"initial.{wanted.suffix}"
+    usual = "function" if wanted.name == PYTHON else "process"
+    if kind not in (None, usual, COMMAND) or (kind == COMMAND and wanted.name != PYTHON):
+        raise UsageError(
+            f"There is no example of a task of kind {kind!r} in {wanted.title}: --kind takes function and command with "
+            "Python, and process with any other language."
+        )
     own = example if wanted.name == PYTHON else example / "languages"
+    if kind == COMMAND:
+        own = example / COMMAND
     commands = {
         key: [part.replace("{file}", program) for part in command]
         for key, command in (("build", wanted.build), ("run", wanted.run))
@@ -70,8 +80,14 @@ def _texts(name: str, folder: Path, language: str) -> dict[str, str]:
         "language": wanted.name,
         "commands": "\n".join(f"{key}: {json.dumps(command)}" for key, command in commands.items()),
     }
-    texts = {file: (example / file).read_text(encoding="utf-8") for file in SHARED}
-    texts[program] = (own / program).read_text(encoding="utf-8")
+    texts = {CATALOGUE: (example / CATALOGUE).read_text(encoding="utf-8")}
+    if kind == COMMAND:
+        texts[COMMANDS_EVALUATOR] = (own / COMMANDS_EVALUATOR).read_text(encoding="utf-8")
+        texts[program] = (example / program).read_text(encoding="utf-8")
+        del filled["program"]  # a word of the evaluator's command, which stays
+    else:
+        texts[EVALUATOR] = (example / EVALUATOR).read_text(encoding="utf-8")
+        texts[program] = (own / program).read_text(encoding="utf-8")
     for file in ("task.yaml", "README.md"):
         text = (own / file).read_text(encoding="utf-8")
         for key, words in filled.items():

@@ -7,9 +7,12 @@ a second.
 import os
 from pathlib import Path
 
-from pace_async.config import Config
-from pace_async.implement.keys import refuse_without_keys
+from pace_async.config import Config, ProviderConfig
 from pace_async.implement.shares import models_of
+from pace_async.providers.base import ADVISOR, IMPLEMENTER, Caller
+from pace_async.providers.keys import refuse_without_keys
+from pace_async.registry.advisors import advisor_of, asked_model
+from pace_async.runtime.children.advisor_choice import with_advisor
 from pace_async.runtime.children.catalogue_reading import refuse_unless_read
 from pace_async.runtime.run_paths import new_run_paths
 from pace_async.task import Task, limited, load_task
@@ -20,9 +23,20 @@ def look(config: Config, run_dir: Path | None) -> Task:
     task = load_task(config.task)
     limits_of(config, task)
     new_run_paths(task.name, run_dir)
-    refuse_unless_read(config, task)
-    refuse_without_keys(models_of(config.implementer.model), config.implementer.api_base, os.environ)
+    refuse_unless_read(with_advisor(config, task), task)
+    for caller, models, asked in asking(config):
+        refuse_without_keys(models, asked.api_base, os.environ, caller)
     return task
+
+
+def asking(config: Config) -> tuple[tuple[Caller, list[str], ProviderConfig], ...]:
+    """Who asks which models over the network, and how. Raises UsageError."""
+    model = config.advisor.model
+    advisors = [] if advisor_of(model).served else [asked_model(model)]
+    return (
+        (ADVISOR, advisors, config.advisor.of_calls()),
+        (IMPLEMENTER, models_of(config.implementer.model), config.implementer),
+    )
 
 
 def limits_of(config: Config, task: Task) -> Task:

@@ -15,6 +15,7 @@ from pace_async.configure import flat, known_keys, resolve
 from pace_async.errors import UsageError
 from pace_async.events import FaultSeen, ImplementerCalled, RunHeader, SettingChanged
 from pace_async.population.reading.record import Standing
+from pace_async.providers.base import CALLERS
 from pace_async.runtime.run.core import Progress, reason_to_stop
 
 MAY_CHANGE = (
@@ -39,6 +40,13 @@ MAY_CHANGE = (
     "advisor.engine",
     "advisor.transport",
     "advisor.max_tokens",
+    "advisor.max_tokens_by_call",
+    "advisor.requests",
+    "advisor.api_base",
+    "advisor.options",
+    "advisor.deadline_s",
+    "advisor.price_per_million_in",
+    "advisor.price_per_million_out",
     "advisor.max_prompt_tokens",
     "advisor.timeout_s",
     "advisor.engine_start_s",
@@ -112,7 +120,7 @@ def in_force(header: RunHeader, config: Config) -> RunHeader:
     """The header with the present settings, for displays. The run's row keeps the original settings."""
     return replace(
         header,
-        engine=config.advisor.engine,
+        engine=config.advisor.served_by,
         implementer=config.implementer.model,
         max_staleness=config.bound,
         config=config.model_dump(mode="json"),
@@ -149,11 +157,12 @@ def cut_off(standing: Standing) -> tuple[ImplementerCalled | FaultSeen, ...]:
     facts: list[ImplementerCalled | FaultSeen] = []
     for open_one in standing.reserved:
         lease, usd, now = open_one.lease, open_one.cost_usd, time.time()
-        facts.append(ImplementerCalled(lease, open_one.model, "unknown", 0, 0, usd, 0.0, now, open_one.number))
+        number, role = open_one.number, open_one.role
+        facts.append(ImplementerCalled(lease, open_one.model, "unknown", 0, 0, usd, 0.0, now, number, role=role))
         detail = (
             f"a call of {open_one.model} was in flight when the run ended: counted as {usd:.6f} USD, all it may cost"
         )
-        facts.append(FaultSeen("implement", "unknown_outcome", detail, lease, now))
+        facts.append(FaultSeen(CALLERS[role].stage, "unknown_outcome", detail, lease, now))
     return tuple(facts)
 
 

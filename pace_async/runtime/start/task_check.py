@@ -16,7 +16,7 @@ from pathlib import Path
 
 import anyio
 
-from pace_async.config import EvaluationConfig
+from pace_async.config import Config, EvaluationConfig
 from pace_async.errors import CandidateFault, UsageError
 from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, evaluate
@@ -25,12 +25,15 @@ from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.sandbox.toolchain import lacks_tools
 from pace_async.evaluate.scorer.scorer_log import printed, scorer_log
-from pace_async.implement.catalogue import MechanismEdit, apply_edit, load_catalogue
+from pace_async.implement.catalogue import Mechanism, MechanismEdit, apply_edit, load_catalogue
+from pace_async.observe.formatting import SHARED_MEANS
 from pace_async.programs.compiled import compiled, program_hash
-from pace_async.programs.languages import PYTHON
+from pace_async.programs.languages import PYTHON, Language, assignments
 from pace_async.reward import better, progress
+from pace_async.runtime.children.advisor_choice import with_advisor
 from pace_async.runtime.children.catalogue_reading import read_by
 from pace_async.runtime.start.adversarial_programs import CHEATS, ENDLESS, STRICT, Cheat
+from pace_async.runtime.start.modules import missing_modules, missing_requirements
 from pace_async.task import CHEATS as CHEATS_FOLDER
 from pace_async.task import FULL, CascadeStage, Setting, Task, editable, load_task, settings_of
 
@@ -64,7 +67,11 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
     said = ", ".join(f"{name}={value}" for name, value in changed.items())
     say(Check("loads", True, f"{task.folder}{' with ' if said else ''}{said}"))
     task = replace(task, spec=task.spec.model_copy(update={"settings": settings_of(task.spec, changed)}))
-    if task.spec.is_process and (lacking := lacks_tools(task)):
+    if task.spec.is_command:
+        say(Check("trust is shared", True, f"{SHARED_MEANS}; look at a best program before you believe it"))
+        if not _modules(task, say):
+            return
+    if not task.spec.has_entry and (lacking := lacks_tools(task)):
         say(Check("commands are installed", False, lacking, "or check it on a machine that has them"))
         say(_catalogue(task))
         return
@@ -73,15 +80,32 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
         try:
             sound = await _answers(task, seed, tier, log, say)
         except UsageError as error:
-            say(Check("evaluator loads", False, str(error), f"mend {task.spec.evaluator}", printed(log)))
+            mended = task.spec.evaluator_file or "task.yaml"
+            say(Check("evaluator loads", False, str(error), f"mend {mended}", printed(log)))
             return
-        if sound:
+        if sound and not task.spec.is_command:
             await _cheats(task, seed, tier, log, say)
             await _endless(task, seed, tier, log, say)
     applies = _catalogue(task)
     say(applies)
     if applies.ok and task.catalogue_path is not None:
         say(_read(task))
+
+
+def _modules(task: Task, say: Callable[[Check], None]) -> bool:
+    """Whether everything is installed that the evaluator of a command task imports."""
+    name = "modules are installed"
+    missing, wished = missing_modules(task), missing_requirements(task)
+    if missing:
+        said = f"the evaluator imports {', '.join(missing)}, not installed here"
+        say(Check(name, False, said, "install what is missing into the Python that runs pace, with pip"))
+    elif wished:
+        say(
+            Check(name, True, f"all that the evaluator imports; {', '.join(wished)} of its requirements.txt is missing")
+        )
+    else:
+        say(Check(name, True, "all that the evaluator imports"))
+    return not missing
 
 
 async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[Check], None]) -> bool:
@@ -92,7 +116,8 @@ async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[
         if first.outcome != "ok" or first.score is None:
             return False
         say(_repeats(task, first, await scoring.score(task.program)))
-        say(await _fresh(task, scoring.evaluator))
+        if not task.spec.is_command:
+            say(await _fresh(task, scoring.evaluator))
         say(_bounds(task, first.score))
         for stage in task.spec.cascade:
             say(_stage(stage, task.spec.direction, first, await scoring.score(task.program, stage.name)))
@@ -258,7 +283,8 @@ def _read(task: Task) -> Check:
     """Whether the advisor of the package that reads catalogues can read this one."""
     name = "advisor reader can read the catalogue"
     try:
-        return Check(name, True, read_by("reader", task) or "it reads none")
+        said, chosen = read_by("reader", task), with_advisor(Config(), task).advisor.model
+        return Check(name, True, f"{said}; without --advisor a run takes {chosen}")
     except UsageError as error:
         return Check(name, False, str(error), "make it smaller, or name another advisor")
 
@@ -267,7 +293,7 @@ def _catalogue(task: Task) -> Check:
     """Whether every option of every mechanism can be applied to the seed program, and changes it."""
     name = "catalogue applies"
     if task.catalogue_path is None:
-        return Check(name, True, "there is none: the implementer has to be a model")
+        return Check(name, True, "there is none, so a run needs a model: name it by --implementer")
     try:
         catalogue = load_catalogue(task.catalogue_path)
     except UsageError as error:
@@ -278,10 +304,12 @@ def _catalogue(task: Task) -> Check:
     tried = 0
     for mechanism in catalogue.mechanisms:
         changed = 0
+        first = mechanism.sites[0] if mechanism.sites else None
+        wrong += _not_assigned(mechanism, block, language)
         for option in mechanism.options:
             tried += 1
             try:
-                text = apply_edit(block, MechanismEdit(mechanism.name, option), language)
+                text = apply_edit(block, MechanismEdit(mechanism.name, option, first), language)
                 edited = compiled(start + text + rest, language=language.name)
             except CandidateFault as error:
                 wrong.append(f"{mechanism.name} to {option}: {error.detail or error}")
@@ -296,4 +324,13 @@ def _catalogue(task: Task) -> Check:
     if wrong:
         remedy = f"let the evolve block of {task.spec.program} assign each name once, on a line of its own"
         return Check(name, False, "; ".join(wrong[:3]), remedy)
-    return Check(name, True, f"{tried} options of {len(catalogue.mechanisms)} mechanisms")
+    at_sites = sum(len(mechanism.sites) for mechanism in catalogue.mechanisms)
+    more = f"; {at_sites} assignments at sites, the options at the first site of each" if at_sites else ""
+    return Check(name, True, f"{tried} options of {len(catalogue.mechanisms)} mechanisms{more}")
+
+
+def _not_assigned(mechanism: Mechanism, block: str, language: Language) -> list[str]:
+    """The sites at which the block does not assign the mechanism once."""
+    found = assignments(block, language.name)
+    wrong = [name for name in mechanism.assigned[1:] if len(found.get(name, ())) != 1]
+    return [f"the seed program does not assign {wrong[0]} exactly once ({len(wrong)} such names)"] if wrong else []

@@ -241,7 +241,8 @@ async def test_a_learner_without_a_receiver_reports_it_and_keeps_running(togethe
 
 
 async def test_a_server_that_reports_a_cpu_is_refused(together: Together) -> None:
-    config = resolve(None, {"advisor.transport": "nccl", "advisor.engine": together.url}, environment={})
+    settings = {"advisor.model": "tiny", "advisor.transport": "nccl", "advisor.engine": together.url}
+    config = resolve(None, settings, environment={})
     with pytest.raises(UsageError, match="serves on: cpu"):
         await refuse_unless_fit(config, all_up=True)
     assert psutil.Process(together.pid).environ()["CUDA_VISIBLE_DEVICES"] == "0"

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 from pace_async.errors import CandidateFault, InfrastructureFault, StageFault
-from pace_async.implement.redact import redact
+from pace_async.providers.redact import redact
 
 LONGEST_RETRY_AFTER = 3600.0
 _REFUSED = {"ConnectError", "ClientConnectorError", "ConnectionRefusedError", "gaierror", "ClientConnectorDNSError"}
@@ -32,14 +32,22 @@ _PERMANENT = ("bad_key", "no_permission", "unknown_model", "bad_request", "no_cr
 
 
 class CallFailed(InfrastructureFault):
-    """One call brought no answer."""
+    """One call brought no answer. `of_this_prompt`: another prompt may well get one, and the same prompt may not. An
+    agent that takes too long is such a case."""
 
     def __init__(
-        self, kind: str, detail: str, *, charged: bool | None = False, retry_after: float | None = None
+        self,
+        kind: str,
+        detail: str,
+        *,
+        charged: bool | None = False,
+        retry_after: float | None = None,
+        of_this_prompt: bool = False,
     ) -> None:
         super().__init__(kind, detail)
         self.charged = charged
         self.retry_after = retry_after
+        self.of_this_prompt = of_this_prompt or kind == "bad_request"
 
     @property
     def permanent(self) -> bool:

@@ -50,9 +50,19 @@ def holds_secret(text: str, environment: Mapping[str, str] | None = None) -> boo
     return any(value in text for value in secrets(environment))
 
 
-def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
-    """`text` on one line of at most LONGEST characters, without secrets."""
+def looks_secret(text: str, environment: Mapping[str, str] | None = None) -> bool:
+    """Whether `text` holds a secret, or something that looks like one."""
+    return holds_secret(text, environment) or _LOOKS.search(text) is not None
+
+
+def without_secrets(text: str, environment: Mapping[str, str] | None = None) -> str:
+    """`text` with each secret replaced."""
     for value in secrets(environment):
         text = text.replace(value, HIDDEN)
-    line = " ".join(_LOOKS.sub(HIDDEN, text).split())
+    return _LOOKS.sub(HIDDEN, text)
+
+
+def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
+    """`text` on one line of at most LONGEST characters, without secrets."""
+    line = " ".join(without_secrets(text, environment).split())
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"

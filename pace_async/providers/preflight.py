@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import stamina
 import stamina.instrumentation
 
-from pace_async.config import ImplementerConfig, StopConfig
+from pace_async.config import ProviderConfig, StopConfig
 from pace_async.errors import CandidateFault, GaveUp, UsageError
 from pace_async.events import ImplementerChecked
-from pace_async.implement.chat import ChatAnswer, LitellmChat, open_chats
-from pace_async.implement.failures import CallFailed
-from pace_async.implement.prices import Price
+from pace_async.providers.base import IMPLEMENTER, Caller
+from pace_async.providers.chat import ChatAnswer, LitellmChat, open_chats
+from pace_async.providers.failures import CallFailed
+from pace_async.providers.prices import Price
 
 QUESTION = ({"role": "user", "content": "Answer with the one word: ready"},)
 TOKENS = 64
@@ -29,6 +30,7 @@ class Checked:
     """The check of one model: its cost, or the failure."""
 
     model: str
+    caller: Caller
     fact: ImplementerChecked | None
     failure: CallFailed | None
     price: Price | None
@@ -43,29 +45,29 @@ class Checked:
         return f"{kind} ({detail})" if detail else kind
 
 
-async def check_models(models: Sequence[str], config: ImplementerConfig) -> list[Checked]:
+async def check_models(models: Sequence[str], config: ProviderConfig, caller: Caller = IMPLEMENTER) -> list[Checked]:
     """Call each model once, with a few retries for transient failures."""
     async with open_chats(models, config) as chats:
-        return [await _check(chat, config) for chat in chats]
+        return [await _check(chat, config, caller) for chat in chats]
 
 
 def refuse_unless_ready(checks: Sequence[Checked], stop: StopConfig) -> None:
     """Raises UsageError for a problem that a person must solve, GaveUp if no model answers."""
     for checked in checks:
         if checked.failure is not None and checked.failure.permanent:
-            raise UsageError(f"--implementer {checked.model}: {checked.reason}; {checked.remedy}.")
+            raise UsageError(f"{checked.caller.flag(checked.model)}: {checked.reason}; {checked.remedy}.")
         if stop.budget is not None and checked.price is None:
             raise UsageError(
                 f"--budget needs to know what {checked.model} costs, and no price is listed: give "
-                "--set implementer.price_per_million_in=USD --set implementer.price_per_million_out=USD "
-                "(0 if it is free)."
+                f"--set {checked.caller.role}.price_per_million_in=USD "
+                f"--set {checked.caller.role}.price_per_million_out=USD (0 if it is free)."
             )
     if checks and all(checked.failure is not None for checked in checks):
         first = checks[0]
-        raise GaveUp(f"No implementer answers ({first.model}: {first.reason}): {first.remedy}.")
+        raise GaveUp(f"No {first.caller.role} answers ({first.model}: {first.reason}): {first.remedy}.")
 
 
-async def _check(chat: LitellmChat, config: ImplementerConfig) -> Checked:
+async def _check(chat: LitellmChat, config: ProviderConfig, caller: Caller) -> Checked:
     stamina.instrumentation.set_on_retry_hooks(())  # by default it writes each failure to the terminal
     worst = chat.price.worst_case(QUESTION, TOKENS) if chat.price is not None else 0.0
     began, lost = time.perf_counter(), 0.0
@@ -90,7 +92,7 @@ async def _check(chat: LitellmChat, config: ImplementerConfig) -> Checked:
         missing = chat.missing_keys() if failure.kind not in ("unknown_model", "refused_connection") else []
         if missing and (config.api_base is None or "key" in failure.detail.lower()):
             failure = CallFailed("missing_key", failure.detail)
-        return Checked(chat.model, None, failure, chat.price, _remedy(failure, missing, config))
+        return Checked(chat.model, caller, None, failure, chat.price, _remedy(failure, missing, config, caller))
     paid = 0.0 if answer is None else worst if answer.cost_usd is None else answer.cost_usd
     fact = ImplementerChecked(
         model=chat.model,
@@ -99,11 +101,12 @@ async def _check(chat: LitellmChat, config: ImplementerConfig) -> Checked:
         cost_usd=lost + paid,
         seconds=time.perf_counter() - began,
         at=time.time(),
+        role=caller.role,
     )
-    return Checked(chat.model, fact, None, chat.price)
+    return Checked(chat.model, caller, fact, None, chat.price)
 
 
-def _remedy(failure: CallFailed, missing: Sequence[str], config: ImplementerConfig) -> str:
+def _remedy(failure: CallFailed, missing: Sequence[str], config: ProviderConfig, caller: Caller) -> str:
     if missing:
         return f"set {' or '.join(missing)} in the environment"
     remedies = {
@@ -111,7 +114,7 @@ def _remedy(failure: CallFailed, missing: Sequence[str], config: ImplementerConf
         "no_permission": "the key may not use this model: choose another, or ask for access",
         "no_credit": "the account has no credit left: top it up",
         "unknown_model": "see https://docs.litellm.ai/docs/providers for how models are named",
-        "bad_request": "see whether implementer.options and implementer.max_tokens suit this model",
+        "bad_request": f"see whether {caller.role}.options and {caller.role}.max_tokens suit this model",
         "not_installed": "install the package that litellm names",
     }
     where = config.api_base or "the provider"

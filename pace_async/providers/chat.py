@@ -16,9 +16,9 @@ from typing import Any, Protocol
 import anyio
 import anyio.to_thread
 
-from pace_async.config import ImplementerConfig
-from pace_async.implement.failures import CallFailed, failure_of
-from pace_async.implement.prices import Price, listed_price
+from pace_async.config import ProviderConfig
+from pace_async.providers.failures import CallFailed, failure_of
+from pace_async.providers.prices import Price, listed_price
 
 CLOSE_S = 10.0
 
@@ -54,7 +54,7 @@ class Chat(Protocol):
 class LitellmChat:
     """Implements `Chat`. Made by `open_chats`."""
 
-    def __init__(self, model: str, config: ImplementerConfig, litellm: Any) -> None:
+    def __init__(self, model: str, config: ProviderConfig, litellm: Any) -> None:
         self._model = model
         self._config = config
         self._litellm = litellm
@@ -142,7 +142,7 @@ class LitellmChat:
 
 
 @asynccontextmanager
-async def open_chats(models: Sequence[str], config: ImplementerConfig) -> AsyncGenerator[list[LitellmChat]]:
+async def open_chats(models: Sequence[str], config: ProviderConfig) -> AsyncGenerator[list[LitellmChat]]:
     """Opens the models. litellm's clients and tasks end with the context. Without models it imports nothing."""
     if not models:
         yield []

@@ -1,0 +1,72 @@
+"""An advisor behind litellm: a model that is asked over the network. It learns nothing.
+
+Its prompts and its answers are texts. So a call has no token ids, no log-probabilities and no weight version, and the
+lease counts as sampled by version 0, the given advisor. Prices, bills, retries, pauses and keys are those of
+implementers (`providers`). Every call is in the ledger under the role of the advisor.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, nullcontext
+from typing import Literal
+
+import anyio
+
+from pace_async.advise.base import Prompt, PromptTooLong
+from pace_async.config import Config
+from pace_async.errors import CandidateFault, InfrastructureFault
+from pace_async.events import AdvisorCall
+from pace_async.providers.base import ADVISOR, CallLedger
+from pace_async.providers.bill import billed
+from pace_async.providers.chat import Chat, ChatAnswer, open_chats
+from pace_async.providers.pool import CallLimits, ModelPool, Question, Share
+from pace_async.providers.redact import holds_secret
+from pace_async.registry.advisors import asked_model
+
+SYSTEM = (
+    "You propose experiments to a program search. Answer in exactly the lines that are asked for, as plain text, and "
+    "write nothing else."
+)
+END_OF_THINKING = "</think>"
+
+
+class AskedAdvisor:
+    """Implements `advise.base.Advisor`. `requests` caps the calls in flight."""
+
+    def __init__(self, chat: Chat, ledger: CallLedger, config: Config) -> None:
+        limits = CallLimits.of(config.advisor, config.faults)
+        self._chat = chat
+        self._ledger = ledger
+        self._pool = ModelPool((Share(chat.model, 1.0),), ledger, config.seed, limits, ADVISOR)
+        requests = config.advisor.requests
+        self._room = anyio.CapacityLimiter(requests) if requests is not None else nullcontext()
+
+    async def ask(self, prompt: Prompt) -> tuple[AdvisorCall, Literal["stop", "length"]]:
+        messages = ({"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt.text})
+
+        async def once(_model: str, timeout_s: float) -> ChatAnswer:
+            limit = prompt.max_tokens
+            async with billed(self._chat, self._ledger, ADVISOR, prompt.lease, messages, limit) as bill:
+                answer = bill.answer = await self._chat.ask(messages, max_tokens=limit, timeout_s=timeout_s)
+                if holds_secret(answer.text):
+                    raise InfrastructureFault("secret_in_answer", "the answer holds the value of a secret variable")
+                if answer.refused:
+                    raise CandidateFault("refusal", "it refused")
+                return answer
+
+        try:
+            async with self._room:
+                answer = await self._pool.answer(Question(prompt.lease, once))
+        except CandidateFault as fault:
+            if fault.kind == "prompt_too_long":
+                raise PromptTooLong(len(prompt.text) // 4, None) from None
+            raise CandidateFault("unparsed", f"{prompt.purpose} was not answered: {fault}") from None
+        text = answer.text.rpartition(END_OF_THINKING)[2]
+        call = AdvisorCall(prompt.purpose, (), (), (), (), text, seconds=0.0, prompt=prompt.text)
+        return call, "length" if answer.finish == "length" else "stop"
+
+
+@asynccontextmanager
+async def open_asked_advisor(config: Config, ledger: CallLedger) -> AsyncGenerator[AskedAdvisor]:
+    """The advisor that `advisor.model` names, ready for use. It is closed when the context ends."""
+    async with open_chats([asked_model(config.advisor.model)], config.advisor.of_calls()) as chats:
+        yield AskedAdvisor(chats[0], ledger, config)

@@ -1,0 +1,137 @@
+"""Reads evaluation epochs: which evaluator's scores are in force, what is left to score anew, and what scores were when
+the run rested on them.
+
+Invariant: `candidates` has the scores in force. Only what depends on earlier ones reads `epoch_scores`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, func, select
+
+from pace_async.events import Outcome
+from pace_async.population.models import CandidateRow, EpochScoreRow, EvaluationEpochRow, LeaseRow
+from pace_async.search.state import Member
+from pace_async.state.rescored import NewScore, Rescoring
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One epoch. `best` is how many of the best programs it scores, None for all. `last_lease` is the last lease before
+    it came into force, None while it is not."""
+
+    number: int
+    task_digest: str
+    best: int | None
+    last_lease: int | None
+
+    @property
+    def in_force(self) -> bool:
+        """Whether its scores came into force, even if those of a later one have since."""
+        return self.last_lease is not None
+
+
+def epochs_of(connection: Connection, run_id: int) -> tuple[Epoch, ...]:
+    """All epochs that were begun, in order."""
+    row = EvaluationEpochRow
+    rows = connection.execute(
+        select(row.epoch, row.task_digest, row.best, row.last_lease).where(row.run_id == run_id).order_by(row.epoch)
+    )
+    return tuple(Epoch(*found) for found in rows)
+
+
+def in_force_of(connection: Connection, run_id: int) -> Epoch | None:
+    """The epoch whose scores are in force, None for the evaluator that the run began with."""
+    return max((one for one in epochs_of(connection, run_id) if one.in_force), default=None, key=_number)
+
+
+def _number(epoch: Epoch) -> int:
+    return epoch.number
+
+
+def last_lease_before(connection: Connection, run_id: int) -> int:
+    """The last lease before the epoch in force, 0 without one. What was tried on fresh instances up to it was tried by
+    another evaluator."""
+    epoch = in_force_of(connection, run_id)
+    return 0 if epoch is None else epoch.last_lease or 0
+
+
+def programs_of(connection: Connection, run_id: int, best: int | None) -> list[int]:
+    """The candidates to score anew: those with a program, or the `best` of them by the scores in force. The task's own
+    program comes first."""
+    row = CandidateRow
+    has_program = select(row.candidate).where(row.run_id == run_id, row.program.is_not(None))
+    if best is None:
+        return list(connection.execute(has_program.order_by(row.candidate)).scalars())
+    ranked = has_program.where(row.merit.is_not(None)).order_by(row.merit.desc(), row.candidate).limit(best)
+    return [0, *(one for one in connection.execute(ranked).scalars() if one != 0)]
+
+
+def program_of(connection: Connection, run_id: int, candidate: int) -> str:
+    """The program of a candidate that has one."""
+    row = CandidateRow
+    found = connection.execute(select(row.program).where(row.run_id == run_id, row.candidate == candidate))
+    return found.scalar_one() or ""
+
+
+def rescored_of(connection: Connection, run_id: int, epoch: int) -> set[int]:
+    """The candidates that an epoch has scored already."""
+    row = EpochScoreRow
+    return set(connection.execute(select(row.candidate).where(row.run_id == run_id, row.epoch == epoch)).scalars())
+
+
+def mean_seconds_of(connection: Connection, run_id: int) -> float:
+    """Mean time of an evaluation in force that ran, in seconds, 0 if none did."""
+    row = CandidateRow
+    ran = select(func.avg(row.seconds)).where(row.run_id == run_id, row.seconds > 0, row.program.is_not(None))
+    return connection.execute(ran).scalar_one() or 0.0
+
+
+def open_leases_of(connection: Connection, run_id: int) -> list[tuple[int, int]]:
+    """(lease, island) of the leases that are not complete, and cannot go on under another evaluator."""
+    row = LeaseRow
+    rows = connection.execute(
+        select(row.lease, row.island)
+        .where(row.run_id == run_id, row.state == "open", row.stage.in_(("admitted", "advised")))
+        .order_by(row.lease)
+    )
+    return [(found.lease, found.island) for found in rows]
+
+
+def last_lease_of(connection: Connection, run_id: int) -> int:
+    """The newest lease, 0 before the first."""
+    row = LeaseRow
+    return connection.execute(select(func.coalesce(func.max(row.lease), 0)).where(row.run_id == run_id)).scalar_one()
+
+
+def first_scores_of(connection: Connection, run_id: int) -> dict[int, tuple[Outcome, float | None]]:
+    """Outcome and score of each candidate by the evaluator that first scored it, of those that were scored anew or left
+    out since."""
+    row, epoch = EpochScoreRow, EvaluationEpochRow
+    in_force = select(epoch.epoch).where(epoch.run_id == run_id, epoch.in_force_at.is_not(None))
+    statement = (
+        select(row.candidate, row.outcome, row.score)
+        .where(row.run_id == run_id, (row.epoch == 0) | row.epoch.in_(in_force))
+        .order_by(row.epoch.desc())
+    )
+    return {found.candidate: (found.outcome, found.score) for found in connection.execute(statement)}
+
+
+def rescoring_of(connection: Connection, run_id: int, epoch: int) -> Rescoring:
+    """What an epoch said of every program that it scored."""
+    row, made = EpochScoreRow, CandidateRow
+    statement = (
+        select(row.candidate, row.outcome, row.score, row.reward, made.island, made.program)
+        .join(made, (made.run_id == row.run_id) & (made.candidate == row.candidate))
+        .where(row.run_id == run_id, row.epoch == epoch)
+        .order_by(row.candidate)
+    )
+    scores: dict[int, NewScore] = {}
+
+    def members() -> Iterator[tuple[int, Member]]:
+        for found in connection.execute(statement.execution_options(yield_per=500)):
+            scores[found.candidate] = NewScore(found.outcome, found.score, found.reward)
+            if found.score is not None:
+                yield found.island or 0, Member(found.candidate, found.program, found.score)
+
+    return Rescoring.of(scores, members())

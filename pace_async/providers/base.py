@@ -1,0 +1,43 @@
+"""Who asks models over the network, and the seam to the ledger in which every call stands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from pace_async.events import ImplementerCalled, Role
+from pace_async.registry.advisors import API
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """One of the two that ask models. `stage` is the name of its faults. `prefix` begins the value of its flag."""
+
+    role: Role
+    stage: str
+    prefix: str = ""
+
+    def flag(self, model: str) -> str:
+        """The flag that names a model, for a sentence."""
+        return f"--{self.role} {self.prefix}{model}"
+
+
+IMPLEMENTER = Caller("implementer", "implement")
+ADVISOR = Caller("advisor", "advise", API)
+CALLERS: Mapping[Role, Caller] = {caller.role: caller for caller in (IMPLEMENTER, ADVISOR)}
+
+
+class CallLedger(Protocol):
+    """Records every call before and after it is made. Invariant: spent + reserved ≤ budget."""
+
+    async def reserve(self, lease: int, model: str, usd: float) -> int:
+        """Commit that a call may cost up to `usd`. Returns the number of the reservation. Waits while calls in flight
+        may free budget. Raises BudgetReached if the call cannot fit. Nothing is written then."""
+        ...
+
+    async def settle(self, call: ImplementerCalled) -> None:
+        """Commit the cost of a call, and close its reservation if it has one."""
+        ...
+
+    async def fault(self, kind: str, detail: str, lease: int | None) -> None:
+        """Commit that a service failed."""
+        ...

@@ -1,0 +1,110 @@
+"""Chooses the advisor of a run for its task, and says how an advisor serves a task.
+
+The choice is among the advisors of the package: the first that knows the task's catalogue, else the first that can read
+it. A run's row holds the advisor that was chosen, so a resume has the same. An advisor knows a catalogue if its folder
+lists it in KNOWN, word for word, and the task's programs are in the language of its training.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pace_async.config import Config
+from pace_async.errors import UsageError
+from pace_async.implement.assemble import only_edits
+from pace_async.registry.advisors import ADVISORS, advisor_of, asked_model
+from pace_async.registry.engines import engine_of
+from pace_async.runtime.children.advisor_folder import advisor_folder
+from pace_async.runtime.children.catalogue_reading import options_of, read_by, reads_catalogues
+from pace_async.task import Task
+
+KNOWN = "knows_catalogues.json"
+
+Fit = Literal["knows", "reads", "any", "lacks", "unable"]
+"""How an advisor serves a task: it knows its catalogue, reads it, is asked in prose, was trained on other catalogues,
+or cannot serve it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How the advisor `model` serves a task. `said` is a clause about `it`, as in `it knows the catalogue`, empty if
+    there is nothing to say. Of an advisor that is unable it is the sentence of the refusal."""
+
+    model: str
+    fit: Fit
+    said: str
+
+    @property
+    def bad(self) -> bool:
+        """Whether most of its experiments could not be implemented."""
+        return self.fit in ("lacks", "unable")
+
+
+def choose(servings: Iterable[Serving], *, edits_only: bool) -> Serving:
+    """The advisor for a task: the first that knows its catalogue, else the first that reads it, else the first that
+    can be asked at all. Later servings are not looked at after one that knows the catalogue. `edits_only`: all programs
+    are edits by the catalogue, so a catalogue that no advisor reads is refused. Raises UsageError."""
+    seen: list[Serving] = []
+    for serving in servings:
+        if serving.fit == "knows":
+            return serving
+        seen.append(serving)
+    if reading := [serving for serving in seen if serving.fit == "reads"]:
+        return reading[0]
+    unable = [serving for serving in seen if serving.fit == "unable"]
+    if unable and edits_only:
+        raise UsageError(unable[0].said)
+    return next(serving for serving in seen if serving.fit != "unable")
+
+
+def serving_of(model: str, task: Task) -> Serving:
+    """How this advisor serves the task. Raises UsageError for a folder that holds no model, and a catalogue that is
+    no catalogue."""
+    folder = advisor_folder(model)
+    if reads_catalogues(folder):
+        try:
+            return Serving(model, "reads", f"it reads the catalogue: {read_by(model, task)}")
+        except UsageError as error:
+            return Serving(model, "unable", str(error))
+    file = folder / KNOWN
+    if not file.is_file():
+        return Serving(model, "any", "")
+    known = json.loads(file.read_text("utf-8"))
+    if task.catalogue_path is None:
+        said = "it reads catalogues only, and the task has none: name a language model by --advisor"
+        return Serving(model, "lacks", said)
+    if knows(known, options_of(model, task), task.spec.language):
+        return Serving(model, "knows", "it knows the catalogue")
+    said = "it was trained on other catalogues, and most of its experiments will fail: leave --advisor out"
+    return Serving(model, "lacks", said)
+
+
+def knows(known: Mapping[str, Any], options: Mapping[str, Sequence[str]], language: str) -> bool:
+    """Whether a list of known catalogues has this one, in any order."""
+    words = {name: sorted(given) for name, given in options.items()}
+    return language == known["language"] and any(
+        words == {name: sorted(map(str, given)) for name, given in catalogue.items()}
+        for catalogue in known["catalogues"].values()
+    )
+
+
+def with_advisor(config: Config, task: Task) -> Config:
+    """The configuration with the advisor that it names, or the one chosen for the task. Raises UsageError."""
+    if not advisor_of(config.advisor.model).chosen_for_task:
+        return config
+    packaged = [name for name, kind in ADVISORS.items() if kind.packaged]
+    if engine_of(config.advisor.engine).runs_already:  # its tokenizer cannot learn the words of a catalogue
+        packaged = [name for name in packaged if not reads_catalogues(advisor_folder(name))]
+    edits_only = task.catalogue_path is not None and only_edits(config.implementer.model)
+    chosen = choose((serving_of(name, task) for name in packaged), edits_only=edits_only).model
+    return config.model_copy(update={"advisor": config.advisor.model_copy(update={"model": chosen})})
+
+
+def in_words(config: Config, task: Task, *, chosen: bool) -> str:
+    """The advisor of a run and how it serves the task, for one line. `chosen`: the run has chosen it."""
+    if not advisor_of(config.advisor.model).served:
+        return f"{asked_model(config.advisor.model)}, asked over the network; it learns nothing"
+    serving = serving_of(config.advisor.model, task)
+    parts = (serving.model, "chosen for this task" if chosen else "", f"served by {config.advisor.engine}")
+    return ", ".join(part for part in parts if part) + (f"; {serving.said}" if serving.said else "")

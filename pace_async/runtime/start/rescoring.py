@@ -1,0 +1,219 @@
+"""Scores the programs of a run anew, after its evaluator was mended: an evaluation epoch beside the earlier ones.
+
+Each score is committed when it is there, under its epoch and candidate, so an interrupted rescore goes on where it was.
+The scores come into force together, in one transaction, once every program was evaluated. Until then the run reads as
+before.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+
+from pace_async.config import Config
+from pace_async.errors import GaveUp, Interrupted, PaceError, SeedProgramFails, UsageError
+from pace_async.evaluate.assemble import open_evaluator
+from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Evaluator
+from pace_async.evaluate.cascade import cascaded
+from pace_async.evaluate.sandbox.selfcheck import pick_tier
+from pace_async.events import EpochInForce, LeaseAborted, RescoreBegan, Rescored
+from pace_async.population.lock import RunLock
+from pace_async.population.reading import epochs
+from pace_async.population.reading.record import Standing
+from pace_async.population.store import Store
+from pace_async.reward import STOPPED, reward
+from pace_async.runtime.run.loop_turns import TimedLoop
+from pace_async.runtime.run_paths import RunPaths, find_run_paths
+from pace_async.runtime.start.assemble import keep_best, waiting
+from pace_async.runtime.start.refusals import limits_of
+from pace_async.runtime.start.resuming import cut_off, resumed_config
+from pace_async.runtime.start.signals import ends_as_by_ctrl_c
+from pace_async.search.state import Member
+from pace_async.task import Task, load_task
+
+Show = Callable[[int, int, float], None]
+"""Called with the number of programs that are scored, of all, and the seconds since this process began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rescore:
+    """What a rescore does or did. `scored` of `programs` were scored before, or are now. `expected_s` is how long the
+    rest may take, by the mean time so far. `before` and `best` are the best program before and afterwards, `best` None
+    for a plan. `known`: the scores in force are of this evaluator already, so there is nothing to do."""
+
+    epoch: int
+    programs: int
+    scored: int
+    expected_s: float
+    known: bool
+    before: Member | None
+    best: Member | None = None
+
+
+def rescore(run: str | None, best: int | None, show: Show, *, dry: bool = False) -> Rescore:
+    """Score the programs of a run anew, or with `dry` say what that would be. `best` limits it to so many of the best.
+    Raises PaceError, RunLocked if a process drives the run."""
+    paths = find_run_paths(run)
+    try:
+        with ends_as_by_ctrl_c():
+            options = {"loop_factory": TimedLoop}
+            return anyio.run(lambda: _rescore(paths, best, show, dry), backend_options=options)
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted: `pace rescore {paths.folder}` goes on where it was.") from None
+
+
+async def _rescore(paths: RunPaths, best: int | None, show: Show, dry: bool) -> Rescore:
+    where, name = paths.population
+    with RunLock(paths.folder) as lock:
+        async with Store.open(where, create=False) as store:
+            standing = await store.standing(name)
+            config = resumed_config(standing, {})
+            store.be_patient(config.faults.patience_s, waiting(lock))
+            task = _task_of(config)
+            todo, plan, begun = await _planned(store, standing, task, config, best)
+            if dry or plan.known:
+                return plan
+            if not begun:
+                await store.commit(RescoreBegan(plan.epoch, task.digest, best, time.time()))
+            work = _Work(store, standing, config, task, plan, show)
+            await work.score(todo, paths.logs / "scorer.log")
+            await _come_into_force(store, standing, plan.epoch)
+            found = (await store.standing(name)).best
+            keep_best(paths.best(Path(task.spec.program).suffix), found)
+            return replace(plan, scored=plan.programs, expected_s=0.0, best=found)
+
+
+def _task_of(config: Config) -> Task:
+    """The task as it is now. Raises UsageError, also if its folder is gone."""
+    return limits_of(config, load_task(config.task))
+
+
+async def _planned(
+    store: Store, standing: Standing, task: Task, config: Config, best: int | None
+) -> tuple[list[int], Rescore, bool]:
+    """The candidates to score, the plan, and whether its epoch was begun by an earlier process."""
+    run_id = standing.run_id
+    known = await store.read(lambda connection: epochs.epochs_of(connection, run_id))
+    now = max((epoch for epoch in known if epoch.in_force), default=None, key=lambda epoch: epoch.number)
+    same = task.digest == standing.header.task_digest and (now is None or now.best in (None, best))
+    last = known[-1] if known else None
+    begun = last is not None and not last.in_force and (last.task_digest, last.best) == (task.digest, best)
+    number = 1 if last is None else last.number if begun else last.number + 1
+    programs = await store.read(lambda connection: epochs.programs_of(connection, run_id, best))
+    done = await store.read(lambda connection: epochs.rescored_of(connection, run_id, number))
+    seconds = await store.read(lambda connection: epochs.mean_seconds_of(connection, run_id))
+    todo = [candidate for candidate in programs if candidate not in done]
+    expected = len(todo) * seconds / max(1, config.evaluation.slots)
+    plan = Rescore(number, len(programs), len(programs) - len(todo), expected, same and not begun, standing.best)
+    return todo, plan, begun
+
+
+@dataclass(slots=True)
+class _Work:
+    """The evaluations of one rescore."""
+
+    store: Store
+    standing: Standing
+    config: Config
+    task: Task
+    plan: Rescore
+    show: Show
+    began: float = 0.0
+    done: int = 0
+    lost: str = ""
+
+    async def score(self, todo: Sequence[int], log: Path) -> None:
+        """Score these candidates, the task's own program first and alone. Raises SeedProgramFails, and GaveUp if the
+        machine failed some."""
+        self.began, self.done = time.monotonic(), self.plan.scored
+        tier = await pick_tier(self.config.evaluation.unsafe_no_sandbox)
+        async with open_evaluator(self.task, self.config.evaluation, tier=tier, log=log) as evaluator:
+            rest = list(todo)
+            if rest and rest[0] == 0:
+                await self._one(evaluator, rest.pop(0))
+            queue, failed = iter(rest), list[PaceError]()
+
+            async def worker() -> None:
+                for candidate in queue:
+                    await self._one(evaluator, candidate)
+
+            try:
+                async with anyio.create_task_group() as tasks:
+                    for _ in range(min(len(rest), self.config.evaluation.slots)):
+                        tasks.start_soon(worker)
+            except* PaceError as found:
+                failed = [error for error in found.exceptions if isinstance(error, PaceError)]
+        if failed:
+            raise failed[0]
+        if self.lost:
+            raise GaveUp(
+                f"Some programs could not be scored on this machine ({self.lost}), see `pace doctor`: no score has "
+                "changed, and `pace rescore` goes on with those."
+            )
+
+    async def _one(self, evaluator: Evaluator, candidate: int) -> None:
+        run_id, epoch = self.standing.run_id, self.plan.epoch
+        program = await self.store.read(lambda connection: epochs.program_of(connection, run_id, candidate))
+        identity = EvaluationId(f"{self.standing.header.name}, epoch {epoch}", candidate)
+        request = EvaluationRequest.of(self.task.spec, identity, program, self.config.evaluation.seed)
+        found = await cascaded(evaluator, self.task.spec, request)
+        if found.outcome == "infrastructure_error":
+            self.lost = found.detail
+            return
+        if candidate == 0 and found.score is None:
+            raise SeedProgramFails(
+                f"The seed program {self.task.folder / self.task.spec.program} fails the evaluator ({found.outcome}"
+                f"{f': {found.detail}' if found.detail else ''}), so no score has changed: mend the evaluator, then "
+                "`pace rescore` again."
+            )
+        await self.store.commit(self._fact(candidate, found))
+        self.done += 1
+        self.show(self.done, self.plan.programs, time.monotonic() - self.began)
+
+    def _fact(self, candidate: int, found: Evaluation) -> Rescored:
+        spec, given = self.task.spec, self.config.reward
+        value = reward(
+            found.score,
+            direction=spec.direction,
+            lower=spec.bounds.lower,
+            upper=spec.bounds.upper,
+            scale=given.scale,
+            exponent=given.exponent,
+        )
+        return Rescored(
+            epoch=self.plan.epoch,
+            candidate=candidate,
+            outcome=found.outcome,
+            detail=found.detail,
+            score=found.score,
+            reward=STOPPED if found.outcome == "below_threshold" else value,
+            seconds=found.seconds,
+            memoised=found.memoised,
+            at=time.time(),
+            queue_seconds=found.queue_seconds,
+            metrics=found.metrics,
+        )
+
+
+async def _come_into_force(store: Store, standing: Standing, epoch: int) -> None:
+    """Put the scores in force, and abort the leases that were begun under the evaluator before, in one transaction."""
+    run_id, now = standing.run_id, time.time()
+    unfinished = await store.read(lambda connection: epochs.open_leases_of(connection, run_id))
+    last = await store.read(lambda connection: epochs.last_lease_of(connection, run_id))
+    why = "the evaluator was mended while it was worked on"
+    await store.commit(
+        *cut_off(standing),
+        *(LeaseAborted(lease, island, "rescored", why, now) for lease, island in unfinished),
+        EpochInForce(epoch, last, now),
+    )
+
+
+def refuse_unless_in_force(standing: Standing, task: Task, folder: Path) -> None:
+    """Raises UsageError if the scores in force are of another evaluator than the task has now."""
+    if task.digest != standing.header.task_digest:
+        raise UsageError(
+            f"Task {task.name!r} has changed since the run's programs were scored, some file in {task.folder}: scores "
+            f"would not compare. Put it back, score them anew with `pace rescore {folder}`, or start a new run."
+        )

@@ -1,0 +1,96 @@
+"""The advisor that a run chooses for its task, and what is said of an advisor that does not fit."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pace_async.config import Config
+from pace_async.errors import UsageError
+from pace_async.implement.catalogue import load_catalogue
+from pace_async.learn.settings import TrainerConfig
+from pace_async.runtime.children.advisor_choice import KNOWN, Serving, choose, in_words, knows, serving_of, with_advisor
+from pace_async.runtime.children.advisor_folder import TINY
+from pace_async.task import Task, load_task
+from tests.support.catalogues import TASK, config_with, with_catalogue, with_unread_catalogue, without_catalogue
+
+EXAMPLE = Path(__file__).parents[2] / "configs" / "new_task" / "catalogue.yaml"
+
+
+def chosen(task: Task, **settings: dict[str, str]) -> str:
+    return with_advisor(Config.model_validate(settings), task).advisor.model
+
+
+def in_c(task: Task) -> Task:
+    changed = {"kind": "process", "language": "c++", "run": ("./program",), "entry": ""}
+    return replace(task, spec=task.spec.model_copy(update=changed))
+
+
+def test_a_task_whose_catalogue_tiny_knows_is_served_by_tiny_and_every_other_by_the_reader(tmp_path: Path) -> None:
+    assert [chosen(load_task(name)) for name in ("circle_packing", "eplb", "txn_scheduling")] == ["tiny"] * 3
+    assert chosen(load_task("multi_evolve")) == "reader"
+    assert chosen(with_catalogue(tmp_path, 3, 4)) == "reader"
+    assert chosen(in_c(TASK)) == "reader"  # tiny was trained on programs in Python
+
+
+def test_what_a_user_names_is_never_replaced() -> None:
+    config = config_with("tiny")
+    assert with_advisor(config, load_task("multi_evolve")) is config
+
+
+def test_a_task_without_a_catalogue_and_a_server_that_runs_already_are_served_by_tiny(tmp_path: Path) -> None:
+    assert chosen(without_catalogue(), implementer={"model": "openai/any"}) == "tiny"
+    assert chosen(with_catalogue(tmp_path, 3, 4), advisor={"engine": "http://127.0.0.1:9"}) == "tiny"
+
+
+def test_a_catalogue_that_no_advisor_reads_is_refused_where_all_programs_are_edits_by_it(tmp_path: Path) -> None:
+    unread = with_unread_catalogue(tmp_path)
+    with pytest.raises(UsageError, match=r"its prompts use the word to themselves"):
+        chosen(unread)
+    assert chosen(unread, implementer={"model": "openai/any"}) == "tiny"
+
+
+def test_the_choice_does_not_look_further_once_an_advisor_knows_the_catalogue() -> None:
+    def servings():
+        yield Serving("reads", "reads", "")
+        yield Serving("knows", "knows", "")
+        raise AssertionError("looked further")
+
+    assert choose(servings(), edits_only=True).model == "knows"
+    lacking = [Serving("a", "lacks", ""), Serving("b", "reads", ""), Serving("c", "reads", "")]
+    assert choose(lacking, edits_only=True).model == "b"
+
+
+def test_the_list_of_known_catalogues_is_that_of_the_tasks() -> None:
+    known = json.loads((TINY / KNOWN).read_text("utf-8"))
+    files = {name: load_task(name).catalogue_path for name in ("circle_packing", "eplb", "txn_scheduling")}
+    for name, file in {**files, "new_task": EXAMPLE}.items():
+        assert file is not None
+        options = {one.name: [str(option) for option in one.options] for one in load_catalogue(file).mechanisms}
+        assert known["catalogues"][name] == options
+        assert knows(known, options, "python")
+        assert not knows(known, options, "rust")
+        first = next(iter(options))
+        assert not knows(known, {**options, first: options[first][1:]}, "python")
+
+
+def test_the_advisor_and_how_it_serves_the_task_are_said_in_one_line(tmp_path: Path) -> None:
+    task = with_catalogue(tmp_path, 3, 4)
+    reader = with_advisor(Config(), task)
+    assert in_words(reader, task, chosen=True) == (
+        "reader, chosen for this task, served by embedded; it reads the catalogue: 3 mechanisms, 12 options: each "
+        "prompt lists every alternative"
+    )
+    assert in_words(config_with("tiny"), task, chosen=False) == (
+        "tiny, served by embedded; it was trained on other catalogues, and most of its experiments will fail: leave "
+        "--advisor out"
+    )
+    assert serving_of("tiny", without_catalogue()).bad
+    assert not serving_of("tiny", TASK).bad
+
+
+def test_all_advisors_of_the_package_learn_at_the_rate_of_small_models() -> None:
+    for name in ("auto", "tiny", "reader"):
+        assert TrainerConfig.of(config_with(name)).learning_rate == Config().learner.tiny_learning_rate
+    assert TrainerConfig.of(config_with("some/directory")).learning_rate == Config().learner.learning_rate
