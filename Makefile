@@ -2,8 +2,10 @@
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
-# Two workers take whole files, in the order of tests/conftest.py, so that nothing slow begins last.
-SHARED := -n 2 --dist loadfile --no-loadscope-reorder
+# Three workers for two cores, because many tests wait. They take whole files, in the order of tests/conftest.py, so that
+# nothing slow begins last.
+WORKERS := 3
+SHARED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: run test test-long test-faults test-vllm check format setup setup-vllm clean
 
@@ -16,6 +18,8 @@ test: .venv/.ready-dev
 test-long: .venv/.ready-dev
 	$(BIN)/pytest $(SHARED) -m long $(ARGS)
 
+# Two workers, so that its longest test has a core to itself.
+test-faults: WORKERS := 2
 test-faults: .venv/.ready-dev
 	$(BIN)/pytest $(SHARED) --faults -q $(ARGS)
 
