@@ -7,6 +7,7 @@ a pass. With PACE_NEEDS_VLLM=1 they fail instead.
 import importlib.util
 import ipaddress
 import os
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,12 +18,14 @@ from hypothesis import settings
 
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
 from tests.faults.listing import FaultListing
+from tests.support.own_folder import OwnFolder
 from tests.support.population_facts import BOTH, populations_of
 from tests.support.postgres import PostgresServer, binaries, running
 
 TESTS = Path(__file__).parent
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # as our child processes have it; read when the library is imported
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test` ignores it, and so would the runs under test
 
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
@@ -93,8 +96,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(FaultListing(bool(config.getoption("--faults"))))
+    config.pluginmanager.register(OwnFolder(config))
 
 
 SLOW_ROOMS = ("faults", "evaluate", "runtime", "advise", "learn", "cli", "tasks")

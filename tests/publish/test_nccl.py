@@ -3,11 +3,14 @@
 import io
 import json
 import threading
+import time
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import httpx
 import psutil
 import pytest
@@ -35,10 +38,24 @@ from tests.support.publishing import BEFORE, PHASES
 
 pytestmark = pytest.mark.anyio
 
+LEARNER = "pace_async.learn.process"
+"""Stands in the command line of a learner's process."""
+
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+def learner_child() -> psutil.Process:
+    """The one process of a learner below this one. The kernel shows its arguments a moment after it began."""
+    until = time.monotonic() + 30
+    while True:
+        found = [one for one in psutil.Process().children() if LEARNER in one.cmdline()]
+        if found or time.monotonic() > until:
+            (child,) = found
+            return child
+        time.sleep(0.01)
 
 
 class SimulatedSender:
@@ -178,8 +195,7 @@ async def test_a_learner_that_is_busy_or_not_up_or_at_version_0_sends_nothing(tm
         assert not learner.can_send(1)
         with pytest.raises(InfrastructureFault, match="gone before it could send"):
             await learner.send(Transfer(1, 1.0, [], [], []))
-        (child,) = [one for one in psutil.Process().children() if "pace_async.learn.process" in one.cmdline()]
-        assert child.environ()["CUDA_VISIBLE_DEVICES"] == "3"
+        assert (await anyio.to_thread.run_sync(learner_child)).environ()["CUDA_VISIBLE_DEVICES"] == "3"
 
 
 @pytest.mark.parametrize(
