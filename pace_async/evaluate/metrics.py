@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from pace_async.command_task import FEEDBACK_FILE, LAST_LINE, MEAN
 from pace_async.task import TaskSpec
+from pace_async.task.command import FEEDBACK_FILE, LAST_LINE, MEAN
 
 METRICS_FILE = "metrics.json"
 ARTIFACTS_FILE = "artifacts.json"

@@ -1,22 +1,4 @@
-"""A task: the problem of a search, and the scoring of its programs.
-
-A task is a folder:
-
-    task.yaml       the fields of `TaskSpec` below
-    initial.py      the seed program, or its first file. The part that may change stands between `# EVOLVE-BLOCK-START`
-                    and `# EVOLVE-BLOCK-END`, in comments of its language
-    evaluator.py    trusted, never shown to a candidate: `instances(seed) -> list` of JSON values, and
-                    `score(instances, outputs) -> {"score": float, ...more finite metrics}`, which raises ValueError for
-                    an output that is not allowed. docs/tasks.md lists their further parameters, such as the stage of a
-                    cascade. It may import other files of the folder
-    catalogue.yaml  optional: named mechanisms that the catalog implementer can apply
-    README.md       data, licence, known results
-
-In a `function` task the candidate's `entry` function is called once for each instance, in the sandbox, and returns a
-JSON value. In a `process` task the candidate is built and started by commands of task.yaml, in any language. It reads
-one JSON value a line and writes one a line. Either gets an instance only after its output for the previous one has been
-read. A `command` task has an evaluator of the user's, which runs in the candidate's sandbox (`command_task`).
-"""
+"""The fields of task.yaml, and a task as loaded from its folder."""
 
 import hashlib
 import re
@@ -29,7 +11,6 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from pace_async.command_task import HIDDEN_SCORER, SHARED_TRUST, CommandFields
 from pace_async.errors import UsageError
 from pace_async.programs.languages import PYTHON, Language, language_of
 from pace_async.programs.text import BLOCK_END as BLOCK_END
@@ -38,12 +19,13 @@ from pace_async.programs.text import FILE_NAME, joined, marks
 from pace_async.programs.text import editable as editable
 from pace_async.programs.text import split_block as split_block
 from pace_async.registry.task_groups import TASK_GROUPS
+from pace_async.task.command import HIDDEN_SCORER, SHARED_TRUST, CommandFields
 
 Setting = bool | int | float | str
 FULL = "full"
 """What an evaluator is given as `stage` where it is to score a program for good."""
-BUNDLED = Path(__file__).parent / "_bundled"
-CHECKOUT = Path(__file__).parent.parent
+BUNDLED = Path(__file__).parents[1] / "_bundled"
+CHECKOUT = Path(__file__).parents[2]
 
 
 class Bounds(BaseModel):
