@@ -19,25 +19,17 @@ read. A `command` task has an evaluator of the user's, which runs in the candida
 """
 
 from pace_async.programs.text import BLOCK_END, BLOCK_START, editable, split_block
-from pace_async.task.spec import (
-    BUNDLED,
-    CHEATS,
-    CHECKOUT,
-    FULL,
-    Bounds,
-    CascadeStage,
-    Setting,
+from pace_async.task.files import CHEATS, files_of
+from pace_async.task.finding import BUNDLED, CHECKOUT, task_folders
+from pace_async.task.loading import (
     Task,
-    TaskSpec,
     best_known,
-    files_of,
     limited,
     load_task,
     refuse_if_changed,
-    settings_of,
     suffix_of_programs,
-    task_folders,
 )
+from pace_async.task.spec import FULL, Bounds, CascadeStage, Setting, TaskSpec, settings_of
 
 __all__ = [
     "BLOCK_END",

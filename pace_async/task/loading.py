@@ -1,0 +1,131 @@
+"""A task as loaded from its folder, and what of task.yaml is read anew while a run goes on."""
+
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from pace_async.errors import UsageError
+from pace_async.programs.text import editable, joined, marks, split_block
+from pace_async.task.files import digest_of, read_text
+from pace_async.task.finding import find_task, task_folders
+from pace_async.task.spec import Bounds, TaskSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task as loaded. `program` is one text, also where it has several files (see `programs.text`). `digest` changes
+    when anything that can change a score changes."""
+
+    spec: TaskSpec
+    folder: Path
+    program: str
+    digest: str
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def reference(self) -> str:
+        """The task's argument for a command: its name if that leads to its folder, else the folder."""
+        named = task_folders().get(self.name)
+        return self.name if named is not None and named.resolve() == self.folder.resolve() else str(self.folder)
+
+    @property
+    def catalogue_path(self) -> Path | None:
+        return self.folder / self.spec.catalogue if self.spec.catalogue else None
+
+
+def load_task(name: str) -> Task:
+    """Raises UsageError, in one sentence that names the file and the field."""
+    folder = find_task(name).resolve()
+    path = folder / "task.yaml"
+    spec = _spec_of(path)
+    named = {"program": (spec.program,), "files": spec.files, "evaluator": _given(spec.evaluator_file)}
+    for field_name, files in {**named, "catalogue": _given(spec.catalogue)}.items():
+        for file in files:
+            if not (folder / file).is_file():
+                raise UsageError(f"{path}: {field_name} names {file!r}, which is not in {folder}.")
+    for name in spec.path:
+        if not (folder / name).is_dir():
+            raise UsageError(f"{path}: path names {name!r}, which is no folder of {folder}.")
+    program = read_text(folder / spec.program)
+    if spec.files:
+        program = joined({name: read_text(folder / name) for name in (spec.program, *spec.files)})
+    try:
+        (split_block if spec.has_entry else editable)(program)
+    except ValueError:
+        start, end = marks(spec.written_in.comment)
+        raise UsageError(f"{folder / spec.program}: the program needs exactly one {start} … {end}.") from None
+    return Task(spec=spec, folder=folder, program=program, digest=digest_of(folder, spec))
+
+
+def _spec_of(path: Path) -> TaskSpec:
+    try:
+        raw: Any = yaml.safe_load(read_text(path))
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path} is not valid YAML: {str(error).splitlines()[0]}.") from None
+    if not isinstance(raw, dict):
+        raise UsageError(f"{path} must hold the fields of a task; it is empty or not a mapping.")
+    try:
+        return TaskSpec.model_validate(raw)
+    except ValidationError as error:
+        first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+        where = ".".join(str(part) for part in first["loc"]) or "task"
+        if first["type"] == "extra_forbidden":
+            near = get_close_matches(where, TaskSpec.model_fields, n=1)
+            raise UsageError(
+                f"{path}: unknown field {where!r}" + (f"; did you mean {near[0]!r}?" if near else ".")
+            ) from None
+        raise UsageError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}.") from None
+
+
+def _given(name: str | None) -> tuple[str, ...]:
+    return (name,) if name else ()
+
+
+def limited(
+    task: Task, *, timeout_s: float | None = None, lower: float | None = None, upper: float | None = None
+) -> Task:
+    """The task with other limits. None keeps a limit. The digest stays, because scores do not change. Raises UsageError
+    for bounds in the wrong order."""
+    own = task.spec.bounds
+    low, high = own.lower if lower is None else lower, own.upper if upper is None else upper
+    if not low < high:
+        below, above = (
+            f"the task's bounds.{side}" if given is None else f"reward.{side}"
+            for given, side in ((lower, "lower"), (upper, "upper"))
+        )
+        raise UsageError(f"{below} ({low}) must be below {above} ({high}).")
+    bounds = Bounds(lower=low, upper=high)
+    changed = {"bounds": bounds, "timeout_s": task.spec.timeout_s if timeout_s is None else timeout_s}
+    return replace(task, spec=task.spec.model_copy(update=changed))
+
+
+def refuse_if_changed(task: Task) -> None:
+    """Raises UsageError if a file of the task's folder has changed since the task was loaded."""
+    if digest_of(task.folder, task.spec) != task.digest:
+        raise UsageError(
+            f"A file of task {task.name!r} has changed while it was evaluated, in {task.folder}: scores would not "
+            "compare. Put it back, or start a new run."
+        )
+
+
+def best_known(name: str) -> float | None:
+    """The best known score, read from the task's folder now. None where there is none, or the task is gone."""
+    try:
+        return _spec_of(find_task(name) / "task.yaml").target
+    except UsageError:
+        return None
+
+
+def suffix_of_programs(name: str) -> str:
+    """The file name extension of a task's programs, read from the task's folder now, Python's if the folder is gone."""
+    try:
+        return Path(_spec_of(find_task(name) / "task.yaml").program).suffix
+    except UsageError:
+        return ".py"
