@@ -1,4 +1,5 @@
-"""Answers of the local server to an advisor's prompts: ideas and experiments that name edits of the task's catalogue.
+"""Answers of the local server to an advisor's prompts: ideas and experiments that name edits of the task's catalogue,
+or numbers to change where it has none.
 
 is_advice   whether a question is an advisor's
 advice      a good answer, or one with a fault by name
@@ -8,6 +9,7 @@ import re
 from collections.abc import Mapping
 
 from pace_async.implement.catalogue import Catalogue
+from scripts.rivals import number_moves
 
 QUESTIONS = ("Propose three new ideas", "Say which proposals are new", "Choose one idea and describe")
 ADVICE_FAULTS: Mapping[str, str] = {
@@ -26,8 +28,8 @@ def is_advice(question: str) -> bool:
     return any(f"\n{beginning}" in question for beginning in QUESTIONS)
 
 
-def advice(behaviour: str, question: str, key: str, catalogue: Catalogue, number: int) -> str:
-    """The answer to call `number`."""
+def advice(behaviour: str, question: str, key: str, catalogue: Catalogue | None, number: int) -> str:
+    """The answer to call `number`. Without a catalogue its ideas change numbers (`number_moves`)."""
     match behaviour:
         case "empty":
             return " \n"
@@ -41,18 +43,24 @@ def advice(behaviour: str, question: str, key: str, catalogue: Catalogue, number
             return _good(question, catalogue, number)
 
 
-def _good(question: str, catalogue: Catalogue, number: int) -> str:
+def _good(question: str, catalogue: Catalogue | None, number: int) -> str:
     proposals = re.findall(r"^Proposal (\d+): ", question, re.MULTILINE)
     if QUESTIONS[0] in question:
-        edits = [
-            f"Set {mechanism.name} to {option}."
-            for mechanism in catalogue.mechanisms
-            for option in map(str, mechanism.options)
-        ]
-        told = [edits[(7 * number + 3 * place) % len(edits)] for place in range(3)]
+        told = _ideas(catalogue, number)
         return "\n".join(f"Idea {n}\nHypothesis: {edit}\nReasoning: it may help" for n, edit in enumerate(told, 1))
     if QUESTIONS[1] in question:
         return "\n".join(f"Proposal {proposal}: new" for proposal in proposals)
     ideas = re.findall(r"^Idea (\d+): (.*) \(", question, re.MULTILINE)
     place, described = ideas[number % len(ideas)]
     return f"Idea ID: {place}\nExperiment description: {described}"
+
+
+def _ideas(catalogue: Catalogue | None, number: int) -> list[str]:
+    if catalogue is None:
+        return [number_moves.idea(3 * number + place) for place in range(3)]
+    edits = [
+        f"Set {mechanism.name} to {option}."
+        for mechanism in catalogue.mechanisms
+        for option in map(str, mechanism.options)
+    ]
+    return [edits[(7 * number + 3 * place) % len(edits)] for place in range(3)]

@@ -3,9 +3,10 @@
     python scripts/rivals/local_implementer_server.py --port 8123 --fault-rate 0.3
 
 It reads the program and the experiment from the question, makes the matching edit of the task's catalogue, and answers
-with SEARCH/REPLACE edits or with the whole block. It keeps a bill (`GET /bill`): the charged amount, and the calls for
-which a caller cannot know whether they were charged. Without a key it answers 401, as providers do. Not a model: it
-understands only catalogue edits. An advisor's prompts get ideas that name such edits (`local_advice`).
+with SEARCH/REPLACE edits or with the whole block. Where a task has no catalogue, it changes one number
+(`number_moves`). It keeps a bill (`GET /bill`): the charged amount, and the calls for which a caller cannot know
+whether they were charged. Without a key it answers 401, as providers do. Not a model: it understands only such edits.
+An advisor's prompts get ideas that name them (`local_advice`).
 """
 
 import argparse
@@ -31,6 +32,7 @@ from pace_async.errors import CandidateFault
 from pace_async.implement.catalogue import apply_edit, find_edit, load_catalogue
 from pace_async.providers.prices import Price
 from pace_async.task import BLOCK_START, Task, load_task, split_block
+from scripts.rivals import number_moves
 from scripts.rivals.local_advice import advice, is_advice
 
 USD_PER_MILLION_IN, USD_PER_MILLION_OUT = 2.0, 8.0
@@ -99,7 +101,12 @@ class LocalProvider:
     retry_after_s: float = 0.05
     """What a `429_wait` asks for."""
     author: Callable[[str], str] | None = None
-    """Writes good answers in place of the catalogue's edit that the experiment names."""
+    """Writes good answers in place of the catalogue's edit that the experiment names. A task without a catalogue gets
+    `number_moves.answer`."""
+
+    def __post_init__(self) -> None:
+        if self.author is None and self.task.catalogue_path is None:
+            self.author = number_moves.answer
 
     def app(self) -> Starlette:
         """The routes."""
@@ -180,8 +187,8 @@ class LocalProvider:
 
     def _text(self, behaviour: str, question: str, key: str) -> str | None:
         path = self.task.catalogue_path
-        if is_advice(question) and path is not None:
-            return advice(behaviour, question, key, load_catalogue(path), self.calls)
+        if is_advice(question):
+            return advice(behaviour, question, key, load_catalogue(path) if path is not None else None, self.calls)
         return self._words(behaviour, question, key) if BLOCK_START in question else "ready"
 
     def _words(self, behaviour: str, question: str, key: str) -> str | None:
