@@ -70,7 +70,8 @@ class CallLimits:
 
 @dataclass(slots=True)
 class _Health:
-    """Health of one model. Times are anyio's clock. `failing_since` is None unless it failed after its last answer."""
+    """Health of one model. Times are anyio's clock. `failing_since` is None unless it failed after its last answer, or
+    is down: it may answer one call while the failure of another is being recorded."""
 
     answered_at: float = float("-inf")
     failing_since: float | None = None
@@ -208,6 +209,8 @@ class ModelPool:
         if health.down:
             return
         health.down = True
+        if health.failing_since is None:
+            health.failing_since = anyio.current_time()
         self._postpone(model)
         if all(each.down for each in self._health.values()):
             await self._ledger.fault("all_providers_down", f"the run pauses ({model}: {failure})", None)
@@ -222,7 +225,7 @@ class ModelPool:
 
     def _patience_left(self) -> float:
         """Seconds until the run gives up. Patience counts from the time when the last model began to fail."""
-        since = max(health.failing_since or 0.0 for health in self._health.values())
+        since = max(health.failing_since for health in self._health.values() if health.failing_since is not None)
         return since + self._faults.patience_s - anyio.current_time()
 
 
