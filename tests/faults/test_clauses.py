@@ -16,7 +16,7 @@ def marked() -> Counter[tuple[str, str]]:
     found: Counter[tuple[str, str]] = Counter()
     for file in TESTS.rglob("test_*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "fault":
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("mark.fault"):
                 heading, clause = (ast.literal_eval(argument) for argument in node.args)
                 found[heading, clause] += 1
     return found
