@@ -1,12 +1,13 @@
 """pace eval: score one program exactly as a run would."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from pace_async.cli.options import command_of
 from pace_async.cli.output import JSON_OPTION, indented, print_fields, print_json
 
 if TYPE_CHECKING:
@@ -16,20 +17,25 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("eval")(evaluate)
+    app.command("eval")(command_of(EvaluateFlags, evaluate))
 
 
-def evaluate(
-    task: str = typer.Argument(..., help="Task name or folder.", metavar="TASK"),
-    file: Path = typer.Argument(..., help="The program.", metavar="FILE"),
-    seed: int = typer.Option(0, "--seed", help="Seed of the hidden instances."),
-    sets: list[str] | None = typer.Option(None, "--set", help="A setting of the task, as NAME=VALUE.", metavar="N=V"),
-    unsafe: bool = typer.Option(False, "--unsafe-no-sandbox", help="Without isolation: only code you trust."),
+@dataclass(frozen=True, slots=True)
+class EvaluateFlags:
+    """What `pace eval` may be given."""
+
+    task: str = typer.Argument(..., help="Task name or folder.", metavar="TASK")
+    file: Path = typer.Argument(..., help="The program.", metavar="FILE")
+    seed: int = typer.Option(0, "--seed", help="Seed of the hidden instances.")
+    sets: list[str] | None = typer.Option(None, "--set", help="A setting of the task, as NAME=VALUE.", metavar="N=V")
+    unsafe: bool = typer.Option(False, "--unsafe-no-sandbox", help="Without isolation: only code you trust.")
     debug: bool = typer.Option(
         False, "--debug", help="Show what the task's evaluator printed, and the traceback of an error in it."
-    ),
-    as_json: bool = JSON_OPTION,
-) -> None:
+    )
+    as_json: bool = JSON_OPTION
+
+
+def evaluate(flags: EvaluateFlags) -> None:
     """Score one program in the sandbox, through the task's cascade where it has one.
 
     The exit code is 0 for every outcome of the program. `outcome` in --json gives it.
@@ -46,19 +52,19 @@ def evaluate(
     from pace_async.evaluate.scorer.scorer_log import printed, scorer_log
     from pace_async.task import load_task
 
-    loaded = load_task(task)
-    program = _program_at(file, loaded.spec)
-    chosen = settings_of_evaluator(sets)
-    flags = {"evaluation.seed": seed, "evaluation.unsafe_no_sandbox": unsafe}
-    settings = resolve(overrides={**flags, **chosen}, environment={}).evaluation
+    loaded = load_task(flags.task)
+    program = _program_at(flags.file, loaded.spec)
+    chosen = settings_of_evaluator(flags.sets)
+    overrides = {"evaluation.seed": flags.seed, "evaluation.unsafe_no_sandbox": flags.unsafe}
+    settings = resolve(overrides={**overrides, **chosen}, environment={}).evaluation
     with scorer_log() as log:
         found = anyio.run(evaluate_file, loaded, program, settings, log)
         said = printed(log)
-    if as_json:
-        print_json(_fields(found) | ({"evaluator_log": said} if debug else {}))
+    if flags.as_json:
+        print_json(_fields(found) | ({"evaluator_log": said} if flags.debug else {}))
         return
     print_fields(_lines(found))
-    if debug:
+    if flags.debug:
         typer.echo(f"\nwhat the evaluator printed\n{indented(said) or '    nothing'}")
     elif found.evaluator_error:
         typer.echo("\nThat is an error of the task's evaluator, not of the program: --debug shows its traceback.")

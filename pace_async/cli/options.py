@@ -1,12 +1,34 @@
-"""Turns flags into settings."""
+"""Turns flags into settings, and a dataclass of flags into a command."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import Field, fields
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import typer
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from pace_async.registry.base import Registry
+
+Flags = TypeVar("Flags", bound="DataclassInstance")
+
+
+def command_of(flags: type[Flags], function: Callable[[Flags], None]) -> Callable[..., None]:
+    """A command that takes the fields of a dataclass as its flags, in their order, with the help text of `function`.
+    A field is declared as the parameter of any command is."""
+    types = get_type_hints(flags, include_extras=True)
+
+    def parameter(field: Field[Any]) -> Parameter:
+        return Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name])
+
+    def command(**given: Any) -> None:
+        function(flags(**given))
+
+    command.__doc__ = function.__doc__
+    command.__signature__ = Signature([parameter(field) for field in fields(flags)])
+    return command
 
 
 def overrides_of(sets: list[str] | None, flags: Mapping[str, object] | None = None) -> dict[str, object]:

@@ -1,11 +1,12 @@
 """pace run and pace resume."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from pace_async.cli.options import known_in, one_of, overrides_of
+from pace_async.cli.options import command_of, known_in, one_of, overrides_of
 from pace_async.cli.output import RUN_ARGUMENT, print_json
 from pace_async.registry.advisors import ADVISORS
 from pace_async.registry.displays import DISPLAYS
@@ -29,62 +30,89 @@ _DISPLAY = typer.Option(
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("run")(run)
-    app.command("resume")(resume)
+    app.command("run")(command_of(RunFlags, run))
+    app.command("resume")(command_of(ResumeFlags, resume))
 
 
-def run(
-    task: str | None = typer.Argument(None, help="Task name or folder [default: circle_packing].", metavar="[TASK]"),
-    asynchronous: bool = typer.Option(False, "--async", help="Learn while searching [default]."),
-    synchronous: bool = typer.Option(False, "--sync", help="Learn behind a barrier."),
-    max_staleness: int | None = typer.Option(None, "--max-staleness", help="Hard bound on training data's age."),
+@dataclass(frozen=True, slots=True)
+class RunFlags:
+    """What `pace run` may be given."""
+
+    task: str | None = typer.Argument(None, help="Task name or folder [default: circle_packing].", metavar="[TASK]")
+    asynchronous: bool = typer.Option(False, "--async", help="Learn while searching [default].")
+    synchronous: bool = typer.Option(False, "--sync", help="Learn behind a barrier.")
+    max_staleness: int | None = typer.Option(None, "--max-staleness", help="Hard bound on training data's age.")
     policy: str | None = typer.Option(
         None,
         "--staleness-policy",
         help=STALENESS_POLICIES.described(),
         metavar=STALENESS_POLICIES.metavar(),
-    ),
-    threads: int | None = typer.Option(None, "--threads", help="Search threads, each an island."),
+    )
+    threads: int | None = typer.Option(None, "--threads", help="Search threads, each an island.")
     candidates: int | None = typer.Option(
         None, "--candidates", help="Stop after so many candidates [default: 240, or none with --updates or --minutes]."
-    ),
-    updates: int | None = typer.Option(None, "--updates", help="Stop after so many groups."),
-    minutes: float | None = typer.Option(None, "--minutes", help="Stop after so many minutes."),
-    budget: float | None = typer.Option(None, "--budget", help="Stop at so many USD.", metavar="USD"),
-    target: float | None = typer.Option(None, "--target", help="Stop at a score at least this good."),
-    objective: str | None = typer.Option(
-        None, "--objective", help=OBJECTIVES.described(), metavar=OBJECTIVES.metavar()
-    ),
+    )
+    updates: int | None = typer.Option(None, "--updates", help="Stop after so many groups.")
+    minutes: float | None = typer.Option(None, "--minutes", help="Stop after so many minutes.")
+    budget: float | None = typer.Option(None, "--budget", help="Stop at so many USD.", metavar="USD")
+    target: float | None = typer.Option(None, "--target", help="Stop at a score at least this good.")
+    objective: str | None = typer.Option(None, "--objective", help=OBJECTIVES.described(), metavar=OBJECTIVES.metavar())
     advisor: str | None = typer.Option(
         None, "--advisor", help=f"What decides what to try. {ADVISORS.described()}", metavar=ADVISORS.metavar()
-    ),
-    engine: str | None = typer.Option(None, "--engine", help=f"What serves the advisor. {ADVISOR_ENGINES.described()}"),
+    )
+    engine: str | None = typer.Option(None, "--engine", help=f"What serves the advisor. {ADVISOR_ENGINES.described()}")
     implementer: str | None = typer.Option(
         None, "--implementer", help=f"What writes the code. {IMPLEMENTERS.described()} Or several: a=3,b=1."
-    ),
+    )
     config: list[Path] | None = typer.Option(
         None,
         "--config",
         help="YAML file of settings. Later files override earlier ones.",
         metavar="FILE",
-    ),
-    sets: list[str] | None = typer.Option(None, "--set", help="Any setting, such as learner.k=2.", metavar="KEY=VALUE"),
-    run_dir: Path | None = typer.Option(None, "--run-dir", help="Folder of the run [default: runs/TASK-N]."),
+    )
+    sets: list[str] | None = typer.Option(None, "--set", help="Any setting, such as learner.k=2.", metavar="KEY=VALUE")
+    run_dir: Path | None = typer.Option(None, "--run-dir", help="Folder of the run [default: runs/TASK-N].")
     database: str | None = typer.Option(
         None,
         "--db",
         help="PostgreSQL for the population, instead of a file: postgresql://USER@HOST/NAME.",
         metavar="URL",
-    ),
-    seed: int | None = typer.Option(None, "--seed", help="Every random draw derives from it."),
+    )
+    seed: int | None = typer.Option(None, "--seed", help="Every random draw derives from it.")
     unsafe: bool = typer.Option(
         False, "--unsafe-no-sandbox", help="Run candidates without isolation: only code you trust."
-    ),
-    sandbox: bool = typer.Option(False, "--sandbox", help="Run candidates in the sandbox [default]."),
-    display: str = _DISPLAY,
-    dry_run: bool = typer.Option(False, "--dry-run", help="Print the plan. Nothing is written or called."),
-    as_json: bool = typer.Option(False, "--json", help="With --dry-run: print JSON for programs."),
-) -> None:
+    )
+    sandbox: bool = typer.Option(False, "--sandbox", help="Run candidates in the sandbox [default].")
+    display: str = _DISPLAY
+    dry_run: bool = typer.Option(False, "--dry-run", help="Print the plan. Nothing is written or called.")
+    as_json: bool = typer.Option(False, "--json", help="With --dry-run: print JSON for programs.")
+
+    def settings(self) -> dict[str, object]:
+        """The settings that flags stand for, None for a flag that was not given. Raises UsageError."""
+        return {
+            "task": self.task,
+            "staleness.mode": one_of({"--async": self.asynchronous, "--sync": self.synchronous}, ("async", "sync")),
+            "staleness.max_staleness": self.max_staleness,
+            "staleness.policy": self.policy,
+            "search.threads": self.threads,
+            "stop.candidates": self.candidates,
+            "stop.updates": self.updates,
+            "stop.minutes": self.minutes,
+            "stop.budget": self.budget,
+            "stop.target": self.target,
+            "learner.objective": self.objective,
+            "advisor.model": self.advisor,
+            "advisor.engine": self.engine,
+            "implementer.model": self.implementer,
+            "seed": self.seed,
+            "population.url": self.database,
+            "evaluation.unsafe_no_sandbox": one_of(
+                {"--unsafe-no-sandbox": self.unsafe, "--sandbox": self.sandbox}, (True, False)
+            ),
+        }
+
+
+def run(flags: RunFlags) -> None:
     """Search, and learn while searching.
 
     Example: pace run circle_packing --async --max-staleness 2 --candidates 16
@@ -94,39 +122,20 @@ def run(
     from pace_async.configure import resolve
     from pace_async.errors import UsageError
 
-    flags: dict[str, object] = {
-        "task": task,
-        "staleness.mode": one_of({"--async": asynchronous, "--sync": synchronous}, ("async", "sync")),
-        "staleness.max_staleness": max_staleness,
-        "staleness.policy": policy,
-        "search.threads": threads,
-        "stop.candidates": candidates,
-        "stop.updates": updates,
-        "stop.minutes": minutes,
-        "stop.budget": budget,
-        "stop.target": target,
-        "learner.objective": objective,
-        "advisor.model": advisor,
-        "advisor.engine": engine,
-        "implementer.model": implementer,
-        "seed": seed,
-        "population.url": database,
-        "evaluation.unsafe_no_sandbox": one_of({"--unsafe-no-sandbox": unsafe, "--sandbox": sandbox}, (True, False)),
-    }
-    resolved = resolve(config, overrides_of(sets, flags))
-    if resolved.staleness.mode == "sync" and max_staleness:
-        raise UsageError(f"--sync trains nothing stale: --max-staleness {max_staleness} goes with --async.")
-    if dry_run:
-        _planned(resolved, run_dir, as_json)
+    resolved = resolve(flags.config, overrides_of(flags.sets, flags.settings()))
+    if resolved.staleness.mode == "sync" and flags.max_staleness:
+        raise UsageError(f"--sync trains nothing stale: --max-staleness {flags.max_staleness} goes with --async.")
+    if flags.dry_run:
+        _planned(resolved, flags.run_dir, flags.as_json)
         return
-    if as_json:
+    if flags.as_json:
         raise UsageError("--json goes with --dry-run: `pace status RUN --json` reads a run, also while it goes on.")
     from pace_async.runtime.start.refusals import look
 
-    looked = look(resolved, run_dir)
+    looked = look(resolved, flags.run_dir)
     from pace_async.runtime.start.launch import start
 
-    raise typer.Exit(start(resolved, looked, run_dir, display))
+    raise typer.Exit(start(resolved, looked, flags.run_dir, flags.display))
 
 
 def _planned(resolved: "Config", run_dir: Path | None, as_json: bool) -> None:
@@ -140,20 +149,25 @@ def _planned(resolved: "Config", run_dir: Path | None, as_json: bool) -> None:
         typer.echo(plan_text(resolved, lines), nl=False)
 
 
-def resume(
-    run: str | None = RUN_ARGUMENT,
-    candidates: int | None = typer.Option(None, "--candidates", help="New limit of candidates, earlier ones included."),
-    updates: int | None = typer.Option(None, "--updates", help="New limit of groups."),
-    minutes: float | None = typer.Option(None, "--minutes", help="Minutes from now."),
+@dataclass(frozen=True, slots=True)
+class ResumeFlags:
+    """What `pace resume` may be given."""
+
+    run: str | None = RUN_ARGUMENT
+    candidates: int | None = typer.Option(None, "--candidates", help="New limit of candidates, earlier ones included.")
+    updates: int | None = typer.Option(None, "--updates", help="New limit of groups.")
+    minutes: float | None = typer.Option(None, "--minutes", help="Minutes from now.")
     budget: float | None = typer.Option(
         None, "--budget", help="New limit in USD, earlier spending included.", metavar="USD"
-    ),
-    target: float | None = typer.Option(None, "--target", help="New target score."),
-    implementer: str | None = typer.Option(None, "--implementer", help="What writes the code from now on."),
-    sets: list[str] | None = typer.Option(None, "--set", help="A setting that may change.", metavar="KEY=VALUE"),
-    max_staleness: int | None = typer.Option(None, "--max-staleness", help="May be raised, never lowered."),
-    display: str = _DISPLAY,
-) -> None:
+    )
+    target: float | None = typer.Option(None, "--target", help="New target score.")
+    implementer: str | None = typer.Option(None, "--implementer", help="What writes the code from now on.")
+    sets: list[str] | None = typer.Option(None, "--set", help="A setting that may change.", metavar="KEY=VALUE")
+    max_staleness: int | None = typer.Option(None, "--max-staleness", help="May be raised, never lowered.")
+    display: str = _DISPLAY
+
+
+def resume(flags: ResumeFlags) -> None:
     """Go on exactly where the committed rows say.
 
     A finished run has nothing to do, unless the limit that ended it is raised. Minutes are counted from now: a run that
@@ -171,16 +185,16 @@ def resume(
 
     Example: pace resume circle_packing-1
     """
-    find_run_paths(run)
+    find_run_paths(flags.run)
     from pace_async.runtime.start.launch import go_on
 
     changes: dict[str, object] = {
-        "stop.candidates": candidates,
-        "stop.updates": updates,
-        "stop.minutes": minutes,
-        "stop.budget": budget,
-        "stop.target": target,
-        "implementer.model": implementer,
-        "staleness.max_staleness": max_staleness,
+        "stop.candidates": flags.candidates,
+        "stop.updates": flags.updates,
+        "stop.minutes": flags.minutes,
+        "stop.budget": flags.budget,
+        "stop.target": flags.target,
+        "implementer.model": flags.implementer,
+        "staleness.max_staleness": flags.max_staleness,
     }
-    raise typer.Exit(go_on(run, overrides_of(sets, changes), display))
+    raise typer.Exit(go_on(flags.run, overrides_of(flags.sets, changes), flags.display))

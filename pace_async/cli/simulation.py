@@ -3,12 +3,13 @@
 import math
 import signal
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from pace_async.cli.opening import open_run
-from pace_async.cli.options import known_in
+from pace_async.cli.options import command_of, known_in
 from pace_async.cli.output import JSON_OPTION, print_fields, print_json
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
 from pace_async.runtime.run_paths import find_run_paths
@@ -16,102 +17,114 @@ from pace_async.runtime.run_paths import find_run_paths
 if TYPE_CHECKING:
     from pace_async.events import RunHeader
     from pace_async.simulate.durations import Durations
+    from pace_async.simulate.predict import Scenario
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("simulate")(simulate)
+    app.command("simulate")(command_of(SimulateFlags, simulate))
 
 
-def simulate(
+@dataclass(frozen=True, slots=True)
+class SimulateFlags:
+    """What `pace simulate` may be given."""
+
     like: str | None = typer.Option(
         None, "--like", metavar="RUN", help="Take the durations, and settings not given here, from an existing run."
-    ),
-    threads: int | None = typer.Option(None, "--threads", min=1, help="Search threads [default: 8]."),
-    group_size: int | None = typer.Option(None, "--group-size", min=2, help="Rollouts in a group [default: 8]."),
+    )
+    threads: int | None = typer.Option(None, "--threads", min=1, help="Search threads [default: 8].")
+    group_size: int | None = typer.Option(None, "--group-size", min=2, help="Rollouts in a group [default: 8].")
     max_staleness: int | None = typer.Option(
         None, "--max-staleness", min=0, help="Hard bound on training data's age [default: 2]."
-    ),
-    eval_mean: float | None = typer.Option(None, "--eval-mean", help="Mean seconds of an evaluation [default: 60]."),
-    eval_cv: float = typer.Option(0.6, "--eval-cv", help="Their standard deviation over their mean (lognormal)."),
-    eval_cap: float | None = typer.Option(None, "--eval-cap", help="No evaluation takes longer, in seconds."),
+    )
+    eval_mean: float | None = typer.Option(None, "--eval-mean", help="Mean seconds of an evaluation [default: 60].")
+    eval_cv: float = typer.Option(0.6, "--eval-cv", help="Their standard deviation over their mean (lognormal).")
+    eval_cap: float | None = typer.Option(None, "--eval-cap", help="No evaluation takes longer, in seconds.")
     generation: float | None = typer.Option(
         None, "--generation", help="Seconds in which the advisor decides on one rollout [default: 5 % of the mean]."
-    ),
-    learn: float | None = typer.Option(None, "--learn", help="Seconds of a step [default: 3 % of the mean]."),
-    pause: float | None = typer.Option(None, "--pause", help="Seconds of a push [default: 0.3 % of the mean]."),
-    candidates: int = typer.Option(2000, "--candidates", min=1, help="Candidates simulated."),
+    )
+    learn: float | None = typer.Option(None, "--learn", help="Seconds of a step [default: 3 % of the mean].")
+    pause: float | None = typer.Option(None, "--pause", help="Seconds of a push [default: 0.3 % of the mean].")
+    candidates: int = typer.Option(2000, "--candidates", min=1, help="Candidates simulated.")
     policy: str | None = typer.Option(
         None,
         "--policy",
         help="How data is kept fresh; see `pace run --help` [default: pace].",
         metavar=STALENESS_POLICIES.metavar(),
         callback=known_in(STALENESS_POLICIES),
-    ),
-    seed: int = typer.Option(0, "--seed", min=0, help="Every draw derives from it."),
+    )
+    seed: int = typer.Option(0, "--seed", min=0, help="Every draw derives from it.")
     slots: int | None = typer.Option(
         None, "--slots", min=1, help="Evaluations that run at once [default: one for each thread]."
-    ),
-    as_json: bool = JSON_OPTION,
-) -> None:
+    )
+    as_json: bool = JSON_OPTION
+
+
+def simulate(flags: SimulateFlags) -> None:
     """Drive the runtime on simulated stages under a virtual clock, and the synchronous loop over the same durations.
 
     Example: pace simulate --threads 12 --group-size 8 --max-staleness 2 --eval-mean 600 --eval-cv 0.6
     """
-    if like is not None:
-        find_run_paths(like)
-    from dataclasses import replace
-
-    from pace_async.config import Config
-    from pace_async.errors import UsageError
+    if flags.like is not None:
+        find_run_paths(flags.like)
     from pace_async.observe import formatting
+    from pace_async.simulate.predict import predict
+
+    scenario = _scenario_of(flags)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # remove its folder in memory
+    found = predict(scenario)
+    if flags.as_json:
+        print_json(found)
+        return
+    print_fields(_in_words(found, formatting.bound(scenario.policy, scenario.bound)))
+
+
+def _scenario_of(flags: SimulateFlags) -> "Scenario":
+    """The shape of the run: what the flags say, else the run of --like, else the defaults. Raises UsageError."""
+    from pace_async.config import Config
     from pace_async.registry.objectives import trains
-    from pace_async.simulate.predict import Scenario, predict
+    from pace_async.simulate.predict import Scenario
+
+    header, durations = _source_of(flags)
+    made = Config.model_validate(dict(header.config)) if header else None
+    bound = header.max_staleness if header else 2
+    return Scenario(
+        threads=flags.threads or (header.threads if header else 8),
+        group_size=flags.group_size or (header.group_size if header else 8),
+        bound=bound if flags.max_staleness is None else flags.max_staleness,
+        durations=replace(
+            durations,
+            generation=durations.generation if flags.generation is None else flags.generation,
+            learning=durations.learning if flags.learn is None else flags.learn,
+            pause=durations.pause if flags.pause is None else flags.pause,
+        ),
+        candidates=flags.candidates,
+        policy=flags.policy or (made.staleness.policy if made else "pace"),
+        slots=flags.slots or (made.evaluation.slots if made else None),
+        seed=flags.seed,
+        learns=made is None or trains(made.learner.objective),
+    )
+
+
+def _source_of(flags: SimulateFlags) -> "tuple[RunHeader | None, Durations]":
+    """The run of --like, if it is given, and durations: those of the run, or drawn ones. Raises UsageError."""
+    from pace_async.errors import UsageError
 
     _refuse_unless_seconds(
         {
-            "--eval-mean": eval_mean,
-            "--eval-cv": eval_cv,
-            "--eval-cap": eval_cap,
-            "--generation": generation,
-            "--learn": learn,
-            "--pause": pause,
+            "--eval-mean": flags.eval_mean,
+            "--eval-cv": flags.eval_cv,
+            "--eval-cap": flags.eval_cap,
+            "--generation": flags.generation,
+            "--learn": flags.learn,
+            "--pause": flags.pause,
         }
     )
-    header: RunHeader | None = None
-    if like is None:
-        durations = _drawn(eval_mean, eval_cv, eval_cap, seed)
-    elif eval_mean is not None or eval_cap is not None:
+    if flags.like is None:
+        return None, _drawn(flags.eval_mean, flags.eval_cv, flags.eval_cap, flags.seed)
+    if flags.eval_mean is not None or flags.eval_cap is not None:
         raise UsageError("--like takes the evaluations from the run: leave --eval-mean and --eval-cap out.")
-    else:
-        header, durations = _recorded(like, seed)
-    durations = replace(
-        durations,
-        generation=durations.generation if generation is None else generation,
-        learning=durations.learning if learn is None else learn,
-        pause=durations.pause if pause is None else pause,
-    )
-    bound = max_staleness if max_staleness is not None else header.max_staleness if header else 2
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # remove its folder in memory
-    made = Config.model_validate(dict(header.config)) if header else None
-    chosen = policy or (made.staleness.policy if made else "pace")
-    found = predict(
-        Scenario(
-            threads=threads or (header.threads if header else 8),
-            group_size=group_size or (header.group_size if header else 8),
-            bound=bound,
-            durations=durations,
-            candidates=candidates,
-            policy=chosen,
-            slots=slots or (made.evaluation.slots if made else None),
-            seed=seed,
-            learns=made is None or trains(made.learner.objective),
-        )
-    )
-    if as_json:
-        print_json(found)
-        return
-    print_fields(_in_words(found, formatting.bound(chosen, bound)))
+    return _recorded(flags.like, flags.seed)
 
 
 def _refuse_unless_seconds(given: Mapping[str, float | None]) -> None:

@@ -1,10 +1,11 @@
 """pace task: list, make and check tasks."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import typer
 
-from pace_async.cli.options import known_in
+from pace_async.cli.options import command_of, known_in
 from pace_async.cli.output import JSON_OPTION, indented, print_json, print_table, shown
 from pace_async.registry.task_groups import TASK_GROUPS
 
@@ -89,19 +90,23 @@ def init(
         typer.echo(f"    {line}")
 
 
-@app.command("import")
-def import_task(
-    peer: str = typer.Argument(..., help="Whose example: openevolve or shinka.", metavar="openevolve|shinka"),
-    example: Path = typer.Argument(..., help="Folder of the example.", metavar="DIR"),
-    to: Path | None = typer.Option(None, "--to", help="Folder to make [default: ./NAME of DIR].", metavar="FOLDER"),
-    program: str = typer.Option("", "--program", help="The seed program's file, where it is not found."),
-    config: str = typer.Option("", "--config", help="The example's YAML file, where there are several."),
-    score: str = typer.Option("", "--score", help="The metric that is the score, instead of the example's own."),
+@dataclass(frozen=True, slots=True)
+class ImportFlags:
+    """What `pace task import` may be given."""
+
+    peer: str = typer.Argument(..., help="Whose example: openevolve or shinka.", metavar="openevolve|shinka")
+    example: Path = typer.Argument(..., help="Folder of the example.", metavar="DIR")
+    to: Path | None = typer.Option(None, "--to", help="Folder to make [default: ./NAME of DIR].", metavar="FOLDER")
+    program: str = typer.Option("", "--program", help="The seed program's file, where it is not found.")
+    config: str = typer.Option("", "--config", help="The example's YAML file, where there are several.")
+    score: str = typer.Option("", "--score", help="The metric that is the score, instead of the example's own.")
     try_seed: bool = typer.Option(
         True, "--try/--no-try", help="Score the seed program in the sandbox, to choose bounds and thresholds."
-    ),
-    as_json: bool = JSON_OPTION,
-) -> None:
+    )
+    as_json: bool = JSON_OPTION
+
+
+def import_task(flags: ImportFlags) -> None:
     """Make a task of an OpenEvolve or ShinkaEvolve example. Its files are copied and not changed, and neither project
     has to be installed.
 
@@ -110,12 +115,14 @@ def import_task(
     from pace_async.peers.example import Wanted
     from pace_async.runtime.start.importing import import_example
 
-    made = import_example(peer, example, to, Wanted(program, config, score), try_seed)
-    if as_json:
+    made = import_example(
+        flags.peer, flags.example, flags.to, Wanted(flags.program, flags.config, flags.score), flags.try_seed
+    )
+    if flags.as_json:
         told = {"taken_over": made.lines, "not_taken_over": made.left}
         print_json({"task": made.name, "folder": str(made.folder), **told})
         return
-    typer.echo(f"{made.folder} is a task made of {example}:")
+    typer.echo(f"{made.folder} is a task made of {flags.example}:")
     for line in made.lines:
         typer.echo(f"    {shown(line)}")
     for line in made.left:
@@ -124,6 +131,9 @@ def import_task(
     typer.echo("Next:")
     for line in (f"pace task check {where}", f"pace run {where} --implementer MODEL --candidates 16"):
         typer.echo(f"    {line}")
+
+
+app.command("import")(command_of(ImportFlags, import_task))
 
 
 @app.command("check")

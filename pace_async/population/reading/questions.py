@@ -81,17 +81,7 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     of the models that a bandit chose, by kind of experiment."""
     run_id = find_run(connection, run)
     complete = (CandidateRow.run_id == run_id,)
-    groups = {
-        row.state: row.groups
-        for row in connection.execute(
-            select(GroupRow.state, func.count().label("groups"))
-            .where(GroupRow.run_id == run_id)
-            .group_by(GroupRow.state)
-        )
-    }
-    published = select(func.count()).where(
-        VersionRow.run_id == run_id, VersionRow.state == "published", VersionRow.version > 0
-    )
+    groups = _groups(connection, run_id)
     first = select(CandidateRow.candidate, CandidateRow.score).where(*complete, CandidateRow.merit.is_not(None))
     best = connection.execute(first.order_by(CandidateRow.merit.desc(), CandidateRow.candidate).limit(1)).one_or_none()
     scored = connection.execute(
@@ -106,7 +96,7 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
         "scored": scored,
         "causes": causes_of(connection, run_id, scored),
         "updates": groups.get("trained", 0) + groups.get("skipped", 0),
-        "versions_published": connection.execute(published).scalar_one(),
+        "versions_published": _published(connection, run_id),
         "best_score": None if best is None else best.score,
         "best_fresh_score": None if best is None else _confirmed(connection, run_id, best.candidate),
         **conservation(connection, run),
@@ -120,14 +110,7 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
         **_turns(connection, run_id),
         "groups_trained": groups.get("trained", 0),
         "groups_skipped": groups.get("skipped", 0),
-        "rollbacks": [
-            {"version": row.version, "restored": row.restored, "group": row.group_number, "at": row.written_at}
-            for row in connection.execute(
-                select(VersionRow)
-                .where(VersionRow.run_id == run_id, VersionRow.restored.is_not(None))
-                .order_by(VersionRow.version)
-            )
-        ],
+        "rollbacks": _rollbacks(connection, run_id),
         "steps_shortened": _steps(connection, run_id, GroupRow.step_scale > 0, GroupRow.step_scale < 1),
         "steps_undone": _steps(connection, run_id, GroupRow.step_scale == 0),
         "implementers": tally(
@@ -135,6 +118,27 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
             models_of_bandit(settings, changes_of(connection, run_id)),
         ),
     }
+
+
+def _groups(connection: Connection, run_id: int) -> dict[str, int]:
+    """How many groups there are in each state."""
+    counted = select(GroupRow.state, func.count().label("groups")).where(GroupRow.run_id == run_id)
+    return {row.state: row.groups for row in connection.execute(counted.group_by(GroupRow.state))}
+
+
+def _published(connection: Connection, run_id: int) -> int:
+    """How many versions were published, without version 0."""
+    published = (VersionRow.run_id == run_id, VersionRow.state == "published", VersionRow.version > 0)
+    return connection.execute(select(func.count()).where(*published)).scalar_one()
+
+
+def _rollbacks(connection: Connection, run_id: int) -> list[dict[str, Any]]:
+    """The versions that restored an earlier one, the oldest first."""
+    restored = select(VersionRow).where(VersionRow.run_id == run_id, VersionRow.restored.is_not(None))
+    return [
+        {"version": row.version, "restored": row.restored, "group": row.group_number, "at": row.written_at}
+        for row in connection.execute(restored.order_by(VersionRow.version))
+    ]
 
 
 def _steps(connection: Connection, run_id: int, *which: ColumnElement[bool]) -> int:
