@@ -18,18 +18,22 @@ def plan(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str]]:
     from pace_async.task import load_task
 
     asked = load_task(config.task)
+    from pace_async.evaluate.resources import resources_of
     from pace_async.runtime.children.advisor_choice import in_words, with_advisor
     from pace_async.runtime.start.launch import prepare
 
     named, config = config, with_advisor(config, asked)
     task, paths = prepare(config, asked, run_dir)
+    granted = resources_of(task, config.evaluation)
+    evaluations = f"{len(granted.slots)} evaluation{'s' if len(granted.slots) > 1 else ''} at once"
     staleness = "behind a barrier (sync)" if config.bound == 0 else f"at most {config.bound} updates behind"
     learns = trains(config.learner.objective)
     return config, {
         "task": f"{task.name}, from {task.folder}",
         "writes": f"{paths.folder}/ (population, configuration, weights, groups, logs)",
-        "search": f"{config.search.threads} threads, {config.evaluation.slots} evaluations at once, "
+        "search": f"{config.search.threads} threads, {evaluations}, "
         f"each at most {task.spec.timeout_s:g} s and {task.spec.memory_mb} MiB",
+        **({"resources": said} if (said := granted.in_words()) else {}),
         "advisor": in_words(config, task, chosen=config is not named),
         "implementer": config.implementer.model,
         "learning": f"objective {config.learner.objective}, groups of {config.learner.group_size}, {staleness}"

@@ -3,7 +3,6 @@
 import platform
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,6 +17,7 @@ from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.commands import Commands
 from pace_async.evaluate.local import LocalEvaluator, Parts
 from pace_async.evaluate.memo import ScoreMemo
+from pace_async.evaluate.resources import Resources, refuse_if_timed, resources_of
 from pace_async.evaluate.sandbox import cgroup, leftovers
 from pace_async.evaluate.sandbox.launch import CandidateRunner
 from pace_async.evaluate.sandbox.selfcheck import pick_tier, unproven
@@ -49,8 +49,9 @@ async def open_evaluator(
 ) -> AsyncGenerator[LocalEvaluator]:
     """The evaluator of a configuration. `tier` is a sandbox tier that was proven already. Without one, the best tier
     that proves itself on this machine is used. `log` receives the output of the task's evaluator. Without one, the
-    output is kept only for the note of an error. Raises UsageError if no tier is proven, or if the task's evaluator
-    cannot be loaded."""
+    output is kept only for the note of an error. Raises UsageError if no tier is proven, if the machine lacks a
+    resource of the task, or if the task's evaluator cannot be loaded."""
+    granted = resources_of(task, evaluation)
     chosen = tier if tier is not None else await pick_tier(evaluation.unsafe_no_sandbox)
     hierarchy = cgroup.find()
     leftovers.sweep(*(hierarchy.folders if hierarchy else ()))
@@ -59,40 +60,45 @@ async def open_evaluator(
         own = stack.enter_context(scorer_log())
         await stack.enter_async_context(with_helpers())
         memo = await _opened_memo(stack, task, evaluation, say)
+        own_setting = f"{_setting(chosen, evaluation.settings)} {granted.identity}".strip()
         if task.spec.is_command:
-            parts = await _of_command(stack, task, evaluation, chosen)
-            yield await stack.enter_async_context(LocalEvaluator(task, evaluation, replace(parts, memo=memo, say=say)))
+            commands, used = await _of_command(stack, task, granted)
+            runner = CandidateRunner(chosen, (PACKAGE,))
+            parts = Parts(runner, None, memo, f"{own_setting} {used}", say=say, commands=commands)
+            yield await stack.enter_async_context(LocalEvaluator(task, evaluation, granted.added_to(parts)))
             return
         scorers = await stack.enter_async_context(_scorers(task, evaluation, log or own))
         if scorers.timed and task.spec.deterministic:
             raise UsageError(f"Task {task.name!r}: score takes `seconds`, so task.yaml must say deterministic: false.")
+        if scorers.timed:
+            refuse_if_timed(task)
         runner = CandidateRunner(chosen, (PACKAGE, task.folder), partial(say, "warm_parent") if say else None)
         # Not if time is scored: the kernel updates a running process's clock only at intervals, and counts the copying
         # of pages as work of the fork. Then each candidate starts cold, in the same state.
         # Nor for a process task, whose programs have no common imports.
-        if evaluation.warm and not scorers.timed and not task.spec.is_process:
+        if evaluation.warm and not scorers.timed and not task.spec.is_process and not granted.start_cold:
             stack.push_async_callback(runner.close)
             modules = {name.removesuffix(".py") for name in task.spec.files}
             await runner.warm_up([name for name in imports_of(task.program) if name not in modules], unproven)
-        setting, builds = _setting(chosen, evaluation.settings), None
+        setting, builds = own_setting, None
         if task.spec.is_process:
-            toolchain = find_toolchain(task)
+            toolchain = find_toolchain(task, granted.environment)
             _refuse_without_a_clock(task, chosen, scorers.timed)
             builds = stack.enter_context(Builds(task.spec, toolchain))
             setting = f"{setting} {toolchain.identity}"
         parts = Parts(runner, scorers, memo, setting, builds, say)
-        yield await stack.enter_async_context(LocalEvaluator(task, evaluation, parts))
+        yield await stack.enter_async_context(LocalEvaluator(task, evaluation, granted.added_to(parts)))
 
 
-async def _of_command(stack: AsyncExitStack, task: Task, evaluation: config.EvaluationConfig, tier: Tier) -> Parts:
-    """The parts for a command task. No folder of the task is hidden from its programs."""
-    toolchain = find_toolchain(task)
+async def _of_command(stack: AsyncExitStack, task: Task, granted: Resources) -> tuple[Commands, str]:
+    """The evaluations of a command task, and the identity of what they use. No folder of the task is hidden from its
+    programs."""
+    toolchain = find_toolchain(task, granted.environment)
     try:
         commands = stack.enter_context(await anyio.to_thread.run_sync(Commands, task, toolchain))
     except OSError as error:
         raise UsageError(f"Cannot copy the folder of task {task.name!r} for its evaluations: {error}.") from None
-    setting = f"{_setting(tier, evaluation.settings)} {toolchain.identity}"
-    return Parts(CandidateRunner(tier, (PACKAGE,)), None, None, setting, commands=commands)
+    return commands, toolchain.identity
 
 
 async def evaluate_file(
@@ -100,7 +106,7 @@ async def evaluate_file(
 ) -> Evaluation:
     """Score one program exactly as a run would, but cold, because for one program a warm parent costs more than it
     saves. `log` receives the output of the task's evaluator."""
-    cold = evaluation.model_copy(update={"warm": False})
+    cold = evaluation.model_copy(update={"warm": False, "slots": 1})
     request = EvaluationRequest.of(task.spec, EvaluationId("eval", 0), program, evaluation.seed)
     async with open_evaluator(task, cold, log=log) as evaluator:
         return await cascaded(evaluator, task.spec, request)

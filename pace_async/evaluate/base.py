@@ -30,7 +30,8 @@ def without_secret(text: str, seed: int) -> str:
 class Limits:
     """Limits of one evaluation: seconds of wall clock, MiB of memory, bytes on each of its output streams, seconds of
     processor time (by default two more than of wall clock), MiB of files that it writes, and the files and folders that
-    it may read besides Python's. Without `address_space` only used memory counts, not reserved memory."""
+    it may read besides Python's. Without `address_space` only used memory counts, not reserved memory. `processors` are
+    the numbers of those that it may use, where not all."""
 
     seconds: float
     memory_mb: int
@@ -39,6 +40,7 @@ class Limits:
     scratch_mb: int = 64
     readable: tuple[Path, ...] = ()
     address_space: bool = True
+    processors: tuple[int, ...] = ()
 
     @property
     def processor_limit_s(self) -> int:
@@ -49,7 +51,9 @@ class Limits:
     def of(cls, spec: TaskSpec, stage: str = FULL) -> "Limits":
         """The limits of a task's evaluation, or of one stage of its cascade."""
         given = {one.name: one.timeout_s for one in spec.cascade}.get(stage)
-        return cls(spec.timeout_s if given is None else given, spec.memory_mb, int(spec.output_mb * (1 << 20)))
+        seconds = spec.timeout_s if given is None else given
+        processor_s = None if spec.cpus is None else int(spec.cpus * seconds) + 2
+        return cls(seconds, spec.memory_mb, int(spec.output_mb * (1 << 20)), processor_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,11 @@ class Needs:
 
     cpus: float = 1.0
     gpus: float = 0.0
+
+    @classmethod
+    def of(cls, spec: TaskSpec) -> "Needs":
+        """What a task's evaluations cannot do without."""
+        return cls(float(spec.cpus or 1), spec.gpus if spec.gpus_required else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +99,8 @@ class EvaluationRequest:
 
     @classmethod
     def of(cls, spec: TaskSpec, identity: EvaluationId, program: str, seed: int) -> "EvaluationRequest":
-        """A request with the task's limits for the stage."""
-        return cls(identity, program, seed, Limits.of(spec, identity.stage))
+        """A request with the task's limits for the stage, and its needs."""
+        return cls(identity, program, seed, Limits.of(spec, identity.stage), Needs.of(spec))
 
     @property
     def lease(self) -> int:

@@ -19,10 +19,11 @@ from pace_async.evaluate.base import Evaluation, EvaluationRequest, Limits
 from pace_async.evaluate.metrics import LONGEST_FILE, Left, cut, read, wanted
 from pace_async.evaluate.sandbox import cgroup, leftovers
 from pace_async.evaluate.sandbox.converse import Command, Job
+from pace_async.evaluate.sandbox.environment import PYTHONS
 from pace_async.evaluate.sandbox.inside import python_evaluator
 from pace_async.evaluate.sandbox.inside.bundle import pack
 from pace_async.evaluate.sandbox.python_files import locate
-from pace_async.evaluate.sandbox.toolchain import PYTHONS, Toolchain
+from pace_async.evaluate.sandbox.toolchain import Toolchain
 from pace_async.evaluate.sandbox.verdict import Ended, judge, one_line
 from pace_async.evaluate.scorer.strict_json import Invalid, parse
 from pace_async.programs.text import parted
@@ -46,7 +47,7 @@ class Commands(AbstractContextManager["Commands"]):
         root.chmod(0o755)  # as root, programs have another user
         self._place, self._linked = root / "task", _copied(task.folder, root / "task")
         (root / "bin").mkdir()
-        for name in PYTHONS:
+        for name in () if toolchain.has_python else PYTHONS:
             (root / "bin" / name).symlink_to(locate().executable)
         self._runner = root / _RUNNER
         shutil.copyfile(Path(python_evaluator.__file__), self._runner)
@@ -62,10 +63,10 @@ class Commands(AbstractContextManager["Commands"]):
     def limits(self, limits: Limits) -> Limits:
         """The limits of an evaluation, with the files that it may read."""
         readable = (*self._toolchain.readable, Path(self._folder.name), *self._linked)
-        processor_s = int(limits.seconds * len(os.sched_getaffinity(0))) + 2
+        all_of_them = int(limits.seconds * len(os.sched_getaffinity(0))) + 2
         return replace(
             limits,
-            processor_s=processor_s,
+            processor_s=all_of_them if limits.processor_s is None else limits.processor_s,
             scratch_mb=self._task.spec.scratch_mb,
             readable=readable,
             address_space=cgroup.find() is None,
@@ -85,6 +86,7 @@ class Commands(AbstractContextManager["Commands"]):
             spec.path,
             wanted(spec),
             min(LONGEST_FILE, request.limits.output_bytes // 8),
+            packages=not self._toolchain.has_python,
         )
         return Job("", "", ["null"], command=command)
 

@@ -10,7 +10,7 @@ before it gets its slot, in a separate sandbox and slot. `assemble` puts the par
 import os
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -29,6 +29,7 @@ from pace_async.evaluate.sandbox.converse import Job
 from pace_async.evaluate.sandbox.launch import CandidateRunner
 from pace_async.evaluate.sandbox.verdict import Ended, doubt, judge, one_line
 from pace_async.evaluate.scorer.scorer_client import EvaluatorFailed, Outputs, OverBound, Scored, Scorers
+from pace_async.evaluate.slots import Slot, Slots
 from pace_async.programs.compiled import LONGEST_PROGRAM, compiled_off_loop
 from pace_async.programs.text import parted
 from pace_async.task import FULL, Task, TaskSpec
@@ -40,7 +41,8 @@ BACKOFF_S = 0.1
 class Parts:
     """The parts of a LocalEvaluator. `setting` names the environment in the memo's keys. `builds` are set for a process
     task, `commands` for a command task, which has no scorers. `say` is called with the kind and the detail of a fault
-    that makes evaluations slower."""
+    that makes evaluations slower. `slots` are those of the evaluations, by default as many as configured, which own
+    nothing, and `variables` are passed on to programs."""
 
     runner: CandidateRunner
     scorers: Scorers | None
@@ -49,6 +51,8 @@ class Parts:
     builds: Builds | None = None
     say: Callable[[str, str], Awaitable[None]] | None = None
     commands: Commands | None = None
+    slots: tuple[Slot, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(slots=True)
@@ -83,8 +87,8 @@ class LocalEvaluator:
         self.task, self.parts = task, parts
         self.turns = Turns()
         self._retries = evaluation.retries
-        self._slots = anyio.CapacityLimiter(evaluation.slots)
-        self._share = min(1.0, len(os.sched_getaffinity(0)) / evaluation.slots)
+        self._slots = Slots(parts.slots or (Slot(),) * evaluation.slots)
+        self._share = min(1.0, len(os.sched_getaffinity(0)) / self._slots.count)
         self._tasks: TaskGroup | None = None
         self._identities = Identities(self._evaluated, self._begin)
 
@@ -170,9 +174,9 @@ class LocalEvaluator:
         try:
             job = await self._job(request)
             attempt.asked = time.monotonic()
-            async with self._slots, self.turns.together():
+            async with self._slots.one() as slot, self.turns.together():
                 attempt.begin()
-                attempt.ended = ended = await self.parts.runner.run(job, limits)
+                attempt.ended = ended = await self._run(job, limits, slot)
             if (doubted := doubt(ended, self._share)) is not None:
                 verdict = judge(ended)
                 first = Evaluation(verdict.outcome, None, ended.seconds, f"{doubted}: run once more, alone")
@@ -180,7 +184,7 @@ class LocalEvaluator:
                 attempt = _Attempt()
                 async with self.turns.alone():
                     attempt.begin()
-                    attempt.ended = ended = await self.parts.runner.run(job, limits)
+                    attempt.ended = ended = await self._run(job, limits, self._slots.first)
                 if doubt(ended, 1.0) not in (None, doubted):
                     raise InfrastructureFault("evaluation_disturbed", "it was starved once and killed once")
             came = await self._scored(request, ended)
@@ -212,12 +216,17 @@ class LocalEvaluator:
 
     async def _undisturbed(self, job: Job, limits: Limits) -> Ended:
         """How a build ended. If another cause is possible for the first end, it is built a second time, alone."""
-        async with self._slots, self.turns.together():
-            ended = await self.parts.runner.run(job, limits)
+        async with self._slots.one() as slot, self.turns.together():
+            ended = await self._run(job, limits, slot)
         if doubt(ended, self._share) is None:
             return ended
         async with self.turns.alone():
-            return await self.parts.runner.run(job, limits)
+            return await self._run(job, limits, self._slots.first)
+
+    async def _run(self, job: Job, limits: Limits, slot: Slot) -> Ended:
+        """Run it with what the slot owns. A caller that is alone may take any slot."""
+        given = replace(job, variables={**slot.variables, **self.parts.variables})
+        return await self.parts.runner.run(given, slot.limits(limits))
 
     async def _disturbed(self, fault: OverBound) -> None:
         detail = f"the process of the task's evaluator {one_line(fault.detail)}, another did not with the same outputs"

@@ -40,9 +40,16 @@ def _secret_values(known: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    if len(value) < _SHORTEST or not _NAMES.search(name):
-        return False
-    return _CHOSEN.search(name) is not None or not _COUNT.fullmatch(value)
+    return len(value) >= _SHORTEST and _named_secret(name, value)
+
+
+def _named_secret(name: str, value: str) -> bool:
+    return bool(_NAMES.search(name)) and (_CHOSEN.search(name) is not None or not _COUNT.fullmatch(value))
+
+
+def must_not_be_passed_on(name: str, value: str) -> bool:
+    """Whether a variable looks like a secret, by its name or by its value."""
+    return _named_secret(name, value) or looks_secret(value)
 
 
 def holds_secret(text: str, environment: Mapping[str, str] | None = None) -> bool:

@@ -1,4 +1,5 @@
-"""The fields of task.yaml. Those that only one kind of task has stand in `command` and `process`."""
+"""The fields of task.yaml. Those that only one kind of task has stand in `command` and `process`, and those for what an
+evaluation needs of the machine in `resources`."""
 
 import re
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from pace_async.programs.text import FILE_NAME
 from pace_async.registry.task_groups import TASK_GROUPS
 from pace_async.task.command import HIDDEN_SCORER, SHARED_TRUST, CommandFields
 from pace_async.task.process import ProcessFields
+from pace_async.task.resources import ResourceFields
 
 Setting = bool | int | float | str
 FULL = "full"
@@ -45,7 +47,7 @@ class CascadeStage(BaseModel):
     )
 
 
-class TaskSpec(CommandFields, ProcessFields):
+class TaskSpec(CommandFields, ProcessFields, ResourceFields):
     """The fields of task.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -102,6 +104,7 @@ class TaskSpec(CommandFields, ProcessFields):
 
     @model_validator(mode="after")
     def _kind_has_its_fields(self) -> "TaskSpec":
+        self.check_resources(has_entry=self.has_entry)
         if self.is_command:
             if self.entry or self.build or self.run:
                 raise ValueError("a task of kind command has no entry, build or run: its evaluator starts the program")

@@ -50,7 +50,8 @@ class Command:
     """An evaluator of the user's, which runs beside the program. Words of `argv` may hold {program}, {results} and
     {task}. `task` is the folder that is copied for it, `files` (a `bundle`) are written over the copy, the first of
     them is the program, and `path` are folders of the copy for its import path. `results` are the names of the files
-    in the folder of results that are wanted, each of at most `most` bytes."""
+    in the folder of results that are wanted, each of at most `most` bytes. With `packages` it imports those of the
+    Python that runs pace."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
@@ -60,6 +61,7 @@ class Command:
     path: Sequence[str]
     results: Sequence[str]
     most: int
+    packages: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ class Job:
     by file name. `instances` are JSON texts of one line each. The calls of a `timed` job are timed: the program gets
     one thread, and the overhead of sending an instance and receiving an output is measured first, without the program.
     With `process`, that command is run instead of a function. With `command`, the task's evaluator is run, and its one
-    output is a JSON mapping of the files that it left: their text, or their size if they are too long."""
+    output is a JSON mapping of the files that it left: their text, or their size if they are too long. `variables` are
+    in the environment of all of these."""
 
     program: str
     entry: str
@@ -77,6 +80,7 @@ class Job:
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     process: Process | None = None
     command: Command | None = None
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def following(self) -> bytes:

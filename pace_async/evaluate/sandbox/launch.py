@@ -281,7 +281,8 @@ def _head(plan: Plan, job: Job, nonce: str, start: _Start) -> bytes:
     head = {
         "nonce": nonce,
         "result": start.result,
-        "path": [str(path) for path in plan.imports],
+        "path": [str(path) for path in plan.imports] if job.command is None or job.command.packages else [],
+        "variables": dict(job.variables),
         "confinement": {**plan.confinement, "cgroups": start.members, "one_thread": job.one_thread},
         "program": "" if parts else job.program,
         "parts": [(part.above, part.code.hex()) for part in parts],

@@ -61,11 +61,11 @@ def locate() -> PythonFiles:
 
 @lru_cache(maxsize=8)
 def extended(python: PythonFiles, further: tuple[Path, ...]) -> PythonFiles:
-    """The same files with further files and folders, and with the links to the system's commands."""
+    """The same files with further files, folders and links, and with the links to the system's commands."""
     if not further:
         return python
-    links = [(str(folder), str(folder.readlink())) for folder in map(Path, COMMANDS) if folder.is_symlink()]
-    paths = _without_nested([*python.paths, *further])
+    links = [(str(link), str(link.readlink())) for link in (*map(Path, COMMANDS), *further) if link.is_symlink()]
+    paths = _without_nested([*python.paths, *(path for path in further if not path.is_symlink())])
     parents = sorted({parent for path in paths for parent in path.parents if parent != Path("/")})
     return replace(python, paths=tuple(paths), links=(*python.links, *links), parents=tuple(parents))
 

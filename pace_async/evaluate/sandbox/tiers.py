@@ -35,15 +35,9 @@ LIBRARY_HEADROOM_MB = 512
 PROCESSES = 64
 INSIDE = "/pace"
 INSTALL = "apt install bubblewrap"
-VARIABLES = {
-    "HOME": "/tmp",
-    "LANG": "C.UTF-8",
-    "PYTHONHASHSEED": "0",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "NUMEXPR_NUM_THREADS": "1",
-}
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+"""Variables by which numerical libraries are told how many threads to start."""
+VARIABLES = {"HOME": "/tmp", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", **dict.fromkeys(THREADS, "1")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +117,11 @@ class Bubblewrap:
     def plan(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Plan:
         root = os.getuid() == 0
         user = ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root else ["--unshare-user"]
-        confinement: dict[str, Any] = {"limits": _resource_limits(limits, PROCESSES), "drop_capabilities": True}
+        confinement: dict[str, Any] = {
+            "limits": _resource_limits(limits, PROCESSES),
+            "drop_capabilities": True,
+            "processors": limits.processors,
+        }
         if root:
             confinement["uid"] = _fresh_uid()
         if calls.MACHINE:
@@ -186,6 +184,7 @@ class Rlimits:
             "limits": _resource_limits(limits, PROCESSES if alone else PROCESSES + _tasks_of_user()),
             "drop_capabilities": True,
             "die_with": os.getpid(),
+            "processors": limits.processors,
         }
         if uid is not None:
             confinement["uid"] = uid
@@ -224,7 +223,8 @@ class NoSandbox:
         environment = {**VARIABLES, "HOME": str(scratch), "TMPDIR": str(scratch)}
         python = locate()
         argv = _driver(python.executable, str(HERE))
-        return Plan(argv, environment, {"die_with": os.getpid()}, python.imports)
+        confinement = {"die_with": os.getpid(), "processors": limits.processors}
+        return Plan(argv, environment, confinement, python.imports)
 
     def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Plan | None:
         """None, because a candidate would not be isolated from its parent."""

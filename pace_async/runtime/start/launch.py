@@ -21,6 +21,7 @@ from pace_async.errors import GaveUp, InfrastructureFault, Interrupted, SeedProg
 from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
 from pace_async.evaluate.cascade import cascaded
+from pace_async.evaluate.resources import resources_of
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.scorer.scorer_client import Scorer
@@ -78,6 +79,7 @@ def prepare(config: Config, asked: Task, run_dir: Path | None) -> tuple[Task, Ru
     """The task and the folder of a run that can begin. Makes every check that needs no process. Writes nothing."""
     task = limits_of(config, asked)
     _refuse_unknown_stages(config, task)
+    resources_of(task, config.evaluation)
     return task, new_run_paths(task.name, run_dir)
 
 

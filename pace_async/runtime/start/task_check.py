@@ -21,6 +21,7 @@ from pace_async.errors import CandidateFault, UsageError
 from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, evaluate
 from pace_async.evaluate.local import LocalEvaluator
+from pace_async.evaluate.resources import Resources, resources_of
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.sandbox.toolchain import lacks_tools
@@ -69,8 +70,12 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
     task = replace(task, spec=task.spec.model_copy(update={"settings": settings_of(task.spec, changed)}))
     if task.spec.is_command:
         say(Check("trust is shared", True, f"{SHARED_MEANS}; look at a best program before you believe it"))
-        if not _modules(task, say):
-            return
+    granted = _resources(task, say)
+    if granted is None:
+        say(_catalogue(task))
+        return
+    if task.spec.is_command and not granted.environment.has_python and not _modules(task, say):
+        return
     if not task.spec.has_entry and (lacking := lacks_tools(task)):
         say(Check("commands are installed", False, lacking, "or check it on a machine that has them"))
         say(_catalogue(task))
@@ -106,6 +111,19 @@ def _modules(task: Task, say: Callable[[Check], None]) -> bool:
     else:
         say(Check(name, True, "all that the evaluator imports"))
     return not missing
+
+
+def _resources(task: Task, say: Callable[[Check], None]) -> Resources | None:
+    """What this machine grants the task, None if it lacks something. A task that asks for nothing gets no line."""
+    name = "resources are here"
+    try:
+        granted = resources_of(task, EvaluationConfig(slots=1))
+    except UsageError as error:
+        say(Check(name, False, str(error), "or check it on a machine that has them"))
+        return None
+    if found := granted.in_words():
+        say(Check(name, True, found))
+    return granted
 
 
 async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[Check], None]) -> bool:
@@ -189,7 +207,7 @@ class _Scoring:
 async def _scoring(task: Task, seed: int, tier: Tier, timeout_s: float, log: Path) -> AsyncGenerator[_Scoring]:
     """The real evaluator, without a memo: a task that is not declared deterministic has none."""
     spec = task.spec.model_copy(update={"deterministic": False, "timeout_s": timeout_s})
-    settings = EvaluationConfig(seed=seed)
+    settings = EvaluationConfig(seed=seed, slots=1)
     async with open_evaluator(replace(task, spec=spec), settings, tier=tier, log=log) as evaluator:
         yield _Scoring(evaluator, seed)
 

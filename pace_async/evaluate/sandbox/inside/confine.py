@@ -20,7 +20,8 @@ _CAPABILITY_VERSION = 0x20080522
 
 
 def confine(asked: Mapping[str, Any]) -> None:
-    """Join the control groups, close files, drop the user, set limits, drop capabilities, filter system calls."""
+    """Join the control groups, close files, drop the user, set limits, drop capabilities, stay on the given processors,
+    filter system calls."""
     for descriptor in asked.get("cgroups", ()):
         join(descriptor)
     files = asked.get("landlock")  # the files are named while all of them can still be reached
@@ -45,9 +46,12 @@ def confine(asked: Mapping[str, Any]) -> None:
         libc.prctl(1, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
+    processors = asked.get("processors")
+    if processors:
+        os.sched_setaffinity(0, processors)
     mode = asked.get("seccomp")
     if mode is not None and not seccomp.install(
-        own_namespaces=mode == "namespaces", one_thread=bool(asked.get("one_thread"))
+        own_namespaces=mode == "namespaces", one_thread=bool(asked.get("one_thread")), pinned=bool(processors)
     ):
         raise OSError("the kernel refused the system-call filter")
 

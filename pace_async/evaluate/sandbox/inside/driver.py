@@ -1,9 +1,9 @@
 """The first code in the sandbox: confine itself, load the program, call its entry for each instance.
 
-Lines of JSON come on stdin: first the job (nonce, result (descriptor), path (import path to add), confinement, program,
-parts (its code in its place, where it has been compiled: the lines above, and marshalled in hexadecimal digits), files
-(its other modules, text by name), process and command (the requests for these modules, or null), entry, echoes,
-instances (how many)).
+Lines of JSON come on stdin: first the job (nonce, result (descriptor), path (import path to add), variables (of the
+environment), confinement, program, parts (its code in its place, where it has been compiled: the lines above, and
+marshalled in hexadecimal digits), files (its other modules, text by name), process and command (the requests for these
+modules, or null), entry, echoes, instances (how many)).
 Then comes a line for each echo, then one for each instance, which is not sent before the output for the previous one
 has been read. Standard output and error belong to the program. Answers go only to the result descriptor.
 """
@@ -38,6 +38,7 @@ def run(**further: object) -> None:
     result, nonce = int(job["result"]), str(job["nonce"])
     os.set_inheritable(result, False)
     confine({**job["confinement"], **further})
+    os.environ.update(job["variables"])
     if job["process"] is not None:
         from .process import serve  # not needed for a Python function
 

@@ -58,9 +58,12 @@ _DIE_WITH_PARENT, _DUMPABLE, _MERGE_MEMORY, _CORE = 1, 4, 67, 4
 _ACCESS, _NEITHER_READ_NOR_WRITE, _TRUNCATE, _CREATE, _SET_ID = 3, 3, 0o1000, 0o20000100, 0o6000
 
 
-def rules(*, own_namespaces: bool, pid: int, one_thread: bool, confined: bool) -> Mapping[str, Code]:
+def rules(
+    *, own_namespaces: bool, pid: int, one_thread: bool, confined: bool, pinned: bool = False
+) -> Mapping[str, Code]:
     """The pieces for each call. `pid` is the filtered process, which may signal itself and read its own limits if it
-    has no namespaces of its own. `confined`: it has set its own limits already."""
+    has no namespaces of its own. `confined`: it has set its own limits already. `pinned`: it has processors of its own,
+    and may use no others."""
     found: dict[str, Code] = {name: refuse() for name in _EVERYWHERE}
     found |= _by_arguments()
     if own_namespaces:
@@ -72,6 +75,8 @@ def rules(*, own_namespaces: bool, pid: int, one_thread: bool, confined: bool) -
         found["prctl"] += [*where(0, _DIE_WITH_PARENT, refuse()), *where(0, _DUMPABLE, refuse())]
         found["setrlimit"] = where(0, _CORE, refuse())
         found["prlimit64"] = [*found.get("prlimit64", ()), *where(1, _CORE, where_set(2, refuse()))]
+    if pinned:
+        found["sched_setaffinity"] = refuse()
     if one_thread:
         found |= {name: refuse() for name in _START_ANOTHER}
     return found
