@@ -184,7 +184,9 @@ async def advise(
                 if less is None:
                     raise
                 detail = less
-        call = replace(call, text=read_words(call.text, asked.words), words=asked.words, seconds=now() - begun)
+        call = replace(
+            call, text=read_words(call.text, asked.words), words=asked.words, seconds=call.seconds or now() - begun
+        )
         calls.append(call)
         if finish == "length":
             raise CandidateFault("unparsed", f"{purpose} did not end within {prompt.max_tokens} tokens")

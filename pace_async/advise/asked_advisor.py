@@ -3,15 +3,20 @@
 Its prompts and its answers are texts. So a call has no token ids, no log-probabilities and no weight version, and the
 lease counts as sampled by version 0, the given advisor. Prices, bills, retries, pauses and keys are those of
 implementers (`providers`). Every call is in the ledger under the role of the advisor.
+
+Invariant: an answer that ended by itself is committed together with its cost. A further try of the same rollout, in
+this process or after a resume, asks only the questions that have no such answer yet. That is sound because version 0
+never changes, and because an answer is used only for a question that is the same word for word.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Literal
 
 import anyio
 
-from pace_async.advise.base import Prompt, PromptTooLong
+from pace_async.advise.base import Advisor, Prompt, PromptTooLong
 from pace_async.config import Config
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import AdvisorCall
@@ -51,6 +56,8 @@ class AskedAdvisor:
                     raise InfrastructureFault("secret_in_answer", "the answer holds the value of a secret variable")
                 if answer.refused:
                     raise CandidateFault("refusal", "it refused")
+                if answer.finish != "length":
+                    bill.answered = _call(prompt, answer)
                 return answer
 
         try:
@@ -60,9 +67,26 @@ class AskedAdvisor:
             if fault.kind == "prompt_too_long":
                 raise PromptTooLong(len(prompt.text) // 4, None) from None
             raise CandidateFault("unparsed", f"{prompt.purpose} was not answered: {fault}") from None
-        text = answer.text.rpartition(END_OF_THINKING)[2]
-        call = AdvisorCall(prompt.purpose, (), (), (), (), text, seconds=0.0, prompt=prompt.text)
-        return call, "length" if answer.finish == "length" else "stop"
+        return _call(prompt, answer), "length" if answer.finish == "length" else "stop"
+
+
+def _call(prompt: Prompt, answer: ChatAnswer) -> AdvisorCall:
+    text = answer.text.rpartition(END_OF_THINKING)[2]
+    return AdvisorCall(prompt.purpose, (), (), (), (), text, seconds=answer.seconds, prompt=prompt.text)
+
+
+@dataclass(frozen=True, slots=True)
+class PaidAnswers:
+    """Implements `advise.base.Advisor` by the answers that a rollout has already, and by `advisor` for all others."""
+
+    advisor: Advisor
+    answers: Sequence[AdvisorCall]
+
+    async def ask(self, prompt: Prompt) -> tuple[AdvisorCall, Literal["stop", "length"]]:
+        for answer in self.answers:
+            if (answer.purpose, answer.prompt) == (prompt.purpose, prompt.text):
+                return answer, "stop"
+        return await self.advisor.ask(prompt)
 
 
 @asynccontextmanager

@@ -73,7 +73,7 @@ class Advisor(Protocol):
     """Answers a rollout's prompts."""
 
     async def ask(self, prompt: Prompt) -> tuple[AdvisorCall, Literal["stop", "length"]]:
-        """The call, with `seconds` 0, and how it ended. Raises InfrastructureFault if the service fails, PromptTooLong,
-        CandidateFault("unparsed") if the advisor refuses to answer, BudgetReached if the call does not fit the budget,
-        GaveUp if no service answered within the patience."""
+        """The call and how it ended. Its `seconds` are 0 where the caller measures them. Raises InfrastructureFault if
+        the service fails, PromptTooLong, CandidateFault("unparsed") if the advisor refuses to answer, BudgetReached if
+        the call does not fit the budget, GaveUp if no service answered within the patience."""
         ...

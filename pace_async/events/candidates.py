@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pace_async.events.advice import AdvisorCall
 from pace_async.events.literals import Kind, Outcome, Role
 
 
@@ -56,7 +57,7 @@ class ImplementerCalled:
     """One call of an implementer, or of an advisor that is asked over the network (`role`), charged with or without an
     answer. `cost_usd` ≥ 0. `outcome` is "ok", the kind of the candidate's fault, or the service's failure. If it is
     unknown whether the provider charged (a hang, a cut stream, a crash), `cost_usd` is the whole reservation. `tried`
-    is the implementer's answer if there is one to keep."""
+    is the implementer's answer if there is one to keep, and `answered` the advisor's."""
 
     lease: int
     model: str
@@ -69,6 +70,7 @@ class ImplementerCalled:
     reservation: int | None = None
     tried: ImplementerTry | None = None
     role: Role = "implementer"
+    answered: AdvisorCall | None = None
 
 
 @dataclass(frozen=True, slots=True)

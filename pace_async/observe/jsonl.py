@@ -166,6 +166,8 @@ def event_line(event: Event, seen_at: float) -> str:
                 tree[item.name] = [asdict(tried) for tried in value]
             case ImplementerCalled(), "tried":
                 tree["try"] = None if event.tried is None else event.tried.number
+            case ImplementerCalled(), "answered":
+                tree["answer_to"] = None if event.answered is None else event.answered.purpose
             case CascadeStageEnded(), "score":
                 tree["score"] = asdict(event.score)
             case VersionPublished(), "receipt":
@@ -223,7 +225,7 @@ def _value(kind: type[Any], name: str, tree: Mapping[str, Any]) -> Any:
             return ""
         case ("Evaluated", "fresh") | ("Claimed", "tries"):
             return tuple(FreshScore(**tried) for tried in tree.get(name, ()))
-        case "ImplementerCalled", "tried":
+        case "ImplementerCalled", "tried" | "answered":
             return None
         case "CascadeStageEnded", "score":
             return CascadeScore(**tree["score"])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import anyio
 
 from pace_async.errors import CandidateFault, InfrastructureFault
-from pace_async.events import ImplementerCalled, ImplementerTry
+from pace_async.events import AdvisorCall, ImplementerCalled, ImplementerTry
 from pace_async.providers.base import Caller, CallLedger
 from pace_async.providers.chat import Chat, ChatAnswer
 from pace_async.providers.failures import CallFailed
@@ -20,10 +20,12 @@ from pace_async.providers.failures import CallFailed
 
 @dataclass(slots=True)
 class Bill:
-    """What the call brought so far: the body of `billed` sets it. `tried` is the answer if there is one to keep."""
+    """What the call brought so far: the body of `billed` sets it. `tried` is an implementer's answer if there is one to
+    keep, `answered` an advisor's."""
 
     answer: ChatAnswer | None = None
     tried: ImplementerTry | None = None
+    answered: AdvisorCall | None = None
 
 
 @asynccontextmanager
@@ -68,5 +70,6 @@ async def billed(
                     reservation=number,
                     tried=bill.tried,
                     role=caller.role,
+                    answered=bill.answered,
                 )
             )

@@ -8,6 +8,7 @@ Pure but for the state that it is given: no clock, no draw, no row.
 """
 
 from dataclasses import replace
+from itertools import takewhile
 
 from pace_async.errors import PaceBug
 from pace_async.events import (
@@ -182,7 +183,8 @@ def _arriving(state: RunState, fact: IslandActed) -> Pool:
 
 
 def _advised(state: RunState, fact: Advised) -> None:
-    state.running[fact.lease].advice = fact
+    underway = state.running[fact.lease]
+    underway.advice, underway.answers = fact, ()
     island = state.islands[fact.island]
     proposals = [note.description for note in fact.ideas]
     verdicts = [note.number if note.known else None for note in fact.ideas]
@@ -202,6 +204,10 @@ def _implementer_called(state: RunState, fact: ImplementerCalled) -> None:
     if fact.reservation is not None:
         state.reserved.pop(fact.reservation, None)
     underway = state.running.get(fact.lease)
+    if underway is not None and fact.answered is not None:
+        purpose = fact.answered.purpose
+        earlier = takewhile(lambda answer: answer.purpose != purpose, underway.answers)
+        underway.answers = (*earlier, fact.answered)
     if underway is not None and fact.role == "implementer":
         underway.paid[fact.model] = underway.paid.get(fact.model, 0.0) + fact.cost_usd
         if fact.tried is not None:

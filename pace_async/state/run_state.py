@@ -86,7 +86,8 @@ class Turn:
 class Underway:
     """An open lease that is not complete, as far as it has got. `migrant` is the parent that comes from another island,
     if any. `paid` is USD by model, `tries` what models answered,
-    `stages` the cheap stages that ended."""
+    `stages` the cheap stages that ended. `answers` are those of an advisor over the network, paid for one by one, until
+    the rollout is advised."""
 
     lease: Lease
     island: int
@@ -97,6 +98,7 @@ class Underway:
     tries: tuple[ImplementerTry, ...] = ()
     stages: tuple[CascadeStageEnded, ...] = ()
     claim: Claimed | None = None
+    answers: tuple[AdvisorCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

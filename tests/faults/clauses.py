@@ -74,6 +74,9 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "a key is in no row, log or error",
         "an agent, and the runtime killed",
         "a run with an agent killed and resumed",
+        "an advisor over the network, killed between two calls of a rollout",
+        "an advisor over the network, drained or cancelled between two calls of a rollout",
+        "an advisor over the network, stopped by its budget between two calls of a rollout",
     ),
     "Advisor and engine": (
         "dies while it answers",

@@ -26,6 +26,7 @@ from pace_async.events import (
     VersionPublished,
 )
 from pace_async.population.reading import read_facts
+from pace_async.population.reading.record import RunRecord
 from pace_async.population.store import Store
 from tests.support.population_facts import (
     HEADER,
@@ -74,6 +75,32 @@ async def test_an_advice_comes_back_equal_with_every_token_and_span(tmp_path: Pa
     assert back == {1: fact}
     assert [tuple(row.values()) for row in rows] == [(1, 12), (3, 12), (3, 12)]
     assert lease["oldest_version"] == 1
+
+
+async def test_a_paid_answer_is_kept_until_its_question_is_answered_again_or_the_rollout_is_decided(
+    tmp_path: Path,
+) -> None:
+    def paid(purpose: str, text: str) -> ImplementerCalled:
+        answer = replace(
+            call(purpose, text=text), prompt_ids=(), completion_ids=(), logprobs=(), spans=(), prompt=f"ask {purpose}"
+        )
+        return ImplementerCalled(1, "openai/asked", "ok", 1, 1, 0.5, 1.0, 2.0, role="advisor", answered=answer)
+
+    def answers(record: RunRecord) -> list[str]:
+        return [answer.text for answer in record.run_state.running[1].answers]
+
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), paid("propose", "A"), paid("assess", "B"))
+        kept = await store.load()
+        await store.commit(paid("propose", "C"))
+        replaced = await store.load()
+        decided = replace(advised(1), calls=(replace(call(text="C"), prompt="ask propose"), call("assess", text="D")))
+        await store.commit(decided)
+        rows = await store.query("SELECT text FROM advisor_calls ORDER BY ordinal")
+        after = await store.load()
+    assert (answers(kept), answers(replaced), answers(after)) == (["A", "B"], ["C"], [])
+    assert [row["text"] for row in rows] == ["C", "D"]
+    assert [record.run_state.spend_usd for record in (kept, replaced, after)] == [1.0, 1.5, 1.5]
 
 
 async def test_an_evaluation_comes_back_equal_with_or_without_a_score(tmp_path: Path) -> None:

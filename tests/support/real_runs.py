@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,19 @@ def rows(run: Path, sql: str) -> list[tuple[Any, ...]]:
 
 def wait_for_candidates(run: Path, count: int, process: subprocess.Popen[bytes]) -> None:
     """Follow the run's own log of events until so many candidates are committed."""
+    wait_for_events(run, count, process, lambda event: event.get("event") == "Evaluated")
+
+
+def wait_for_events(
+    run: Path, count: int, process: subprocess.Popen[bytes], wanted: Callable[[dict[str, Any]], bool]
+) -> None:
+    """Follow the run's own log of events until it has so many that are wanted. Then the process must still live."""
     seen = 0
     follow = ["timeout", "200", "tail", "-n", "+1", "-F", str(run / "events.jsonl")]
     with subprocess.Popen(follow, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as tail:
         assert tail.stdout is not None
         for line in tail.stdout:
-            seen += json.loads(line).get("event") == "Evaluated"
+            seen += wanted(json.loads(line))
             if seen >= count:
                 break
         tail.terminate()

@@ -51,6 +51,30 @@ NOTES_AT_A_TIME = 5000
 
 def advice_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, Advised]:
     """The advisor's decisions, with tokens."""
+    calls = answers_of(connection, run_id, leases)
+    notes = notes_of(connection, run_id, leases)
+    rows = connection.execute(
+        select(ExperimentRow)
+        .where(ExperimentRow.run_id == run_id, ExperimentRow.lease.in_(leases))
+        .order_by(ExperimentRow.lease)
+    )
+    return {
+        row.lease: Advised(
+            lease=row.lease,
+            island=row.island,
+            parent=row.parent,
+            calls=tuple(calls.get(row.lease, ())),
+            ideas=notes.get(row.lease, ()),
+            idea=row.idea,
+            experiment=row.description,
+            at=row.at,
+        )
+        for row in rows
+    }
+
+
+def answers_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, list[AdvisorCall]]:
+    """The advisor's calls, in order. Of a rollout that is not decided those that were paid for one by one."""
     calls: defaultdict[int, list[AdvisorCall]] = defaultdict(list)
     for row in connection.execute(
         select(AdvisorCallRow)
@@ -70,25 +94,7 @@ def advice_of(connection: Connection, run_id: int, leases: Collection[int]) -> d
                 words=json.loads(row.words) if row.words else {},
             )
         )
-    notes = notes_of(connection, run_id, leases)
-    rows = connection.execute(
-        select(ExperimentRow)
-        .where(ExperimentRow.run_id == run_id, ExperimentRow.lease.in_(leases))
-        .order_by(ExperimentRow.lease)
-    )
-    return {
-        row.lease: Advised(
-            lease=row.lease,
-            island=row.island,
-            parent=row.parent,
-            calls=tuple(calls[row.lease]),
-            ideas=notes.get(row.lease, ()),
-            idea=row.idea,
-            experiment=row.description,
-            at=row.at,
-        )
-        for row in rows
-    }
+    return calls
 
 
 def notes_of(connection: Connection, run_id: int, leases: Collection[int] | None) -> dict[int, tuple[IdeaNote, ...]]:

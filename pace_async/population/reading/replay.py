@@ -52,6 +52,7 @@ from pace_async.population.reading.implementers_chosen import choices_of, gains_
 from pace_async.population.reading.read_facts import (
     actions_of,
     advice_of,
+    answers_of,
     attempts_of,
     claims_of,
     evaluations_of,
@@ -106,6 +107,7 @@ class _Source:
         leases = [row.lease for row in rows]
         self._open = set(leases)
         self._advice = advice_of(connection, run_id, leases)
+        self._answers = answers_of(connection, run_id, [lease for lease in leases if lease not in self._advice])
         self._ended = evaluations_of(connection, run_id, [0, *leases])
         self._tries = tries_by_call(connection, run_id, leases)
         self._stages, self._claims = stages_of(connection, run_id, leases), claims_of(connection, run_id)
@@ -172,6 +174,8 @@ class _Source:
         for call in calls:
             tried = self._tries.get((lease, call.ordinal))
             yield ImplementerCalled(lease, call.model, "", 0, 0, call.cost_usd, 0.0, 0.0, tried=tried, role=call.role)
+        for answer in self._answers.get(lease, ()):  # which of the calls above brought it changes nothing
+            yield ImplementerCalled(lease, "", "", 0, 0, 0.0, 0.0, 0.0, role="advisor", answered=answer)
         if lease in self._open:
             yield from self._stages.get(lease, ())
             yield from self._attempted(lease)

@@ -6,6 +6,7 @@ The condition of each UPDATE enforces the order, so that the database decides it
 
 import json
 from dataclasses import asdict
+from typing import get_args
 
 from sqlalchemy import Integer, bindparam, delete, func, select, update
 
@@ -20,6 +21,7 @@ from pace_async.events import (
     IslandActed,
     LeaseAborted,
     LeaseOpened,
+    Purpose,
 )
 from pace_async.population.blobs import pack_ids, pack_logprobs, pack_spans
 from pace_async.population.fields import (
@@ -56,6 +58,12 @@ ADVISE = Prepared(
     update(LeaseRow).where(*STANDING, LeaseRow.stage == "admitted").values(stage="advised", oldest_version=OLDEST)
 )
 DECIDED = Prepared(select(LeaseRow.lease).where(*STANDING, LeaseRow.stage == "advised"))
+FORGET = Prepared(
+    delete(AdvisorCallRow).where(
+        AdvisorCallRow.run_id == OF_RUN, AdvisorCallRow.lease == OF_LEASE, AdvisorCallRow.ordinal >= bindparam("first")
+    )
+)
+PURPOSES = get_args(Purpose)
 NEXT_STAGE = Prepared(
     select(func.coalesce(func.max(CascadeScoreRow.ordinal), 0) + 1).where(
         CascadeScoreRow.run_id == OF_RUN, CascadeScoreRow.lease == OF_LEASE
@@ -108,9 +116,11 @@ def island_acted(scope: Scope, fact: IslandActed) -> None:
 
 def advised(scope: Scope, fact: Advised) -> None:
     """The calls, new ideas, proposals and the chosen experiment. A lease without tokens counts as sampled by its
-    admission's version."""
+    admission's version. The calls replace the answers that were kept one by one."""
     versions = [span.version for call in fact.calls for span in call.spans]
     _advance(scope, fact.lease, "advised", ADVISE, oldest=min(versions, default=None))
+    if not fact.calls or any(call.prompt is not None for call in fact.calls):
+        FORGET.run(scope.connection, {"of_run": scope.run_id, "of_lease": fact.lease, "first": 1})
     scope.add(AdvisorCallRow, *(_call(fact.lease, n, call) for n, call in enumerate(fact.calls, start=1)))
     scope.add(
         IdeaRow,
@@ -145,6 +155,14 @@ def advised(scope: Scope, fact: Advised) -> None:
             "at": fact.at,
         },
     )
+
+
+def advisor_answered(scope: Scope, lease: int, call: AdvisorCall) -> None:
+    """An answer that was paid for, before the rollout is decided. It replaces an earlier one to the same question, and
+    those to the questions after it."""
+    ordinal = PURPOSES.index(call.purpose) + 1
+    FORGET.run(scope.connection, {"of_run": scope.run_id, "of_lease": lease, "first": ordinal})
+    scope.add(AdvisorCallRow, _call(lease, ordinal, call))
 
 
 def claimed(scope: Scope, fact: Claimed) -> None:

@@ -26,6 +26,7 @@ from pace_async.population.models import (
 )
 from pace_async.population.prepared import Prepared
 from pace_async.population.writing.scope import OF_LEASE, OF_RUN, Scope, next_number
+from pace_async.population.writing.write_rollouts import advisor_answered
 
 NEXT_CALL = Prepared(
     select(func.coalesce(func.max(ImplementerCallRow.ordinal), 0) + 1).where(
@@ -83,7 +84,7 @@ def implementer_reserved(scope: Scope, fact: ImplementerReserved) -> None:
 
 
 def implementer_called(scope: Scope, fact: ImplementerCalled) -> None:
-    """Numbered within its lease. The cost is written in every state of the lease."""
+    """Numbered within its lease. The cost is written in every state of the lease, and an answer to keep with it."""
     ordinal = scope.value(NEXT_CALL, of_lease=fact.lease)
     scope.add(
         ImplementerCallRow,
@@ -113,6 +114,8 @@ def implementer_called(scope: Scope, fact: ImplementerCalled) -> None:
                 "answer": tried.answer,
             },
         )
+    if fact.answered is not None:
+        advisor_answered(scope, fact.lease, fact.answered)
     if fact.reservation is None:
         return
     scope.one(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from pace_async.advise.advisor import Advice, Sampling, advise
+from pace_async.advise.asked_advisor import PaidAnswers
 from pace_async.advise.base import PromptTooLong
 from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault
 from pace_async.evaluate.base import Evaluation
@@ -128,7 +129,7 @@ async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -
     served = core.state.served
     try:
         advice = await advise(
-            core.stages.advisor,
+            PaidAnswers(core.stages.advisor, core.state.running[lease].answers),
             core.task,
             context,
             lease=lease,
