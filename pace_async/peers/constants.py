@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pace_async.errors import UsageError
-from pace_async.peers.example import tree_of
+from pace_async.peers.example import text_of, tree_of
 
 
 class _Unknown:
@@ -185,7 +185,7 @@ def _text_of_file(node: ast.Call, names: Mapping[str, Any], folder: Path) -> Any
         if isinstance(value, str) and value and Path(value).suffix and len(value) < 200:
             file = (folder / value).resolve()
             if file.is_relative_to(folder.resolve()) and file.is_file():
-                return file.read_text(encoding="utf-8", errors="replace")
+                return text_of(file)
     return UNKNOWN
 
 

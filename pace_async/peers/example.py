@@ -78,6 +78,14 @@ def tree_of(path: Path) -> ast.Module:
         raise UsageError(f"{path} is no Python that can be read: {str(error)[:200]}.") from None
 
 
+def text_of(path: Path) -> str:
+    """A text file, whatever its encoding. Raises UsageError."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
+
+
 def names_of(tree: ast.Module) -> set[str]:
     """The names that a module defines or imports at its top level, also within `if` and `try`."""
     found: set[str] = set()
@@ -174,7 +182,7 @@ def first_paragraph(folder: Path) -> str:
     readme = next((path for path in sorted(folder.glob("README*")) if path.is_file()), None)
     if readme is None:
         return ""
-    text = readme.read_text(encoding="utf-8", errors="replace")
+    text = text_of(readme)
     for block in text.split("\n\n"):
         lines = [line for line in block.splitlines() if line.strip() and not line.startswith(("#", "!", "<", "[", "`"))]
         if lines:

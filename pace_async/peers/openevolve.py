@@ -19,6 +19,7 @@ from pace_async.peers.example import (
     names_of,
     number_of,
     section,
+    text_of,
     tree_of,
 )
 
@@ -69,7 +70,7 @@ def read_openevolve(folder: Path, wanted: Wanted) -> Example:
     command = ["python", "-m", "openevolve.pace_run", f"{COPY}/{evaluator}", "{program}", "{results}", "{stage}"]
     command += ["--functions", ",".join(steps), "--most", str(int(longest))]
     command += ["--features", ",".join(features)] if features else []
-    combined = "combined_score" in (folder / evaluator).read_text(encoding="utf-8", errors="replace")
+    combined = "combined_score" in text_of(folder / evaluator)
     score = (wanted.score,) if wanted.score else ("combined_score", "mean_of_metrics")
     taken = [
         f"evaluator: {evaluator} ({', '.join(steps)})",
@@ -170,7 +171,7 @@ def _background(
     if templates is not None and len(said) < 100:
         file = templates / f"{said or 'system_message'}.txt"
         if file.is_file():
-            return file.read_text(encoding="utf-8", errors="replace").strip(), f"{file.name} of prompt.template_dir"
+            return text_of(file).strip(), f"{file.name} of prompt.template_dir"
     if said and said != "system_message":
         return said, "prompt.system_message"
     said = str(section(config, "llm").get("system_message") or "").strip()
@@ -178,7 +179,7 @@ def _background(
         return said, "llm.system_message"
     file = next((path for path in sorted(folder.glob("*system*.txt")) if path.is_file()), None)
     if file is not None:
-        return file.read_text(encoding="utf-8", errors="replace").strip(), file.name
+        return text_of(file).strip(), file.name
     return first_paragraph(folder), "README (there is no system message)"
 
 

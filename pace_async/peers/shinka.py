@@ -21,6 +21,7 @@ from pace_async.peers.example import (
     names_of,
     number_of,
     section,
+    text_of,
     tree_of,
 )
 from pace_async.peers.openevolve import COPY
@@ -73,9 +74,7 @@ def read_shinka(folder: Path, wanted: Wanted) -> Example:
     source = "task_sys_msg" if background else "README (there is no task_sys_msg)"
     if not background:
         file = next((path for path in sorted(folder.glob("*prompt*.txt")) if path.is_file()), None)
-        background = (
-            file.read_text(encoding="utf-8", errors="replace").strip() if file is not None else first_paragraph(folder)
-        )
+        background = text_of(file).strip() if file is not None else first_paragraph(folder)
         source = file.name if file is not None else source
     extra = section(job, "extra_cmd_args")
     command = ["python", "-m", "shinka.pace_run", f"{COPY}/{evaluator}", "{program}", "{results}"]
@@ -118,7 +117,7 @@ def _run_file(folder: Path) -> str:
     """The file that starts a search, or nothing."""
     others = sorted(path.name for path in folder.glob("run*.py"))
     for name in dict.fromkeys(("run_evo.py", *others)):
-        if (folder / name).is_file() and "EvolutionConfig" in (folder / name).read_text("utf-8", errors="replace"):
+        if (folder / name).is_file() and "EvolutionConfig" in text_of(folder / name):
             return name
     return ""
 

@@ -318,6 +318,13 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "candidates as root",
         "a sandbox that stops less than it claims",
     ),
+    "Mended and imported": (
+        "a rescore killed in the middle: no score changes, and it goes on where it was",
+        "an evaluator that fails in the middle of a rescore: no score changes, and it goes on with the rest",
+        "an import of a folder that is no such example",
+        "an import of an example with broken settings",
+        "an import of an example with a file that cannot be read",
+    ),
 }
 
 NOT_COVERED: dict[tuple[str, str], str] = {}

@@ -126,6 +126,7 @@ def test_the_language_comes_from_the_suffix(tmp_path: Path, name: str, language:
     assert read_shinka(folder, ANY).language == language
 
 
+@pytest.mark.fault("Mended and imported", "an import of a folder that is no such example")
 def test_a_folder_of_neither_kind_gets_a_sentence_that_names_what_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no OpenEvolve example: looked for evaluator\.py"):
         read_openevolve(tmp_path, ANY)
@@ -135,6 +136,33 @@ def test_a_folder_of_neither_kind_gets_a_sentence_that_names_what_was_looked_for
         read_openevolve(example(tmp_path / "a", SHINKA), ANY)
     with pytest.raises(UsageError, match="looks like an OpenEvolve one"):
         read_shinka(example(tmp_path / "b", {**OPENEVOLVE, "evaluate.py": OPENEVOLVE["evaluator.py"]}), ANY)
+
+
+@pytest.mark.fault("Mended and imported", "an import of an example with broken settings")
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("evaluator: {timeout", "no YAML that can be read"),
+        ("- a list", "no mapping of settings"),
+        ("\0", "no YAML that can be read"),
+        ("a: &a [*a]\nb: !!python/object/apply:os.getcwd []", "no YAML that can be read"),
+    ],
+)
+def test_broken_settings_get_a_sentence_that_names_their_file(tmp_path: Path, settings: str, said: str) -> None:
+    folder = example(tmp_path / "a", OPENEVOLVE, config__yaml=settings)
+    with pytest.raises(UsageError, match=rf"config\.yaml.*{said}"):
+        read_openevolve(folder, ANY)
+
+
+@pytest.mark.fault("Mended and imported", "an import of an example with a file that cannot be read")
+@pytest.mark.parametrize("name", ["config.yaml", "evaluator.py", "initial_program.py", "README.md"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
+    no_settings = {"config__yaml": None} if name == "README.md" else {}
+    folder = example(tmp_path / "a", OPENEVOLVE, **no_settings)
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to("/proc/self/mem")  # a file whose reading fails, for root too
+    with pytest.raises(UsageError, match=rf"^Cannot read .*{name}: Input/output error"):
+        drafted("a", read_openevolve(folder, ANY))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """A run whose evaluator was mended: its programs scored anew, in force together, and gone on with."""
 
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +12,7 @@ import anyio
 import pytest
 
 from pace_async.configure import dump
-from pace_async.errors import Interrupted, RunLocked, SeedProgramFails, UsageError
+from pace_async.errors import GaveUp, Interrupted, RunLocked, SeedProgramFails, UsageError
 from pace_async.events import Fact
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.reader import open_readonly
@@ -23,6 +26,13 @@ from tests.support.population_facts import advised, evaluated, opened, seed_prog
 from tests.support.simulated_runs import settings
 
 MENDED = EVALUATOR.replace("sum(outputs)", "1000 - sum(outputs)")
+
+
+KILLED = """
+import os, signal, sys
+from pace_async.runtime.start.rescoring import rescore
+rescore(sys.argv[1], None, lambda done, programs, seconds: os.kill(os.getpid(), signal.SIGKILL) if done == 2 else None)
+"""
 
 
 def times(factor: int) -> str:
@@ -143,6 +153,40 @@ def test_an_interrupted_rescore_changes_no_score_and_goes_on_where_it_was(run: P
 
     rescore(str(run), None, show)
     assert shown == [3, 4, 5]
+    assert scores(run) == NEW
+
+
+@pytest.mark.fault(
+    "Mended and imported", "a rescore killed in the middle: no score changes, and it goes on where it was"
+)
+def test_a_rescore_killed_in_the_middle_changes_no_score_and_goes_on_where_it_was(run: Path) -> None:
+    mend(run)
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(run)], timeout=100, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert scores(run) == OLD
+    plan = rescore(str(run), None, ignored, dry=True)
+    assert (plan.epoch, plan.programs, plan.scored) == (1, 5, 2)
+    rescore(str(run), None, ignored)
+    assert scores(run) == NEW
+
+
+@pytest.mark.fault(
+    "Mended and imported",
+    "an evaluator that fails in the middle of a rescore: no score changes, and it goes on with the rest",
+)
+def test_an_evaluator_that_fails_in_the_middle_changes_no_score_and_the_rest_is_scored_later(run: Path) -> None:
+    """The evaluator's process ends at one program, as long as a file is there. The file is no part of the task."""
+    broken = run.parent / "broken"
+    broken.touch()
+    dies = f"    import os\n    if sum(outputs) == 24 and os.path.exists({str(broken)!r}): os._exit(1)\n"
+    mend(run, MENDED.replace('    return {"score"', f'{dies}    return {{"score"'))
+    with pytest.raises(GaveUp, match="no score has changed, and `pace rescore` goes on with those"):
+        rescore(str(run), None, ignored)
+    assert scores(run) == OLD
+    plan = rescore(str(run), None, ignored, dry=True)
+    assert (plan.epoch, plan.programs, plan.scored) == (1, 5, 4)
+    broken.unlink()
+    rescore(str(run), None, ignored)
     assert scores(run) == NEW
 
 
