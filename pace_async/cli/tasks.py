@@ -1,13 +1,18 @@
 """pace task: list, make and check tasks."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from pace_async.cli.options import command_of, known_in
 from pace_async.cli.output import JSON_OPTION, indented, print_json, print_table, shown
 from pace_async.registry.task_groups import TASK_GROUPS
+
+if TYPE_CHECKING:
+    from pace_async.runtime.start.task_check import Check
 
 app = typer.Typer(help="Tasks: what can be searched for.", no_args_is_help=True)
 
@@ -141,6 +146,10 @@ def check(
     task: str = typer.Argument(..., help="Task name or folder.", metavar="TASK"),
     seed: int = typer.Option(0, "--seed", help="Seed of the hidden instances."),
     sets: list[str] | None = typer.Option(None, "--set", help="A setting of the task, as NAME=VALUE.", metavar="N=V"),
+    advisor: str | None = typer.Option(None, "--advisor", help="Also check that this advisor can serve the task."),
+    implementer: str | None = typer.Option(
+        None, "--implementer", help="Also check that this implementer can serve the task. No model is called."
+    ),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Check a task before a run: files, seed program, bounds, evaluator, catalogue. If the evaluator itself fails, show
@@ -149,6 +158,8 @@ def check(
     Exit code 2 if a check fails.
 
     Example: pace task check my_task
+
+    Example: pace task check my_task --advisor reader --implementer catalog
     """
     import anyio
 
@@ -170,6 +181,8 @@ def check(
                 typer.echo(f"      what the evaluator printed:\n{indented(one.printed, 10)}")
 
     anyio.run(examine, task, settings.seed, say, settings.settings)
+    if found[0].ok and (advisor or implementer):
+        _say_served(task, {"advisor.model": advisor, "implementer.model": implementer}, say)
     failed = sum(not one.ok for one in found)
     if as_json:
         checks = [
@@ -187,3 +200,15 @@ def check(
         typer.echo(f"{failed} of {len(found)} checks failed" if failed else f"sound: {len(found)} checks passed")
     if failed:
         raise typer.Exit(2)
+
+
+def _say_served(task: str, named: Mapping[str, str | None], say: "Callable[[Check], None]") -> None:
+    """Check the advisor and the implementer that a run with these flags would have."""
+    from pace_async.configure import resolve
+    from pace_async.runtime.children.advisor_choice import served_by
+    from pace_async.runtime.start.task_check import Check
+    from pace_async.task import load_task
+
+    config = resolve(None, {key: value for key, value in named.items() if value}, environment={})
+    for one in served_by(config, load_task(task)):
+        say(Check(f"{one.role} {one.model} can serve it", one.ok, one.found, "" if one.ok else "name another"))

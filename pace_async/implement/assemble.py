@@ -9,6 +9,7 @@ from anyio import to_thread
 from pace_async.config import Config, ImplementerConfig
 from pace_async.implement.agent_folder import AgentFolders
 from pace_async.implement.base import BuiltInFactory, Implementer
+from pace_async.implement.catalogue import refuse_unless_assigned
 from pace_async.implement.model_maker import ModelMaker
 from pace_async.implement.pool import BuiltInMaker, ImplementerPool, Maker
 from pace_async.implement.shares import models_of, parse_shares
@@ -35,6 +36,12 @@ def refuse_unless_possible(model: str, task: Task) -> None:
     """Raises UsageError for an invalid setting, or a task that lacks what an implementer needs. Calls no model."""
     for kind in _built_in(model):
         _made(kind, task)
+
+
+def refuse_missing_mechanisms(model: str, task: Task) -> None:
+    """Raises UsageError if an implementer edits by the catalogue, and the seed program lacks what it names."""
+    if any(kind.needs_catalogue for kind in _built_in(model)):
+        refuse_unless_assigned(task)
 
 
 @asynccontextmanager

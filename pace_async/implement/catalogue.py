@@ -25,7 +25,7 @@ from pace_async.errors import CandidateFault, UsageError
 from pace_async.events.causes import NAMES_NO_MECHANISM, NAMES_NO_OPTION
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.programs.compiled import hash_off_loop
-from pace_async.programs.languages import LANGUAGES, PYTHON, Language, assigned
+from pace_async.programs.languages import LANGUAGES, PYTHON, Language, assigned, assignments
 from pace_async.search.state import Member
 from pace_async.task import Task, editable
 
@@ -140,6 +140,25 @@ def load_catalogue(path: Path) -> Catalogue:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "catalogue"
         raise UsageError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}.") from None
+
+
+def refuse_unless_assigned(task: Task) -> None:
+    """Raises UsageError for a catalogue that names something which the task's seed program does not assign exactly
+    once. Every experiment on it would fail."""
+    if task.catalogue_path is None:
+        return
+    _, block, _ = editable(task.program)
+    found = assignments(block, task.spec.written_in.name)
+    names = [name for mechanism in load_catalogue(task.catalogue_path).mechanisms for name in mechanism.assigned]
+    wrong = [name for name in names if len(found.get(name, ())) != 1]
+    if wrong:
+        times = len(found.get(wrong[0], ()))
+        others = f" ({len(wrong)} such names)" if len(wrong) > 1 else ""
+        raise UsageError(
+            f"{task.catalogue_path} names {wrong[0]}, which the evolve block of {task.folder / task.spec.program} "
+            f"assigns {times} times instead of once{others}: mend one of the two, and see `pace task check "
+            f"{task.reference}`."
+        )
 
 
 def find_edit(catalogue: Catalogue, text: str) -> MechanismEdit:

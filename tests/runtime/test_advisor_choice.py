@@ -1,6 +1,7 @@
 """The advisor that a run chooses for its task, and what is said of an advisor that does not fit."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,11 +9,22 @@ import pytest
 
 from pace_async.config import Config
 from pace_async.errors import UsageError
+from pace_async.implement.assemble import refuse_missing_mechanisms
 from pace_async.implement.catalogue import load_catalogue
 from pace_async.learn.settings import TrainerConfig
-from pace_async.runtime.children.advisor_choice import KNOWN, Serving, choose, in_words, knows, serving_of, with_advisor
+from pace_async.runtime.children.advisor_choice import (
+    KNOWN,
+    Serving,
+    choose,
+    in_words,
+    knows,
+    served_by,
+    serving_of,
+    with_advisor,
+)
 from pace_async.runtime.children.advisor_folder import TINY
-from pace_async.task import Task, load_task
+from pace_async.runtime.start.launch import prepare
+from pace_async.task import Task, load_task, task_folders
 from tests.support.catalogues import TASK, config_with, with_catalogue, with_unread_catalogue, without_catalogue
 
 EXAMPLE = Path(__file__).parents[2] / "configs" / "new_task" / "catalogue.yaml"
@@ -94,3 +106,46 @@ def test_all_advisors_of_the_package_learn_at_the_rate_of_small_models() -> None
     for name in ("auto", "tiny", "reader"):
         assert TrainerConfig.of(config_with(name)).learning_rate == Config().learner.tiny_learning_rate
     assert TrainerConfig.of(config_with("some/directory")).learning_rate == Config().learner.learning_rate
+
+
+def with_missing_mechanism(folder: Path) -> Task:
+    """The whole task, with a catalogue that names something its seed program does not assign."""
+    shutil.copytree(TASK.folder, folder / "task")
+    with (folder / "task" / "catalogue.yaml").open("a") as catalogue:
+        catalogue.write("  - {name: not_there, about: nothing, options: [1, 2]}\n")
+    return load_task(str(folder / "task"))
+
+
+def test_a_catalogue_that_names_what_the_seed_program_lacks_is_refused_before_a_run_by_the_catalog_implementer(
+    tmp_path: Path,
+) -> None:
+    task = with_missing_mechanism(tmp_path)
+    with pytest.raises(UsageError, match=r"not_there.*assigns 0 times instead of once.*pace task check") as raised:
+        prepare(config_with("tiny"), task, tmp_path / "run")
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "run").exists()
+    refuse_missing_mechanisms("openai/any", task)
+    for name in task_folders():
+        refuse_missing_mechanisms("catalog", load_task(name))
+
+
+def test_a_general_model_with_the_catalog_implementer_is_told_what_can_be_implemented(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    for name in (str(model), "api:openai/any"):
+        asked = config_with(name)
+        assert "it does not see the catalogue" in in_words(asked, TASK, chosen=False)
+        free = Config.model_validate({"advisor": {"model": name}, "implementer": {"model": "openai/any"}})
+        assert "catalogue" not in in_words(free, TASK, chosen=False)
+        assert [one.ok for one in served_by(asked, TASK)] == [False, True]
+        assert [one.ok for one in served_by(free, TASK)] == [True, True]
+
+
+def test_advisor_and_implementer_named_by_flag_are_checked_against_the_task(tmp_path: Path) -> None:
+    assert [one.ok for one in served_by(config_with("tiny"), TASK)] == [True, True]
+    assert [one.ok for one in served_by(config_with("tiny"), load_task("multi_evolve"))] == [False, True]
+    assert [one.ok for one in served_by(config_with("auto"), without_catalogue())] == [False, False]
+    advisor, implementer = served_by(config_with(str(tmp_path)), with_missing_mechanism(tmp_path))
+    assert not advisor.ok and "is not a model directory" in advisor.found
+    assert not implementer.ok and "not_there" in implementer.found

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from pace_async.config import Config
 from pace_async.errors import UsageError
-from pace_async.implement.assemble import only_edits
+from pace_async.implement.assemble import only_edits, refuse_missing_mechanisms, refuse_unless_possible
 from pace_async.registry.advisors import ADVISORS, advisor_of, asked_model
 from pace_async.registry.engines import engine_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
-from pace_async.runtime.children.catalogue_reading import options_of, read_by, reads_catalogues
+from pace_async.runtime.children.catalogue_reading import options_of, read_by, reads_catalogues, refuse_unless_read
 from pace_async.task import Task
 
 KNOWN = "knows_catalogues.json"
@@ -104,7 +104,51 @@ def with_advisor(config: Config, task: Task) -> Config:
 def in_words(config: Config, task: Task, *, chosen: bool) -> str:
     """The advisor of a run and how it serves the task, for one line. `chosen`: the run has chosen it."""
     if not advisor_of(config.advisor.model).served:
-        return f"{asked_model(config.advisor.model)}, asked over the network; it learns nothing"
+        said = _in_prose(config, task)
+        asked = f"{asked_model(config.advisor.model)}, asked over the network; it learns nothing"
+        return asked + (f"; {said}" if said else "")
     serving = serving_of(config.advisor.model, task)
+    said = _in_prose(config, task) if serving.fit == "any" else serving.said
     parts = (serving.model, "chosen for this task" if chosen else "", f"served by {config.advisor.engine}")
-    return ", ".join(part for part in parts if part) + (f"; {serving.said}" if serving.said else "")
+    return ", ".join(part for part in parts if part) + (f"; {said}" if said else "")
+
+
+def _in_prose(config: Config, task: Task) -> str:
+    """What an advisor that is asked in prose means for the configured implementer. Nothing where any idea can be
+    carried out."""
+    if task.catalogue_path is None or not only_edits(config.implementer.model):
+        return ""
+    return (
+        "it does not see the catalogue, and only experiments that name one of its mechanisms and options can be "
+        "implemented: name a model by --implementer"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Whether the named advisor and the named implementer can serve a task. `found` is a sentence."""
+
+    role: Literal["advisor", "implementer"]
+    model: str
+    ok: bool
+    found: str
+
+
+def served_by(config: Config, task: Task) -> tuple[Served, Served]:
+    """What a run would say at its start of the advisor and of the implementer, without running or asking either."""
+    implementer = config.implementer.model
+    try:
+        refuse_unless_possible(implementer, task)
+        refuse_missing_mechanisms(implementer, task)
+        made = Served("implementer", implementer, True, "it can be made for this task")
+    except UsageError as error:
+        made = Served("implementer", implementer, False, str(error))
+    try:
+        chosen = with_advisor(config, task)
+        model = chosen.advisor.model
+        refuse_unless_read(chosen, task)
+        fit = serving_of(model, task).fit if advisor_of(model).served else "any"
+        unfit = fit in ("lacks", "unable") or (fit == "any" and _in_prose(chosen, task) != "")
+        return Served("advisor", model, not unfit, in_words(chosen, task, chosen=chosen is not config)), made
+    except UsageError as error:
+        return Served("advisor", config.advisor.model, False, str(error)), made

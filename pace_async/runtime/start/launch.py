@@ -28,7 +28,7 @@ from pace_async.evaluate.scorer.scorer_client import Scorer
 from pace_async.evaluate.scorer.scorer_log import scorer_log
 from pace_async.events import Evaluated, EvaluationAttempted, ImplementerChecked, RunHeader
 from pace_async.implement.agent_checks import refuse_unless_runnable
-from pace_async.implement.assemble import lacks_catalogue, refuse_unless_possible
+from pace_async.implement.assemble import lacks_catalogue, refuse_missing_mechanisms, refuse_unless_possible
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.load import NoRun
 from pace_async.population.store import Store
@@ -79,6 +79,7 @@ def prepare(config: Config, asked: Task, run_dir: Path | None) -> tuple[Task, Ru
     """The task and the folder of a run that can begin. Makes every check that needs no process. Writes nothing."""
     task = limits_of(config, asked)
     _refuse_unknown_stages(config, task)
+    refuse_missing_mechanisms(config.implementer.model, task)
     resources_of(task, config.evaluation)
     return task, new_run_paths(task.name, run_dir)
 
