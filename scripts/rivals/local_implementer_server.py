@@ -30,6 +30,7 @@ from starlette.routing import Route
 
 from pace_async.errors import CandidateFault
 from pace_async.implement.catalogue import apply_edit, find_edit, load_catalogue
+from pace_async.programs.text import START_MARK
 from pace_async.providers.prices import Price
 from pace_async.task import BLOCK_START, Task, load_task, split_block
 from scripts.rivals import number_moves
@@ -189,7 +190,7 @@ class LocalProvider:
         path = self.task.catalogue_path
         if is_advice(question):
             return advice(behaviour, question, key, load_catalogue(path) if path is not None else None, self.calls)
-        return self._words(behaviour, question, key) if BLOCK_START in question else "ready"
+        return self._words(behaviour, question, key) if START_MARK in question else "ready"
 
     def _words(self, behaviour: str, question: str, key: str) -> str | None:
         if behaviour == "ok" and self.author is not None:
