@@ -20,11 +20,12 @@ def plan(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str]]:
     asked = load_task(config.task)
     from pace_async.evaluate.resources import resources_of
     from pace_async.runtime.children.advisor_choice import in_words, with_advisor
+    from pace_async.runtime.children.cards import taken_cards
     from pace_async.runtime.start.launch import prepare
 
     named, config = config, with_advisor(config, asked)
     task, paths = prepare(config, asked, run_dir)
-    granted = resources_of(task, config.evaluation)
+    granted = resources_of(task, config.evaluation, taken_cards(config))
     evaluations = f"{len(granted.slots)} evaluation{'s' if len(granted.slots) > 1 else ''} at once"
     staleness = "behind a barrier (sync)" if config.bound == 0 else f"at most {config.bound} updates behind"
     learns = trains(config.learner.objective)

@@ -11,16 +11,16 @@ import anyio
 
 from pace_async import config
 from pace_async.errors import UsageError
-from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
+from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Limits
 from pace_async.evaluate.builds import Builds
 from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.commands import Commands
 from pace_async.evaluate.local import LocalEvaluator, Parts
 from pace_async.evaluate.memo import ScoreMemo
-from pace_async.evaluate.resources import Resources, refuse_if_timed, resources_of
+from pace_async.evaluate.resources import NOTHING, Resources, refuse_if_timed, resources_of
 from pace_async.evaluate.sandbox import cgroup, leftovers
 from pace_async.evaluate.sandbox.launch import CandidateRunner
-from pace_async.evaluate.sandbox.selfcheck import pick_tier, unproven
+from pace_async.evaluate.sandbox.selfcheck import pick_tier, refuse_unless_owned, unproven
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.sandbox.toolchain import find_toolchain
 from pace_async.evaluate.sandbox.warm import imports_of
@@ -46,13 +46,17 @@ async def open_evaluator(
     tier: Tier | None = None,
     log: Path | None = None,
     say: Say | None = None,
+    taken: Mapping[str, str] = NOTHING,
 ) -> AsyncGenerator[LocalEvaluator]:
     """The evaluator of a configuration. `tier` is a sandbox tier that was proven already. Without one, the best tier
     that proves itself on this machine is used. `log` receives the output of the task's evaluator. Without one, the
-    output is kept only for the note of an error. Raises UsageError if no tier is proven, if the machine lacks a
-    resource of the task, or if the task's evaluator cannot be loaded."""
-    granted = resources_of(task, evaluation)
+    output is kept only for the note of an error. `taken` are the owners of cards, by name, that evaluations may not
+    use. Raises UsageError if no tier is proven, if the machine lacks a resource of the task, or if the task's evaluator
+    cannot be loaded."""
+    granted = resources_of(task, evaluation, taken)
     chosen = tier if tier is not None else await pick_tier(evaluation.unsafe_no_sandbox)
+    if granted.models:
+        await refuse_unless_owned(chosen, [slot.limits(Limits.of(task.spec)) for slot in granted.slots])
     hierarchy = cgroup.find()
     leftovers.sweep(*(hierarchy.folders if hierarchy else ()))
     async with AsyncExitStack() as stack:

@@ -31,7 +31,8 @@ class Limits:
     """Limits of one evaluation: seconds of wall clock, MiB of memory, bytes on each of its output streams, seconds of
     processor time (by default two more than of wall clock), MiB of files that it writes, and the files and folders that
     it may read besides Python's. Without `address_space` only used memory counts, not reserved memory. `processors` are
-    the numbers of those that it may use, where not all."""
+    the numbers of those that it may use, where not all, `devices` are the device files of its cards and their driver,
+    and `libraries` are folders with that driver's libraries."""
 
     seconds: float
     memory_mb: int
@@ -41,6 +42,8 @@ class Limits:
     readable: tuple[Path, ...] = ()
     address_space: bool = True
     processors: tuple[int, ...] = ()
+    devices: tuple[Path, ...] = ()
+    libraries: tuple[Path, ...] = ()
 
     @property
     def processor_limit_s(self) -> int:

@@ -113,9 +113,10 @@ class LocalEvaluator:
             await self.parts.scorers.instances(SECRET_SEEDS)
 
     async def submit(self, request: EvaluationRequest) -> None:
-        """See `base.Evaluator`. Raises UsageError for a request that needs a GPU: none is given to candidates here."""
-        if request.needs.gpus:
-            raise UsageError("An evaluation on this machine gets no GPU: ask for none.")
+        """See `base.Evaluator`. Raises UsageError for a request that needs more GPUs than a slot owns."""
+        own = len(self._slots.first.cards)
+        if request.needs.gpus > own:
+            raise UsageError(f"An evaluation gets {own} GPUs here, and one was asked for with {request.needs.gpus:g}.")
         self._identities.submit(request)
 
     async def result(self, identity: EvaluationId) -> Evaluation:
@@ -225,7 +226,7 @@ class LocalEvaluator:
 
     async def _run(self, job: Job, limits: Limits, slot: Slot) -> Ended:
         """Run it with what the slot owns. A caller that is alone may take any slot."""
-        given = replace(job, variables={**slot.variables, **self.parts.variables})
+        given = replace(job, variables={**slot.variables(alone=self.parts.runner.hides_files), **self.parts.variables})
         return await self.parts.runner.run(given, slot.limits(limits))
 
     async def _disturbed(self, fault: OverBound) -> None:

@@ -1,10 +1,11 @@
-"""What a task's evaluations get of this machine: slots with processors of their own, and the user's environment.
+"""What a task's evaluations get of this machine: slots with processors and cards of their own, and the user's
+environment.
 
 Whatever a task asks for and this machine does not have is refused here, in one sentence, before anything is started.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pace_async import config
@@ -12,29 +13,40 @@ from pace_async.errors import UsageError
 from pace_async.evaluate.local import Parts
 from pace_async.evaluate.sandbox.environment import Environment, find_environment
 from pace_async.evaluate.slots import Slot
+from pace_async.gpus import Card, find_cards
 from pace_async.task import Task
+
+NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """`cpus` is None if evaluations share the processors."""
+    """`cpus` is None if evaluations share the processors. `gpus` are the cards that were asked for."""
 
     environment: Environment
     slots: tuple[Slot, ...]
     cpus: int | None = None
+    gpus: float = 0.0
 
     @property
     def identity(self) -> str:
         """Changes with everything here on which a score may depend. Empty if nothing was asked for. No value of a
         variable can be read from it."""
-        own = f"cpus-{self.cpus}" if self.cpus is not None else ""
-        return f"{own} {self.environment.identity}".strip()
+        own = [f"cpus-{self.cpus}"] if self.cpus is not None else []
+        own += [f"gpus-{self.gpus:g}-{'-'.join(self.models)}"] if self.models else []
+        return " ".join((*own, self.environment.identity)).strip()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """What the cards of the slots are called, each once. `GPU` where the driver does not tell."""
+        names = {card.model.replace(" ", "_") or "GPU" for slot in self.slots for card in slot.cards}
+        return tuple(sorted(names))
 
     @property
     def start_cold(self) -> bool:
         """Whether a function has to be started without a warm parent: libraries read variables when they are imported,
-        which the parent has done."""
-        return bool(self.environment.variables) or (self.cpus or 1) > 1
+        which the parent has done, and a process that uses a card cannot be forked."""
+        return bool(self.environment.variables) or (self.cpus or 1) > 1 or bool(self.models)
 
     def added_to(self, parts: Parts) -> Parts:
         """The parts of an evaluator that grants these."""
@@ -43,14 +55,34 @@ class Resources:
     def in_words(self) -> str:
         """For the plan of a run, empty if nothing was asked for."""
         said = [f"{self.cpus} processors each" if self.cpus != 1 else "1 processor each"] if self.cpus else []
+        said += self._cards_in_words()
         said += [f"prefix {place.removesuffix('/bin')}" for place in self.environment.places]
         passed = self.environment.passed_on
         return ", ".join((*said, *([f"variables {', '.join(passed)}"] if passed else [])))
 
+    def _cards_in_words(self) -> list[str]:
+        if not self.gpus:
+            return []
+        if not self.models:
+            return ["no GPU, because none is free"]
+        names = dict.fromkeys(str(card.node) for slot in self.slots for card in slot.cards)
+        share = f"{self.gpus:g} of a GPU each" if self.gpus < 1 else f"{self.gpus:g} GPU{'s' * (self.gpus > 1)} each"
+        return [f"{share} ({', '.join(names)})"]
 
-def resources_of(task: Task, evaluation: config.EvaluationConfig) -> Resources:
-    """Raises UsageError for what this machine does not have."""
-    return Resources(find_environment(task), slots_of(task, evaluation.slots), task.spec.cpus)
+
+def resources_of(
+    task: Task,
+    evaluation: config.EvaluationConfig,
+    taken: Mapping[str, str] = NOTHING,
+    cards: Sequence[Card] | None = None,
+) -> Resources:
+    """`taken` are the owners of cards that evaluations may not use, by the name of the card. `cards` are those of this
+    machine. Raises UsageError for what this machine does not have."""
+    parts = processors_of(task, evaluation.slots)
+    found = tuple(find_cards() if cards is None else cards)
+    owned = cards_of_slots(task, len(parts), found, taken)
+    slots = tuple(Slot(own, of_slot) for own, of_slot in zip(parts, owned, strict=False))
+    return Resources(find_environment(task), slots, task.spec.cpus, task.spec.gpus)
 
 
 def refuse_if_timed(task: Task) -> None:
@@ -59,19 +91,57 @@ def refuse_if_timed(task: Task) -> None:
         raise UsageError(
             f"Task {task.name!r} scores time, so its programs have one thread: cpus in task.yaml must be 1 or left out."
         )
+    if task.spec.gpus:
+        raise UsageError(
+            f"Task {task.name!r} scores time, and the work of a GPU is not counted in it: leave gpus out of task.yaml."
+        )
 
 
-def slots_of(task: Task, count: int, processors: Sequence[int] | None = None) -> tuple[Slot, ...]:
-    """At most `count` slots, as many as have their own processors. `processors` are those that this process may use.
-    Raises UsageError if there are not enough for one."""
+def processors_of(task: Task, count: int, processors: Sequence[int] | None = None) -> Sequence[tuple[int, ...]]:
+    """The processors of at most `count` slots, as many as have their own, or none for each if the task asks for none.
+    `processors` are those that this process may use. Raises UsageError if there are not enough for one."""
     cpus = task.spec.cpus
     if cpus is None:
-        return (Slot(),) * count
+        return [()] * count
     here = sorted(os.sched_getaffinity(0) if processors is None else processors)
     if cpus > len(here):
         raise UsageError(
             f"Task {task.name!r} wants {cpus} processors for each evaluation, and this machine lets pace use "
             f"{len(here)}: lower cpus in task.yaml, or evaluate elsewhere."
         )
-    parts = [tuple(here[at : at + cpus]) for at in range(0, len(here) - cpus + 1, cpus)]
-    return tuple(Slot(part) for part in parts[:count])
+    return [tuple(here[at : at + cpus]) for at in range(0, len(here) - cpus + 1, cpus)][:count]
+
+
+def cards_of_slots(
+    task: Task, count: int, cards: Sequence[Card], taken: Mapping[str, str]
+) -> Sequence[tuple[Card, ...]]:
+    """The cards of each of `count` slots. If the task does not need its cards, there are fewer slots where there are
+    too few cards, and slots without a card where none is free. Raises UsageError for a task that needs more."""
+    gpus = task.spec.gpus
+    if not gpus:
+        return [()] * count
+    free = [card for card in cards if not any(card.is_named(name) for name in taken)]
+    if gpus < 1:
+        owned = [(card,) for _ in range(int(1 / gpus + 1e-9)) for card in free]
+    else:
+        owned = [tuple(free[at : at + int(gpus)]) for at in range(0, len(free) - int(gpus) + 1, int(gpus))]
+    if len(owned) >= count:
+        return owned[:count]
+    if not task.spec.gpus_required:
+        return owned or [()] * count
+    raise UsageError(_too_few(task, count, len(cards), [taken[name] for name in taken], len(free)))
+
+
+def _too_few(task: Task, count: int, there: int, owners: Sequence[str], free: int) -> str:
+    gpus = "a GPU" if task.spec.gpus == 1 else f"{task.spec.gpus:g} GPUs" if task.spec.gpus > 1 else "a share of a GPU"
+    if not there:
+        return (
+            f"Task {task.name!r} needs {gpus} for each evaluation, and pace sees none here: evaluate elsewhere, or say "
+            "gpus_required: false in task.yaml if it also runs without."
+        )
+    kept = f", because {' and '.join(dict.fromkeys(owners))} own{'s' if len(set(owners)) == 1 else ''} the others"
+    said = f"{free} of {there} cards {'is' if free == 1 else 'are'} free{kept if free < there else ''}"
+    return (
+        f"Task {task.name!r} needs {gpus} for each of {count} evaluations at once, and {said}: lower evaluation.slots, "
+        "or ask for a share of a card in task.yaml, as in gpus: 0.5."
+    )

@@ -12,9 +12,8 @@ from pace_async.config import EvaluationConfig
 from pace_async.errors import UsageError
 from pace_async.evaluate.assemble import evaluate_file, open_evaluator
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Limits, Needs
-from pace_async.evaluate.resources import resources_of, slots_of
+from pace_async.evaluate.resources import processors_of, resources_of
 from pace_async.evaluate.sandbox.environment import find_environment
-from pace_async.evaluate.slots import Slot
 from pace_async.task import Task, load_task
 from tests.support.command_tasks import make_command_task, make_python_task
 from tests.support.evaluate_tasks import make_task
@@ -176,8 +175,8 @@ async def test_a_command_that_takes_more_memory_than_it_may_runs_out_of_it(tmp_p
 
 def test_slots_own_different_processors_and_there_are_no_more_than_have_some(tmp_path: Path) -> None:
     task = make_command_task(tmp_path / "two", more={"cpus": 2})
-    assert slots_of(task, 4, [0, 1, 4, 5, 9]) == (Slot((0, 1)), Slot((4, 5)))
-    assert slots_of(task, 1, [0, 1, 4, 5, 9]) == (Slot((0, 1)),)
+    assert processors_of(task, 4, [0, 1, 4, 5, 9]) == [(0, 1), (4, 5)]
+    assert processors_of(task, 1, [0, 1, 4, 5, 9]) == [(0, 1)]
 
 
 def test_processor_time_grows_with_the_processors(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ import psutil
 import pytest
 import torch
 
-from pace_async.advise.engines import vllm_found
-from pace_async.advise.engines.vllm_found import Build, Missing, visible_gpus
+from pace_async.advise.engines.vllm_found import Build, Missing
 from pace_async.configure import resolve
 from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.gpus import visible_gpus
 from pace_async.learn.client import ChildLimits, ProcessLearner
 from pace_async.learn.process import serve
 from pace_async.learn.send import CannotSend, Source
@@ -247,12 +247,7 @@ def test_the_cards_are_those_that_a_child_would_see(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "null"):
         (tmp_path / name).touch()
-
-    def devices(_: str) -> Path:
-        return tmp_path
-
-    monkeypatch.setattr(vllm_found, "Path", devices)
-    assert visible_gpus() == ["0", "1"]
+    assert visible_gpus(tmp_path) == ["0", "1"]
 
 
 @pytest.mark.parametrize(

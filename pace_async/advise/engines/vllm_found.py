@@ -3,7 +3,6 @@
 Imports neither vLLM nor torch, which would take seconds. It cannot detect a driver that is too old for the build.
 """
 
-import os
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -57,15 +56,6 @@ def find_vllm() -> Build | Missing:
 def has_nvidia_gpu() -> bool:
     """Whether the kernel shows an NVIDIA GPU."""
     return Path("/dev/nvidia0").exists() or Path("/dev/dxg").exists()
-
-
-def visible_gpus() -> list[str]:
-    """The NVIDIA GPUs visible to a child process, as CUDA_VISIBLE_DEVICES names them."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
-    count = sum(device.name.removeprefix("nvidia").isdigit() for device in Path("/dev").glob("nvidia*"))
-    return [str(number) for number in range(count)]
 
 
 def _version(package: str) -> str | None:

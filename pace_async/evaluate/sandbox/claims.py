@@ -6,6 +6,7 @@ PROBES: Mapping[str, str] = {
     "environment": "read the environment of other processes",
     "files": "read this machine's files",
     "writes": "write outside its own directory",
+    "cards": "use this machine's GPUs",
     "processes": "write into the memory of other processes",
     "network": "use the network",
     "signals": "signal other processes",
@@ -21,6 +22,6 @@ PROBES: Mapping[str, str] = {
 }
 """What a candidate can still do where the probe of this name was not stopped."""
 EVERYTHING = tuple(PROBES)
-BY_LANDLOCK = ("environment", "files", "writes", "processes")
+BY_LANDLOCK = ("environment", "files", "writes", "cards", "processes")
 """What only Landlock stops where a candidate has no namespaces of its own."""
 WITHOUT_LANDLOCK = tuple(name for name in PROBES if name not in BY_LANDLOCK)

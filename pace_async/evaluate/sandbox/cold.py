@@ -82,7 +82,7 @@ def start(
     argv = list(plan.argv)
     with Descriptors() as lent:
         if plan.wrapped and "seccomp" in plan.confinement:
-            rules = _filter_of_bubblewrap(one_thread)
+            rules = _filter_of_bubblewrap(one_thread, cards=bool(plan.confinement.get("cards")))
             lent.own(rules)
             argv[1:1] = ["--seccomp", str(rules)]
             kept.append(rules)
@@ -101,10 +101,13 @@ def start(
     return ColdProcess(process, ended, plan.wrapped)
 
 
-def _filter_of_bubblewrap(one_thread: bool) -> int:
+def _filter_of_bubblewrap(one_thread: bool, *, cards: bool) -> int:
     """A file with the filter, read once. bubblewrap installs it on itself and on the driver, which adds its own filter
     after it has set its limits."""
-    code = seccomp.filter_program(calls.MACHINE, own_namespaces=True, pid=0, one_thread=one_thread, confined=False)
+    owns = ("cards",) if cards else ()
+    code = seccomp.filter_program(
+        calls.MACHINE, own_namespaces=True, pid=0, one_thread=one_thread, confined=False, owns=owns
+    )
     file = os.memfd_create("filter")
     os.write(file, code)
     os.lseek(file, 0, os.SEEK_SET)

@@ -66,6 +66,11 @@ class CandidateRunner:
         """Whether the next candidate will be forked from a warm parent."""
         return self._warm is not None
 
+    @property
+    def hides_files(self) -> bool:
+        """Whether candidates can open only the files and devices that they are given."""
+        return "files" in self._tier.claims
+
     async def warm_up(self, imports: Sequence[str], prove: Proof) -> None:
         """Start a parent with these imports, if the tier has one, and use it if `prove` finds its forks confined as
         well as a cold start."""

@@ -21,11 +21,12 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def probe(target: dict[str, Any]) -> dict[str, bool]:
-    """`target`: variables, files, folders, port, pid and megabytes to try, given by the self-check."""
+    """`target`: variables, files, folders, cards, port, pid and megabytes to try, given by the self-check."""
     found = {
         "environment": set(os.environ) <= set(target["variables"]) and not _environments(target["canary"]),
         "files": not any(_read(Path(file)) for file in target["files"]),
         "writes": not any(_writable(Path(folder)) for folder in target["folders"]),
+        "cards": not any(_opens(node) for node in target["cards"]),
         "processes": not any(_memory(pid) for pid in {1, os.getppid(), target["pid"], *_processes()} - {os.getpid()}),
         "network": not _connects(target["port"]) and not _aims(target["port"]),
         "signals": not _signals(target["pid"]),
@@ -73,6 +74,16 @@ def _read(file: Path) -> str:
 def _writable(folder: Path) -> bool:
     file = folder / f"pace-was-here-{os.getpid()}"
     return _done(lambda: (file.touch(), file.unlink()))
+
+
+def _opens(node: str) -> bool:
+    """Whether a device file can be opened as a library would."""
+    return _done(lambda: os.close(os.open(node, os.O_RDWR)))
+
+
+def reach(nodes: list[str]) -> list[str]:
+    """Those device files that can be opened."""
+    return [node for node in nodes if _opens(node)]
 
 
 def _memory(pid: int) -> bool:

@@ -31,6 +31,7 @@ from pace_async.evaluate.sandbox.tiers import (
 )
 from pace_async.evaluate.sandbox.verdict import judge
 from pace_async.evaluate.sandbox.warm import WarmParent
+from pace_async.gpus import all_nodes
 from pace_async.registry.sandbox_tiers import SANDBOX_TIERS
 
 PACKAGE = Path(__file__).parents[2]
@@ -112,6 +113,25 @@ async def check_tier(tier: Tier, warm: WarmParent | None = None, hidden: Sequenc
     return Check(tier, tuple(name for name in PROBES if stopped[name] is not True))
 
 
+async def refuse_unless_owned(tier: Tier, slots: Sequence[Limits]) -> None:
+    """Raises UsageError unless an evaluation with each of these limits, which name the devices of a slot, can open its
+    own devices and those of no other slot. A tier that does not hide files is not tried."""
+    if "files" not in tier.claims:
+        return
+    nodes = sorted({str(node) for limits in slots for node in limits.devices} | {str(node) for node in all_nodes()})
+    job = Job(PROBE.read_text(), "reach", [json.dumps(nodes)])
+    for limits in dict.fromkeys(slots):
+        ended = await launch(tier, job, limits, ())
+        verdict = judge(ended)
+        if verdict.outcome != "ok":
+            raise UsageError(f"The sandbox cannot be given the GPUs of an evaluation: {verdict.detail}.")
+        opened, own = set(json.loads(verdict.outputs[0])), set(map(str, limits.devices))
+        if closed := sorted(own - opened):
+            raise UsageError(f"An evaluation cannot open its GPU in the sandbox ({', '.join(closed)}): see who may.")
+        if foreign := sorted(opened - own):
+            raise UsageError(f"An evaluation can open GPUs of others in the sandbox ({', '.join(foreign)}).")
+
+
 @contextmanager
 def target_of(memory_mb: int) -> Generator[tuple[dict[str, Any], tuple[Path, ...]]]:
     """The probe's targets under this limit of memory, and the folders to hide from it."""
@@ -124,6 +144,7 @@ def target_of(memory_mb: int) -> Generator[tuple[dict[str, Any], tuple[Path, ...
             "canary": _own_canary(),
             "files": [str(secret), str(PACKAGE / "errors.py")],
             "folders": [str(folder), str(locate().imports[0]), "/usr/lib", "/etc"],
+            "cards": [str(node) for node in all_nodes()],
             "port": _listen(stack),
             "pid": os.getpid(),
             "megabytes": memory_mb + LIBRARY_HEADROOM_MB + 64,

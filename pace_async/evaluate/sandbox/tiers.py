@@ -120,16 +120,15 @@ class Bubblewrap:
         confinement: dict[str, Any] = {
             "limits": _resource_limits(limits, PROCESSES),
             "drop_capabilities": True,
-            "processors": limits.processors,
+            **_owned(limits),
         }
         if root:
             confinement["uid"] = _fresh_uid()
         if calls.MACHINE:
             confinement["seccomp"] = "namespaces"
-        python = extended(locate(), limits.readable)
-        locked_in = _bubblewrapped(
-            self.executable, self.proc, python, tuple(hidden), tuple(user), True, limits.scratch_mb
-        )
+        python = extended(locate(), (*limits.readable, *limits.libraries))
+        shown = _Shown(python, tuple(hidden), self.proc, True, limits.scratch_mb, limits.devices)
+        locked_in = _bubblewrapped(self.executable, tuple(user), shown, tuple(_libraries(limits).items()))
         argv = [*locked_in, *_driver(python.executable, INSIDE)]
         return Plan(argv, {}, confinement, python.imports, wrapped=True)
 
@@ -153,7 +152,7 @@ class Bubblewrap:
         for name in needed:
             user += ["--cap-add", f"CAP_{name}"]
         command = _python(locate().executable, FORK.format(folder=INSIDE))
-        locked_in = _bubblewrapped(self.executable, self.proc, locate(), tuple(hidden), tuple(user), False, SCRATCH_MB)
+        locked_in = _bubblewrapped(self.executable, tuple(user), _Shown(locate(), tuple(hidden)))
         return Plan([*locked_in, *command, json.dumps(asked)], {})
 
 
@@ -176,7 +175,7 @@ class Rlimits:
 
     def plan(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Plan:
         assert scratch is not None
-        python = extended(locate(), limits.readable)
+        python = extended(locate(), (*limits.readable, *limits.libraries))
         uid = _fresh_uid() if os.getuid() == 0 else None
         alone = uid is not None
         reached = reached_by_others(python) if alone else Reached(python.executable, python.imports, ())
@@ -184,7 +183,7 @@ class Rlimits:
             "limits": _resource_limits(limits, PROCESSES if alone else PROCESSES + _tasks_of_user()),
             "drop_capabilities": True,
             "die_with": os.getpid(),
-            "processors": limits.processors,
+            **_owned(limits),
         }
         if uid is not None:
             confinement["uid"] = uid
@@ -194,11 +193,11 @@ class Rlimits:
             confinement["landlock"] = {
                 "readable": [str(path) for path in (*readable, HERE / "inside")],
                 "listable": [str(path) for path in listable],
-                "writable": [str(scratch), *devices],
+                "writable": [str(scratch), *devices, *map(str, limits.devices)],
             }
         if calls.MACHINE:
             confinement["seccomp"] = "alone"
-        environment = {**VARIABLES, "HOME": str(scratch), "TMPDIR": str(scratch)}
+        environment = {**VARIABLES, **_libraries(limits), "HOME": str(scratch), "TMPDIR": str(scratch)}
         argv = _driver(reached.executable, str(HERE))
         return Plan(argv, environment, confinement, reached.imports, reached.descriptors, uid)
 
@@ -220,10 +219,10 @@ class NoSandbox:
 
     def plan(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Plan:
         assert scratch is not None
-        environment = {**VARIABLES, "HOME": str(scratch), "TMPDIR": str(scratch)}
+        environment = {**VARIABLES, **_libraries(limits), "HOME": str(scratch), "TMPDIR": str(scratch)}
         python = locate()
         argv = _driver(python.executable, str(HERE))
-        confinement = {"die_with": os.getpid(), "processors": limits.processors}
+        confinement = {"die_with": os.getpid(), **_owned(limits)}
         return Plan(argv, environment, confinement, python.imports)
 
     def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Plan | None:
@@ -257,22 +256,29 @@ def no_sandbox() -> Sequence[Tier]:
     return (NoSandbox(),)
 
 
-@lru_cache(maxsize=8)
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What bubblewrap shows of this machine. `alone` says that a candidate is process 2, with bubblewrap as process 1
+    beside it."""
+
+    python: PythonFiles
+    hidden: tuple[Path, ...]
+    proc: bool = True
+    alone: bool = False
+    scratch_mb: int = SCRATCH_MB
+    devices: tuple[Path, ...] = ()
+
+
+@lru_cache(maxsize=32)
 def _bubblewrapped(
-    executable: str,
-    proc: bool,
-    python: PythonFiles,
-    hidden: tuple[Path, ...],
-    user: tuple[str, ...],
-    alone: bool,
-    scratch_mb: int,
+    executable: str, user: tuple[str, ...], shown: _Shown, variables: tuple[tuple[str, str], ...] = ()
 ) -> tuple[str, ...]:
-    """The command line up to what is to be run: the same for every launch of an evaluator. `alone` says that a
-    candidate is process 2, with bubblewrap as process 1 beside it."""
+    """The command line up to what is to be run: the same for every launch in a slot of an evaluator."""
+    python, proc = shown.python, shown.proc
     argv = [executable, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net"]
     argv += ["--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL", *user]
     # First, so that what is mounted below /tmp (an environment that lies there) is not covered by it.
-    argv += ["--perms", "1777", "--size", str(scratch_mb << 20), "--tmpfs", "/tmp"]
+    argv += ["--perms", "1777", "--size", str(shown.scratch_mb << 20), "--tmpfs", "/tmp"]
     for folder in python.parents:
         argv += ["--perms", "0755", "--dir", str(folder)]
     for link, target in python.links:
@@ -280,20 +286,37 @@ def _bubblewrapped(
     for path in python.paths:
         argv += ["--ro-bind", str(path), str(path)]
     argv += ["--perms", "0755", "--dir", INSIDE, "--ro-bind", str(HERE / "inside"), f"{INSIDE}/inside"]
-    for folder in hidden:
+    for folder in shown.hidden:
         if any(folder.is_relative_to(path) for path in python.paths):
             argv += ["--perms", "0000", "--tmpfs", str(folder), "--remount-ro", str(folder)]
     if proc:
         argv += ["--proc", "/proc"]
-    if proc and alone:  # bubblewrap runs on as process 1, without limits: of the same user, its memory could be written
+    if (
+        proc and shown.alone
+    ):  # bubblewrap runs on as process 1, without limits: of the same user, its memory could be written
         argv += ["--perms", "0555", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
     argv += ["--dev", "/dev"]
+    above = {parent for device in shown.devices for parent in device.parents} - {Path("/"), Path("/dev"), Path("/tmp")}
+    for folder in sorted(above):
+        argv += ["--perms", "0755", "--dir", str(folder)]
+    for device in shown.devices:
+        argv += ["--dev-bind", str(device), str(device)]
     argv += ["--perms", "1777", "--size", str(SHARED_MEMORY_MB << 20), "--tmpfs", "/dev/shm"]
     argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
-    for name, value in VARIABLES.items():
+    for name, value in (*VARIABLES.items(), *variables):
         argv += ["--setenv", name, value]
     # Started with nothing: bubblewrap stays as process 1, whose first environment can be read.
     return (*argv, "--")
+
+
+def _owned(limits: Limits) -> dict[str, Any]:
+    """What a slot owns, as the driver is told."""
+    return {"processors": limits.processors, "cards": bool(limits.devices)}
+
+
+def _libraries(limits: Limits) -> dict[str, str]:
+    """The variable with which the driver's libraries are found, where they lie apart."""
+    return {"LD_LIBRARY_PATH": ":".join(map(str, limits.libraries))} if limits.libraries else {}
 
 
 def _driver(executable: Path, folder: str) -> list[str]:

@@ -35,7 +35,7 @@ from pace_async.providers.base import ADVISOR
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.objectives import trains
-from pace_async.runtime.children.cards import cards_of
+from pace_async.runtime.children.cards import cards_of, taken_cards
 from pace_async.runtime.children.catalogue_reading import run_folder, wording_for
 from pace_async.runtime.children.engine_supervisor import SupervisedEngine
 from pace_async.runtime.children.engines import serving
@@ -170,7 +170,14 @@ async def _stages(
         learner = await stack.enter_async_context(await _learner(resources)) if learns else None
         log = paths.logs / "scorer.log"
         evaluator = await stack.enter_async_context(
-            open_evaluator(resources.task, config.evaluation, tier=resources.tier, log=log, say=say_slower)
+            open_evaluator(
+                resources.task,
+                config.evaluation,
+                tier=resources.tier,
+                log=log,
+                say=say_slower,
+                taken=taken_cards(config),
+            )
         )
         if learner is not None and state.learner > 0:
             weights_found(state, str(await learner.ready()))

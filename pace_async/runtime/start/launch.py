@@ -38,7 +38,7 @@ from pace_async.providers.preflight import check_models, refuse_unless_ready
 from pace_async.registry.displays import DISPLAYS
 from pace_async.reward import reward
 from pace_async.runtime.children.advisor_choice import in_words, with_advisor
-from pace_async.runtime.children.cards import cards_of
+from pace_async.runtime.children.cards import cards_of, taken_cards
 from pace_async.runtime.children.catalogue_reading import refuse_unless_read
 from pace_async.runtime.children.engines import refuse_unless_served
 from pace_async.runtime.children.external import refuse_unless_fit
@@ -80,7 +80,7 @@ def prepare(config: Config, asked: Task, run_dir: Path | None) -> tuple[Task, Ru
     task = limits_of(config, asked)
     _refuse_unknown_stages(config, task)
     refuse_missing_mechanisms(config.implementer.model, task)
-    resources_of(task, config.evaluation)
+    resources_of(task, config.evaluation, taken_cards(config))
     return task, new_run_paths(task.name, run_dir)
 
 
@@ -149,6 +149,7 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], display: str) -
                 await say([f"{paths.folder} is finished: {finished}"])
                 return 0
             _refuse_unknown_stages(config, task)
+            resources_of(task, config.evaluation, taken_cards(config))
             await refuse_unless_fit(config, all_up=False)
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
             checks = await _check_models(config)
@@ -215,7 +216,7 @@ async def score_seed_program(config: Config, task: Task, tier: Tier) -> tuple[Ev
     cold = config.evaluation.model_copy(update={"warm": False})  # for one program
     request = EvaluationRequest.of(task.spec, EvaluationId("seed", 0), task.program, config.evaluation.seed)
     with scorer_log() as log:
-        async with open_evaluator(task, cold, tier=tier, log=log) as evaluator:
+        async with open_evaluator(task, cold, tier=tier, log=log, taken=taken_cards(config)) as evaluator:
             found = await cascaded(evaluator, task.spec, request)
             if config.evaluation.fresh_seeds and found.outcome == "ok":
                 await evaluator.refuse_unless_fresh()

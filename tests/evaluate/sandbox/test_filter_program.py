@@ -60,6 +60,32 @@ def test_a_call_without_a_rule_is_allowed_and_a_refused_call_is_not(arch: str, o
             assert found in (errno.EPERM, errno.ENOSYS), number
 
 
+@each_arch
+@each_kind
+@pytest.mark.parametrize("confined", [True, False])
+def test_only_a_program_with_a_card_may_call_its_driver(arch: str, own_namespaces: bool, confined: bool) -> None:
+    with_card = filter_program(arch, own_namespaces=own_namespaces, pid=PID, confined=confined, owns=("cards",))
+    without = filter_program(arch, own_namespaces=own_namespaces, pid=PID, confined=confined)
+    number = calls.number_on(arch, "ioctl")
+    assert number is not None
+    for command in (0xC00846D6, 0xC020462B, 0x30000001, 25):  # of the card, of the driver, of unified memory
+        assert verdict(with_card, calls.ARCHES[arch], number, (0, command)) == ALLOW
+        assert verdict(without, calls.ARCHES[arch], number, (0, command)) == errno.EPERM
+    for command in (0x5412, 0x5452, 0x8902, 0x40086602):
+        assert verdict(with_card, calls.ARCHES[arch], number, (0, command)) == errno.EPERM
+
+
+@each_arch
+@each_kind
+def test_a_program_with_processors_of_its_own_chooses_no_others(arch: str, own_namespaces: bool) -> None:
+    pinned = filter_program(arch, own_namespaces=own_namespaces, pid=PID, owns=("processors",))
+    free = filter_program(arch, own_namespaces=own_namespaces, pid=PID)
+    number = calls.number_on(arch, "sched_setaffinity")
+    assert number is not None
+    assert verdict(pinned, calls.ARCHES[arch], number, (0, 8, 0)) == errno.EPERM
+    assert verdict(free, calls.ARCHES[arch], number, (0, 8, 0)) == ALLOW
+
+
 @pytest.mark.parametrize("number", [0, 41, 500], ids=str)
 @each_kind
 def test_calls_of_another_processor_and_of_x32_end_the_program(own_namespaces: bool, number: int) -> None:

@@ -50,8 +50,9 @@ def confine(asked: Mapping[str, Any]) -> None:
     if processors:
         os.sched_setaffinity(0, processors)
     mode = asked.get("seccomp")
+    owns = tuple(name for name in ("processors", "cards") if asked.get(name))
     if mode is not None and not seccomp.install(
-        own_namespaces=mode == "namespaces", one_thread=bool(asked.get("one_thread")), pinned=bool(processors)
+        own_namespaces=mode == "namespaces", one_thread=bool(asked.get("one_thread")), owns=owns
     ):
         raise OSError("the kernel refused the system-call filter")
 

@@ -7,7 +7,7 @@ they would have prevented.
 """
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from .bpf import Code, refuse, unless, where, where_any_bit, where_set
 
@@ -50,6 +50,7 @@ _DESCRIPTOR_COMMANDS = (5, 8, 10, 15, 36, 1024, 1026, 1031, 1035, 1036, 1037, 10
 # TIOCSTI, TIOCLINUX, TIOCSETD, FIOASYNC
 _TERMINAL_COMMANDS = (0x5412, 0x541C, 0x5423, 0x5452)
 _TERMINALS, _KIND_OF_COMMAND = 0x5400, 0xFF00
+_CARDS = (0x4600, 0x0000)  # of NVIDIA's driver: its cards and its unified memory
 _SHARE_BLOCKS = (0x40049409, 0x4020940D)  # FICLONE, FICLONERANGE: into files that may be written
 _ONLY_IF_CACHED, _UNCACHED = 0x8, 0x80
 _FORGET = 4  # POSIX_FADV_DONTNEED
@@ -59,13 +60,13 @@ _ACCESS, _NEITHER_READ_NOR_WRITE, _TRUNCATE, _CREATE, _SET_ID = 3, 3, 0o1000, 0o
 
 
 def rules(
-    *, own_namespaces: bool, pid: int, one_thread: bool, confined: bool, pinned: bool = False
+    *, own_namespaces: bool, pid: int, one_thread: bool, confined: bool, owns: Sequence[str] = ()
 ) -> Mapping[str, Code]:
     """The pieces for each call. `pid` is the filtered process, which may signal itself and read its own limits if it
-    has no namespaces of its own. `confined`: it has set its own limits already. `pinned`: it has processors of its own,
-    and may use no others."""
+    has no namespaces of its own. `confined`: it has set its own limits already. `owns` has `processors`
+    if it has some of its own and may use no others, and `cards` if it may call their driver."""
     found: dict[str, Code] = {name: refuse() for name in _EVERYWHERE}
-    found |= _by_arguments()
+    found |= _by_arguments(cards="cards" in owns)
     if own_namespaces:
         found |= {name: unless(0, (_AF_UNIX,), refuse()) for name in ("socket", "socketpair")}
     else:
@@ -75,14 +76,15 @@ def rules(
         found["prctl"] += [*where(0, _DIE_WITH_PARENT, refuse()), *where(0, _DUMPABLE, refuse())]
         found["setrlimit"] = where(0, _CORE, refuse())
         found["prlimit64"] = [*found.get("prlimit64", ()), *where(1, _CORE, where_set(2, refuse()))]
-    if pinned:
+    if "processors" in owns:
         found["sched_setaffinity"] = refuse()
     if one_thread:
         found |= {name: refuse() for name in _START_ANOTHER}
     return found
 
 
-def _by_arguments() -> dict[str, Code]:
+def _by_arguments(*, cards: bool) -> dict[str, Code]:
+    kinds = (_TERMINALS, *(_CARDS if cards else ()))
     return {
         # libc falls back from clone3, whose flags a filter cannot see, to clone.
         "clone3": refuse(errno.ENOSYS),
@@ -95,7 +97,7 @@ def _by_arguments() -> dict[str, Code]:
         ],
         "ioctl": [
             *(step for command in _TERMINAL_COMMANDS for step in where(1, command, refuse())),
-            *unless(1, (_TERMINALS,), unless(1, _SHARE_BLOCKS, refuse()), _KIND_OF_COMMAND),
+            *unless(1, kinds, unless(1, _SHARE_BLOCKS, refuse()), _KIND_OF_COMMAND),
         ],
         "preadv2": where_any_bit(5, _ONLY_IF_CACHED | _UNCACHED, refuse()),
         "fadvise64": where(3, _FORGET, refuse()),
