@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pace_async.config import Config, StopConfig
 from pace_async.configure import dump
+from pace_async.registry.advisors import advisor_of
 from pace_async.registry.objectives import trains
 
 
@@ -35,7 +36,7 @@ def plan(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str]]:
         "search": f"{config.search.threads} threads, {evaluations}, "
         f"each at most {task.spec.timeout_s:g} s and {task.spec.memory_mb} MiB",
         **({"resources": said} if (said := granted.in_words()) else {}),
-        "advisor": in_words(config, task, chosen=config is not named),
+        "advisor": in_words(config, task, chosen=advisor_of(named.advisor.model).chosen_for_task),
         "implementer": config.implementer.model,
         "learning": f"objective {config.learner.objective}, groups of {config.learner.group_size}, {staleness}"
         if learns

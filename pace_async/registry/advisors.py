@@ -1,9 +1,9 @@
 """Advisors (`--advisor`).
 
 A name that begins with `api:` is a model that is asked over the network: no engine serves it, no version is made, and
-it learns nothing. Every other name that is not in the table is a model directory. An advisor of the package has its
-folder beside the code of the advisor, under its name. What its folder holds says which catalogues it knows and whether
-it reads others.
+it learns nothing. Every other name that is not in the table is a model directory, or an id in the hub's cache. An
+advisor of the package has its folder beside the code of the advisor, under its name. What its folder holds says which
+catalogues it knows and whether it reads others.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,9 @@ class AdvisorKind(Entry):
 
 
 API = "api:"
-DIRECTORY = AdvisorKind("DIR", "a model directory that transformers can load")
+DIRECTORY = AdvisorKind(
+    "DIR", "a model directory that transformers can load, or an id of the hub after `hf download ID`"
+)
 ASKED = AdvisorKind(
     "api:MODEL", "any model that litellm knows, asked over the network, which does not learn", served=False
 )

@@ -17,6 +17,7 @@ from pace_async.registry.advisors import ADVISORS, advisor_of, asked_model
 from pace_async.registry.engines import engine_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.children.catalogue_reading import options_of, read_by, reads_catalogues, refuse_unless_read
+from pace_async.runtime.children.hub_cache import is_hub_id, pinned
 from pace_async.task import Task
 
 KNOWN = "knows_catalogues.json"
@@ -90,15 +91,24 @@ def knows(known: Mapping[str, Any], options: Mapping[str, Sequence[str]], langua
 
 
 def with_advisor(config: Config, task: Task) -> Config:
-    """The configuration with the advisor that it names, or the one chosen for the task. Raises UsageError."""
-    if not advisor_of(config.advisor.model).chosen_for_task:
+    """The configuration with the advisor that it names, or the one chosen for the task. A model of the hub gets its
+    commit. Raises UsageError."""
+    named = config.advisor.model
+    kind = advisor_of(named)
+    if not kind.chosen_for_task:
+        if kind.served and not kind.packaged and is_hub_id(named):
+            return _advised_by(config, pinned(named))
         return config
     packaged = [name for name, kind in ADVISORS.items() if kind.packaged]
     if engine_of(config.advisor.engine).runs_already:  # its tokenizer cannot learn the words of a catalogue
         packaged = [name for name in packaged if not reads_catalogues(advisor_folder(name))]
     edits_only = task.catalogue_path is not None and only_edits(config.implementer.model)
     chosen = choose((serving_of(name, task) for name in packaged), edits_only=edits_only).model
-    return config.model_copy(update={"advisor": config.advisor.model_copy(update={"model": chosen})})
+    return _advised_by(config, chosen)
+
+
+def _advised_by(config: Config, model: str) -> Config:
+    return config.model_copy(update={"advisor": config.advisor.model_copy(update={"model": model})})
 
 
 def in_words(config: Config, task: Task, *, chosen: bool) -> str:
@@ -149,6 +159,8 @@ def served_by(config: Config, task: Task) -> tuple[Served, Served]:
         refuse_unless_read(chosen, task)
         fit = serving_of(model, task).fit if advisor_of(model).served else "any"
         unfit = fit in ("lacks", "unable") or (fit == "any" and _in_prose(chosen, task) != "")
-        return Served("advisor", model, not unfit, in_words(chosen, task, chosen=chosen is not config)), made
+        return Served(
+            "advisor", model, not unfit, in_words(chosen, task, chosen=advisor_of(config.advisor.model).chosen_for_task)
+        ), made
     except UsageError as error:
         return Served("advisor", config.advisor.model, False, str(error)), made

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pace_async.errors import UsageError
 from pace_async.registry.advisors import ADVISORS
+from pace_async.runtime.children.hub_cache import cached_folder, is_hub_id
 
 _ADVISE = Path(__file__).parents[2] / "advise"
 TINY = _ADVISE / "tiny"
@@ -15,8 +16,10 @@ MADE_HERE = Path("~/.cache/pace")
 
 
 def advisor_folder(model: str) -> Path:
-    """The folder of an advisor: a bundled one by its name, else a model directory, with `~` expanded. Raises
-    UsageError."""
+    """The folder of an advisor: a bundled one by its name, a model of the hub in its cache, else a model directory,
+    with `~` expanded. Raises UsageError."""
+    if is_hub_id(model):
+        return cached_folder(model)
     folder = PACKAGED.get(model) or Path(model).expanduser()
     if not (folder / "config.json").is_file():
         made_here = MADE_HERE.expanduser() in folder.parents

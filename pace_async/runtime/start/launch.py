@@ -35,6 +35,7 @@ from pace_async.population.store import Store
 from pace_async.programs.compiled import program_hash
 from pace_async.providers.keys import refuse_without_keys
 from pace_async.providers.preflight import check_models, refuse_unless_ready
+from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
 from pace_async.reward import reward
 from pace_async.runtime.children.advisor_choice import in_words, with_advisor
@@ -67,7 +68,7 @@ def start(config: Config, asked: Task, run_dir: Path | None, display: str) -> in
         anyio.run(_refuse_unless_data, config, asked)  # missing data is reported before missing settings
     chosen = with_advisor(config, asked)
     task, paths = prepare(chosen, asked, run_dir)
-    advisor = in_words(chosen, task, chosen=chosen is not config)
+    advisor = in_words(chosen, task, chosen=advisor_of(config.advisor.model).chosen_for_task)
     try:
         with ends_as_by_ctrl_c():
             return anyio.run(_start, chosen, task, paths, display, advisor, backend_options=TIMED)

@@ -1,0 +1,46 @@
+"""Models in the cache of the Hugging Face hub, as `hf download` leaves them there.
+
+Invariant: nothing is downloaded and nothing is asked over the network. A user fetches a model once, and a run reads the
+cache that HF_HOME and HF_HUB_CACHE name. A run's row has the id with the commit, so a resume reads the same files also
+after a newer commit was fetched.
+"""
+
+import re
+from pathlib import Path
+from typing import Any, cast
+
+from pace_async.errors import UsageError
+
+_ID = re.compile(r"(?P<id>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@(?P<revision>\w[\w./-]*))?", re.ASCII)
+
+
+def is_hub_id(model: str) -> bool:
+    """Whether it reads as ORGANISATION/NAME or ORGANISATION/NAME@REVISION, and no folder has this name."""
+    return _ID.fullmatch(model) is not None and not Path(model).exists()
+
+
+def cached_folder(model: str) -> Path:
+    """The folder of a model in the cache. Its name is the commit. Raises UsageError."""
+    import huggingface_hub
+    from huggingface_hub import constants
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    name, _, revision = model.partition("@")
+    try:
+        found = Path(
+            cast("Any", huggingface_hub).snapshot_download(name, revision=revision or None, local_files_only=True)
+        )
+        if (found / "config.json").is_file():
+            return found
+    except (LocalEntryNotFoundError, HFValidationError):
+        pass
+    wanted = f"{name} --revision {revision}" if revision else name
+    raise UsageError(
+        f"--advisor {model} is neither a model directory nor a complete model in the hub's cache "
+        f"({constants.HF_HUB_CACHE}): `hf download {wanted}` fetches it, if the hub has it."
+    )
+
+
+def pinned(model: str) -> str:
+    """The id with the commit that the cache has for it. Raises UsageError."""
+    return f"{model.partition('@')[0]}@{cached_folder(model).name}"

@@ -1,0 +1,74 @@
+"""An advisor named by its id on the hub is read from the cache, and its commit is in the run's row."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pace_async.runtime.children.advisor_folder import TINY
+from tests.support.real_runs import rows
+
+PACE = str(Path(sys.executable).with_name("pace"))
+MODEL, COMMIT, NEWER = "acme/tiny-copy", "a" * 40, "b" * 40
+
+
+def fetch(home: Path, commit: str) -> None:
+    """Leave a model in a cache as `hf download` does: files as blobs, a snapshot of links, a branch that names it."""
+    cache = home / "hub" / f"models--{MODEL.replace('/', '--')}"
+    snapshot = cache / "snapshots" / commit
+    for folder in (cache / "blobs", cache / "refs", snapshot):
+        folder.mkdir(parents=True, exist_ok=True)
+    for number, file in enumerate(sorted(TINY.iterdir())):
+        if file.is_file():
+            blob = cache / "blobs" / f"{commit[0]}{number:039}"
+            shutil.copy(file, blob)
+            (snapshot / file.name).symlink_to(os.path.relpath(blob, snapshot))
+    (cache / "refs" / "main").write_text(commit)
+
+
+def pace(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """With a hub that cannot be reached: a closed port, and no word that it is offline."""
+    environment = {**os.environ, "HF_HOME": str(home), "HF_ENDPOINT": "http://127.0.0.1:9"}
+    for name in ("HF_HUB_CACHE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        environment.pop(name, None)
+    return subprocess.run(
+        [PACE, *arguments], env=environment, cwd=home, capture_output=True, text=True, timeout=200, check=False
+    )
+
+
+def test_an_id_that_is_not_in_the_cache_is_refused_with_the_command_that_fetches_it(tmp_path: Path) -> None:
+    for name, command in ((MODEL, MODEL), (f"{MODEL}@v2", f"{MODEL} --revision v2"), ("acme/a--b", "acme/a--b")):
+        done = pace(tmp_path, "run", "circle_packing", "--advisor", name, "--run-dir", "run")
+        assert done.returncode == 2
+        assert f"`hf download {command}` fetches it" in done.stderr
+        assert str(tmp_path / "hub") in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_plan_names_the_commit_that_the_cache_has(tmp_path: Path) -> None:
+    fetch(tmp_path, COMMIT)
+    done = pace(tmp_path, "run", "circle_packing", "--advisor", MODEL, "--dry-run", "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["config"]["advisor"]["model"] == f"{MODEL}@{COMMIT}"
+    assert said["plan"]["advisor"] == f"{MODEL}@{COMMIT}, served by embedded; it knows the catalogue"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_run_reads_the_cache_and_a_resume_has_the_same_commit_after_a_newer_one_was_fetched(tmp_path: Path) -> None:
+    fetch(tmp_path, COMMIT)
+    sets = ("--objective", "none", "--threads", "2", "--display", "none", "--run-dir", "run")
+    done = pace(tmp_path, "run", "circle_packing", "--advisor", MODEL, "--candidates", "4", *sets)
+    assert done.returncode == 0, done.stderr
+    assert rows(tmp_path / "run", "select advisor from runs") == [(f"{MODEL}@{COMMIT}",)]
+    fetch(tmp_path, NEWER)
+    again = pace(tmp_path, "resume", "run", "--candidates", "6", "--display", "none")
+    assert again.returncode == 0, again.stderr
+    assert rows(tmp_path / "run", "select count(*) from candidates where candidate > 0") == [(6,)]
+    assert rows(tmp_path / "run", "select advisor from runs") == [(f"{MODEL}@{COMMIT}",)]
