@@ -198,7 +198,7 @@ class LocalProvider:
         program = _program_in(question)
         before, block, after = split_block(program)
         first = block.split("\n")[0]
-        outside = next(line for line in after.split("\n")[1:] if line.strip())
+        outside = next((line for line in (after + before).split("\n")[1:] if line.strip()), "")
         match behaviour:
             case "empty":
                 return "  \n"
