@@ -64,6 +64,8 @@ def evaluate(flags: EvaluateFlags) -> None:
         print_json(_fields(found) | ({"evaluator_log": said} if flags.debug else {}))
         return
     print_fields(_lines(found))
+    if found.feedback:
+        typer.echo(f"\nfeedback, which the implementer is shown\n{indented(found.feedback)}")
     if flags.debug:
         typer.echo(f"\nwhat the evaluator printed\n{indented(said) or '    nothing'}")
     elif found.evaluator_error:
@@ -78,6 +80,7 @@ def _fields(found: "Evaluation") -> dict[str, object]:
         "seconds": found.seconds,
         "detail": found.detail,
         "metrics": dict(found.metrics),
+        "feedback": found.feedback or None,
         "cascade": [asdict(score) for score in found.cascade],
         "evaluator_error": found.evaluator_error or None,
     }

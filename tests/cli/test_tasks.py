@@ -8,6 +8,7 @@ import pytest
 from pace_async.runtime.start import task_check
 from pace_async.task import CHECKOUT
 from tests.support.command_line import Shell
+from tests.support.command_tasks import make_command_task
 from tests.support.process_tasks import make_process_task, needs_gcc
 from tests.support.task_folders import CATALOGUE, PROGRAM, SUM, TASK, write
 
@@ -73,6 +74,16 @@ def test_a_task_is_made_with_an_evaluator_of_its_own(shell: Shell) -> None:
     assert "FAIL" not in said.out
     refused = shell.pace("task", "init", "more", "--kind", "command", "--language", "c++")
     assert (refused.code, "no example of a task of kind 'command' in C++" in refused.err) == (2, True)
+
+
+def test_a_program_that_its_own_evaluator_refuses_is_shown_with_the_evaluators_words(shell: Shell) -> None:
+    make_command_task(shell.folder / "mine", "echo 'line 7: no such colour' >&2; exit 4", more={"feedback": True})
+    said = shell.pace("eval", "./mine", "mine/initial.sh")
+    assert (said.code, "line 7: no such colour" in said.out.partition("feedback, which")[2]) == (0, True)
+    found = json.loads(shell.pace("eval", "./mine", "mine/initial.sh", "--json").out)
+    assert "line 7: no such colour" in found["feedback"]
+    make_command_task(shell.folder / "mine", "echo 'line 7: no such colour' >&2; exit 4")
+    assert "feedback" not in shell.pace("eval", "./mine", "mine/initial.sh").out
 
 
 def test_a_task_is_made_in_another_language(shell: Shell) -> None:
