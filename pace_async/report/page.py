@@ -25,6 +25,8 @@ from pace_async.report.markup import Content, Markup, joined, tag
 from pace_async.report.tree import tree
 
 MARK = "<!doctype html>\n<!-- pace report -->\n"
+_TERMS = ("where", "kind")
+"""Columns of short names of our own, which are never broken."""
 _NUMBERS = ("calls", "tokens in", "tokens out", "seconds", "USD", "times", "candidates", "score")
 
 
@@ -227,7 +229,7 @@ def _lines(rows: Iterable[Mapping[str, Content]]) -> list[Markup]:
 
 
 def _class(name: str) -> str | None:
-    return "number" if name in _NUMBERS else None
+    return "number" if name in _NUMBERS else "term" if name in _TERMS else None
 
 
 def write_page(facts: Facts, target: Path, *, force: bool) -> None:
