@@ -10,7 +10,7 @@ lines. It does not interpret ideas: the implementer does. Pure.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Literal
@@ -196,7 +196,7 @@ async def advise(
         return generator(sampling.seed, lease, "propose", "menu")
 
     try:
-        text, _ = await ask("propose", lambda detail: worded.propose(context, detail, draw()))
+        text, _ = await ask("propose", lambda detail: worded.propose(context, detail, draw))
         proposals = [hypothesis for hypothesis, _ in parse_propose(text)]
         text, ideas = await ask("assess", lambda detail: worded.assess(context, proposals, detail))
         places = parse_assess(text, len(proposals), len(ideas))
@@ -236,3 +236,17 @@ class ServedAdvisor:
             seconds=0.0,
         )
         return call, completion.finish
+
+
+@dataclass(frozen=True, slots=True)
+class PaidAnswers:
+    """Implements `advise.base.Advisor` by the answers that a rollout has already, and by `advisor` for all others."""
+
+    advisor: Advisor
+    answers: Sequence[AdvisorCall]
+
+    async def ask(self, prompt: Prompt) -> tuple[AdvisorCall, Literal["stop", "length"]]:
+        for answer in self.answers:
+            if (answer.purpose, answer.prompt) == (prompt.purpose, prompt.text):
+                return answer, "stop"
+        return await self.advisor.ask(prompt)

@@ -9,21 +9,20 @@ this process or after a resume, asks only the questions that have no such answer
 never changes, and because an answer is used only for a question that is the same word for word.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Literal
 
 import anyio
 
-from pace_async.advise.base import Advisor, Prompt, PromptTooLong
+from pace_async.advise.base import Prompt, PromptTooLong
 from pace_async.config import Config
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import AdvisorCall
-from pace_async.providers.base import ADVISOR, CallLedger
+from pace_async.providers.base import ADVISOR, CallLedger, Share
 from pace_async.providers.bill import billed
 from pace_async.providers.chat import Chat, ChatAnswer, open_chats
-from pace_async.providers.pool import CallLimits, ModelPool, Question, Share
+from pace_async.providers.pool import CallLimits, ModelPool, Question
 from pace_async.providers.redact import holds_secret
 from pace_async.registry.advisors import asked_model
 
@@ -73,20 +72,6 @@ class AskedAdvisor:
 def _call(prompt: Prompt, answer: ChatAnswer) -> AdvisorCall:
     text = answer.text.rpartition(END_OF_THINKING)[2]
     return AdvisorCall(prompt.purpose, (), (), (), (), text, seconds=answer.seconds, prompt=prompt.text)
-
-
-@dataclass(frozen=True, slots=True)
-class PaidAnswers:
-    """Implements `advise.base.Advisor` by the answers that a rollout has already, and by `advisor` for all others."""
-
-    advisor: Advisor
-    answers: Sequence[AdvisorCall]
-
-    async def ask(self, prompt: Prompt) -> tuple[AdvisorCall, Literal["stop", "length"]]:
-        for answer in self.answers:
-            if (answer.purpose, answer.prompt) == (prompt.purpose, prompt.text):
-                return answer, "stop"
-        return await self.advisor.ask(prompt)
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ each entry. Ideas of the pool have precedence, the latest first; what does not f
 import ast
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pace_async.advise.catalogue_prompts import (
@@ -90,12 +90,12 @@ class CatalogueWording:
         self._direction = direction
         self.shared = shared or {}
 
-    def propose(self, context: SearchContext, detail: Detail, draw: random.Random) -> Question:
+    def propose(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
         words = Words(self.shared)
         latest = (self._edit(idea, context) for idea in reversed(_latest(context, detail)))
         tried = [edit for edit in latest if edit is not None and words.add(edit.name, edit.option)]
         present = present_values(self._options, context.parent.program, self._language)
-        offers = menu(self._options, present, draw, words)
+        offers = menu(self._options, present, draw(), words)
         text = propose_text(
             [
                 Offer(words.spoken(one.name), one.present and words.spoken(one.present), _spoken(one.options, words))

@@ -2,12 +2,12 @@
 
 A question tells which ideas its numbers mean, because a wording may list only part of the pool. The prose wording is
 that of `prompts`, for any language model. An advisor trained on another wording brings its own. Pure: a wording draws
-only from the generator that it is given.
+only from the generator that `draw` makes.
 """
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -39,7 +39,7 @@ class Wording(Protocol):
 
     compares: bool
 
-    def propose(self, context: SearchContext, detail: Detail, draw: random.Random) -> Question:
+    def propose(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
         """Asks for three ideas."""
         ...
 
@@ -64,7 +64,7 @@ class ProseWording:
     def __init__(self, task: Task) -> None:
         self._task = task
 
-    def propose(self, context: SearchContext, detail: Detail, draw: random.Random) -> Question:
+    def propose(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
         return Question(propose_prompt(self._task, context, detail), context.ideas)
 
     def assess(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Question:

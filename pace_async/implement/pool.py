@@ -7,8 +7,8 @@ from pace_async.config import FaultsConfig, ImplementerConfig
 from pace_async.errors import CandidateFault
 from pace_async.events import ImplementerCalled
 from pace_async.implement.base import Experiment, Implemented, Implementer
-from pace_async.providers.base import IMPLEMENTER, CallLedger
-from pace_async.providers.pool import CallLimits, ModelPool, Question, Share
+from pace_async.providers.base import IMPLEMENTER, CallLedger, Share
+from pace_async.providers.pool import CallLimits, ModelPool, Question
 from pace_async.search.state import Member
 from pace_async.task import Task
 

@@ -6,7 +6,7 @@
 import math
 
 from pace_async.errors import UsageError
-from pace_async.providers.pool import Share
+from pace_async.providers.base import Share
 from pace_async.registry.implementers import implementer_of
 
 

@@ -53,7 +53,7 @@ class CleanText(TypeDecorator[str]):
 
 
 def _clean_or_none(text: str | None) -> str | None:
-    return None if text is None else clean(text)
+    return text if text is None or (text.isascii() and "\0" not in text) else clean(text)
 
 
 class CleanJson(TypeDecorator[dict[str, Any]]):

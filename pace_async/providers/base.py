@@ -26,6 +26,14 @@ ADVISOR = Caller("advisor", "advise", API)
 CALLERS: Mapping[Role, Caller] = {caller.role: caller for caller in (IMPLEMENTER, ADVISOR)}
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A model and its weight, > 0."""
+
+    model: str
+    weight: float
+
+
 class CallLedger(Protocol):
     """Records every call before and after it is made. Invariant: spent + reserved ≤ budget."""
 

@@ -27,20 +27,12 @@ import stamina.instrumentation
 
 from pace_async.config import FaultsConfig, ProviderConfig
 from pace_async.errors import CandidateFault, GaveUp, InfrastructureFault
-from pace_async.providers.base import Caller, CallLedger
+from pace_async.providers.base import Caller, CallLedger, Share
 from pace_async.providers.failures import CallFailed
 from pace_async.search.draws import generator
 
 LONGEST_WAIT_S = 30.0
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A model and its weight, > 0."""
-
-    model: str
-    weight: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ waits, sleeps or does I/O.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -23,6 +24,10 @@ class Lease:
 
     deadline: int
     lease: int
+
+
+EARLIEST = attrgetter("deadline", "lease")
+"""The order of leases, several times faster than that of the class."""
 
 
 def deadline_of(served: int, bound: int) -> int:
@@ -49,7 +54,7 @@ def choose_group(complete: Sequence[Lease], waiting: Sequence[Lease], learner: i
     """
     if len(complete) < size:
         return None
-    group = sorted(complete)[:size]
+    group = sorted(complete, key=EARLIEST)[:size]
     taken = {lease.lease for lease in group}
     remaining = [lease for lease in waiting if lease.lease not in taken]
     if not _fits(remaining, learner, size, spare=0):
@@ -58,7 +63,7 @@ def choose_group(complete: Sequence[Lease], waiting: Sequence[Lease], learner: i
 
 
 def _fits(leases: Iterable[Lease], learner: int, size: int, *, spare: int) -> bool:
-    for count, lease in enumerate(sorted(leases), start=1):
-        if count > (lease.deadline - learner + spare) * size:
+    for count, deadline in enumerate(sorted(lease.deadline for lease in leases), start=1):
+        if count > (deadline - learner + spare) * size:
             return False
     return True

@@ -61,6 +61,11 @@ class Rollout:
         """Asked for whenever the learner looks at the buffer."""
         return min(span.version for call in self.calls for span in call.spans)
 
+    @cached_property
+    def finished(self) -> Finished:
+        """What a staleness policy is told. Asked for as often."""
+        return Finished(self.lease, self.oldest_version)
+
 
 def counts_of(group: Iterable[tuple[int, Rollout]]) -> dict[int, Count]:
     """For each version, the number of rollouts and of unparsed ones, given each rollout with the oldest version of its
@@ -265,6 +270,6 @@ class RunState:
         if self.training or not self.complete:
             return NOTHING
         terms = self.terms
-        finished = [Finished(rollout.lease, rollout.oldest_version) for rollout in self.complete.values()]
+        finished = [rollout.finished for rollout in self.complete.values()]
         running = [each.lease for each in (*self.running.values(), *self.claimed.openings.values())]
         return choose(terms.policy, finished, running, learner=self.learner, bound=terms.bound, size=terms.size)

@@ -71,7 +71,7 @@ def test_every_word_of_a_bound_catalogue_is_one_token_in_every_question(task: st
         context = random_context(options, rng)
         texts = [idea.description for idea in context.ideas]
         questions = (
-            wording.propose(context, Detail(), rng),
+            wording.propose(context, Detail(), lambda: rng),
             wording.assess(context, texts[:3], Detail()),
             wording.select(context, Detail()),
         )

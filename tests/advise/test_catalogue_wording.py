@@ -54,7 +54,7 @@ def block(settings: Mapping[str, str]) -> str:
 
 
 def test_a_prompt_lists_the_alternatives_to_the_parent_s_settings_and_what_became_of_ideas() -> None:
-    assert WORDING.propose(CONTEXT, Detail(), random.Random(0)).text == (
+    assert WORDING.propose(CONTEXT, Detail(), lambda: random.Random(0)).text == (
         "Catalogue:\n"
         "    layout = hex layout to rings layout to spiral\n"
         "    turn = 5 turn to 0 turn to 10\n"
@@ -123,7 +123,7 @@ def test_mechanisms_at_sites_are_listed_proposed_and_selected_by_site_and_name()
     parent = Member(1, program + "# EVOLVE-BLOCK-END\n", 1.0)
     context = SearchContext(parent, parent, (Idea(1, "s0 depth to c helps."), Idea(2, "s0 width to a helps.")))
     wording = CatalogueWording(options, "maximize")
-    assert wording.propose(context, Detail(), random.Random(0)).text == (
+    assert wording.propose(context, Detail(), lambda: random.Random(0)).text == (
         "Catalogue:\n"
         "    s0 width = a s0 width to b s0 width to c\n"
         "    s0 depth = b s0 depth to a s0 depth to c\n"
@@ -159,7 +159,7 @@ def test_no_prompt_holds_two_words_that_share_an_entry_and_answers_are_read_as_t
     parent = Member(1, block(settings), 1.0)
     context = SearchContext(parent, parent, ideas)
     wording = CatalogueWording(options, "maximize", None, shared)
-    asked = wording.propose(context, Detail(), random.Random(seed))
+    asked = wording.propose(context, Detail(), lambda: random.Random(seed))
     lines = [line for line in asked.text.splitlines() if " = " in line]
     assert lines and not any(word in shared for word in asked.text.split())
     for line in lines:

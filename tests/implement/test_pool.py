@@ -4,9 +4,9 @@ import anyio
 import pytest
 
 from pace_async.config import FaultsConfig
-from pace_async.providers.base import IMPLEMENTER
+from pace_async.providers.base import IMPLEMENTER, Share
 from pace_async.providers.failures import CallFailed
-from pace_async.providers.pool import CallLimits, ModelPool, Question, Share
+from pace_async.providers.pool import CallLimits, ModelPool, Question
 from tests.doubles.implementers import PlainLedger
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,8 @@ from pace_async.errors import UsageError
 from pace_async.implement.base import Experiment
 from pace_async.implement.prompts import fence_for, messages_for
 from pace_async.implement.shares import parse_shares
-from pace_async.providers.pool import Share, draw
+from pace_async.providers.base import Share
+from pace_async.providers.pool import draw
 from pace_async.providers.prices import Price, listed_price
 from pace_async.providers.redact import HIDDEN, LONGEST, holds_secret, redact
 from pace_async.search.state import Member

@@ -13,18 +13,18 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 import anyio
 from anyio import to_thread
 
-from pace_async.advise.advisor import ServedAdvisor
+from pace_async.advise.advisor import Sampling, ServedAdvisor
 from pace_async.advise.base import Advisor, Engine
 from pace_async.advise.wording import Wording
 from pace_async.config import Config, StopConfig
 from pace_async.errors import InfrastructureFault, PaceBug
 from pace_async.evaluate.base import Evaluator
-from pace_async.events import Fact, FaultSeen, IslandActed, LeaseOpened, TransientEvent
+from pace_async.events import Fact, FaultSeen, IslandActed, LeaseOpened, Purpose, TransientEvent
 from pace_async.implement.base import Implementer
 from pace_async.learn.base import Learner
 from pace_async.observe.bus import Bus
@@ -170,12 +170,14 @@ class Core:
     engine_up: bool = True
     parked: set[int] = field(default_factory=set[int])
     unfinished: list[Work] = field(init=False)
+    sampling: Sampling = field(init=False)
     _waiting: Waiting = field(default_factory=Waiting)
     _line: Line = field(init=False)
 
     def __post_init__(self) -> None:
         """Every island without work waits already, whether or not its thread has started."""
         self.unfinished = unfinished(self.state)
+        self.sampling = sampling_of(self.config)
         busy = {work.island for work in self.unfinished}
         self._line = Line(self.state.turn_of(island) for island in self.state.islands if island not in busy)
 
@@ -304,6 +306,19 @@ class Core:
     def backoff(self, attempt: int) -> float:
         """Seconds to wait before try `attempt` (from 1): doubling, at most 30."""
         return self.config.faults.backoff(attempt)
+
+
+def sampling_of(config: Config) -> Sampling:
+    """How the advisor's answers are sampled, and what its prompts contain."""
+    return Sampling(
+        seed=config.seed,
+        temperature=config.advisor.temperature,
+        ideas_kept=config.search.ideas_kept,
+        trials_shown=config.search.trials_shown,
+        summary_from=config.search.summary_from,
+        max_prompt_tokens=config.advisor.max_prompt_tokens,
+        max_tokens_by_call={purpose: config.advisor.longest(purpose) for purpose in get_args(Purpose)},
+    )
 
 
 def reason_to_stop(stop: StopConfig, progress: Progress, direction: str) -> Reason | None:

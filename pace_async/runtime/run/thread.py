@@ -8,10 +8,8 @@ resume.
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import get_args
 
-from pace_async.advise.advisor import Advice, Sampling, advise
-from pace_async.advise.asked_advisor import PaidAnswers
+from pace_async.advise.advisor import Advice, PaidAnswers, advise
 from pace_async.advise.base import PromptTooLong
 from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault
 from pace_async.evaluate.base import Evaluation
@@ -27,7 +25,6 @@ from pace_async.events import (
     LeaseAborted,
     LeaseReleased,
     Outcome,
-    Purpose,
     StageChanged,
 )
 from pace_async.implement.base import Experiment, Implemented
@@ -115,16 +112,6 @@ async def _decide(core: Core, patience: Patience, work: Work) -> Decision:
 async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -> Advice:
     """The advisor's answer, once the engine is up. Raises InfrastructureFault, and Lost for a prompt that is too long
     in its shortest form, because a retry would fail again."""
-    config = core.config
-    sampling = Sampling(
-        seed=config.seed,
-        temperature=config.advisor.temperature,
-        ideas_kept=config.search.ideas_kept,
-        trials_shown=config.search.trials_shown,
-        summary_from=config.search.summary_from,
-        max_prompt_tokens=config.advisor.max_prompt_tokens,
-        max_tokens_by_call={purpose: config.advisor.longest(purpose) for purpose in get_args(Purpose)},
-    )
     await core.wait_until(lambda: core.engine_up)
     served = core.state.served
     try:
@@ -134,7 +121,7 @@ async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -
             context,
             lease=lease,
             next_idea=next_idea,
-            sampling=sampling,
+            sampling=core.sampling,
             wording=core.stages.wording,
             now=asyncio.get_running_loop().time,
         )

@@ -148,7 +148,7 @@ def _chains(
 ) -> None:
     count = figures.counts
     figures.chains += len(contexts)
-    questions = [wording.propose(context, Detail(), rng) for context in contexts]
+    questions = [wording.propose(context, Detail(), lambda: rng) for context in contexts]
     answers = sampler.sample([question.text for question in questions])
     proposed: list[tuple[SearchContext, list[str]]] = []
     for context, question, answer in zip(contexts, questions, answers, strict=True):
@@ -199,7 +199,7 @@ def _look_at_spread(
     names = min(len({target.split()[0] for target in options}), NAMES)
     weights: defaultdict[str, list[float]] = defaultdict(list)
     for _ in range(math.ceil(SPREAD_OF * max(1, names / listed))):
-        chances = first_choice(sampler, wording.propose(random_context(options, rng), Detail(), rng).text)
+        chances = first_choice(sampler, wording.propose(random_context(options, rng), Detail(), lambda: rng).text)
         figures.evenness.append(_relative_entropy(chances.values()))
         for name, chance in chances.items():
             weights[name].append(chance * len(chances))
