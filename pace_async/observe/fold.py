@@ -221,6 +221,10 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
     if improved and event.score is not None:
         best = Best(event.lease, event.score, event.island, experiment, done, event.at, confirmed(event.fresh))
         view = changed(view, best=best, improvements=thin((*view.improvements, (done, event.score))))
+    elif view.best is not None and event.score == view.best.score and event.lease < view.best.candidate:
+        # As in the leaderboard, the older of two equal candidates is the best, also where it was complete later.
+        best = replace(view.best, candidate=event.lease, island=event.island, experiment=experiment)
+        view = changed(view, best=replace(best, fresh=confirmed(event.fresh)))
     if seed:
         return _note(view, event.at, "seed", formatting.seed_program(event))
     sentence = formatting.candidate_done(event, improved, experiment)

@@ -46,6 +46,14 @@ def test_an_equal_score_is_no_new_best() -> None:
     assert [note.kind for note in view.notes] == ["best", "candidate"]
 
 
+def test_of_two_equal_candidates_the_older_is_the_best_as_in_the_leaderboard() -> None:
+    view = fold_all(EMPTY, [scored(2, 2.0, BEGIN), scored(1, 2.0, BEGIN + 1)])
+    assert view.best is not None
+    assert (view.best.candidate, view.best.after, view.best.at) == (1, 1, BEGIN)
+    assert view.improvements == ((1, 2.0),)
+    assert [note.kind for note in view.notes] == ["best", "candidate"]
+
+
 def test_the_seed_program_is_the_first_best_but_no_candidate() -> None:
     view = fold(EMPTY, seed_program(0.9598))
     assert (view.seed_score, view.candidates, view.leases.admitted) == (0.9598, 0, 0)
