@@ -230,6 +230,14 @@ def score(instances, outputs, stage):
     return {"score": sum(outputs), "count": len(outputs)}
 """
 GROWING = "def f(instance):\n    return {factor} * instance['x']\n"
+TUNABLE = """# EVOLVE-BLOCK-START
+factor = 2
+
+
+def f(instance):
+    return factor * instance["x"]
+# EVOLVE-BLOCK-END
+"""
 HANGS_ONCE_IT_HAS_PASSED = "def f(instance):\n    while instance['stage'] == '{stage}': pass\n    return 9\n"
 
 
@@ -286,6 +294,7 @@ def test_a_person_sees_how_far_a_program_came_and_whether_the_seed_program_gets_
     (tmp_path / "sum" / "catalogue.yaml").write_text(
         "mechanisms:\n  - {name: factor, about: a factor, options: [1, 2]}\n"
     )
+    (tmp_path / "sum" / "initial.py").write_text(TUNABLE)
     refused = shell.pace("run", "./sum", "--set", "evaluation.seed=1", "--display", "none", "--candidates", "8")
     assert refused.code == 5, refused.err
     assert "is stopped before its full evaluation (stage few: 2, and 3 is asked for)" in refused.err

@@ -48,6 +48,10 @@ class Watched:
     meanwhile: Callable[[int], Coroutine[Any, Any, None]] | None = None
     alone: list[bool] = field(default_factory=list[bool])
 
+    @property
+    def hides_files(self) -> bool:
+        return self.inner.hides_files
+
     async def run(self, job: Job, limits: Limits) -> Ended:
         number = len(self.alone)
         self.alone.append(self.turns._held)  # pyright: ignore[reportPrivateUsage]
