@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from pace_async.cli.opening import open_run
-from pace_async.cli.output import JSON_OPTION, print_json, print_table, shown
+from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, print_table, shown
 from pace_async.runtime.run_paths import find_run_paths
 
 app = typer.Typer(help="The population database of a run.", no_args_is_help=True)
@@ -22,8 +22,8 @@ def db() -> None:
 
 @app.command("sql")
 def sql(
-    run: str = _RUN,
-    statement: str = typer.Argument(..., help="A statement that reads.", metavar="STATEMENT"),
+    run: str | None = RUN_ARGUMENT,
+    statement: str | None = typer.Argument(None, help="A statement that reads.", metavar="STATEMENT"),
     timeout: float = typer.Option(
         60.0, "--timeout", min=0.001, help="Seconds that the statement may take.", metavar="SECONDS"
     ),
@@ -33,14 +33,28 @@ def sql(
     leaderboard, lineage, staleness, spend, progress.
 
     Example: pace db sql circle_packing-1 "select * from leaderboard limit 5"
+
+    Example: pace db sql "select * from progress"
     """
+    run, asked = _without_run(run, statement)
     with open_run(run) as (_, reader):
-        answer = reader.sql(statement, timeout)
+        answer = reader.sql(asked, timeout)
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
     if as_json:
         print_json(rows)
     else:
         print_table(rows)
+
+
+def _without_run(run: str | None, statement: str | None) -> tuple[str | None, str]:
+    """The run, None for the latest, and the statement, which is the last of the arguments. Raises UsageError."""
+    if statement is not None:
+        return run, statement
+    if run is not None and " " in run:
+        return None, run
+    from pace_async.errors import UsageError
+
+    raise UsageError(f'Say what to ask, as in: pace db sql {run or "RUN"} "select * from leaderboard limit 5".')
 
 
 @app.command("shell")

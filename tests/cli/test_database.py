@@ -216,6 +216,15 @@ def test_a_statement_that_is_empty_is_refused(shell: Shell, statement: str) -> N
     assert "it is empty" in said.err
 
 
+def test_a_statement_alone_is_asked_of_the_latest_run_and_a_run_alone_asks_nothing(shell: Shell) -> None:
+    database(shell)
+    assert json.loads(shell.pace("db", "sql", "select 3 + 4 as seven from runs", "--json").out) == [{"seven": 7}]
+    for given in ([], ["circle_packing-1"]):
+        said = shell.pace("db", "sql", *given)
+        assert said.code == 2
+        assert f'pace db sql {"".join(given) or "RUN"} "select' in said.err
+
+
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="there is no sqlite3")
 def test_sqlite3_at_the_prompt_reads_this_population_and_no_other_file(shell: Shell) -> None:
     typed = "select 3 + 4 as seven from runs;\nattach 'other.db' as other;\n"

@@ -127,7 +127,9 @@ async def refuse_unless_owned(tier: Tier, slots: Sequence[Limits]) -> None:
             raise UsageError(f"The sandbox cannot be given the GPUs of an evaluation: {verdict.detail}.")
         opened, own = set(json.loads(verdict.outputs[0])), set(map(str, limits.devices))
         if closed := sorted(own - opened):
-            raise UsageError(f"An evaluation cannot open its GPU in the sandbox ({', '.join(closed)}): see who may.")
+            raise UsageError(
+                f"An evaluation cannot open its GPU in the sandbox ({', '.join(closed)}): `ls -l` says who may."
+            )
         if foreign := sorted(opened - own):
             raise UsageError(f"An evaluation can open GPUs of others in the sandbox ({', '.join(foreign)}).")
 

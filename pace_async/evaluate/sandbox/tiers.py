@@ -291,9 +291,7 @@ def _bubblewrapped(
             argv += ["--perms", "0000", "--tmpfs", str(folder), "--remount-ro", str(folder)]
     if proc:
         argv += ["--proc", "/proc"]
-    if (
-        proc and shown.alone
-    ):  # bubblewrap runs on as process 1, without limits: of the same user, its memory could be written
+    if proc and shown.alone:  # bubblewrap is process 1, without limits: of the same user, its memory could be written
         argv += ["--perms", "0555", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
     argv += ["--dev", "/dev"]
     above = {parent for device in shown.devices for parent in device.parents} - {Path("/"), Path("/dev"), Path("/tmp")}
