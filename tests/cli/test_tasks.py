@@ -149,6 +149,7 @@ def test_a_task_whose_files_are_not_there_is_checked_with_its_offline_settings(s
         ({"task__yaml": TASK + "tymeout: 3\n"}, "loads", "tymeout"),
         ({"evaluator__py": "import nosuchmodule\n"}, "evaluator loads", "nosuchmodule"),
         ({"initial__py": PROGRAM.replace("return", "return 1 / 0 *")}, "seed program scores", "ZeroDivisionError"),
+        ({"initial__py": PROGRAM.replace("def f", "def g")}, "seed program scores", "in task.yaml (`entry`)"),
         (
             {"initial__py": PROGRAM.replace("return x", "import os\n    return int.from_bytes(os.urandom(3), 'big')")},
             "scores repeat",

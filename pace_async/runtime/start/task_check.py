@@ -226,6 +226,10 @@ def _seed_program(task: Task, found: Evaluation, log: Path) -> Check:
     detail = f"{found.outcome}: {found.detail}" if found.detail else found.outcome
     if found.outcome == "infrastructure_error":
         return Check(name, False, detail, "see that the sandbox works: pace doctor", printed(log))
+    if detail.endswith(f"defines no function {task.spec.entry}"):
+        return Check(
+            name, False, detail, f"name its function in task.yaml (`entry`), or define it in {task.spec.program}"
+        )
     return Check(name, False, detail, f"mend {task.spec.program}: `pace eval` on it should say ok")
 
 
