@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pace_async.events import RunHeader
     from pace_async.population.lock import Holder
 
+_FROM_FRESH, _FROM_AGAIN = "on instances that no other score comes from", "from a second evaluation"
 _CONSERVED = ("admitted", "trained", "skipped", "aborted", "expired", "open")
 
 
@@ -56,7 +57,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             "candidates": found["candidates"],
             **({"few scores": found["few_scores"]} if found["few_scores"] else {}),
             "best score": found["best_score"],
-            **_stands(found["best_score"], found["best_fresh_score"], known["best_known"], header.direction),
+            **_stands(found["best_score"], found["best_fresh_score"], known["best_known"], header),
             "groups": f"{found['groups_trained']} trained, {found['groups_skipped']} skipped",
             "versions": f"{found['versions_published']} published",
             **_rollbacks(status["rollbacks"]),
@@ -103,15 +104,15 @@ def _known(score: float | None, header: "RunHeader") -> dict[str, float | None]:
     return {"best_known": known, "of_best_known": share_of_best_known(score, known, header.direction)}
 
 
-def _stands(score: float | None, fresh: float | None, known: float | None, direction: str) -> dict[str, object]:
+def _stands(score: float | None, fresh: float | None, known: float | None, header: "RunHeader") -> dict[str, object]:
     """Further lines about the best score, each only if its value exists."""
     from pace_async.observe.standing import to_best_known
 
     lines: dict[str, object] = {}
     if fresh is not None:
-        lines["fresh score"] = f"{fresh:.10g}, on instances that no other score comes from"
+        lines["fresh score"] = f"{fresh:.10g}, {_FROM_AGAIN if header.shares_trust else _FROM_FRESH}"
     if known is not None:
-        lines["best known"] = known if score is None else to_best_known(score, known, direction)
+        lines["best known"] = known if score is None else to_best_known(score, known, header.direction)
     return lines
 
 
@@ -178,7 +179,7 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
         {
             "candidate": found["candidate"],
             "score": f"{found['score']:.10g}",
-            **_stands(found["score"], found["fresh_score"], known["best_known"], header.direction),
+            **_stands(found["score"], found["fresh_score"], known["best_known"], header),
             **origin(found),
         }
     )

@@ -159,7 +159,9 @@ def _origin(view: RunView) -> tuple[str, str]:
 
 
 def _fresh(view: RunView) -> str:
-    said = "" if view.best is None else on_fresh(view.best.fresh, long=False)
+    if view.best is None:
+        return ""
+    said = on_fresh(view.best.fresh, shares_trust=view.header.shares_trust, long=False)
     return f" {said}" if said else ""
 
 

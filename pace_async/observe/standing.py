@@ -30,7 +30,16 @@ def to_best_known(score: float, known: float | None, direction: str, *, named: b
     return f"{math.floor(1000 * share) / 1000:.3f} of the best known{value}"
 
 
-def on_fresh(score: float | None, *, long: bool = True) -> str:
-    """The score of a confirmed best on fresh instances, which no other score of the run uses, empty if it was not
-    tried."""
-    return "" if score is None else f"{formatting.score(score)} {'on fresh instances' if long else 'fresh'}"
+def tried_again(*, shares_trust: bool) -> str:
+    """Where a best was confirmed. An evaluator that shares a sandbox with the program is called once more, with no
+    seed."""
+    return "in a second evaluation" if shares_trust else "on fresh instances"
+
+
+def on_fresh(score: float | None, *, shares_trust: bool, long: bool = True) -> str:
+    """The score of a confirmed best on fresh instances, which no other score of the run uses, or in a second
+    evaluation. Empty if it was not tried."""
+    if score is None:
+        return ""
+    short = "again" if shares_trust else "fresh"
+    return f"{formatting.score(score)} {tried_again(shares_trust=shares_trust) if long else short}"

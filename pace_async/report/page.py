@@ -16,7 +16,7 @@ from pathlib import Path
 from pace_async.errors import UsageError
 from pace_async.observe import formatting
 from pace_async.observe.few_scores import few_scores
-from pace_async.observe.standing import to_best_known
+from pace_async.observe.standing import to_best_known, tried_again
 from pace_async.registry.advisors import advisor_of
 from pace_async.report import learning, progress
 from pace_async.report.difference import counted, difference
@@ -110,7 +110,12 @@ def _standing(facts: Facts) -> list[tuple[str, str]]:
         return []
     tiles: list[tuple[str, str]] = []
     if facts.best["fresh_score"] is not None:
-        tiles.append((formatting.score(facts.best["fresh_score"]), "the best on fresh instances"))
+        tiles.append(
+            (
+                formatting.score(facts.best["fresh_score"]),
+                f"the best {tried_again(shares_trust=facts.header.shares_trust)}",
+            )
+        )
     if facts.best_known is not None:
         said = to_best_known(facts.best["score"], facts.best_known, facts.header.direction, named=False)
         tiles.append((formatting.score(facts.best_known), f"best known{f': {said}' if said else ''}"))

@@ -74,6 +74,8 @@ def test_lines_and_the_summary_show_them_too() -> None:
     assert f"best 2.5000 (2.4375 on fresh instances, {SHARE})" in figures(view, 4000.0)
     words = "\n".join(closing_words(replace(view, state="done"), Path("runs/a"), 4000.0))
     assert "best        2.5000 (2.4375 on fresh instances), candidate 1 of island 1" in words
+    shared = replace(view, header=replace(view.header, trust="shared"))
+    assert f"best 2.5000 (2.4375 in a second evaluation, {SHARE})" in figures(shared, 4000.0)
     assert f"{SHARE} 2.6360" in words
 
 
