@@ -1,5 +1,8 @@
 """Settings of every test: no limit on the time of an example, because the machine is shared, and no access to others.
 
+The examples of property tests are the same in every run, so that a pass means the same everywhere. Others are drawn
+with `--hypothesis-profile explore`, worth an hour now and then.
+
 Tests marked `needs_vllm` are skipped if vLLM cannot serve, and counted in the summary, so that a skip is not taken for
 a pass. With PACE_NEEDS_VLLM=1 they fail instead.
 """
@@ -27,7 +30,8 @@ TESTS = Path(__file__).parent
 os.environ["HF_HUB_OFFLINE"] = "1"  # as our child processes have it; read when the library is imported
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test` ignores it, and so would the runs under test
 
-settings.register_profile("shared machine", deadline=None)
+settings.register_profile("shared machine", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None)
 settings.load_profile("shared machine")
 
 

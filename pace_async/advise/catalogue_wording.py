@@ -8,7 +8,8 @@ offered. A present value is read from the parent's evolve block. A target that t
 not offered.
 
 Where words of the catalogue share entries of the advisor's vocabulary (`binding`), a prompt holds at most one word of
-each entry. Ideas of the pool have precedence, the latest first; what does not fit beside them is not offered.
+each entry. Ideas of the pool have precedence, the latest first; what does not fit beside them is not offered. Where
+nothing could be offered beside them, the oldest are left out.
 """
 
 import ast
@@ -16,6 +17,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pace_async.advise.catalogue_prompts import (
     NUMBERS,
@@ -91,11 +93,12 @@ class CatalogueWording:
         self.shared = shared or {}
 
     def propose(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
-        words = Words(self.shared)
-        latest = (self._edit(idea, context) for idea in reversed(_latest(context, detail)))
-        tried = [edit for edit in latest if edit is not None and words.add(edit.name, edit.option)]
         present = present_values(self._options, context.parent.program, self._language)
-        offers = menu(self._options, present, draw(), words)
+        latest = [edit for edit in map(partial(self._edit, context), reversed(_latest(context, detail))) if edit]
+        words, tried, offers = self._beside(latest, present, draw())
+        while latest and not offers:
+            latest.pop()
+            words, tried, offers = self._beside(latest, present, draw())
         text = propose_text(
             [
                 Offer(words.spoken(one.name), one.present and words.spoken(one.present), _spoken(one.options, words))
@@ -104,6 +107,14 @@ class CatalogueWording:
             [_worded(edit, words) for edit in reversed(tried)],
         )
         return Question(text, (), words.meant)
+
+    def _beside(
+        self, latest: Sequence[Edit], present: Mapping[str, str | None], draw: random.Random
+    ) -> tuple[Words, list[Edit], list[Offer]]:
+        """The words of a prompt that tells of these ideas, those that fit in it, and what it can offer beside them."""
+        words = Words(self.shared)
+        tried = [edit for edit in latest if words.add(edit.name, edit.option)]
+        return words, tried, menu(self._options, present, draw, words)
 
     def assess(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Question:
         ideas = _latest(context, detail)
@@ -118,7 +129,7 @@ class CatalogueWording:
         words = Words(self.shared)
         listed: list[tuple[Idea, Edit, str | None]] = []
         for idea in reversed(context.ideas[detail.ideas_left_out :]):
-            edit = self._edit(idea, context)
+            edit = self._edit(context, idea)
             if edit is None or edit.name not in present or present[edit.name] == edit.option or len(listed) == NUMBERS:
                 continue
             if words.add(edit.name, edit.option, present[edit.name]):
@@ -132,7 +143,7 @@ class CatalogueWording:
             return replace(detail, ideas_left_out=detail.ideas_left_out + 1)
         return None
 
-    def _edit(self, idea: Idea, context: SearchContext) -> Edit | None:
+    def _edit(self, context: SearchContext, idea: Idea) -> Edit | None:
         match = _IDEA.fullmatch(idea.description)
         if match is None or match[2] not in self._options.get(match[1], ()):
             return None

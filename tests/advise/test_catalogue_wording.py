@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 
 import anyio
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pace_async.advise.advisor import Advice, Sampling, ServedAdvisor, advise
@@ -146,6 +146,7 @@ def test_a_menu_of_many_sites_names_each_site_once() -> None:
 
 
 @given(st.integers(2, 9), st.integers(0, 2**32))
+@example(2, 128)  # beside all seven ideas nothing can be offered
 def test_no_prompt_holds_two_words_that_share_an_entry_and_answers_are_read_as_they_are_meant(
     entries: int, seed: int
 ) -> None:
