@@ -15,6 +15,7 @@ from pace_async.cli import (
     diagnose,
     evaluation,
     exporting,
+    listing,
     reading,
     reporting,
     rescoring,
@@ -54,6 +55,7 @@ def pace(
 for room in (
     running,
     reading,
+    listing,
     comparing,
     exporting,
     reporting,

@@ -167,8 +167,13 @@ def _task_of(folder: Path) -> str:
     return Path(said).name if said else folder.name.rpartition("-")[0]
 
 
+def runs_under(folder: Path) -> list[RunPaths]:
+    """The runs in a folder, in no order."""
+    return [RunPaths(inside) for inside in folder.glob("*") if RunPaths(inside).exists]
+
+
 def _there() -> list[Path]:
-    return [folder for folder in RUNS.glob("*") if RunPaths(folder).exists]
+    return [paths.folder for paths in runs_under(RUNS)]
 
 
 def _written_at(paths: RunPaths) -> float:

@@ -16,6 +16,7 @@ RUN = "circle_packing-1"
 ARGUMENTS: dict[str, list[str]] = {
     "run": ["--dry-run"],
     "status": [RUN],
+    "list": [],
     "best": [RUN],
     "show": [RUN, "1"],
     "diff": [RUN],

@@ -22,6 +22,7 @@ from pace_async.population.reading.audit import Check, audit
 from pace_async.population.reading.load import find_run, header_of, load_record
 from pace_async.population.reading.read_facts import advice_of
 from pace_async.population.reading.record import RunRecord
+from pace_async.population.reading.summaries import RunSummary, summaries_of
 from pace_async.population.reading.timings import recorded_seconds, timings_of
 from pace_async.population.reading.typed import Answer, ask
 from pace_async.population.schema import refuse_unless_current, state_of
@@ -43,6 +44,11 @@ class Reader:
         """Names of the runs, oldest first."""
         with self._open() as connection:
             return tuple(connection.execute(select(RunRow.name).order_by(RunRow.run_id)).scalars())
+
+    def summaries(self) -> tuple[RunSummary, ...]:
+        """See `summaries.summaries_of`."""
+        with self._open() as connection:
+            return summaries_of(connection)
 
     def header(self, run: str | None = None) -> RunHeader:
         """The run's identity and settings."""

@@ -1,0 +1,119 @@
+"""pace list: the runs in a folder or a database."""
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from pace_async.cli.output import JSON_OPTION, print_json, print_table
+from pace_async.runtime.run_paths import RUNS, RunPaths, runs_under
+
+if TYPE_CHECKING:
+    from pace_async.population.reading.summaries import RunSummary
+
+_ALIVE = ("created", "running", "draining")
+_UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("list")(list_runs)
+
+
+def list_runs(
+    where: str | None = typer.Argument(
+        None, help="Folder of runs, or the URL of a database [default: runs].", metavar="[FOLDER|URL]"
+    ),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """The runs in a folder or a database: state, candidates, best score, spend, age. The last active one is first.
+
+    Example: pace list
+
+    Example: pace list runs --json
+    """
+    now = time.time()
+    found = _in_database(where) if where is not None and "://" in where else _in_folder(Path(where or RUNS))
+    found.sort(key=lambda one: one["last_at"] or 0.0, reverse=True)
+    if as_json:
+        print_json([{**one, **_ages(one, now)} for one in found])
+        return
+    if not found:
+        typer.echo(f"There is no run under {where or f'./{RUNS}'} yet: `pace run` makes one.")
+        return
+    print_table([_line(one, now) for one in found])
+
+
+def _in_database(url: str) -> list[dict[str, Any]]:
+    """The runs of one database. Whether a process drives them cannot be told from here."""
+    from pace_async.population.reading.reader import open_readonly
+
+    with open_readonly(url) as reader:
+        return [_found(summary, summary.run, None, None) for summary in reader.summaries()]
+
+
+def _in_folder(folder: Path) -> list[dict[str, Any]]:
+    """The runs in the folder, or the folder's own. Raises UsageError."""
+    from pace_async.errors import UsageError
+
+    own = RunPaths(folder)
+    paths = [own] if own.exists else runs_under(folder)
+    if not paths and folder != RUNS and not folder.is_dir():
+        raise UsageError(f"There is no folder {str(folder)!r}.")
+    return [one for found in paths for one in _of_folder(found)]
+
+
+def _of_folder(paths: RunPaths) -> list[dict[str, Any]]:
+    """The run of one folder, empty before its first row. One that cannot be read is in the list with its problem."""
+    from pace_async.errors import UsageError
+    from pace_async.population.lock import is_driven
+    from pace_async.population.reading.reader import open_readonly
+
+    try:
+        where, name = paths.population
+        driven = is_driven(paths.folder)  # before the rows: a run that ends in between is never said to be cut off
+        with open_readonly(where, name) as reader:
+            return [
+                _found(summary, paths.name, str(paths.folder), driven)
+                for summary in reader.summaries()
+                if name is None or summary.run == name
+            ]
+    except UsageError as error:
+        names = ("task", "state", "reason", "candidates", "updates", "best_score", "direction", "spend_usd")
+        unknown = dict.fromkeys((*names, "made_at", "last_at"))
+        return [{"run": paths.name, **unknown, "folder": str(paths.folder), "driven": None, "problem": str(error)}]
+
+
+def _found(summary: "RunSummary", run: str, folder: str | None, driven: bool | None) -> dict[str, Any]:
+    return {**asdict(summary), "run": run, "folder": folder, "driven": driven, "problem": None}
+
+
+def _ages(found: dict[str, Any], now: float) -> dict[str, float | None]:
+    made = found["made_at"]
+    return {"age_seconds": None if made is None else max(0.0, now - made)}
+
+
+def _line(found: dict[str, Any], now: float) -> dict[str, object]:
+    if found["problem"] is not None:
+        names = ("candidates", "best", "spend", "age", "active")
+        return {"run": found["run"], "task": None, "state": "cannot be read", **dict.fromkeys(names)}
+    return {
+        "run": found["run"],
+        "task": found["task"],
+        "state": "cut off" if found["driven"] is False and found["state"] in _ALIVE else found["state"],
+        "candidates": found["candidates"],
+        "best": found["best_score"],
+        "spend": f"{found['spend_usd']:.2f} USD",
+        "age": age(now - found["made_at"]),
+        "active": f"{age(now - found['last_at'])} ago",
+    }
+
+
+def age(seconds: float) -> str:
+    """Seconds in the largest unit that gives at least one: `3 d`, `2 h`, `5 min`, `10 s`."""
+    for length, unit in _UNITS:
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return "0 s"
