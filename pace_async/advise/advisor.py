@@ -4,12 +4,10 @@ Invariant: the result holds every sampled call, parsed or not, because each one 
 An answer that cannot be parsed ends the rollout without an experiment. An InfrastructureFault passes through, and there
 is no rollout. A prompt that does not fit is sent again in a shorter form. The module keeps no state between rollouts.
 
-Answers are parsed strictly: the requested format, or CandidateFault("unparsed"). No rule and no other model repairs an
-answer, because the advisor is rewarded for its own text. The parser accepts blank lines and white space at the ends of
-lines. It does not interpret ideas: the implementer does. Pure.
+What an answer must look like stands in `parsing`. What a thinking model writes before its last end-of-thinking mark is
+not parsed, but its tokens are part of the call.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -18,7 +16,8 @@ from typing import Literal
 import anyio
 
 from pace_async.advise.base import Advisor, Engine, Prompt, PromptTooLong
-from pace_async.advise.prompts import IDEAS_PER_PROPOSAL, Detail
+from pace_async.advise.parsing import parse_assess, parse_propose, parse_select
+from pace_async.advise.prompts import Detail
 from pace_async.advise.wording import ProseWording, Question, Wording, read_words
 from pace_async.errors import CandidateFault
 from pace_async.events import AdvisorCall, IdeaNote, Purpose
@@ -26,82 +25,6 @@ from pace_async.search.draws import derive, generator
 from pace_async.search.ideas import admit, recognised
 from pace_async.search.state import Idea, SearchContext
 from pace_async.task import Task
-
-MAX_SENTENCE = 2000
-"""Longest hypothesis, reasoning or experiment description, in characters."""
-
-_VERDICT = re.compile(r"Proposal ([1-9][0-9]{0,8}): (?:new|known ([1-9][0-9]{0,8}))", re.ASCII)
-_CHOICE = re.compile(r"Idea ID: ([1-9][0-9]{0,8})", re.ASCII)
-
-
-def parse_propose(text: str) -> tuple[tuple[str, str], ...]:
-    """((hypothesis, reasoning), ...): one pair for each of the three requested ideas."""
-    lines = _lines(text)
-    if len(lines) != 3 * IDEAS_PER_PROPOSAL:
-        raise _unparsed(f"expected {3 * IDEAS_PER_PROPOSAL} lines, got {len(lines)}")
-    pairs: list[tuple[str, str]] = []
-    for index in range(IDEAS_PER_PROPOSAL):
-        heading, hypothesis, reasoning = lines[3 * index : 3 * index + 3]
-        if heading != f"Idea {index + 1}":
-            raise _unparsed(f"expected 'Idea {index + 1}', got {_short(heading)}")
-        pairs.append((_field(hypothesis, "Hypothesis"), _field(reasoning, "Reasoning")))
-    return tuple(pairs)
-
-
-def parse_assess(text: str, n: int, pool_size: int) -> tuple[int | None, ...]:
-    """For each of n proposals: None if the answer calls it new, else the place (1 to `pool_size`) of the idea that it
-    repeats."""
-    lines = _lines(text)
-    if len(lines) != n:
-        raise _unparsed(f"expected {n} lines, got {len(lines)}")
-    verdicts: list[int | None] = []
-    for number, line in enumerate(lines, start=1):
-        match = _VERDICT.fullmatch(line)
-        if match is None or int(match[1]) != number:
-            raise _unparsed(f"expected a verdict on proposal {number}, got {_short(line)}")
-        known = int(match[2]) if match[2] else None
-        if known is not None and known > pool_size:
-            raise _unparsed(f"there is no idea {known} in the pool")
-        verdicts.append(known)
-    return tuple(verdicts)
-
-
-def parse_select(text: str, pool_size: int) -> tuple[int, str]:
-    """The place of the chosen idea, from 1 to `pool_size`, and the description of the experiment."""
-    lines = _lines(text)
-    if len(lines) != 2:
-        raise _unparsed(f"expected 2 lines, got {len(lines)}")
-    match = _CHOICE.fullmatch(lines[0])
-    if match is None:
-        raise _unparsed(f"expected an idea's number, got {_short(lines[0])}")
-    if int(match[1]) > pool_size:
-        raise _unparsed(f"there is no idea {int(match[1])} in the pool")
-    return int(match[1]), _field(lines[1], "Experiment description")
-
-
-def _lines(text: str) -> list[str]:
-    """Non-blank lines, stripped. Only a line feed ends a line."""
-    return [line.strip() for line in text.split("\n") if line.strip()]
-
-
-def _field(line: str, name: str) -> str:
-    prefix = f"{name}: "
-    value = line.removeprefix(prefix).strip()
-    if not line.startswith(prefix) or not value:
-        raise _unparsed(f"expected '{prefix}...', got {_short(line)}")
-    if len(value) > MAX_SENTENCE:
-        raise _unparsed(f"{name} is longer than {MAX_SENTENCE} characters")
-    if not value.isprintable():
-        raise _unparsed(f"{name} holds characters that cannot be printed")
-    return value
-
-
-def _short(line: str) -> str:
-    return repr(line if len(line) <= 40 else line[:37] + "...")
-
-
-def _unparsed(reason: str) -> CandidateFault:
-    return CandidateFault("unparsed", reason)
 
 
 @dataclass(frozen=True, slots=True)

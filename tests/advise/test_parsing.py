@@ -1,10 +1,11 @@
-"""The answers of the advisor are read strictly: what was asked for, or the candidate's own fault."""
+"""The answers of the advisor are read strictly: what was asked for, with what a chat model may add, or the candidate's
+own fault."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.advise.advisor import MAX_SENTENCE, parse_assess, parse_propose, parse_select
+from pace_async.advise.parsing import MAX_SENTENCE, parse_assess, parse_propose, parse_select
 from pace_async.errors import CandidateFault
 
 PROPOSAL = "\n".join(f"Idea {n}\nHypothesis: h{n}\nReasoning: r{n}" for n in (1, 2, 3))
@@ -28,15 +29,21 @@ def test_blank_lines_and_trailing_spaces_are_accepted() -> None:
     [
         "",
         PROPOSAL.removesuffix("\nReasoning: r3"),
-        PROPOSAL + "\nIdea 4\nHypothesis: h4\nReasoning: r4",
+        PROPOSAL + "\nIdea 3\nHypothesis: h4\nReasoning: r4",
+        PROPOSAL + "\nHypothesis: h4",
         PROPOSAL.replace("Idea 2", "Idea 3"),
-        PROPOSAL.replace("Idea 1", "Idea 1:"),
-        PROPOSAL.replace("Hypothesis: h2", "hypothesis: h2"),
+        PROPOSAL.replace("Idea 2", "Idea 02"),
+        PROPOSAL.replace("Idea 2", "A second idea"),
+        PROPOSAL.replace("Idea 2", "**Idea 2"),
+        PROPOSAL.replace("Reasoning: r1", "Reasoning: r1\nand it goes on"),
+        PROPOSAL.replace("Hypothesis: h1", "Hypothesis: h1\nand it goes on"),
+        PROPOSAL.replace("Idea 1", "Idea 1\nHypothesis: h0"),
+        PROPOSAL.replace("Hypothesis: h2", "Hypothesis:h2"),
         PROPOSAL.replace("Hypothesis: h2", "Hypothesis:"),
         PROPOSAL.replace("h2", "h2\x00"),
         PROPOSAL.replace("h2", "h2\ud800"),
         PROPOSAL.replace("h2", "h" * (MAX_SENTENCE + 1)),
-        "Here are my ideas.\n" + PROPOSAL,
+        "Hypothesis: h0\n" + PROPOSAL,
         "\n".join(f"Idea {n}\nHypothesis: h{n}\nReasoning: r{n}" for n in range(1, 501)),
     ],
 )
@@ -45,6 +52,27 @@ def test_a_proposal_of_any_other_form_is_unparsed(text: str) -> None:
         parse_propose(text)
     assert fault.value.kind == "unparsed"
     assert fault.value.detail
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Here are my ideas.\n" + PROPOSAL,
+        PROPOSAL + "\nI hope that one of them helps.",
+        PROPOSAL + "\nIdea 4\nHypothesis: h4\nReasoning: r4",
+        PROPOSAL.replace("Idea 1", "Idea 1:"),
+        PROPOSAL.replace("Idea 2", "**Idea 2**"),
+        PROPOSAL.replace("Idea 2", "### Idea 2: a better layout"),
+        PROPOSAL.replace("Idea 2", "---\n**Idea 2:**"),
+        PROPOSAL.replace("Hypothesis: ", "- **Hypothesis:** "),
+        PROPOSAL.replace("Reasoning: ", "* **Reasoning**: "),
+        PROPOSAL.replace("Hypothesis: h2", "hypothesis: h2"),
+        PROPOSAL.replace("Hypothesis: ", "Hypothesis:\n"),
+        f"```text\n{PROPOSAL}\n```",
+    ],
+)
+def test_what_a_chat_model_adds_is_tolerated_where_the_meaning_is_certain(text: str) -> None:
+    assert parse_propose(text) == (("h1", "r1"), ("h2", "r2"), ("h3", "r3"))
 
 
 @given(st.lists(st.tuples(sentences, sentences), min_size=3, max_size=3))
@@ -66,7 +94,9 @@ def test_verdicts_are_new_or_the_number_of_a_known_idea() -> None:
         "Proposal 1: new\nProposal 2: known 0\nProposal 3: new",
         "Proposal 1: new\nProposal 3: new\nProposal 2: new",
         "Proposal 1: new\nProposal 2: known\nProposal 3: new",
-        "Proposal 1: new\nProposal 2: New\nProposal 3: new",
+        "Proposal 1: new\nProposal 1: new\nProposal 2: new\nProposal 3: new",
+        "Proposal 1: new\nProposal 2: new, unlike idea 3\nProposal 3: new",
+        "Proposal 1: new or known 2\nProposal 2: new\nProposal 3: new",
         "Proposal 1: new\nProposal 2: known ٧\nProposal 3: new",
         "Proposal 1: new\nProposal 2: known 07\nProposal 3: new",
         "Idea 1: new\nIdea 2: new\nIdea 3: new",
@@ -75,6 +105,19 @@ def test_verdicts_are_new_or_the_number_of_a_known_idea() -> None:
 def test_a_verdict_of_any_other_form_is_unparsed(text: str) -> None:
     with pytest.raises(CandidateFault, match="unparsed"):
         parse_assess(text, 3, 7)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Proposal 1: New.\nProposal 2: known idea 7\nProposal 3: NEW",
+        "**Proposal 1:** new\n- Proposal 2: **known 7**\n**Proposal 3: new**",
+        "These are my verdicts:\nProposal 1: new\nIt is untried.\nProposal 2: known 7\nProposal 3: new\nThat is all.",
+        "Proposal 1: new\nProposal 2: known 7\nProposal 3: new\nProposal 4: known 99",
+    ],
+)
+def test_verdicts_of_a_chat_model_are_read_where_the_meaning_is_certain(text: str) -> None:
+    assert parse_assess(text, 3, 7) == (None, 7, None)
 
 
 @given(st.lists(st.none() | numbers, max_size=6))
@@ -91,8 +134,24 @@ def test_a_choice_is_an_idea_of_the_pool_and_an_experiment() -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "I choose the seventh.\nIdea ID: 7\nExperiment description: x\nIt may help.",
+        "**Idea ID:** 7\n\n**Experiment description:** x",
+        "idea id: Idea 7\nexperiment description:\nx",
+        "```\nIdea ID: #7\nExperiment description: x\n```",
+    ],
+)
+def test_a_choice_of_a_chat_model_is_read_where_the_meaning_is_certain(text: str) -> None:
+    assert parse_select(text, 7) == (7, "x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "",
         "Idea ID: 7",
+        "Idea ID: 7\nbecause it is untried\nExperiment description: x",
+        "Idea ID: 7 or 6\nExperiment description: x",
+        "Idea ID: 7\nExperiment description: x\nExperiment description: y",
         "Idea ID: 8\nExperiment description: x",
         "Idea ID: 0\nExperiment description: x",
         "Idea ID: seven\nExperiment description: x",

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import torch
 
-from pace_async.advise.advisor import parse_assess, parse_propose, parse_select
 from pace_async.advise.binding import bound_folder, slots_of
 from pace_async.advise.catalogue_prompts import idea_text
 from pace_async.advise.catalogue_wording import MENU, CatalogueWording, is_listed_whole
+from pace_async.advise.parsing import parse_assess, parse_propose, parse_select
 from pace_async.advise.prompts import Detail
 from pace_async.advise.wording import read_words
 from pace_async.errors import CandidateFault

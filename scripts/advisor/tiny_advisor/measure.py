@@ -18,7 +18,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM
 
-from pace_async.advise.advisor import parse_assess, parse_propose, parse_select
+from pace_async.advise.parsing import parse_assess, parse_propose, parse_select
 from pace_async.advise.prompts import assess_prompt, propose_prompt, select_prompt
 from pace_async.errors import CandidateFault
 from pace_async.search.ideas import admit, recognised

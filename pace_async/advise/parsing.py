@@ -1,0 +1,172 @@
+"""Reads the advisor's answers: the lines that were asked for, or CandidateFault("unparsed").
+
+No rule and no other model repairs an answer, because the advisor is rewarded for its own text. What a chat model adds
+is tolerated only where the meaning stays certain:
+
+- Capital letters of a heading, field name or verdict do not matter, nor do Markdown marks before it (`#`, `-`, `*`,
+  `>`) or around it (`**`, `__`). A heading may end in a colon. `Idea N: a title` is a heading if a hypothesis follows.
+- Blank lines, rules, and the first and last line of a code block do not count.
+- A field whose own line is empty has its text on the next line.
+- Other lines may stand before the first line that was asked for and after the last. Between verdicts, which are whole
+  in one line, they may stand too. Between the lines of an idea or of a choice they may not: they could belong to it.
+- Ideas 4 to MOST_IDEAS and verdicts on proposals that there are not are left out. More ideas are no answer.
+
+A line that was asked for and stands twice, in another order or in another form makes the answer unparsed. Ideas are not
+interpreted here: the implementer does that. Pure.
+"""
+
+import re
+from collections.abc import Sequence
+
+from pace_async.advise.prompts import IDEAS_PER_PROPOSAL
+from pace_async.errors import CandidateFault
+
+MAX_SENTENCE = 2000
+"""Longest hypothesis, reasoning or experiment description, in characters."""
+MOST_IDEAS = 2 * IDEAS_PER_PROPOSAL
+
+_BEFORE = r"(?:[#>*+-]+ +)?(?P<mark>\*\*|__|\*|_|)"
+_FLAGS = re.ASCII | re.IGNORECASE
+
+
+def _named(name: str) -> re.Pattern[str]:
+    """`name: value`, with marks around the name or around the name and the colon."""
+    return re.compile(rf"{_BEFORE}{name}(?:(?P=mark) ?:|:(?P=mark))(?:\s+(?P<value>.*))?", _FLAGS)
+
+
+_HEADING = re.compile(rf"{_BEFORE}Idea (?P<number>[1-9][0-9]{{0,8}}):?(?P=mark):?", _FLAGS)
+_TITLED = re.compile(rf"{_BEFORE}Idea (?P<number>[1-9][0-9]{{0,8}}):.*", _FLAGS)
+_HYPOTHESIS, _REASONING = _named("Hypothesis"), _named("Reasoning")
+_VERDICT = re.compile(
+    r"(?:[#>*+-]+ +)?Proposal (?P<number>[1-9][0-9]{0,8}): "
+    r"(?:new|known (?:idea )?(?P<known>[1-9][0-9]{0,8}))\.?",
+    _FLAGS,
+)
+"""Without its marks of emphasis: a verdict has no text in which they could mean something else."""
+_LIKE_VERDICT = re.compile(r"(?:[#>*+-]+ +)?Proposal [0-9]", _FLAGS)
+_CHOICE, _EXPERIMENT = _named("Idea ID"), _named("Experiment description")
+_CHOSEN = re.compile(r"(?:idea )?#?(?P<number>[1-9][0-9]{0,8})\.?", _FLAGS)
+
+
+def parse_propose(text: str) -> tuple[tuple[str, str], ...]:
+    """((hypothesis, reasoning), ...): one pair for each of the three requested ideas."""
+    lines = _lines(text)
+    starts = [at for at in range(len(lines)) if _idea_at(lines, at) is not None]
+    if not starts:
+        raise _unparsed(f"expected 'Idea 1', got {_short(lines[0]) if lines else 'nothing'}")
+    if len(starts) > MOST_IDEAS:
+        raise _unparsed(f"expected {IDEAS_PER_PROPOSAL} ideas, got {len(starts)}")
+    _refuse_like(lines[: starts[0]], (_HYPOTHESIS, _REASONING))
+    pairs: list[tuple[str, str]] = []
+    for place, start in enumerate(starts):
+        if _idea_at(lines, start) != place + 1:
+            raise _unparsed(f"expected 'Idea {place + 1}', got {_short(lines[start])}")
+        last = place == IDEAS_PER_PROPOSAL - 1
+        end = starts[place + 1] if place + 1 < len(starts) else len(lines)
+        if place < IDEAS_PER_PROPOSAL:
+            pairs.append(_pair(lines[start + 1 : end], may_go_on=last))
+    if len(pairs) != IDEAS_PER_PROPOSAL:
+        raise _unparsed(f"expected {IDEAS_PER_PROPOSAL} ideas, got {len(pairs)}")
+    return tuple(pairs)
+
+
+def parse_assess(text: str, n: int, pool_size: int) -> tuple[int | None, ...]:
+    """For each of n proposals: None if the answer calls it new, else the place (1 to `pool_size`) of the idea that it
+    repeats."""
+    verdicts: list[int | None] = []
+    for line in (line.replace("**", "").replace("__", "") for line in _lines(text)):
+        match = _VERDICT.fullmatch(line)
+        if match is None:
+            if _LIKE_VERDICT.match(line):
+                raise _unparsed(f"expected a verdict on proposal {len(verdicts) + 1}, got {_short(line)}")
+            continue
+        if int(match["number"]) != len(verdicts) + 1:
+            raise _unparsed(f"expected a verdict on proposal {len(verdicts) + 1}, got {_short(line)}")
+        verdicts.append(int(match["known"]) if match["known"] else None)
+    if len(verdicts) < n:
+        raise _unparsed(f"expected {n} verdicts, got {len(verdicts)}")
+    for known in verdicts[:n]:
+        if known is not None and known > pool_size:
+            raise _unparsed(f"there is no idea {known} in the pool")
+    return tuple(verdicts[:n])
+
+
+def parse_select(text: str, pool_size: int) -> tuple[int, str]:
+    """The place of the chosen idea, from 1 to `pool_size`, and the description of the experiment."""
+    lines = _lines(text)
+    start = next((at for at, line in enumerate(lines) if _CHOICE.fullmatch(line)), None)
+    if start is None:
+        raise _unparsed(f"expected an idea's number, got {_short(lines[0]) if lines else 'nothing'}")
+    _refuse_like(lines[:start], (_EXPERIMENT,))
+    number, rest = _field(lines[start:], _CHOICE, "Idea ID")
+    chosen = _CHOSEN.fullmatch(number)
+    if chosen is None:
+        raise _unparsed(f"expected an idea's number, got {_short(number)}")
+    if int(chosen["number"]) > pool_size:
+        raise _unparsed(f"there is no idea {int(chosen['number'])} in the pool")
+    experiment, rest = _field(rest, _EXPERIMENT, "Experiment description")
+    _refuse_like(rest, (_CHOICE, _EXPERIMENT))
+    return int(chosen["number"]), experiment
+
+
+def _pair(lines: Sequence[str], may_go_on: bool) -> tuple[str, str]:
+    """Hypothesis and reasoning of one idea, from the lines after its heading. `may_go_on`: other lines may follow."""
+    hypothesis, rest = _field(lines, _HYPOTHESIS, "Hypothesis")
+    reasoning, rest = _field(rest, _REASONING, "Reasoning")
+    if rest and not may_go_on:
+        raise _unparsed(f"expected the next idea, got {_short(rest[0])}")
+    _refuse_like(rest, (_HYPOTHESIS, _REASONING))
+    return hypothesis, reasoning
+
+
+def _field(lines: Sequence[str], name: re.Pattern[str], said: str) -> tuple[str, Sequence[str]]:
+    """The text of the field that the first line begins, and the lines after it."""
+    match = name.fullmatch(lines[0]) if lines else None
+    if match is None:
+        raise _unparsed(f"expected '{said}: ...', got {_short(lines[0]) if lines else 'nothing'}")
+    value, rest = (match["value"] or "").strip(), lines[1:]
+    if not value and rest and not _asked_for(rest):
+        value, rest = rest[0], rest[1:]
+    if not value:
+        raise _unparsed(f"expected '{said}: ...', got {_short(lines[0])}")
+    if len(value) > MAX_SENTENCE:
+        raise _unparsed(f"{said} is longer than {MAX_SENTENCE} characters")
+    if not value.isprintable():
+        raise _unparsed(f"{said} holds characters that cannot be printed")
+    return value, rest
+
+
+def _idea_at(lines: Sequence[str], at: int) -> int | None:
+    """The number of the idea whose heading this line is."""
+    match = _HEADING.fullmatch(lines[at])
+    if match is None and at + 1 < len(lines) and _HYPOTHESIS.fullmatch(lines[at + 1]):
+        match = _TITLED.fullmatch(lines[at])
+    return int(match["number"]) if match else None
+
+
+def _asked_for(lines: Sequence[str]) -> bool:
+    """Whether the first of these lines begins a field or an idea."""
+    fields = (_HYPOTHESIS, _REASONING, _CHOICE, _EXPERIMENT)
+    return _idea_at(lines, 0) is not None or any(name.fullmatch(lines[0]) for name in fields)
+
+
+def _refuse_like(lines: Sequence[str], names: Sequence[re.Pattern[str]]) -> None:
+    """Raises CandidateFault if one of these fields stands where it was not asked for."""
+    for line in lines:
+        if any(name.fullmatch(line) for name in names):
+            raise _unparsed(f"{_short(line)} stands where it was not asked for")
+
+
+def _lines(text: str) -> list[str]:
+    """Lines that hold a letter or a digit, stripped, without those that begin or end a code block. Only a line feed
+    ends a line."""
+    lines = (line.strip() for line in text.split("\n"))
+    return [line for line in lines if any(map(str.isalnum, line)) and not line.startswith("```")]
+
+
+def _short(line: str) -> str:
+    return repr(line if len(line) <= 40 else line[:37] + "...")
+
+
+def _unparsed(reason: str) -> CandidateFault:
+    return CandidateFault("unparsed", reason)
