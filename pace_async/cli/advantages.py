@@ -6,6 +6,7 @@ from pace_async.cli.output import JSON_OPTION, print_json
 from pace_async.registry.objectives import OBJECTIVES
 
 _K = 4  # of the best-of-k branch, as in a run
+_COLLAPSED = ("other_branch", "skip")
 
 
 def register(app: typer.Typer) -> None:
@@ -23,6 +24,12 @@ def show(
     restandardise: bool = typer.Option(
         False, "--restandardise", help="Standardise the mixture once more, as the authors' code does."
     ),
+    collapsed: str = typer.Option(
+        "other_branch",
+        "--collapsed",
+        help="Where one branch of pace has collapsed: other_branch or skip, as learner.collapsed.",
+        metavar="other_branch|skip",
+    ),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Print the advantages that the learner would use for these rewards.
@@ -32,9 +39,13 @@ def show(
     from pace_async.errors import UsageError
     from pace_async.objectives import Collapsed, advantages
 
+    if collapsed not in _COLLAPSED:
+        raise UsageError(f"--collapsed takes {' or '.join(_COLLAPSED)}, not {collapsed!r}.")
     branch_k = min(_K, len(rewards)) if k is None else k
     try:
-        result = advantages(objective, rewards, k=branch_k, alpha=alpha, restandardise=restandardise)
+        result = advantages(
+            objective, rewards, k=branch_k, alpha=alpha, restandardise=restandardise, collapsed=collapsed
+        )
     except ValueError as error:
         raise UsageError(f"{error}.") from None
     skipped = isinstance(result, Collapsed)

@@ -19,9 +19,18 @@ __all__ = ["NO_SPREADS", "Advantages", "Collapsed", "Spreads", "advantages", "al
 Advantages = list[float] | Collapsed
 
 
-def advantages(name: str, rewards: Sequence[float], *, k: int, alpha: float, restandardise: bool = False) -> Advantages:
-    """B advantages for B rewards, all finite. Only `pace` uses `alpha` and `restandardise`. Raises ValueError for a bad
-    k, a reward that is not finite, or an objective that is unknown or trains nothing."""
+def advantages(
+    name: str,
+    rewards: Sequence[float],
+    *,
+    k: int,
+    alpha: float,
+    restandardise: bool = False,
+    collapsed: str = "skip",
+) -> Advantages:
+    """B advantages for B rewards, all finite. Only `pace` uses `alpha`, `restandardise` and `collapsed`. The last says
+    what becomes of a group of which one branch has collapsed: `skip` (the paper) or `other_branch`. Raises ValueError
+    for a bad k, a reward that is not finite, or an objective that is unknown or trains nothing."""
     objective = OBJECTIVES.named(name)
     if not objective.trains:
         raise ValueError(f"the objective {name} trains nothing and has no advantages")
@@ -32,5 +41,5 @@ def advantages(name: str, rewards: Sequence[float], *, k: int, alpha: float, res
         raise ValueError(f"k must lie between 1 and the number of rewards ({rewards_B.size}), not {k}")
     function = cast("ObjectiveFunction", objective.load())
     with np.errstate(over="ignore", invalid="ignore"):  # rewards beyond 1e154: the spread is inf, a collapse
-        result = function(rewards_B, Parameters(k, alpha, restandardise))
+        result = function(rewards_B, Parameters(k, alpha, restandardise, collapsed == "other_branch"))
     return result if isinstance(result, Collapsed) else [float(value) for value in result]

@@ -15,11 +15,13 @@ Vector = NDArray[np.float64]
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """What an objective may use besides the rewards. `k` is that of the best-of-k branch, 1 to B. `alpha` in [0, 1] is
-    the weight of that branch. `restandardise`: standardise the mixture once more."""
+    the weight of that branch. `restandardise`: standardise the mixture once more. `other_branch`: if one branch of the
+    mixture has collapsed, the other one has the whole weight."""
 
     k: int
     alpha: float = 0.0
     restandardise: bool = False
+    other_branch: bool = False
 
 
 @dataclass(frozen=True, slots=True)

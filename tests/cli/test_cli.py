@@ -118,6 +118,17 @@ def test_advantages_are_printed_for_programs(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["skipped"] is True
 
 
+def test_advantages_of_a_group_of_which_one_branch_has_collapsed_are_shown_as_the_setting_says(tmp_path: Path) -> None:
+    failures = ["--alpha", "0.5", "--json", *["0"] * 6, "-1", "-1"]
+    found = json.loads(pace("advantages", *failures, cwd=tmp_path).stdout)
+    assert found == {"advantages": pytest.approx([3**-0.5] * 6 + [-(3**0.5)] * 2), "skipped": False}
+    found = json.loads(pace("advantages", "--collapsed", "skip", *failures, cwd=tmp_path).stdout)
+    assert found == {"advantages": None, "skipped": True, "reason": "frontier branch collapsed"}
+    refused = pace("advantages", "--collapsed", "both", *failures, cwd=tmp_path)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--collapsed takes other_branch or skip, not 'both'" in refused.stderr
+
+
 @pytest.mark.parametrize("rewards", [["5"], ["--objective", "grpo", "1", "2", "3"], ["--objective", "entropic", "7"]])
 def test_fewer_rewards_than_the_usual_k_are_taken(rewards: list[str], tmp_path: Path) -> None:
     done = pace("advantages", *rewards, cwd=tmp_path)

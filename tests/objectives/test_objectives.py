@@ -12,7 +12,7 @@ import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pace_async.objectives import Collapsed, advantages
+from pace_async.objectives import Advantages, Collapsed, advantages
 from pace_async.objectives.entropic import BETA_MAX, GAMMA
 from pace_async.objectives.maxk import sloo
 from pace_async.registry.objectives import OBJECTIVES, trains
@@ -119,6 +119,38 @@ def test_a_collapsed_branch_of_zero_weight_does_not_skip() -> None:
     rewards = [1.0, 2.0, 3.0, 3.0]
     assert not isinstance(advantages("pace", rewards, k=4, alpha=0.0), Collapsed)
     assert advantages("pace", rewards, k=4, alpha=0.5) == Collapsed("frontier")
+
+
+FAILURES = [0.0] * 6 + [-1.0] * 2
+
+
+@pytest.mark.parametrize("alpha", [1e-9, 0.5, 1.0])
+@pytest.mark.parametrize("restandardise", [False, True])
+def test_failures_among_equal_rewards_train_on_the_group_branch_or_are_skipped(
+    alpha: float, restandardise: bool
+) -> None:
+    def under(collapsed: str) -> Advantages:
+        return advantages("pace", FAILURES, k=4, alpha=alpha, restandardise=restandardise, collapsed=collapsed)
+
+    assert under("skip") == Collapsed("frontier")
+    found = under("other_branch")
+    assert found == pytest.approx(advantages("grpo", FAILURES, k=4, alpha=0.0), rel=1e-6)
+    assert found == pytest.approx([1 / math.sqrt(3)] * 6 + [-math.sqrt(3)] * 2, rel=1e-6)
+
+
+@given(rewards=groups, alpha=st.floats(0, 1), data=st.data())
+@settings(max_examples=300, deadline=None)
+def test_the_other_branch_is_used_only_where_one_branch_has_collapsed(
+    rewards: list[float], alpha: float, data: st.DataObject
+) -> None:
+    k = data.draw(st.integers(1, len(rewards)))
+    paper = advantages("pace", rewards, k=k, alpha=alpha, collapsed="skip")
+    found = advantages("pace", rewards, k=k, alpha=alpha, collapsed="other_branch")
+    if not isinstance(paper, Collapsed):
+        assert found == paper
+        return
+    grpo = advantages("grpo", rewards, k=k, alpha=0.0)
+    assert found == (paper if isinstance(grpo, Collapsed) else grpo)
 
 
 def slow_entropic(rewards: list[float]) -> list[float]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from pace_async.objectives import NO_SPREADS, alpha_at
+from pace_async.objectives import NO_SPREADS, advantages, alpha_at
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.runs import HORIZON, SimulatedFaults
 from pace_async.simulate.stages import World
@@ -63,3 +63,26 @@ async def test_groups_whose_candidates_all_failed_are_skipped_counted_and_never_
     assert {row["digest"] for row in groups} == {""}
     assert (served["newest"], run.learner.trained) == (0, [])
     assert [(row["advantage"], row["trained_by"]) for row in closed] == [(None, None)] * 24
+
+
+@pytest.mark.parametrize(("collapsed", "later"), [("other_branch", "trained"), ("skip", "skipped")])
+async def test_failures_among_equal_rewards_train_unless_the_setting_skips_them(
+    tmp_path: Path, collapsed: str, later: str
+) -> None:
+    """No score leaves the lower bound, so every reward is 0 or -1. With k = 8 no rollout adds to the best. alpha
+    is 0 at the first group alone."""
+    config = settings(stop__candidates=16, staleness__mode="sync", learner__collapsed=collapsed, learner__k=8)
+    async with simulated(tmp_path, config, World(seed=1), SimulatedFaults(fails_every=4, reach=0.0)) as run:
+        with anyio.fail_after(60):
+            assert await drive(run.core) == "done"
+        groups = await run.store.query("select state, alpha, reason from groups order by group_number")
+        leases = await run.store.query("select group_number, group_reward, advantage from leases order by lease")
+    assert [row["alpha"] > 0 for row in groups] == [False, True]
+    assert [row["state"] for row in groups] == ["trained", later]
+    assert {row["reason"] for row in groups if row["state"] == "skipped"} <= {"frontier branch collapsed"}
+    for number, state in enumerate(["trained", later], start=1):
+        rows = [row for row in leases if row["group_number"] == number]
+        rewards = [row["group_reward"] for row in rows]
+        assert set(rewards) == {0.0, -1.0}
+        grpo = advantages("grpo", rewards, k=8, alpha=0.0)
+        assert [row["advantage"] for row in rows] == (grpo if state == "trained" else [None] * 8)

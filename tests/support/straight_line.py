@@ -230,7 +230,8 @@ def _train(
 ) -> int:
     alpha = alpha_at("linear", number - 1, HORIZON, spreads=NO_SPREADS)
     rewards = [earned for _, _, earned in group]
-    found = advantages(config.learner.objective, rewards, k=config.learner.k, alpha=alpha)
+    learner = config.learner
+    found = advantages(learner.objective, rewards, k=learner.k, alpha=alpha, collapsed=learner.collapsed)
     unparsed = sum(advice.unparsed is not None for _, advice, _ in group)
     result.health = result.health.after(version, {version: Count(len(group), unparsed)})
     digest, state = "", "skipped"

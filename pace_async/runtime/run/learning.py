@@ -97,8 +97,14 @@ async def _consume(core: Core, learner: Learner, group: tuple[Rollout, ...]) -> 
         raise PaceBug(f"a rollout {max(staleness)} versions old was chosen for update {update}, bound {state.bound}")
     alpha = alpha_at(chosen.alpha_schedule, state.groups, core.horizon, start=chosen.alpha_start, spreads=state.spreads)
     rewards = rewards_for_training(core, group)
-    restandardise = ALPHA_SCHEDULES[chosen.alpha_schedule].restandardises
-    result = advantages(chosen.objective, rewards, k=chosen.k, alpha=alpha, restandardise=restandardise)
+    result = advantages(
+        chosen.objective,
+        rewards,
+        k=chosen.k,
+        alpha=alpha,
+        restandardise=ALPHA_SCHEDULES[chosen.alpha_schedule].restandardises,
+        collapsed=chosen.collapsed,
+    )
     verdict = _verdict(core, group, result)
     untrained = bool(verdict.useless) or verdict.restores is not None
     shipped = GroupShipped(

@@ -86,6 +86,7 @@ UNSTATED: dict[str, object] = {
     "learner.min_move_ess": None,
     "learner.max_sure_move": None,
     "learner.rollback": False,
+    "learner.collapsed": "skip",
     "search.memory_mb": None,
 }
 """What a run that does not state a setting began with: one that is older than the setting trained and searched without
