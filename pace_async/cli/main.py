@@ -22,6 +22,7 @@ from pace_async.cli import (
     running,
     simulation,
     tasks,
+    watching,
 )
 from pace_async.cli.output import indented
 from pace_async.cli.process_one import leave_process_one
@@ -56,6 +57,7 @@ for room in (
     running,
     reading,
     listing,
+    watching,
     comparing,
     exporting,
     reporting,

@@ -16,8 +16,25 @@ if TYPE_CHECKING:
 @contextmanager
 def open_run(run: str | None) -> "Generator[tuple[RunPaths, Reader]]":
     """The run's paths and its population. Raises UsageError."""
-    paths = find_run_paths(run)
-    where, name = paths.population
+    with open_anywhere(run) as (paths, reader):
+        if paths is None:
+            from pace_async.errors import UsageError
+
+            raise UsageError("This command reads a run by its folder or its name, not by the URL of a database.")
+        yield paths, reader
+
+
+@contextmanager
+def open_anywhere(run: str | None) -> "Generator[tuple[RunPaths | None, Reader]]":
+    """The run's population, and its paths unless it is named by the URL of a database. `#NAME` behind a URL names one
+    of several runs. Raises UsageError."""
+    paths = None
+    if run is not None and "://" in run:
+        where, _, named = run.partition("#")
+        name = named or None
+    else:
+        paths = find_run_paths(run)
+        where, name = paths.population
     from pace_async.population.reading.reader import open_readonly
 
     with open_readonly(where, name) as reader:

@@ -152,7 +152,7 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return changed(view, learner=learner)
         case FaultSeen():
             return _note(
-                changed(_services(view, event), faults=view.faults + 1), event.at, "fault", formatting.fault(event)
+                changed(services(view, event), faults=view.faults + 1), event.at, "fault", formatting.fault(event)
             )
         case RunStateChanged():
             return _state(view, event)
@@ -164,7 +164,8 @@ def _added(sums: Mapping[str, N], role: str, more: N) -> dict[str, N]:
     return {**sums, role: sums[role] + more if role in sums else more}
 
 
-def _services(view: RunView, event: FaultSeen) -> RunView:
+def services(view: RunView, event: FaultSeen) -> RunView:
+    """Which services are away or fail, after the fault."""
     match event.kind:
         case "provider_down":
             return changed(view, models_down=view.models_down + 1)

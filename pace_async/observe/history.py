@@ -19,21 +19,31 @@ from pace_async.population.reading.record import RunRecord
 async def view_of(record: RunRecord, stop: StopConfig, population: Population) -> RunView:
     """The view before the first event of this process. For a fresh run it holds at most the seed program."""
     progress = await population.read(lambda connection: progress_of(connection, record.run_id, GROUPS_KEPT))
-    return replace(
-        RunView(header=record.header, stop=stop),
+    view = RunView(
+        header=record.header,
+        stop=stop,
         seed_score=record.seed_program.score if record.seed_program is not None else None,
+        candidates=record.candidates,
+        shipped=record.shipped,
+        learner=LearnerView(version=record.version, published=record.published),
+        spend_usd=record.spend_usd,
+    )
+    return with_progress(view, progress)
+
+
+def with_progress(view: RunView, progress: Progress) -> RunView:
+    """The view with all that the progress counts."""
+    return replace(
+        view,
         best=_best(progress.improvements),
         improvements=thin(tuple((better.place, better.score) for better in progress.improvements)),
-        candidates=record.candidates,
         outcomes=progress.outcomes,
         memoised=progress.memoised,
         causes=progress.causes,
         experiments={lease: clean(said, EXPERIMENT_CELLS) for lease, said in progress.experiments.items()},
         leases=_leases(progress.leases),
         staleness=progress.staleness,
-        shipped=record.shipped,
-        learner=_learner(record, progress),
-        spend_usd=record.spend_usd,
+        learner=_learner(view.learner, progress),
         calls=progress.calls,
         spent=progress.spent,
         faults=progress.faults,
@@ -70,13 +80,12 @@ def _leases(amounts: Mapping[tuple[str, str], int]) -> Leases:
     )
 
 
-def _learner(record: RunRecord, progress: Progress) -> LearnerView:
-    side = LearnerView(
+def _learner(side: LearnerView, progress: Progress) -> LearnerView:
+    side = replace(
+        side,
         trained=progress.groups.get("trained", 0),
         skipped=progress.groups.get("skipped", 0),
         alpha=progress.alpha,
-        version=record.version,
-        published=record.published,
         rewards=progress.rewards,
         rollbacks=progress.rollbacks,
         shortened=progress.shortened,

@@ -21,17 +21,18 @@ WIDE, MIDDLE, WIDEST = 100, 60, 180
 MOST_EVENTS, FEW_EVENTS = 40, 3
 FOOTER = "Ctrl-C: finish what is in flight · twice: stop at once"
 DRAINING = "finishing what is in flight · Ctrl-C: stop at once"
+WATCHING = "Ctrl-C: leave this screen, the run goes on"
 
 
-def frame(view: RunView, now: float, columns: int, rows: int) -> list[Text]:
+def frame(view: RunView, now: float, columns: int, rows: int, footer: str = FOOTER) -> list[Text]:
     """The screen, top line first. The last line leaves columns free, because the terminal echoes typed keys behind
-    it."""
+    it. `footer` is the last line while the run goes on."""
     room = max(1, rows - 1)
     width = min(columns, WIDEST) - 2
     if columns >= WIDE and room >= 20:
-        lines = [Text.assemble(" ", fit(line, width)) for line in _two_columns(view, now, width, room)]
+        lines = [Text.assemble(" ", fit(line, width)) for line in _two_columns(view, now, (width, room), footer)]
     elif columns >= MIDDLE and room >= 22:
-        lines = [Text.assemble(" ", fit(line, width)) for line in _one_column(view, now, width, room)]
+        lines = [Text.assemble(" ", fit(line, width)) for line in _one_column(view, now, (width, room), footer)]
     else:
         lines = [fit(line, columns - 1) for line in _few_lines(view, now, columns - 1)[:room]]
     lines[-1].rstrip()
@@ -39,8 +40,9 @@ def frame(view: RunView, now: float, columns: int, rows: int) -> list[Text]:
     return lines
 
 
-def _two_columns(view: RunView, now: float, width: int, room: int) -> list[Text]:
+def _two_columns(view: RunView, now: float, size: tuple[int, int], footer: str) -> list[Text]:
     """Header 3, upper sections 1 + upper, lower sections 1 + 6, events 1 + shown, footer 1, and blank lines."""
+    width, room = size
     airy = room >= 30
     blank = [Text("")] if airy else []
     spare = room - (3 + 1 + 7 + 1 + 1 + 4 * airy)
@@ -57,12 +59,13 @@ def _two_columns(view: RunView, now: float, width: int, room: int) -> list[Text]
         *beside(search.draw(left), staleness.draw(right), left, right),
         *blank,
         *sections.events(view, min(MOST_EVENTS, spare - upper), width).draw(width),
-        *_footer(view, blank),
+        *_footer(view, footer, blank),
     ]
 
 
-def _one_column(view: RunView, now: float, width: int, room: int) -> list[Text]:
+def _one_column(view: RunView, now: float, size: tuple[int, int], footer: str) -> list[Text]:
     """Header 2, best 1 + upper, search 1 + lines, learner 1 + 5, events 1 + shown, footer 1, and blank lines."""
+    width, room = size
     airy = room >= 34
     blank = [Text("")] if airy else []
     upper = 7 if airy else 4
@@ -79,7 +82,7 @@ def _one_column(view: RunView, now: float, width: int, room: int) -> list[Text]:
         *Section(learner.title, [*learner.lines, learning.staleness_line(view)], learner.aside).draw(width),
         *blank,
         *sections.events(view, shown, width).draw(width),
-        *_footer(view, blank),
+        *_footer(view, footer, blank),
     ]
 
 
@@ -170,6 +173,6 @@ def _header(view: RunView, now: float, width: int, full: bool) -> list[Text]:
     return [lines[0], sections.setting(view), lines[1]] if full else lines
 
 
-def _footer(view: RunView, blank: list[Text]) -> list[Text]:
-    said = DRAINING if view.state == "draining" else FOOTER
+def _footer(view: RunView, footer: str, blank: list[Text]) -> list[Text]:
+    said = DRAINING if view.state == "draining" and footer == FOOTER else footer
     return [] if view.ended_at is not None else [*blank, Text(said, style=QUIET)]

@@ -11,7 +11,7 @@ from rich.control import Control
 from rich.live import Live
 
 from pace_async.observe.base import Event
-from pace_async.observe.layout import frame
+from pace_async.observe.layout import FOOTER, frame
 from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
 
@@ -20,11 +20,13 @@ HOLD, SHOW = "\x1b[?2026h", "\x1b[?2026l"
 
 
 class RichDisplay:
-    """Draws on `output`, which must be a terminal. `environment` is read for NO_COLOR, TERM and COLORTERM."""
+    """Draws on `output`, which must be a terminal. `environment` is read for NO_COLOR, TERM and COLORTERM. `footer` is
+    the last line while the run goes on."""
 
     name = "rich"
 
-    def __init__(self, output: Output, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, output: Output, environment: Mapping[str, str] | None = None, footer: str = FOOTER) -> None:
+        self._footer = footer
         self._output = output
         self._size = output.size()
         self._console = Console(file=output.as_file(), force_terminal=True, highlight=False, _environ=environment)
@@ -51,7 +53,7 @@ class RichDisplay:
     def _draw(self, view: RunView, now: float) -> None:
         """HOLD and SHOW make the terminal show the frame at once. Terminals that do not know them ignore them."""
         size = self._output.size()
-        lines = frame(view, now, *size)
+        lines = frame(view, now, *size, self._footer)
         content = Group(*lines)
         self._console.size = ConsoleDimensions(*size)
         self._output.write(HOLD)

@@ -20,6 +20,7 @@ from pace_async.population.reading import questions, stream
 from pace_async.population.reading.account import Account, account_of
 from pace_async.population.reading.audit import Check, audit
 from pace_async.population.reading.load import find_run, header_of, load_record
+from pace_async.population.reading.moment import Moment, moment_of
 from pace_async.population.reading.read_facts import advice_of
 from pace_async.population.reading.record import RunRecord
 from pace_async.population.reading.summaries import RunSummary, summaries_of
@@ -44,6 +45,11 @@ class Reader:
         """Names of the runs, oldest first."""
         with self._open() as connection:
             return tuple(connection.execute(select(RunRow.name).order_by(RunRow.run_id)).scalars())
+
+    def moment(self, kept: int, times_kept: int, groups_kept: int) -> Moment:
+        """See `moment.moment_of`."""
+        with self._open() as connection:
+            return moment_of(connection, self._run, kept=kept, times_kept=times_kept, groups_kept=groups_kept)
 
     def summaries(self) -> tuple[RunSummary, ...]:
         """See `summaries.summaries_of`."""

@@ -1,0 +1,165 @@
+"""Follows a run that another process drives, from its rows alone.
+
+Invariant: nothing is written to the population, and between two looks at least REST times the length of a look passes,
+so that a large population is not read all the time. A database that is away for a while is waited for.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import anyio
+
+from pace_async.errors import UsageError
+from pace_async.observe.bus import BEAT_S
+from pace_async.observe.followed import cut_off, notes_at, view_at
+from pace_async.observe.formatting import duration, score
+from pace_async.observe.model import GROUPS_KEPT, NOTES_KEPT, TIMES_KEPT, Note, RunView
+from pace_async.observe.output import Output
+from pace_async.observe.plain import EVERY, SHOWN, figures, heading
+from pace_async.observe.rich_display import RichDisplay
+from pace_async.population.reading.moment import Moment
+from pace_async.population.reading.reader import Reader
+
+REST = 4.0
+"""Pause after a look, in lengths of the look."""
+PATIENCE_S = 60.0
+LAST_NOTES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A view, and every note of its moment, oldest first."""
+
+    view: RunView
+    notes: tuple[Note, ...]
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run is over, or its process has died."""
+        return self.view.ended_at is not None
+
+
+class Source:
+    """Looks at a run. `driven` says whether a process drives it, None if that cannot be told, and why it waits, empty
+    if it does not. `stamp` changes when rows may have changed, None if that cannot be told. `best_known` is the best
+    score known for its task."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        driven: Callable[[], tuple[bool | None, str]],
+        stamp: Callable[[], object],
+        best_known: float | None,
+    ) -> None:
+        self._reader, self._driven, self._stamp, self._best_known = reader, driven, stamp, best_known
+        self._seen: tuple[object, Moment] | None = None
+
+    def look(self) -> Looked:
+        """The run now. Raises UsageError if it cannot be read."""
+        driven, stalled = self._driven()  # before the rows: a run that ends in between is never said to be cut off
+        stamp = self._stamp()
+        if self._seen is None or stamp is None or self._seen[0] != stamp:
+            self._seen = stamp, self._reader.moment(NOTES_KEPT, TIMES_KEPT, GROUPS_KEPT)
+        moment = self._seen[1]
+        view = view_at(moment, self._best_known)
+        if view.ended_at is None and driven is False:
+            view = cut_off(view)
+        return Looked(replace(view, stalled=stalled), notes_at(moment))
+
+
+class Screen(Protocol):
+    """Shows what was looked at."""
+
+    async def show(self, looked: Looked, now: float) -> None:
+        """Show it. `now` in seconds since the epoch."""
+        ...
+
+    async def close(self, looked: Looked, now: float) -> None:
+        """Show it for the last time."""
+        ...
+
+
+class FramedScreen:
+    """The live screen of a run, on a terminal."""
+
+    def __init__(self, display: RichDisplay) -> None:
+        self._display = display
+
+    async def show(self, looked: Looked, now: float) -> None:
+        await self._display.refresh(looked.view, now)
+
+    async def close(self, looked: Looked, now: float) -> None:
+        await self._display.close(looked.view, now)
+
+
+class LinesScreen:
+    """Lines for pipes and logs: the same that the run prints itself, from the moment of the first look on."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._told: set[Note] | None = None
+        self._figures_at = 0
+
+    async def show(self, looked: Looked, now: float) -> None:
+        told = self._told
+        if told is None:
+            lines = snapshot(looked, now)
+        else:
+            lines = [_line(looked.view, note) for note in looked.notes if note.kind in SHOWN and note not in told]
+            if looked.view.candidates - self._figures_at >= EVERY:
+                lines.append(f"{_clock(looked.view, now)}  {figures(looked.view, now)}")
+        if told is None or looked.view.candidates - self._figures_at >= EVERY:
+            self._figures_at = looked.view.candidates
+        self._told = set(looked.notes)
+        self._output.write("".join(f"{line}\n" for line in lines))
+        self._output.flush()
+
+    async def close(self, looked: Looked, now: float) -> None:
+        await self._output.drain(2.0)
+
+
+def snapshot(looked: Looked, now: float) -> list[str]:
+    """A run in a few lines: what it is, its figures, and the last that happened."""
+    view = looked.view
+    shown = [note for note in looked.notes if note.kind in SHOWN][-LAST_NOTES:]
+    state = view.state.replace("_", " ")
+    why = f": {view.reason}" if view.reason else ""
+    told = f"paused: {view.stalled}" if view.stalled and not looked.ended else f"{state}{why}"
+    seed = "" if view.seed_score is None else f" · the seed program scores {score(view.seed_score)}"
+    lines = [heading(view), f"{'':>7}  {told}{seed}", f"{'':>7}  {figures(view, view.ended_at or now)}"]
+    return [*lines, *(_line(view, note) for note in shown)]
+
+
+def _line(view: RunView, note: Note) -> str:
+    return f"{_clock(view, note.at)}  {note.text}"
+
+
+def _clock(view: RunView, at: float) -> str:
+    return f"{duration(at - (view.started_at if view.started_at is not None else at)):>7}"
+
+
+async def follow(
+    source: Source, screen: Screen, clock: Callable[[], float] = time.time, beat_s: float = BEAT_S
+) -> RunView:
+    """Show the run until it ends, at most every `beat_s` seconds. Returns its last view. Raises UsageError if it cannot
+    be read at first, or any more for PATIENCE_S seconds."""
+    looked = source.look()
+    read_at = anyio.current_time()
+    try:
+        while True:
+            await screen.show(looked, clock())
+            if looked.ended:
+                return looked.view
+            begun = anyio.current_time()
+            try:
+                looked = source.look()
+                read_at = anyio.current_time()
+            except UsageError:
+                if anyio.current_time() - read_at > PATIENCE_S:
+                    raise
+            await anyio.sleep(max(beat_s, REST * (anyio.current_time() - begun)))
+    finally:
+        with anyio.CancelScope(shield=True):
+            await screen.close(looked, clock())
