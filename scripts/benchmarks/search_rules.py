@@ -14,7 +14,8 @@ any run (the budget if it did not get there).
 import argparse
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pace_async.config import SearchConfig
@@ -23,7 +24,7 @@ from pace_async.implement.catalogue import Catalogue, load_catalogue
 from pace_async.search.islands import after_evaluation, first_island, goal_of
 from pace_async.search.parents import best_of, choose_migrant, fitter, parent_of
 from pace_async.search.state import Member, rules_of
-from pace_async.task import Task, split_block
+from pace_async.task import Task, TaskSpec, split_block
 from scripts.benchmarks.bench_runs import (
     NEAR,
     catalogue_task,
@@ -79,10 +80,36 @@ def main() -> int:
 def simulated(
     task: Task, catalogue: Catalogue, score: Score, search: SearchConfig, seed: int, islands: int, candidates: int
 ) -> list[float]:
-    """Best so far after each evaluation of one search."""
-    spec, draw = task.spec, random.Random(seed)
+    """Best so far after each evaluation of one search by uniform edits."""
+
+    def change(program: str, draw: random.Random) -> str:
+        before, block, after = split_block(program)
+        return before + draw.choice(moves(block, catalogue)) + after
+
+    return searched(task.spec, Problem(task.program, score, change), search, seed, islands, candidates)
+
+
+def _unheard(parent: Member, program: str, value: float | None) -> None:
+    """The default of `Problem.ended`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a simulated search changes. `change` makes a program of its parent's, `ended` is told each score."""
+
+    start: str
+    score: Score
+    change: Callable[[str, random.Random], str]
+    ended: Callable[[Member, str, float | None], None] = _unheard
+
+
+def searched(
+    spec: TaskSpec, problem: Problem, search: SearchConfig, seed: int, islands: int, candidates: int
+) -> list[float]:
+    """Best so far after each evaluation of one search that maximises."""
+    draw = random.Random(seed)
     rules = rules_of(search, spec.direction, goal_of(spec.direction, spec.bounds.lower, spec.bounds.upper))
-    start = Member(0, task.program, score(task.program) or spec.bounds.lower)
+    start = Member(0, problem.start, problem.score(problem.start) or spec.bounds.lower)
     there = [first_island(number, start) for number in range(islands)]
     elites: dict[int, Member] = {}
     flying: list[tuple[int, Member, str]] = []
@@ -97,15 +124,15 @@ def simulated(
             size=search.tournament_size,
         )
         parent = migrant or parent_of(there[number], search, spec.direction, draw)
-        before, block, after = split_block(parent.program)
-        flying.append((number, parent, before + draw.choice(moves(block, catalogue)) + after))
+        flying.append((number, parent, problem.change(parent.program, draw)))
 
     for number in range(islands):
         take_off(number)
     best, curve = start.score, list[float]()
     while len(curve) < candidates:
         number, parent, program = flying.pop(draw.randrange(len(flying)))
-        value = score(program)
+        value = problem.score(program)
+        problem.ended(parent, program, value)
         member = None if value is None else Member(len(curve) + 1, program, value)
         there[number] = after_evaluation(
             there[number], parent=parent.candidate, idea=None, trial=None, member=member, rules=rules
