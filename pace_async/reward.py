@@ -6,11 +6,26 @@ In a cascade, a candidate stopped by a cheap stage has reward 0, that of no prog
 has a lower reward. The score of the cheap stage earns nothing because it is another measure: otherwise a stop just
 below the threshold could be worth more than passing it.
 
+The paper's reward measures progress from the task's bounds. A `RewardRule` may measure it from another score, which is
+credit to what the experiment changed rather than to the parent that it was given:
+
+    bounds   scale * u(y) ** exponent, in [0, scale]: the paper's
+    seed     the same, with u measured from the seed program's score: (u(y) - u(seed)) / (1 - u(seed)), and 0 below it
+    parent   scale * max(-floor, u(y) ** exponent - u(parent) ** exponent), in [-scale * floor, scale]: the gain over
+             the parent. The floor cuts what a bad program loses, so that one of them does not set the scale of a group
+
+Under every rule a candidate's failure earns less than any score, and a stop by a cheap stage as little as the lowest.
+
 Paper, "Progress-normalized reward shaping". A failure of the infrastructure never reaches this function, because it is
 no reward at all.
 """
 
 import math
+from dataclasses import dataclass
+from typing import Self
+
+from pace_async.config import RewardConfig
+from pace_async.task import TaskSpec
 
 FAILURE = -1.0
 STOPPED = 0.0
@@ -41,3 +56,55 @@ def reward(
     if score is None or not math.isfinite(score):
         return FAILURE
     return scale * progress(score, direction=direction, lower=lower, upper=upper) ** exponent
+
+
+@dataclass(frozen=True, slots=True)
+class RewardRule:
+    """How a run turns scores into rewards. `floor` is a share of full progress, with `scale * floor` below 1. Only the
+    rules `parent` and `seed` use the other scores that are given."""
+
+    direction: str
+    lower: float
+    upper: float
+    scale: float = 5.0
+    exponent: float = 1.0
+    relative_to: str = "bounds"
+    floor: float = 0.02
+
+    @classmethod
+    def of(cls, given: RewardConfig, spec: TaskSpec) -> Self:
+        """The rule of a run, from its settings and its task's direction and bounds."""
+        bounds = spec.bounds
+        return cls(
+            spec.direction, bounds.lower, bounds.upper, given.scale, given.exponent, given.relative_to, given.floor
+        )
+
+    def of_score(self, score: float | None, *, parent: float, seed: float) -> float:
+        """The reward of a score, with those of the parent and of the seed program. FAILURE without a finite score."""
+        if score is None or not math.isfinite(score):
+            return FAILURE
+        if self.relative_to == "parent":
+            return self.scale * max(-self.floor, self._shaped(score) - self._shaped(parent))
+        if self.relative_to == "seed":
+            start = self._progress(seed)
+            left = max(0.0, self._progress(score) - start)
+            return self.scale * (left / (1.0 - start)) ** self.exponent if left else 0.0
+        return reward(
+            score,
+            direction=self.direction,
+            lower=self.lower,
+            upper=self.upper,
+            scale=self.scale,
+            exponent=self.exponent,
+        )
+
+    @property
+    def stopped(self) -> float:
+        """The reward of a candidate that a cheap stage stopped: the lowest that a score can earn."""
+        return -self.scale * self.floor if self.relative_to == "parent" else STOPPED
+
+    def _shaped(self, score: float) -> float:
+        return self._progress(score) ** self.exponent
+
+    def _progress(self, score: float) -> float:
+        return progress(score, direction=self.direction, lower=self.lower, upper=self.upper)

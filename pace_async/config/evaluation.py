@@ -1,8 +1,9 @@
 """How candidates are scored, and the reward of a score."""
 
 from pathlib import Path
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from pace_async.config.section import Section
 
@@ -61,3 +62,24 @@ class RewardConfig(Section):
         default=None, description="The lower of the scores between which progress is measured; by default the task's."
     )
     upper: float | None = Field(default=None, description="The upper of these scores; by default the task's.")
+    relative_to: Literal["bounds", "seed", "parent"] = Field(
+        default="bounds",
+        description="What progress is measured from. bounds: the lower of these scores, as in the paper. seed: the "
+        "seed program's score, below which the reward is 0. parent: the parent's score, so that the "
+        "reward is the gain over it.",
+    )
+    floor: float = Field(
+        default=0.02,
+        ge=0,
+        le=1,
+        description="With relative_to parent, the most that a worse score loses, as a share of full progress.",
+    )
+
+    @model_validator(mode="after")
+    def _failures_earn_least(self) -> Self:
+        if self.relative_to == "parent" and self.scale * self.floor >= 1:
+            raise ValueError(
+                f"reward.floor {self.floor:g} times reward.scale {self.scale:g} must be below 1, because a failure "
+                "earns -1 and no score may earn less: lower one of the two"
+            )
+        return self

@@ -23,6 +23,7 @@ import numpy as np
 
 from pace_async.objectives.base import EPS_SKIP
 from pace_async.registry.objectives import ALPHA_SCHEDULES
+from pace_async.reward import FAILURE
 
 CODE_END = 0.8
 WINDOW = 8
@@ -63,8 +64,8 @@ class ScheduleFunction(Protocol):
 
 
 def spread_of(rewards: Sequence[float]) -> float | None:
-    """Population sigma of the rewards that are not failures (they are never negative), None for fewer than two."""
-    scored = [reward for reward in rewards if reward >= 0]
+    """Population sigma of the rewards that are not failures, None for fewer than two."""
+    scored = [reward for reward in rewards if reward > FAILURE]
     return float(np.std(scored)) if len(scored) > 1 else None
 
 

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.reward import reward
+from pace_async.configure import resolve
+from pace_async.errors import UsageError
+from pace_async.reward import RewardRule, reward
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,73 @@ def test_a_missing_or_non_finite_score_is_a_failure(score: float | None) -> None
 @given(score=st.floats(allow_nan=False, allow_infinity=False), exponent=st.floats(0.2, 3))
 def test_reward_of_a_score_stays_in_its_range(score: float, exponent: float) -> None:
     assert 0.0 <= reward(score, direction="maximize", lower=2.0, upper=3.0, exponent=exponent) <= 5.0
+
+
+@pytest.mark.parametrize(
+    ("direction", "score", "parent", "wanted"),
+    [
+        ("maximize", 2.6, 2.5, 0.5),
+        ("maximize", 2.5, 2.5, 0.0),
+        ("maximize", 2.499, 2.5, -0.005),
+        ("maximize", 2.0, 2.9, -0.1),
+        ("minimize", 2.4, 2.5, 0.5),
+        ("minimize", 2.6, 2.5, -0.1),
+        ("maximize", 9.0, 2.9, 0.5),
+        ("maximize", 1.5, 1.0, 0.0),
+    ],
+)
+def test_a_reward_relative_to_the_parent_is_the_gain_cut_at_the_floor(
+    direction: str, score: float, parent: float, wanted: float
+) -> None:
+    rule = RewardRule(direction, 2.0, 3.0, relative_to="parent")
+    assert rule.of_score(score, parent=parent, seed=0.0) == pytest.approx(wanted)
+    assert rule.stopped == -0.1
+
+
+@pytest.mark.parametrize(
+    ("direction", "score", "seed", "wanted"),
+    [
+        ("maximize", 2.75, 2.5, 2.5),
+        ("maximize", 2.5, 2.5, 0.0),
+        ("maximize", 2.2, 2.5, 0.0),
+        ("maximize", 2.75, 1.0, 3.75),
+        ("minimize", 2.25, 2.5, 2.5),
+        ("minimize", 2.8, 2.5, 0.0),
+        ("maximize", 3.5, 3.2, 0.0),
+    ],
+)
+def test_a_reward_relative_to_the_seed_program_is_0_below_it(
+    direction: str, score: float, seed: float, wanted: float
+) -> None:
+    rule = RewardRule(direction, 2.0, 3.0, relative_to="seed")
+    assert rule.of_score(score, parent=0.0, seed=seed) == pytest.approx(wanted)
+    assert rule.stopped == 0.0
+
+
+numbers = st.floats(-1e3, 1e3)
+
+
+@given(
+    scores=st.tuples(numbers, numbers, numbers),
+    direction=st.sampled_from(["maximize", "minimize"]),
+    relative_to=st.sampled_from(["bounds", "seed", "parent"]),
+    exponent=st.floats(0.3, 4),
+)
+def test_every_rule_ranks_scores_alike_and_no_score_earns_as_little_as_a_failure(
+    scores: tuple[float, float, float], direction: str, relative_to: str, exponent: float
+) -> None:
+    score, parent, seed = scores
+    rule = RewardRule(direction, -500.0, 500.0, exponent=exponent, relative_to=relative_to)
+    found = rule.of_score(score, parent=parent, seed=seed)
+    assert -1.0 < rule.stopped <= found <= 5.0
+    assert rule.of_score(None, parent=parent, seed=seed) == rule.of_score(math.nan, parent=parent, seed=seed) == -1.0
+    worse = score - 1 if direction == "maximize" else score + 1
+    assert rule.of_score(worse, parent=parent, seed=seed) <= found
+    if relative_to == "bounds":
+        assert found == reward(score, direction=direction, lower=-500.0, upper=500.0, exponent=exponent)
+
+
+def test_a_floor_as_low_as_a_failure_is_refused() -> None:
+    assert resolve(None, {"reward.relative_to": "parent", "reward.floor": 0.1}, {}).reward.floor == 0.1
+    with pytest.raises(UsageError, match=r"reward\.floor 0\.2 times reward\.scale 5 must be below 1"):
+        resolve(None, {"reward.relative_to": "parent", "reward.floor": 0.2}, {})

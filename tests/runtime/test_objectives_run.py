@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from pace_async.objectives import NO_SPREADS, advantages, alpha_at
+from pace_async.reward import RewardRule
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.runs import HORIZON, SimulatedFaults
 from pace_async.simulate.stages import World
@@ -86,3 +87,27 @@ async def test_failures_among_equal_rewards_train_unless_the_setting_skips_them(
         assert set(rewards) == {0.0, -1.0}
         grpo = advantages("grpo", rewards, k=8, alpha=0.0)
         assert [row["advantage"] for row in rows] == (grpo if state == "trained" else [None] * 8)
+
+
+@pytest.mark.parametrize("relative_to", ["parent", "seed"])
+async def test_relative_rewards_are_those_of_the_recorded_scores_also_after_a_resume(
+    tmp_path: Path, relative_to: str
+) -> None:
+    for candidates in (12, 24):
+        config = settings(stop__candidates=candidates, reward__relative_to=relative_to, learner__alpha_schedule="code")
+        async with simulated(tmp_path, config, World(seed=4)) as run:
+            with anyio.fail_after(60):
+                assert await drive(run.core) == "done"
+            rows = await run.store.query("select candidate, parent, score, reward from candidates order by candidate")
+            groups = await run.store.query("select lease, group_reward from leases where group_number is not null")
+            spec = run.core.task.spec
+    rule, scores = RewardRule.of(config.reward, spec), {row["candidate"]: row["score"] for row in rows}
+    assert len(rows) == 25
+    for row in rows:
+        if row["candidate"]:
+            wanted = rule.of_score(row["score"], parent=scores[row["parent"]], seed=scores[0])
+            assert row["reward"] == wanted
+    rewards = {row["candidate"]: row["reward"] for row in rows}
+    assert {row["lease"]: row["group_reward"] for row in groups}.items() <= rewards.items()
+    if relative_to == "parent":
+        assert any(-1 < row["reward"] < 0 for row in rows)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from pace_async.advise.advisor import Advice, PaidAnswers, advise
 from pace_async.advise.base import PromptTooLong
-from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault
+from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault, PaceBug
 from pace_async.evaluate.base import Evaluation
 from pace_async.events import (
     Advised,
@@ -29,7 +29,7 @@ from pace_async.events import (
 )
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.programs.compiled import hash_off_loop
-from pace_async.reward import STOPPED, better, reward
+from pace_async.reward import RewardRule, better
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.fresh import claimed_evaluation, claims_best
 from pace_async.runtime.run.patience import ADVISE, ASK, EVALUATE, LeftOpen, Lost, Patience
@@ -239,15 +239,11 @@ async def _complete(core: Core, work: Work, decision: Decision, tried: Tried) ->
 
 
 async def _ended(core: Core, work: Work, decision: Decision, tried: Tried, now: float) -> Evaluated:
-    config, spec, evaluation, implemented = core.config, core.task.spec, tried.evaluation, tried.implemented
-    value = reward(
-        evaluation.score,
-        direction=spec.direction,
-        lower=spec.bounds.lower,
-        upper=spec.bounds.upper,
-        scale=config.reward.scale,
-        exponent=config.reward.exponent,
-    )
+    spec, evaluation, implemented = core.task.spec, tried.evaluation, tried.implemented
+    rule, seed = RewardRule.of(core.config.reward, spec), core.state.seed_program
+    if seed is None:
+        raise PaceBug("a candidate was scored before the seed program")
+    value = rule.of_score(evaluation.score, parent=decision.parent.score, seed=seed.score)
     program = implemented.program if implemented else None
     score, parent = evaluation.score, decision.parent
     return Evaluated(
@@ -259,7 +255,7 @@ async def _ended(core: Core, work: Work, decision: Decision, tried: Tried, now: 
         outcome=evaluation.outcome,
         detail=evaluation.detail,
         score=score,
-        reward=STOPPED if evaluation.outcome == "below_threshold" else value,
+        reward=rule.stopped if evaluation.outcome == "below_threshold" else value,
         metrics=evaluation.metrics,
         seconds=evaluation.seconds,
         memoised=evaluation.memoised,

@@ -37,7 +37,7 @@ from pace_async.providers.keys import refuse_without_keys
 from pace_async.providers.preflight import check_models, refuse_unless_ready
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
-from pace_async.reward import reward
+from pace_async.reward import RewardRule
 from pace_async.runtime.children.advisor_choice import in_words, with_advisor
 from pace_async.runtime.children.cards import cards_of, taken_cards
 from pace_async.runtime.children.catalogue_reading import refuse_unless_read
@@ -223,7 +223,6 @@ async def score_seed_program(config: Config, task: Task, tier: Tier) -> tuple[Ev
                 await evaluator.refuse_unless_fresh()
         if found.outcome != "ok" or found.score is None:
             raise SeedProgramFails(_why_it_fails(task, found))
-    bounds = task.spec.bounds
     ended = Evaluated(
         lease=0,
         island=0,
@@ -233,14 +232,7 @@ async def score_seed_program(config: Config, task: Task, tier: Tier) -> tuple[Ev
         outcome="ok",
         detail="",
         score=found.score,
-        reward=reward(
-            found.score,
-            direction=task.spec.direction,
-            lower=bounds.lower,
-            upper=bounds.upper,
-            scale=config.reward.scale,
-            exponent=config.reward.exponent,
-        ),
+        reward=RewardRule.of(config.reward, task.spec).of_score(found.score, parent=found.score, seed=found.score),
         metrics=found.metrics,
         seconds=found.seconds,
         memoised=found.memoised,

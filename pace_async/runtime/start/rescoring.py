@@ -70,6 +70,7 @@ async def _rescore(paths: RunPaths, best: int | None, show: Show, dry: bool) -> 
         async with Store.open(where, create=False) as store:
             standing = await store.standing(name)
             config = resumed_config(standing, {})
+            _refuse_relative(config)
             store.be_patient(config.faults.patience_s, waiting(lock))
             task = _task_of(config)
             todo, plan, begun = await _planned(store, standing, task, config, best)
@@ -83,6 +84,15 @@ async def _rescore(paths: RunPaths, best: int | None, show: Show, dry: bool) -> 
             found = (await store.standing(name)).best
             keep_best(paths.best(Path(task.spec.program).suffix), found)
             return replace(plan, scored=plan.programs, expected_s=0.0, best=found)
+
+
+def _refuse_relative(config: Config) -> None:
+    """Raises UsageError for a run whose rewards depend on more than one score."""
+    if config.reward.relative_to != "bounds":
+        raise UsageError(
+            f"This run's rewards are relative to the {config.reward.relative_to} (reward.relative_to), whose score "
+            "would change too: such a run cannot be scored anew."
+        )
 
 
 def _task_of(config: Config) -> Task:
