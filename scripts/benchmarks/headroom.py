@@ -226,7 +226,7 @@ class Oracle(Chooser):
         self.means = {cell: float(np.mean(every)) for cell, every in gains.items()}
 
     def choose(self, values: Values, moves: list[Move], draw: random.Random) -> Move:
-        weights = [self.means[self.board.kinds[place], option] + 1e-9 for place, option in moves]
+        weights = [self.means.get((self.board.kinds[place], option), 0.0) + 1e-9 for place, option in moves]
         return draw.choices(moves, weights)[0]
 
 
