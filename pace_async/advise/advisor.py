@@ -16,9 +16,11 @@ from typing import Literal
 import anyio
 
 from pace_async.advise.base import Advisor, Engine, Prompt, PromptTooLong
+from pace_async.advise.chat import after_thinking
 from pace_async.advise.parsing import parse_assess, parse_propose, parse_select
 from pace_async.advise.prompts import Detail
 from pace_async.advise.wording import ProseWording, Question, Wording, read_words
+from pace_async.config.advisor import END_OF_THINKING
 from pace_async.errors import CandidateFault
 from pace_async.events import AdvisorCall, IdeaNote, Purpose
 from pace_async.search.draws import derive, generator
@@ -139,8 +141,9 @@ async def advise(
 class ServedAdvisor:
     """Implements `advise.base.Advisor` by an engine."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, end_of_thinking: str = END_OF_THINKING) -> None:
         self._engine = engine
+        self._end_of_thinking = end_of_thinking
 
     async def ask(self, prompt: Prompt) -> tuple[AdvisorCall, Literal["stop", "length"]]:
         prompt_ids = await self._engine.encode(prompt.text)
@@ -155,7 +158,7 @@ class ServedAdvisor:
             completion_ids=completion.token_ids,
             logprobs=completion.logprobs,
             spans=completion.spans,
-            text=await self._engine.decode(completion.token_ids),
+            text=after_thinking(await self._engine.decode(completion.token_ids), self._end_of_thinking),
             seconds=0.0,
         )
         return call, completion.finish

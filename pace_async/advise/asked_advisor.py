@@ -16,6 +16,7 @@ from typing import Literal
 import anyio
 
 from pace_async.advise.base import Prompt, PromptTooLong
+from pace_async.advise.chat import after_thinking
 from pace_async.config import Config
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import AdvisorCall
@@ -30,7 +31,6 @@ SYSTEM = (
     "You propose experiments to a program search. Answer in exactly the lines that are asked for, as plain text, and "
     "write nothing else."
 )
-END_OF_THINKING = "</think>"
 
 
 class AskedAdvisor:
@@ -39,6 +39,7 @@ class AskedAdvisor:
     def __init__(self, chat: Chat, ledger: CallLedger, config: Config) -> None:
         limits = CallLimits.of(config.advisor, config.faults)
         self._chat = chat
+        self._end_of_thinking = config.advisor.end_of_thinking
         self._ledger = ledger
         self._pool = ModelPool((Share(chat.model, 1.0),), ledger, config.seed, limits, ADVISOR)
         requests = config.advisor.requests
@@ -56,7 +57,7 @@ class AskedAdvisor:
                 if answer.refused:
                     raise CandidateFault("refusal", "it refused")
                 if answer.finish != "length":
-                    bill.answered = _call(prompt, answer)
+                    bill.answered = self._call(prompt, answer)
                 return answer
 
         try:
@@ -66,12 +67,11 @@ class AskedAdvisor:
             if fault.kind == "prompt_too_long":
                 raise PromptTooLong(len(prompt.text) // 4, None) from None
             raise CandidateFault("unparsed", f"{prompt.purpose} was not answered: {fault}") from None
-        return _call(prompt, answer), "length" if answer.finish == "length" else "stop"
+        return self._call(prompt, answer), "length" if answer.finish == "length" else "stop"
 
-
-def _call(prompt: Prompt, answer: ChatAnswer) -> AdvisorCall:
-    text = answer.text.rpartition(END_OF_THINKING)[2]
-    return AdvisorCall(prompt.purpose, (), (), (), (), text, seconds=answer.seconds, prompt=prompt.text)
+    def _call(self, prompt: Prompt, answer: ChatAnswer) -> AdvisorCall:
+        text = after_thinking(answer.text, self._end_of_thinking)
+        return AdvisorCall(prompt.purpose, (), (), (), (), text, seconds=answer.seconds, prompt=prompt.text)
 
 
 @asynccontextmanager

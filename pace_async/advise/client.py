@@ -17,7 +17,7 @@ Not here: retries. The search thread decides about them.
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -30,6 +30,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from pace_async.advise.base import Completion, PromptTooLong
+from pace_async.advise.chat import ChatFormat, ChatTemplate, Message
 from pace_async.advise.engines import wire
 from pace_async.errors import InfrastructureFault
 from pace_async.events import TokenSpan
@@ -94,8 +95,8 @@ class ServedAnswer:
 
 class HttpEngine:
     """An `Engine`. `timeout_s` is the deadline of one call. Decoded text omits `special_ids` (vLLM's /detokenize keeps
-    them). `transport` is httpx's, for an engine that is not behind a socket. Use it as an async context manager, or
-    call `aclose`."""
+    them), but keeps the end-of-thinking mark of `chat`, through whose template questions go. `transport` is httpx's,
+    for an engine that is not behind a socket. Use it as an async context manager, or call `aclose`."""
 
     def __init__(
         self,
@@ -106,14 +107,18 @@ class HttpEngine:
         labels: Labels | None = None,
         adapters: AdapterNames | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
+        chat: ChatFormat | None = None,
     ) -> None:
         self._special = frozenset(special_ids)
+        self._chat = chat
+        self._template = None if chat is None else ChatTemplate(self._rendered, self._as_data, self._special)
         self._timeout_s = timeout_s
         self._labels = labels or Numbers()
         self._context: int | None = None
         self._adapters = adapters
         self._gives_spans = adapters is not None
         self._words: dict[int, str] = {}
+        self._marks: tuple[int, ...] | None = None
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._http = httpx.AsyncClient(
             base_url=base_url,
@@ -126,15 +131,30 @@ class HttpEngine:
 
     async def encode(self, text: str) -> tuple[int, ...]:
         """Encode the text as data: the spelling of a special token inside it becomes ordinary tokens."""
-        tokens = await self.tokens(text, special=True)
+        if self._template is not None:
+            return await self._template.question(text)
+        return await self._as_data(text, special=True)
+
+    async def _as_data(self, text: str, *, special: bool = False) -> tuple[int, ...]:
+        tokens = await self.tokens(text, special=special)
         pieces = [text]
         for token in sorted(self._special.intersection(tokens)):  # may include the token that begins every prompt
             word = await self._word(token)
             pieces = [piece for part in pieces for piece in _cut(part, word)]
         if pieces == [text]:
             return tokens
-        encoded = [await self.tokens(piece, special=piece is pieces[0]) for piece in pieces]
+        encoded = [await self.tokens(piece, special=special and piece is pieces[0]) for piece in pieces]
         return tuple(token for piece in encoded for token in piece)
+
+    async def _rendered(self, messages: Sequence[Message], asks: bool) -> tuple[int, ...]:
+        """Token ids of messages in the chat template. `asks` adds the beginning of an answer."""
+        arguments = self._chat.arguments if self._chat is not None else {}
+        request = wire.TokenizeChatRequest(
+            messages=list(messages), add_generation_prompt=asks, chat_template_kwargs=arguments or None
+        )
+        answer = await self._ask("POST", "/tokenize", wire.TokenizeAnswer, request)
+        self._context = answer.max_model_len
+        return tuple(answer.tokens)
 
     async def tokens(self, text: str, *, special: bool = False) -> tuple[int, ...]:
         """Token ids of a text. `special` adds the tokens that begin a sequence for this model."""
@@ -144,17 +164,20 @@ class HttpEngine:
         return tuple(answer.tokens)
 
     async def decode(self, token_ids: tuple[int, ...]) -> str:
-        request = wire.DetokenizeRequest(tokens=[token for token in token_ids if token not in self._special])
+        kept = await self._mark() if self._special.intersection(token_ids) else None
+        tokens = [token for token in token_ids if token == kept or token not in self._special]
+        request = wire.DetokenizeRequest(tokens=tokens)
         return (await self._ask("POST", "/detokenize", wire.DetokenizeAnswer, request)).prompt
 
     async def generate(
         self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int
     ) -> Completion:
         self._refuse_unless_room(prompt_ids)
+        stop = (await self._template.frame()).end if self._template is not None else ()
         before = None if self._gives_spans else await self.label()
         with self._adapters.using() if self._adapters is not None else nullcontext() as adapter:
             sampled = await self.sample(
-                prompt_ids, max_tokens=max_tokens, temperature=temperature, seed=seed, adapter=adapter
+                prompt_ids, max_tokens=max_tokens, temperature=temperature, seed=seed, adapter=adapter, stop_ids=stop
             )
         if sampled.finish == "length" and len(sampled.token_ids) < max_tokens:
             raise PromptTooLong(len(prompt_ids), len(prompt_ids) + len(sampled.token_ids))
@@ -177,12 +200,19 @@ class HttpEngine:
         seed: int,
         adapter: str | None = None,
         past_end: bool = False,
+        stop_ids: Collection[int] = (),
     ) -> ServedAnswer:
         """Sample an answer without checking its labels. `past_end` ignores the end token and samples `max_tokens`
-        tokens. With an adapter, its name is the label of every token, because a request ends on the adapter that it
-        began with."""
+        tokens. `stop_ids` end an answer beside the end token. With an adapter, its name is the label of every token,
+        because a request ends on the adapter that it began with."""
         self._refuse_unless_room(prompt_ids)
-        parameters = wire.SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed, ignore_eos=past_end)
+        parameters = wire.SamplingParams(
+            max_tokens=max_tokens,
+            temperature=temperature,
+            seed=seed,
+            ignore_eos=past_end,
+            stop_token_ids=list(stop_ids) or None,
+        )
         model = None if adapter == BASE else adapter
         request = wire.GenerateRequest(token_ids=list(prompt_ids), sampling_params=parameters, model=model)
         answer = await self._ask("POST", "/inference/v1/generate", wire.GenerateAnswer, request)
@@ -214,6 +244,14 @@ class HttpEngine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    async def _mark(self) -> int | None:
+        """The end-of-thinking mark, if it is one token."""
+        if self._chat is None:
+            return None
+        if self._marks is None:
+            self._marks = await self.tokens(self._chat.end_of_thinking)
+        return self._marks[0] if len(self._marks) == 1 else None
 
     async def _word(self, token: int) -> str:
         """Spelling of a special token."""

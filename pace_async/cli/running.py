@@ -175,7 +175,8 @@ def resume(flags: ResumeFlags) -> None:
     settings that leave alone what the recorded groups train and what scores compare: those of stop, faults and
     implementer, and learner.max_length, learner.checkpoint_every, learner.step_timeout_s, evaluation.slots,
     evaluation.warm, evaluation.memo, evaluation.retries, advisor.engine, advisor.transport, advisor.max_tokens,
-    advisor.max_tokens_by_call, advisor.requests, advisor.api_base, advisor.options, advisor.deadline_s,
+    advisor.max_tokens_by_call, advisor.chat_template, advisor.thinking, advisor.end_of_thinking, advisor.requests,
+    advisor.api_base, advisor.options, advisor.deadline_s,
     advisor.price_per_million_in, advisor.price_per_million_out, advisor.max_prompt_tokens, advisor.timeout_s,
     advisor.engine_start_s, advisor.threads, advisor.kv_cache_gib,
     advisor.gpu_memory, advisor.probe_limit, advisor.engine_arguments, search.trials_shown, search.summary_from,

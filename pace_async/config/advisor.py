@@ -12,8 +12,10 @@ from pace_async.registry.engines import ADVISOR_ENGINES
 from pace_async.registry.transports import TRANSPORTS
 
 Call = Literal["propose", "assess", "select"]
-LONGEST, LONGEST_OF_ASKED = 256, 4096
-"""Tokens of an answer. Those of a model that is asked over the network include its reasoning."""
+LONGEST, LONGEST_OF_CHAT, LONGEST_OF_THINKING = 256, 512, 4096
+"""Tokens of an answer. The last includes thinking, and is for any model that is asked over the network too."""
+
+END_OF_THINKING = "</think>"
 
 
 class AdvisorConfig(ProviderConfig):
@@ -29,13 +31,26 @@ class AdvisorConfig(ProviderConfig):
     max_tokens: int | None = Field(
         default=None,
         ge=8,
-        description=f"Longest answer, in tokens; by default {LONGEST}, and {LONGEST_OF_ASKED} for api:MODEL, whose "
-        "reasoning counts.",
+        description=f"Longest answer, in tokens, thinking included; by default {LONGEST}, {LONGEST_OF_CHAT} for a "
+        f"model with a chat template, and {LONGEST_OF_THINKING} for one that thinks and for api:MODEL.",
     )
     max_tokens_by_call: dict[Call, int] = Field(
         default_factory=dict[Call, int],
         description="Longest answer of one kind of call, if it is another: a mapping from propose, assess or select to "
         "tokens.",
+    )
+    chat_template: bool | None = Field(
+        default=None,
+        description="Ask through the chat template in the model's folder; by default if it has one.",
+    )
+    thinking: bool | None = Field(
+        default=None,
+        description="The template's switch for thinking (enable_thinking); by default as the template has it.",
+    )
+    end_of_thinking: str = Field(
+        default=END_OF_THINKING,
+        min_length=1,
+        description="What an answer has up to the last such mark is thinking: it is not parsed, and it is trained.",
     )
     requests: int | None = Field(
         default=None, ge=1, description="Calls of api:MODEL in flight at once; by default one for each search thread."
@@ -79,7 +94,7 @@ class AdvisorConfig(ProviderConfig):
 
     def longest(self, purpose: Call) -> int:
         """Tokens that an answer to a call of this kind may have."""
-        usual = LONGEST if advisor_of(self.model).served else LONGEST_OF_ASKED
+        usual = LONGEST if advisor_of(self.model).served else LONGEST_OF_THINKING
         return self.max_tokens_by_call.get(purpose, usual if self.max_tokens is None else self.max_tokens)
 
     def of_calls(self) -> "AdvisorConfig":

@@ -9,7 +9,7 @@ Not a scheduler: first come, first served, up to `max_rows` at once.
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from math import isfinite
@@ -100,13 +100,20 @@ class Batcher:
             return len(self._waiting) + len(self._rows)
 
     def submit(
-        self, prompt_ids: list[int], *, max_tokens: int, temperature: float, seed: int, past_end: bool = False
+        self,
+        prompt_ids: list[int],
+        *,
+        max_tokens: int,
+        temperature: float,
+        seed: int,
+        past_end: bool = False,
+        stop_ids: Iterable[int] = (),
     ) -> "Future[FinishedAnswer]":
-        """Queue a request for one answer. `past_end`: exactly `max_tokens` tokens. Cancelling the future ends the
-        request. The future may fail with NotFinite."""
+        """Queue a request for one answer. `past_end`: no end token of the model ends it. `stop_ids` end it too.
+        Cancelling the future ends the request. The future may fail with NotFinite."""
         future: Future[FinishedAnswer] = Future()
         uniforms = draw_uniforms(seed, max_tokens)
-        ends = frozenset[int]() if past_end else self._end_ids
+        ends = (frozenset[int]() if past_end else self._end_ids) | frozenset(stop_ids)
         row = _Row(len(prompt_ids), list(prompt_ids), temperature, uniforms, future, ends)
         with self._changed:
             self._waiting.append(row)

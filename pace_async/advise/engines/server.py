@@ -90,6 +90,7 @@ class _Face:
             temperature=parameters.temperature,
             seed=parameters.seed if parameters.seed is not None else uuid4().int >> 65,
             past_end=parameters.ignore_eos,
+            stop_ids=parameters.stop_token_ids or (),
         )
         sampled = await _unless_gone(request, future)
         if sampled is None:
@@ -97,9 +98,24 @@ class _Face:
         return JSONResponse(_generate_answer(body.request_id or uuid4().hex, sampled))
 
     async def tokenize(self, request: Request) -> Response:
-        body = await _body(request, wire.TokenizeRequest)
-        ids: list[int] = self.tokenizer.encode(body.prompt, add_special_tokens=body.add_special_tokens)
+        body = (await _body(request, wire.AnyTokenizeRequest)).root
+        if isinstance(body, wire.TokenizeChatRequest):
+            ids = self._chat(body)
+        else:
+            ids = self.tokenizer.encode(body.prompt, add_special_tokens=body.add_special_tokens)
         return JSONResponse({"count": len(ids), "max_model_len": self.max_model_len, "tokens": ids})
+
+    def _chat(self, body: wire.TokenizeChatRequest) -> list[int]:
+        try:
+            text: str = self.tokenizer.apply_chat_template(
+                body.messages,
+                add_generation_prompt=body.add_generation_prompt,
+                tokenize=False,
+                **(body.chat_template_kwargs or {}),
+            )
+        except Exception as error:  # a template is a program of the model's own, and may raise anything
+            raise RequestRefused(f"the chat template cannot be applied: {error}") from None
+        return self.tokenizer.encode(text, add_special_tokens=False)
 
     async def detokenize(self, request: Request) -> Response:
         body = await _body(request, wire.DetokenizeRequest)

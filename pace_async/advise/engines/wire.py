@@ -1,7 +1,7 @@
 """The subset of vLLM 0.32's HTTP protocol that pace uses, as types. Client and embedded engine share it.
 
     POST /inference/v1/generate     token ids in, token ids, logprobs and weight-version spans out
-    POST /tokenize /detokenize      text to ids and back (the text keeps special tokens)
+    POST /tokenize /detokenize      text, or messages of a chat, to ids and back (the text keeps special tokens)
     GET  /health /v1/models /load
     POST /pause?mode=keep&clear_cache=true    GET /is_paused    POST /resume
     POST /init_weight_transfer_engine /start_weight_update /update_weights /finish_weight_update
@@ -14,9 +14,9 @@ Requests reject unknown fields, which a server would ignore silently. Answers ma
 here. Not a general client: it samples from the whole distribution (top-p 1), and one request gives one answer.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 
 class _Request(BaseModel):
@@ -28,12 +28,14 @@ class _Answer(BaseModel):
 
 
 class SamplingParams(_Request):
-    """How to sample. `logprobs` 0 requests those of the sampled tokens. `ignore_eos` continues after the end token."""
+    """How to sample. `logprobs` 0 requests those of the sampled tokens. `ignore_eos` continues after the end token.
+    `stop_token_ids` end an answer too, and are part of it."""
 
     max_tokens: int = Field(ge=1)
     temperature: float = Field(default=1.0, gt=0)
     seed: int | None = Field(default=None, ge=0, lt=2**63)
     ignore_eos: bool = False
+    stop_token_ids: list[int] | None = None
     logprobs: Literal[0] = 0
     top_p: Literal[1] = 1
     top_k: Literal[0, -1] = 0
@@ -86,6 +88,19 @@ class TokenizeRequest(_Request):
     prompt: str
     add_special_tokens: bool = True
     model: str | None = None
+
+
+class TokenizeChatRequest(_Request):
+    """Messages of a chat (`role`, `content`), put through the model's chat template with `chat_template_kwargs`."""
+
+    messages: list[dict[str, str]] = Field(min_length=1)
+    add_generation_prompt: bool = True
+    chat_template_kwargs: dict[str, Any] | None = None
+    model: str | None = None
+
+
+class AnyTokenizeRequest(RootModel[TokenizeRequest | TokenizeChatRequest]):
+    """What a server may be asked."""
 
 
 class TokenizeAnswer(_Answer):

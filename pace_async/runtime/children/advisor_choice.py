@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pace_async.advise.chat import thinks, uses_template
 from pace_async.config import Config
+from pace_async.config.advisor import LONGEST_OF_CHAT, LONGEST_OF_THINKING
 from pace_async.errors import UsageError
 from pace_async.implement.assemble import only_edits, refuse_missing_mechanisms, refuse_unless_possible
 from pace_async.registry.advisors import ADVISORS, advisor_of, asked_model
@@ -92,19 +94,29 @@ def knows(known: Mapping[str, Any], options: Mapping[str, Sequence[str]], langua
 
 def with_advisor(config: Config, task: Task) -> Config:
     """The configuration with the advisor that it names, or the one chosen for the task. A model of the hub gets its
-    commit. Raises UsageError."""
+    commit, and a chat model its longest answer. Raises UsageError."""
     named = config.advisor.model
     kind = advisor_of(named)
     if not kind.chosen_for_task:
         if kind.served and not kind.packaged and is_hub_id(named):
-            return _advised_by(config, pinned(named))
-        return config
+            config = _advised_by(config, pinned(named))
+        return _with_budget(config) if kind.served and not kind.packaged else config
     packaged = [name for name, kind in ADVISORS.items() if kind.packaged]
     if engine_of(config.advisor.engine).runs_already:  # its tokenizer cannot learn the words of a catalogue
         packaged = [name for name in packaged if not reads_catalogues(advisor_folder(name))]
     edits_only = task.catalogue_path is not None and only_edits(config.implementer.model)
     chosen = choose((serving_of(name, task) for name in packaged), edits_only=edits_only).model
     return _advised_by(config, chosen)
+
+
+def _with_budget(config: Config) -> Config:
+    """The configuration with the longest answer, where it names none and the model is a chat model. Raises
+    UsageError."""
+    folder = advisor_folder(config.advisor.model)
+    if config.advisor.max_tokens is not None or not uses_template(config.advisor, folder):
+        return config
+    longest = LONGEST_OF_THINKING if thinks(config.advisor, folder) else LONGEST_OF_CHAT
+    return config.model_copy(update={"advisor": config.advisor.model_copy(update={"max_tokens": longest})})
 
 
 def _advised_by(config: Config, model: str) -> Config:

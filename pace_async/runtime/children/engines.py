@@ -15,6 +15,7 @@ from typing import Protocol, cast
 import anyio
 
 from pace_async.advise.base import Engine
+from pace_async.advise.chat import chat_format_of
 from pace_async.advise.client import special_token_ids
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.advise.engines.served_copy import serve_from
@@ -241,4 +242,5 @@ def _replica(config: Config, given: Path, url: str, probing: Probing, delivery: 
         special_ids=special_token_ids(given),
         timeout_s=config.advisor.timeout_s,
         delivery=delivery,
+        chat=chat_format_of(config.advisor, given),
     )

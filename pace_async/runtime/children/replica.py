@@ -20,6 +20,7 @@ from typing import cast
 import anyio
 
 from pace_async.advise.base import Completion, Voided
+from pace_async.advise.chat import ChatFormat
 from pace_async.advise.client import HttpEngine
 from pace_async.errors import InfrastructureFault
 from pace_async.learn.base import LogprobScorer
@@ -135,11 +136,14 @@ class Replica:
         timeout_s: float = 120.0,
         phase_s: float = 60.0,
         delivery: Delivery = BY_FILE,
+        chat: ChatFormat | None = None,
     ) -> None:
         self.url = url
         self.labels = PushLabels(numbered=delivery.numbered or delivery.adapters)
         held = LoadedAdapters() if delivery.adapters else None
-        self.client = HttpEngine(url, special_ids=special_ids, timeout_s=timeout_s, labels=self.labels, adapters=held)
+        self.client = HttpEngine(
+            url, special_ids=special_ids, timeout_s=timeout_s, labels=self.labels, adapters=held, chat=chat
+        )
         self._publisher: EnginePublisher
         if held is not None:
             self._publisher = AdapterPublisher(url, held, phase_s=phase_s, label=self.labels.begin)

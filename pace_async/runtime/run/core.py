@@ -22,6 +22,7 @@ from pace_async.advise.advisor import Sampling, ServedAdvisor
 from pace_async.advise.base import Advisor, Engine
 from pace_async.advise.wording import Wording
 from pace_async.config import Config, StopConfig
+from pace_async.config.advisor import END_OF_THINKING
 from pace_async.errors import InfrastructureFault, PaceBug
 from pace_async.evaluate.base import Evaluator
 from pace_async.events import Fact, FaultSeen, IslandActed, LeaseOpened, Purpose, TransientEvent
@@ -115,7 +116,8 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Stages:
     """The real or simulated other side of every seam. An advisor that is `asked` over the network needs no engine.
-    Without a learner nothing is trained. `wording` is the advisor's own, if it has one."""
+    Without a learner nothing is trained. `wording` is the advisor's own, if it has one. What an answer of the engine
+    has up to the last `end_of_thinking` is not parsed."""
 
     engine: Engine | None
     implementer: Implementer
@@ -125,6 +127,7 @@ class Stages:
     publisher: Publisher | None
     wording: Wording | None = None
     asked: Advisor | None = None
+    end_of_thinking: str = END_OF_THINKING
 
     @property
     def advisor(self) -> Advisor:
@@ -133,7 +136,7 @@ class Stages:
             return self.asked
         if self.engine is None:
             raise PaceBug("a run has neither an engine nor an advisor to ask")
-        return ServedAdvisor(self.engine)
+        return ServedAdvisor(self.engine, self.end_of_thinking)
 
 
 @dataclass(frozen=True, slots=True)

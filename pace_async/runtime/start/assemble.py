@@ -202,6 +202,7 @@ async def _stages(
             publisher=served.publisher if served is not None and learns else None,
             wording=wording_for(config, resources.task),
             asked=asked,
+            end_of_thinking=config.advisor.end_of_thinking,
         )
         yield stages, served.process if served is not None else None, learner
 
