@@ -11,6 +11,7 @@ import typer
 from pace_async.cli.opening import open_run
 from pace_async.cli.options import command_of, known_in
 from pace_async.cli.output import JSON_OPTION, print_fields, print_json
+from pace_async.cli.simulated_nodes import nodes_in_words, nodes_of
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
 from pace_async.runtime.run_paths import find_run_paths
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pace_async.events import RunHeader
     from pace_async.simulate.durations import Durations
     from pace_async.simulate.predict import Scenario
+
+THREADS = 8
 
 
 def register(app: typer.Typer) -> None:
@@ -57,6 +60,19 @@ class SimulateFlags:
     slots: int | None = typer.Option(
         None, "--slots", min=1, help="Evaluations that run at once [default: one for each thread]."
     )
+    nodes: int | None = typer.Option(None, "--nodes", min=1, help="Machines that evaluate, and that may fail.")
+    slots_per_node: int | None = typer.Option(
+        None, "--slots-per-node", min=1, help="Evaluations at once on one of them [default: --threads over --nodes]."
+    )
+    node_mtbf: str | None = typer.Option(
+        None, "--node-mtbf", metavar="TIME", help="A node's mean time to its failure, as in 6h [default: never fails]."
+    )
+    node_repair: str | None = typer.Option(
+        None, "--node-repair", metavar="TIME", help="Until a failed node is back or replaced [default: 10m]."
+    )
+    preempt: float | None = typer.Option(
+        None, "--preempt", help="Probability that an evaluation is preempted [default: 0]."
+    )
     as_json: bool = JSON_OPTION
 
 
@@ -64,9 +80,13 @@ def simulate(flags: SimulateFlags) -> None:
     """Drive the runtime on simulated stages under a virtual clock, and the synchronous loop over the same durations.
 
     Example: pace simulate --threads 12 --group-size 8 --max-staleness 2 --eval-mean 600 --eval-cv 0.6
+
+    Example: pace simulate --nodes 8 --slots-per-node 4 --threads 32 --node-mtbf 6h --preempt 0.05 --eval-mean 1800
     """
     if flags.like is not None:
         find_run_paths(flags.like)
+    else:
+        nodes_of(flags, flags.threads or THREADS)  # refuses before anything heavy is loaded
     from pace_async.observe import formatting
     from pace_async.simulate.predict import predict
 
@@ -88,8 +108,11 @@ def _scenario_of(flags: SimulateFlags) -> "Scenario":
     header, durations = _source_of(flags)
     made = Config.model_validate(dict(header.config)) if header else None
     bound = header.max_staleness if header else 2
+    threads = flags.threads or (header.threads if header else THREADS)
+    nodes = nodes_of(flags, threads)
+    own = made.evaluation.slots if made else None
     return Scenario(
-        threads=flags.threads or (header.threads if header else 8),
+        threads=threads,
         group_size=flags.group_size or (header.group_size if header else 8),
         bound=bound if flags.max_staleness is None else flags.max_staleness,
         durations=replace(
@@ -100,9 +123,10 @@ def _scenario_of(flags: SimulateFlags) -> "Scenario":
         ),
         candidates=flags.candidates,
         policy=flags.policy or (made.staleness.policy if made else "pace"),
-        slots=flags.slots or (made.evaluation.slots if made else None),
+        slots=nodes.slots if nodes is not None else flags.slots or own,
         seed=flags.seed,
         learns=made is None or trains(made.learner.objective),
+        nodes=nodes,
     )
 
 
@@ -173,6 +197,7 @@ def _in_words(found: dict[str, Any], bound: str) -> dict[str, object]:
         "candidates an hour": f"{_rate(found['candidates_per_hour'])}; sync {_rate(found['sync_candidates_per_hour'])}",
         "roofline": f"{_rate(found['roofline'])} an hour, bound by {found['binding']} ({terms})",
         "advice": found["advice"],
+        **(nodes_in_words(found["nodes"]) if found["nodes"] is not None else {}),
     }
 
 

@@ -1,8 +1,8 @@
 """Predicts the speed of a run of a given shape: the real runtime on simulated stages under virtual time.
 
 Invariant: the same scenario gives the same prediction on any machine. The runtime, its gate, its threads, its learning
-loop and its database are those of a real run. Only the implementations behind the seams are simulated, and they never
-fail.
+loop and its database are those of a real run. Only the implementations behind the seams are simulated, and none of them
+fails but the nodes of a scenario that has some.
 """
 
 import os
@@ -16,14 +16,16 @@ import anyio
 
 from pace_async.config import Config
 from pace_async.configure import resolve
-from pace_async.errors import PaceBug
+from pace_async.errors import GaveUp, PaceBug, UsageError
 from pace_async.gc_freeze import start_up_frozen
 from pace_async.observe.roofline import Load, Roofline, advice, roofline
 from pace_async.population.memory import MemoryPopulation
-from pace_async.population.reading.timings import finished_rollouts
+from pace_async.population.reading.timings import aborted_leases, attempted_seconds, finished_rollouts
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Handles
 from pace_async.simulate.durations import Durations
+from pace_async.simulate.losses import Losses, losses_of
+from pace_async.simulate.nodes import Nodes, NodesShape
 from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program
 from pace_async.simulate.stages import World
 from pace_async.simulate.synchronous import synchronous_seconds
@@ -36,7 +38,7 @@ ROOM = 16 << 20
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """A run's shape. `slots` limits concurrent evaluations. None: one for each thread. With `learns` False nothing is
-    trained, so nothing waits for the learner."""
+    trained, so nothing waits for the learner. Evaluations run on `nodes`, if given, which have `slots` together."""
 
     threads: int
     group_size: int
@@ -47,6 +49,7 @@ class Scenario:
     slots: int | None = None
     seed: int = 0
     learns: bool = True
+    nodes: NodesShape | None = None
 
     def synchronous(self) -> "Scenario":
         """The same work behind a barrier, with as many threads as a group has rollouts."""
@@ -58,7 +61,7 @@ class Measured:
     """One simulated run. `seconds` are virtual, from the start to the last candidate's score. `utilisation` is the
     share of its threads' time with a lease, `evaluator` the used share of its evaluation slots' time. `staleness`
     counts trained rollouts by age. `trained_evaluation` and `evaluation` are mean seconds of trained and of all
-    evaluations."""
+    evaluations. `losses` is set for a scenario with nodes."""
 
     scenario: Scenario
     candidates: int
@@ -70,6 +73,7 @@ class Measured:
     trained_evaluation: float
     evaluation: float
     limits: Roofline
+    losses: Losses | None = None
 
     @property
     def per_hour(self) -> float:
@@ -79,9 +83,10 @@ class Measured:
 def predict(scenario: Scenario) -> dict[str, Any]:
     """The values that `pace simulate` prints. `speedup` is relative to the whole synchronous loop on the same
     durations. Divide it by threads / group_size for the gain per thread. `trained_speedup` leaves out the rollouts that
-    expired. `roofline` and `terms` are candidates an hour."""
+    expired. `roofline` and `terms` are candidates an hour, and know no failures. `nodes` is None without nodes. Raises
+    UsageError for nodes on which hardly an evaluation ends."""
     found = measure(scenario)
-    if scenario.slots is None or scenario.slots >= scenario.group_size:
+    if scenario.nodes is None and (scenario.slots is None or scenario.slots >= scenario.group_size):
         synchronous = synchronous_seconds(
             scenario.durations, candidates=scenario.candidates, group_size=scenario.group_size
         )
@@ -105,13 +110,21 @@ def predict(scenario: Scenario) -> dict[str, Any]:
         "trained_evaluation_seconds": found.trained_evaluation,
         "evaluation_seconds": found.evaluation,
         "virtual_seconds": found.seconds,
+        "nodes": found.losses.told() if found.losses is not None else None,
     }
 
 
 def measure(scenario: Scenario) -> Measured:
-    """Run one scenario to its end. Raises PaceBug (or `Deadlock`) for a mistake of the runtime."""
+    """Run one scenario to its end. Raises PaceBug (or `Deadlock`) for a mistake of the runtime, and UsageError if it
+    gives up because of its nodes."""
     with tempfile.TemporaryDirectory(prefix=f"pace-simulate-{os.getpid()}-", dir=_memory_folder()) as folder:
-        return run_virtually(lambda: _measured(scenario, Path(folder)))
+        try:
+            return run_virtually(lambda: _measured(scenario, Path(folder)))
+        except GaveUp:
+            raise UsageError(
+                "The simulated run gave up, because too many evaluations in a row were lost: give --node-mtbf or "
+                "--eval-mean such that most of them end before their node dies, or a smaller --preempt."
+            ) from None
 
 
 def _memory_folder() -> str | None:
@@ -131,7 +144,10 @@ async def _measured(scenario: Scenario, folder: Path) -> Measured:
     await population.commit(seed_program(TINY_TASK))
     world = World(seed=scenario.seed, durations=scenario.durations)
     world.serve(0, None)
-    world.slots = anyio.CapacityLimiter(scenario.slots) if scenario.slots is not None else None
+    if scenario.nodes is not None:
+        world.nodes = Nodes(scenario.nodes, scenario.seed)
+    elif scenario.slots is not None:
+        world.slots = anyio.CapacityLimiter(scenario.slots)
     core = core_of(
         config,
         TINY_TASK,
@@ -147,6 +163,11 @@ async def _measured(scenario: Scenario, folder: Path) -> Measured:
     with start_up_frozen():
         await drive(core)
     measured = await _read(population, scenario)
+    if world.nodes is not None:
+        attempts = await population.read(lambda connection: attempted_seconds(connection, population.run_id))
+        aborted = await population.read(lambda connection: aborted_leases(connection, population.run_id))
+        losses = losses_of(world.nodes, attempts, aborted, measured.seconds)
+        measured = replace(measured, losses=losses)
     population.close()
     return measured
 

@@ -18,6 +18,7 @@ from pace_async.runtime.run.clock import Clock
 from pace_async.runtime.run.core import Core, Stages
 from pace_async.runtime.run.recorder import Recorder
 from pace_async.runtime.start.restore import restore
+from pace_async.simulate.cluster import EvaluatorOnNodes
 from pace_async.simulate.codecs import Codec
 from pace_async.simulate.stages import (
     SimulatedEngine,
@@ -88,10 +89,12 @@ def core_of(
     recorder = Recorder(population, restore(record, config), Bus(RunView(header=record.header), watched=watched))
     learns = trains(config.learner.objective)
     bounds = task.spec.bounds
+    scores = world, bounds.lower, faults.highest(bounds), faults.fails_every, faults.lost
+    on_nodes = world.nodes is not None
     stages = Stages(
         engine=SimulatedEngine(world, faults.unparsed_every, codec),
         implementer=SimulatedImplementer(world),
-        evaluator=SimulatedEvaluator(world, bounds.lower, faults.highest(bounds), faults.fails_every, faults.lost),
+        evaluator=EvaluatorOnNodes(*scores, config.evaluation.retries) if on_nodes else SimulatedEvaluator(*scores),
         clock=clock,
         learner=SimulatedLearner(
             world, folder / "versions", discard_every=faults.discard_every, ruined_by=faults.ruined_by

@@ -28,6 +28,7 @@ from pace_async.search.draws import derive
 from pace_async.search.state import Member
 from pace_async.simulate.codecs import Bytes, Codec
 from pace_async.simulate.durations import Durations
+from pace_async.simulate.nodes import Nodes
 from pace_async.task import FULL, Task
 
 Fails = Callable[[str, int], bool]
@@ -57,8 +58,8 @@ def weights_of(folder: Path | None, seed: int) -> int:
 @dataclass(slots=True)
 class World:
     """The state outside the runtime, which outlives it: the served version and its weights, the durations of stages,
-    the failing calls. With `reattaches`, work begun for a dead runtime continues, and the next runtime gets its
-    result."""
+    the failing calls, and either `slots` of machines that never fail or `nodes`. With `reattaches`, work begun for a
+    dead runtime continues, and the next runtime gets its result."""
 
     seed: int = 0
     turns: int = 6
@@ -68,6 +69,7 @@ class World:
     durations: Durations | None = None
     reattaches: bool = False
     slots: anyio.CapacityLimiter | None = None
+    nodes: Nodes | None = None
     paused_seconds: float = 0.0
     calls: dict[str, int] = field(default_factory=dict[str, int])
     ends: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
@@ -160,6 +162,11 @@ class SimulatedImplementer:
         return Implemented("\nadded_".join((task_text, *latest)), mechanism="add")
 
 
+def stage_name(request: EvaluationRequest) -> str:
+    """The name under which an evaluation is counted and takes its time. A cheap stage of a cascade takes none."""
+    return "evaluate" if request.stage == FULL else f"evaluate {request.stage}"
+
+
 @dataclass
 class SimulatedEvaluator(InTaskEvaluator):
     """A seeded score between the task's bounds, and a different one in each stage of a cascade, which takes no time.
@@ -173,7 +180,7 @@ class SimulatedEvaluator(InTaskEvaluator):
 
     async def run(self, request: EvaluationRequest) -> Evaluation:
         """Raises InfrastructureFault if the world fails."""
-        name = "evaluate" if request.stage == FULL else f"evaluate {request.stage}"
+        name = stage_name(request)
         asked = self.clock()
         async with self.world.slots or nullcontext():
             waited = self.clock() - asked
@@ -182,6 +189,10 @@ class SimulatedEvaluator(InTaskEvaluator):
             return Evaluation(
                 "infrastructure_error", None, seconds, "simulated loss of the machine", queue_seconds=waited
             )
+        return self.verdict(request, seconds, waited)
+
+    def verdict(self, request: EvaluationRequest, seconds: float, waited: float) -> Evaluation:
+        """The result of a program that has run."""
         key = (request.program,) if request.stage == FULL else (request.program, request.stage)
         draw = derive(request.seed, *key)
         if self.fails_every and draw % self.fails_every == 0:

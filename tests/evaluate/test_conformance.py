@@ -1,4 +1,4 @@
-"""What every evaluator promises (`evaluate.base.Evaluator`), proven of the local one and of the simulated one.
+"""What every evaluator promises (`evaluate.base.Evaluator`), proven of the local one and of the simulated ones.
 
 A new evaluator joins by a line in EVALUATORS: a function that opens it with one slot as an `Opened`.
 """
@@ -26,6 +26,9 @@ from pace_async.evaluate.base import (
 )
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.search.draws import derive
+from pace_async.simulate.cluster import EvaluatorOnNodes
+from pace_async.simulate.durations import Durations
+from pace_async.simulate.nodes import Nodes, NodesShape
 from pace_async.simulate.stages import SimulatedEvaluator, World
 from tests.doubles.evaluators import request
 from tests.support.evaluate_tasks import make_task
@@ -78,6 +81,28 @@ async def simulated(folder: Path) -> AsyncGenerator[Opened]:
     yield Opened(evaluator, holds, tuple(fails[:3]), lost, full, lambda: world.calls.get("evaluate", 0))
 
 
+@asynccontextmanager
+async def on_nodes(folder: Path) -> AsyncGenerator[Opened]:
+    """`full` is an attempt that never ends."""
+    nodes = Nodes(NodesShape(1, 1), 0)
+    world = World(durations=Durations(0, 0.001, 0.0, None, 0.0, 0.0, 0.0), nodes=nodes)
+    evaluator = EvaluatorOnNodes(world, 0.0, 1.0, lost=frozenset({LOST_LEASE}))
+
+    @asynccontextmanager
+    async def full() -> AsyncGenerator[None]:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(nodes.run, EvaluationId("other", 1), 1e6)
+            await anyio.wait_all_tasks_blocked()
+            yield
+            tasks.cancel_scope.cancel()
+
+    programs = [f"x = {number}" for number in range(200)]
+    fails = [program for program in programs if derive(0, program) % evaluator.fails_every == 0]
+    holds = next(program for program in programs if program not in fails)
+    lost = request(holds, lease=LOST_LEASE)
+    yield Opened(evaluator, holds, tuple(fails[:3]), lost, full, lambda: world.calls.get("evaluate", 0))
+
+
 SCORER = """
 import os, pathlib
 def instances(seed):
@@ -115,7 +140,11 @@ async def local(folder: Path) -> AsyncGenerator[Opened]:
 
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
-EVALUATORS = [pytest.param(simulated, id="simulated"), pytest.param(local, id="local", marks=ON_LINUX)]
+EVALUATORS = [
+    pytest.param(simulated, id="simulated"),
+    pytest.param(on_nodes, id="nodes"),
+    pytest.param(local, id="local", marks=ON_LINUX),
+]
 each_evaluator = pytest.mark.parametrize("opens", EVALUATORS)
 
 

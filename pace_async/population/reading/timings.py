@@ -9,6 +9,7 @@ from sqlalchemy.orm import aliased
 
 from pace_async.population.models import (
     CandidateRow,
+    EvaluationAttemptRow,
     ExperimentRow,
     FreshScoreRow,
     GroupRow,
@@ -133,6 +134,37 @@ def finished_rollouts(connection: Connection, run_id: int) -> list[FinishedRollo
         .order_by(CandidateRow.candidate)
     )
     return [FinishedRollout(*row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptedSeconds:
+    """All attempts of a run's evaluations that ended in one way: `lost` are those with infrastructure_error. `seconds`
+    are those in a slot, `queue_seconds` those before it."""
+
+    lost: bool
+    attempts: int
+    seconds: float
+    queue_seconds: float
+
+
+def attempted_seconds(connection: Connection, run_id: int) -> tuple[AttemptedSeconds, AttemptedSeconds]:
+    """The attempts that were not lost, and those that were."""
+    lost = EvaluationAttemptRow.outcome == "infrastructure_error"
+    columns = func.count(), func.sum(EvaluationAttemptRow.seconds), func.sum(EvaluationAttemptRow.queue_seconds)
+    found = {
+        bool(row[0]): AttemptedSeconds(bool(row[0]), row[1], row[2], row[3])
+        for row in connection.execute(
+            select(lost, *columns).where(EvaluationAttemptRow.run_id == run_id).group_by(lost)
+        )
+    }
+    ended, cut = (found.get(one, AttemptedSeconds(one, 0, 0.0, 0.0)) for one in (False, True))
+    return ended, cut
+
+
+def aborted_leases(connection: Connection, run_id: int) -> int:
+    """How many rollouts were given up."""
+    aborted = LeaseRow.run_id == run_id, LeaseRow.state == "aborted"
+    return connection.execute(select(func.count()).select_from(LeaseRow).where(*aborted)).scalar_one()
 
 
 def recorded_seconds(connection: Connection, run_id: int) -> RecordedSeconds:
