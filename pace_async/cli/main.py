@@ -10,6 +10,7 @@ from pace_async import __version__
 from pace_async.cli import (
     advantages,
     comparing,
+    comparison,
     configuration,
     database,
     diagnose,
@@ -59,6 +60,7 @@ for room in (
     listing,
     watching,
     comparing,
+    comparison,
     exporting,
     reporting,
     rescoring,

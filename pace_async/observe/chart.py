@@ -3,7 +3,7 @@
 Pure: numbers in, lines of exactly the given width out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 LOWEST = 1
@@ -28,6 +28,22 @@ def area(values: Sequence[float], width: int, height: int) -> list[str]:
 def spark(values: Sequence[float], width: int) -> str:
     """The same in one line."""
     return area(values, width, 1)[0]
+
+
+def curves(drawn: Mapping[str, Sequence[float | None]], height: int) -> list[str]:
+    """`height` lines, top line first: each curve as points of its mark, a character, all on one scale. A later curve
+    hides an earlier one. None leaves a column empty. The lines are as wide as the longest curve."""
+    values = [value for curve in drawn.values() for value in curve if value is not None]
+    width = max((len(curve) for curve in drawn.values()), default=0)
+    rows = [[" "] * width for _ in range(height)]
+    if values:
+        low, high = min(values), max(values)
+        for mark, curve in drawn.items():
+            for column, value in enumerate(curve):
+                if value is not None:
+                    share = (value - low) / (high - low) if high > low else 0.5
+                    rows[height - 1 - round(share * (height - 1))][column] = mark[:1]
+    return ["".join(row) for row in rows]
 
 
 def bar(share: float, width: int) -> str:

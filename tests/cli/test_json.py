@@ -17,6 +17,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "run": ["--dry-run"],
     "status": [RUN],
     "list": [],
+    "compare": [RUN],
     "best": [RUN],
     "show": [RUN, "1"],
     "diff": [RUN],

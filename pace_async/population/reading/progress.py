@@ -109,7 +109,7 @@ def progress_of(connection: Connection, run_id: int, kept: int) -> Progress:
         outcomes=counts,
         memoised=sum(int(row[2]) for row in outcomes),
         causes=causes_of(connection, run_id, counts.get("ok", 0)),
-        improvements=_improvements(connection, run_id),
+        improvements=improvements_of(connection, run_id),
         leases={(row[0], row[1]): row[2] for row in leases},
         staleness={age: rollouts for age, rollouts in ages if age is not None},
         experiments={row.lease: row.description or "" for row in experiments},
@@ -150,7 +150,8 @@ def causes_of(connection: Connection, run_id: int, scored: int) -> dict[Cause, i
     return found
 
 
-def _improvements(connection: Connection, run_id: int) -> tuple[Improvement, ...]:
+def improvements_of(connection: Connection, run_id: int) -> tuple[Improvement, ...]:
+    """The candidates that were better than all before them, oldest first."""
     order = (CandidateRow.at, CandidateRow.candidate)
     before = func.max(CandidateRow.merit).over(order_by=order, rows=(None, -1)).label("before")
     placed = (

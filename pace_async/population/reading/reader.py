@@ -19,10 +19,11 @@ from pace_async.population.models import RunRow
 from pace_async.population.reading import questions, stream
 from pace_async.population.reading.account import Account, account_of
 from pace_async.population.reading.audit import Check, audit
-from pace_async.population.reading.load import find_run, header_of, load_record
+from pace_async.population.reading.load import find_run, header_of, load_record, load_standing
 from pace_async.population.reading.moment import Moment, moment_of
+from pace_async.population.reading.progress import Improvement, improvements_of
 from pace_async.population.reading.read_facts import advice_of
-from pace_async.population.reading.record import RunRecord
+from pace_async.population.reading.record import RunRecord, Standing
 from pace_async.population.reading.summaries import RunSummary, summaries_of
 from pace_async.population.reading.timings import recorded_seconds, timings_of
 from pace_async.population.reading.typed import Answer, ask
@@ -50,6 +51,16 @@ class Reader:
         """See `moment.moment_of`."""
         with self._open() as connection:
             return moment_of(connection, self._run, kept=kept, times_kept=times_kept, groups_kept=groups_kept)
+
+    def improvements(self) -> tuple[Improvement, ...]:
+        """See `progress.improvements_of`."""
+        with self._open() as connection:
+            return improvements_of(connection, find_run(connection, self._run))
+
+    def standing(self) -> Standing:
+        """See `load.load_standing`."""
+        with self._open() as connection:
+            return load_standing(connection, self._run)
 
     def summaries(self) -> tuple[RunSummary, ...]:
         """See `summaries.summaries_of`."""

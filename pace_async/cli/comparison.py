@@ -1,0 +1,207 @@
+"""pace compare: runs of one task beside each other."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import typer
+
+from pace_async.cli.opening import open_anywhere
+from pace_async.cli.output import JSON_OPTION, print_json, print_table
+
+if TYPE_CHECKING:
+    from pace_async.report.comparison import Arm, ComparedRun, Estimate
+
+WIDTH, HEIGHT = 72, 14
+_RUNS = typer.Argument(
+    ..., help="Run folders, names under ./runs, or URLs of databases (with #NAME if one holds several).", metavar="RUN…"
+)
+_PLOT = typer.Option(None, "--plot", help="Draw the curves into a file, .svg or .png.", metavar="FILE")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("compare")(compare)
+
+
+def compare(runs: list[str] = _RUNS, plot: Path | None = _PLOT, as_json: bool = JSON_OPTION) -> None:
+    """Runs of one task beside each other: a table, the curves, and how far they differ.
+
+    Runs whose settings differ only in the seed are seeds of one arm, A, B and so on. All are compared after the number
+    of candidates that the shortest has. With two seeds or more an arm has a 95 % interval (Student's), and so has the
+    difference of two such arms (Welch's).
+
+    Example: pace compare circle_packing-1 circle_packing-1
+
+    Example: pace compare circle_packing-1 --json
+    """
+    from pace_async.report.comparison import arms_of, common, difference
+    from pace_async.report.comparison_plot import plot as draw
+    from pace_async.report.comparison_plot import refuse_unless_drawable
+
+    if plot is not None:
+        refuse_unless_drawable(plot)
+    found = [_read(run) for run in dict.fromkeys(runs)]
+    _refuse_unless_comparable(found)
+    arms, candidates = arms_of(found), common(found)
+    differences = [(arm, difference(arm, arms[0], candidates)) for arm in arms[1:]]
+    if plot is not None:
+        draw(arms, candidates, plot, found[0].task)
+    if as_json:
+        print_json(_document(arms, candidates, differences))
+        return
+    print_table([_row(arm, run, candidates) for arm in arms for run in arm.runs])
+    _print_arms(arms, candidates, differences)
+    if len({run.task_digest for run in found}) > 1:
+        typer.echo("\nThe evaluators of these runs differ, so their scores may not compare.")
+    typer.echo("")
+    for line in _drawing(arms, candidates):
+        typer.echo(line)
+    if plot is not None:
+        typer.echo(f"\nThe curves are in {plot}")
+
+
+def _read(run: str) -> "ComparedRun":
+    """One run. Raises UsageError."""
+    from pace_async.report.comparison import ComparedRun
+
+    with open_anywhere(run) as (paths, reader):
+        standing = reader.standing()
+        curve = tuple((better.place, better.score) for better in reader.improvements())
+    header = standing.header
+    return ComparedRun(
+        run=header.name if paths is None else paths.name,
+        task=header.task,
+        task_digest=header.task_digest,
+        direction=header.direction,
+        seed=header.seed,
+        state=standing.state,
+        candidates=standing.candidates,
+        spend_usd=standing.spend_usd,
+        settings={**_flat(header.config), **standing.changes},
+        curve=curve,
+    )
+
+
+def _flat(settings: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            found.update(_flat(cast("Mapping[str, object]", value), f"{prefix}{name}."))
+        else:
+            found[f"{prefix}{name}"] = value
+    return found
+
+
+def _refuse_unless_comparable(runs: "Sequence[ComparedRun]") -> None:
+    from pace_async.errors import UsageError
+
+    first = runs[0]
+    for run in runs[1:]:
+        if (run.task, run.direction) != (first.task, first.direction):
+            raise UsageError(
+                f"{first.run} searches {first.task} and {run.run} searches {run.task}: scores of different tasks "
+                "do not compare."
+            )
+
+
+def _row(arm: "Arm", run: "ComparedRun", candidates: int) -> dict[str, object]:
+    return {
+        "arm": arm.name,
+        "run": run.run,
+        "seed": run.seed,
+        "state": run.state,
+        "candidates": run.candidates,
+        "best": run.best_after(run.candidates),
+        f"after {candidates}": run.best_after(candidates),
+        "spend": f"{run.spend_usd:.2f} USD",
+    }
+
+
+def _print_arms(arms: "Sequence[Arm]", candidates: int, differences: "Sequence[tuple[Arm, Estimate | None]]") -> None:
+    if len(arms) == 1 and len(arms[0].runs) == 1:
+        return
+    against = {arm.name: found for arm, found in differences}
+    typer.echo("")
+    print_table(
+        [
+            {
+                "arm": arm.name,
+                "seeds": len(arm.runs),
+                f"mean after {candidates}": _value(arm.mean(candidates)),
+                "95 %": _interval(arm.mean(candidates)),
+                f"minus {arms[0].name}": _value(against.get(arm.name)),
+                "95 % of it": _interval(against.get(arm.name)),
+                "settings": " ".join(f"{name}={value}" for name, value in arm.settings.items()) or None,
+            }
+            for arm in arms
+        ]
+    )
+
+
+def _value(found: "Estimate | None") -> str:
+    return "-" if found is None else f"{found.value:.6g}"
+
+
+def _interval(found: "Estimate | None") -> str:
+    return "-" if found is None or found.low is None else f"{found.low:.6g} to {found.high:.6g}"
+
+
+def _drawing(arms: "Sequence[Arm]", candidates: int) -> list[str]:
+    """The mean curves of the arms, on axes."""
+    from pace_async.observe.chart import curves
+    from pace_async.report.comparison import band, sampled
+
+    drawn = {arm.name: sampled(band(arm, candidates), WIDTH, candidates) for arm in arms}
+    values = [value for curve in drawn.values() for value in curve if value is not None]
+    if not values:
+        return ["no score yet"]
+    lines = curves(drawn, HEIGHT)
+    labels = {0: f"{max(values):.6g}", HEIGHT - 1: f"{min(values):.6g}"}
+    edge = max(len(label) for label in labels.values())
+    below = f"{'':>{edge}}  0{f'{candidates} candidates':>{WIDTH - 1}}"
+    return [*(f"{labels.get(row, ''):>{edge}} │{line.rstrip()}" for row, line in enumerate(lines)), below]
+
+
+def _document(
+    arms: "Sequence[Arm]", candidates: int, differences: "Sequence[tuple[Arm, Estimate | None]]"
+) -> dict[str, Any]:
+    first = arms[0].runs[0]
+    return {
+        "task": first.task,
+        "direction": first.direction,
+        "candidates": candidates,
+        "runs": [
+            {
+                "run": run.run,
+                "arm": arm.name,
+                "seed": run.seed,
+                "state": run.state,
+                "candidates": run.candidates,
+                "best_score": run.best_after(run.candidates),
+                "best_compared": run.best_after(candidates),
+                "spend_usd": run.spend_usd,
+                "curve": [list(point) for point in run.curve],
+            }
+            for arm in arms
+            for run in arm.runs
+        ],
+        "arms": [
+            {
+                "arm": arm.name,
+                "seeds": len(arm.runs),
+                "settings": arm.settings,
+                **_numbers("mean", arm.mean(candidates)),
+            }
+            for arm in arms
+        ],
+        "differences": [
+            {"arm": arm.name, "against": arms[0].name, **_numbers("difference", found)} for arm, found in differences
+        ],
+    }
+
+
+def _numbers(name: str, found: "Estimate | None") -> dict[str, float | None]:
+    if found is None:
+        return {name: None, "low": None, "high": None}
+    return {name: found.value, "low": found.low, "high": found.high}

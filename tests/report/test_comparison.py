@@ -1,0 +1,91 @@
+"""Arms, intervals and curves of compared runs."""
+
+import statistics
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
+
+from pace_async.observe.chart import curves
+from pace_async.report.comparison import ComparedRun, arms_of, band, common, difference, sampled, t_quantile
+
+
+def run(seed: int, *curve: tuple[int, float], candidates: int = 20, **settings: object) -> ComparedRun:
+    return ComparedRun(
+        run=f"run-{seed}",
+        task="packing",
+        task_digest="d1ce",
+        direction="maximize",
+        seed=seed,
+        state="done",
+        candidates=candidates,
+        spend_usd=0.0,
+        settings={"seed": seed, "population.url": f"url-{seed}", **settings},
+        curve=curve,
+    )
+
+
+@pytest.mark.parametrize("freedom", [1.0, 1.5, 2.0, 3.0, 7.3, 30.0, 200.0])
+def test_the_quantile_is_students(freedom: float) -> None:
+    assert t_quantile(freedom) == pytest.approx(float(stats.t.ppf(0.975, freedom)), rel=1e-4)
+
+
+@given(
+    st.lists(st.floats(-10, 10), min_size=2, max_size=6, unique=True),
+    st.lists(st.floats(-10, 10), min_size=2, max_size=6, unique=True),
+)
+def test_a_difference_has_welchs_interval(ours: list[float], theirs: list[float]) -> None:
+    if min(statistics.variance(ours), statistics.variance(theirs)) < 1e-6:
+        return
+    one, other = arms_of(
+        [
+            *(run(seed, (0, score), k=1) for seed, score in enumerate(ours)),
+            *(run(seed, (0, score), k=2) for seed, score in enumerate(theirs)),
+        ]
+    )
+    found = difference(one, other, 20)
+    expected: Any = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
+    assert found is not None and found.low is not None and found.high is not None
+    assert (found.low, found.high) == pytest.approx((float(expected.low), float(expected.high)), rel=1e-3, abs=1e-3)
+
+
+def test_runs_that_differ_only_in_the_seed_are_one_arm_and_the_rest_is_named() -> None:
+    one, other = arms_of([run(1, k=1, x=5), run(2, k=2, x=5), run(3, k=1, x=5)])
+    assert [each.seed for each in one.runs] == [1, 3]
+    assert (one.name, one.settings, other.name, other.settings) == ("A", {"k": 1}, "B", {"k": 2})
+
+
+def test_runs_are_compared_after_the_candidates_of_the_shortest() -> None:
+    long, short = run(1, (0, 1.0), (5, 2.0), (15, 3.0)), run(2, (0, 1.5), candidates=10)
+    assert common([long, short]) == 10
+    [arm] = arms_of([long, short])
+    assert arm.scores(10) == [2.0, 1.5]
+    mean = arm.mean(10)
+    assert mean is not None and mean.value == 1.75 and mean.low is not None and mean.low < 1.5
+
+
+def test_one_seed_has_a_mean_and_no_interval() -> None:
+    one, other = arms_of([run(1, (0, 1.0), k=1), run(1, (0, 3.0), k=2)])
+    found = difference(other, one, 20)
+    assert found is not None and (found.value, found.low, found.high) == (2.0, None, None)
+
+
+def test_a_run_without_a_score_leaves_out_the_curve_and_counts_for_no_mean() -> None:
+    [arm] = arms_of([run(1), run(2, (3, 1.0))])
+    assert band(arm, 20) == []
+    assert arm.scores(20) == [1.0]
+
+
+def test_the_mean_curve_steps_where_a_run_improves_and_begins_where_all_have_a_score() -> None:
+    [arm] = arms_of([run(1, (0, 1.0), (10, 2.0)), run(2, (4, 3.0))])
+    curve = band(arm, 20)
+    assert [(place, one.value) for place, one in curve] == [(4, 2.0), (10, 2.5), (20, 2.5)]
+    assert sampled(curve, 5, 20) == [None, 2.0, 2.5, 2.5, 2.5]
+    assert sampled(curve, 11, 20)[:3] == [None, None, 2.0]
+
+
+def test_curves_lie_on_one_scale() -> None:
+    assert curves({"A": [0.0, 1.0], "B": [None, 2.0]}, 3) == [" B", " A", "A "]
+    assert curves({"A": []}, 2) == ["", ""]
