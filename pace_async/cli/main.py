@@ -29,6 +29,7 @@ from pace_async.cli.output import indented
 from pace_async.cli.process_one import leave_process_one
 from pace_async.durable import DISK_FAULTS, DISK_REMEDIES, disk_fault
 from pace_async.errors import GaveUp, Interrupted, PaceError
+from pace_async.gc_freeze import rare_collections
 
 app = typer.Typer(
     name="pace",
@@ -79,7 +80,8 @@ def main() -> None:
     """Run the command line. A user's mistake gives one sentence and an exit code, never a traceback."""
     leave_process_one()
     try:
-        sys.exit(app(standalone_mode=False))
+        with rare_collections():  # imports make many objects, and nearly all of them stay
+            sys.exit(app(standalone_mode=False))
     except typer.TyperException as error:
         sys.stderr.write(f"{_refused(error)}\n")
         sys.exit(error.exit_code)

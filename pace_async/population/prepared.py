@@ -20,16 +20,10 @@ _Convert = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """`names` are the placeholders' names in their order. `pick` takes their values out of a row. `converts` maps the
-    places whose values are converted to the conversion. `named`: the placeholders are named. `fixed` are values that
-    stand in the statement itself."""
+    """`parameters` makes of a row what the driver takes."""
 
     sql: str
-    names: tuple[str, ...]
-    pick: Callable[[Mapping[str, Any]], tuple[Any, ...]]
-    converts: tuple[tuple[int, _Convert], ...]
-    named: bool
-    fixed: Mapping[str, Any]
+    parameters: Callable[[Mapping[str, Any]], Any]
 
 
 class Prepared:
@@ -72,11 +66,12 @@ class Prepared:
         compiled = self._compiled.get(dialect.name)
         if compiled is None:
             compiled = self._compiled[dialect.name] = _compile(self._statement, self._columns, dialect)
-        parameters = [_parameters(compiled, row) for row in rows]
+        one = len(rows) == 1
+        parameters: Any = compiled.parameters(rows[0]) if one else [compiled.parameters(row) for row in rows]
         cursor: Any = cast("Any", connection.connection.dbapi_connection).cursor()
         try:
-            if len(parameters) == 1:
-                cursor.execute(compiled.sql, parameters[0])
+            if one:
+                cursor.execute(compiled.sql, parameters)
             else:
                 cursor.executemany(compiled.sql, parameters)
         except dialect.loaded_dbapi.Error as error:
@@ -97,17 +92,24 @@ def _compile(statement: ClauseElement, columns: tuple[str, ...] | None, dialect:
     fixed = {name: value for name, value in made.params.items() if value is not None}
     names = tuple(cast("list[str]", made.positiontup) if made.positional else made.bind_names.values())
     places = tuple((place, converts[name]) for place, name in enumerate(names) if name in converts)
-    return _Compiled(str(made), names, _picker(names), places, not made.positional, fixed)
+    values = _values(names, places, fixed)
+    if made.positional:
+        return _Compiled(str(made), values)
+    return _Compiled(str(made), lambda row: dict(zip(names, values(row), strict=True)))
 
 
-def _picker(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    if len(names) > 1:
-        return itemgetter(*names)
-    return lambda row: tuple(row[name] for name in names)
+def _values(
+    names: tuple[str, ...], converts: tuple[tuple[int, _Convert], ...], fixed: Mapping[str, Any]
+) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
+    """A function from a row to the values of `names`, in their order. `converts` are the places whose values are
+    converted. `fixed` are values that stand in the statement itself."""
+    pick: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+    pick = itemgetter(*names) if len(names) > 1 else lambda row: tuple(row[name] for name in names)
 
+    def values(row: Mapping[str, Any]) -> Sequence[Any]:
+        picked = list(pick({**fixed, **row} if fixed else row))
+        for place, convert in converts:
+            picked[place] = convert(picked[place])
+        return picked
 
-def _parameters(compiled: _Compiled, row: Mapping[str, Any]) -> Any:
-    values = list(compiled.pick({**compiled.fixed, **row} if compiled.fixed else row))
-    for place, convert in compiled.converts:
-        values[place] = convert(values[place])
-    return dict(zip(compiled.names, values, strict=True)) if compiled.named else values
+    return values if converts or fixed else pick

@@ -20,7 +20,7 @@ import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, Generic, TypeVar, cast
 
@@ -293,47 +293,58 @@ def _compile(text: str, most: int | None) -> _CompiledPart:
     with warnings.catch_warnings():  # a candidate's own warnings are not shown
         warnings.simplefilter("ignore")
         code = compile(text, "", "exec", dont_inherit=True, optimize=0)
-    return _CompiledPart(_digest("\n".join(_few(_code(code, most), most))), marshal.dumps(code))
-
-
-def _few(lines: Iterator[str], most: int | None) -> Iterator[str]:
-    """The lines, if they have at most `most` characters together."""
-    size = 0
-    for line in lines:
-        size += len(line)
-        if most is not None and size > most:
-            raise TooMuchHere
-        yield line
+    described = _Described(most)
+    described.code(code)
+    return _CompiledPart(_digest("\n".join(described.lines)), marshal.dumps(code))
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _code(code: CodeType, most: int | None) -> Iterator[str]:
-    yield (
-        f"{code.co_name} {code.co_flags} {code.co_argcount} {code.co_posonlyargcount} {code.co_kwonlyargcount} "
-        f"{code.co_names} {code.co_varnames} {code.co_freevars} {code.co_cellvars} {code.co_exceptiontable!r} "
-        f"{code.co_code!r} {len(code.co_consts)}"
-    )
-    for constant in code.co_consts:
-        yield from _constant(constant, most)
+@dataclass(slots=True)
+class _Described:
+    """Lines that describe code. Raises TooMuchHere when they have more than `most` characters together."""
 
+    most: int | None
+    size: int = 0
+    lines: list[str] = field(default_factory=list[str])
 
-def _constant(value: object, most: int | None) -> Iterator[str]:
-    if isinstance(value, CodeType):
-        yield from _code(value, most)
-    elif isinstance(value, tuple):
-        parts = cast("tuple[object, ...]", value)
-        yield f"tuple {len(parts)}"
-        for part in parts:
-            yield from _constant(part, most)
-    elif isinstance(value, frozenset):  # its order is another in each process
-        members = cast("frozenset[object]", value)
-        few = None if most is None else most // SMALL
-        yield f"frozenset {sorted(' '.join(_few(_constant(member, most), few)) for member in members)}"
-    else:
-        yield f"{type(value).__name__} {value!r}"
+    def code(self, code: CodeType) -> None:
+        """Add a line about the code, and those of its constants."""
+        self._add(
+            f"{code.co_name} {code.co_flags} {code.co_argcount} {code.co_posonlyargcount} {code.co_kwonlyargcount} "
+            f"{code.co_names} {code.co_varnames} {code.co_freevars} {code.co_cellvars} {code.co_exceptiontable!r} "
+            f"{code.co_code!r} {len(code.co_consts)}"
+        )
+        for constant in code.co_consts:
+            self.constant(constant)
+
+    def constant(self, value: object) -> None:
+        """Add a line about the value, and those of what it holds."""
+        if isinstance(value, CodeType):
+            self.code(value)
+        elif isinstance(value, tuple):
+            parts = cast("tuple[object, ...]", value)
+            self._add(f"tuple {len(parts)}")
+            for part in parts:
+                self.constant(part)
+        elif isinstance(value, frozenset):  # its order is another in each process
+            members = cast("frozenset[object]", value)
+            self._add(f"frozenset {sorted(map(self._member, members))}")
+        else:
+            self._add(f"{type(value).__name__} {value!r}")
+
+    def _member(self, value: object) -> str:
+        inner = _Described(None if self.most is None else self.most // SMALL)
+        inner.constant(value)
+        return " ".join(inner.lines)
+
+    def _add(self, line: str) -> None:
+        self.size += len(line)
+        if self.most is not None and self.size > self.most:
+            raise TooMuchHere
+        self.lines.append(line)
 
 
 _NOTHING = _compiled_part("").digest

@@ -11,11 +11,12 @@ from pace_async.registry.base import Entry, Registry
 @dataclass(frozen=True, slots=True)
 class StalenessPolicy(Entry):
     """`bounds_maximum`: nothing older than `staleness.max_staleness` trains. `counts_running`: leases in flight count
-    against the bound on open ones. `waits_for_slowest`: no group overtakes a lease whose deadline would be missed.
-    `allows_sync`: it makes sense behind a barrier."""
+    against the bound on open ones. `discards`: it may close finished rollouts untrained. `waits_for_slowest`: no group
+    overtakes a lease whose deadline would be missed. `allows_sync`: it makes sense behind a barrier."""
 
     bounds_maximum: bool = True
     counts_running: bool = True
+    discards: bool = False
     waits_for_slowest: bool = False
     allows_sync: bool = False
 
@@ -40,6 +41,7 @@ STALENESS_POLICIES = Registry(
         "discards rollouts that are too old, so wastes finished evaluations, the slow ones first",
         "pace_async.staleness.policies:drop",
         counts_running=False,
+        discards=True,
     ),
 )
 

@@ -13,6 +13,7 @@ the bound. Only `drop` expires leases. Pure: values in, values out.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol, cast
 
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
@@ -56,6 +57,11 @@ def admits(policy: str, *, running: int, held: int, lag: int, bound: int, size: 
     return may_admit(counted, lag, bound=bound, size=size)
 
 
+def chooses(policy: str, finished: int, size: int) -> bool:
+    """Whether `choose` can give more than NOTHING for so many finished rollouts: at most moments of a run it cannot."""
+    return finished >= size or (finished > 0 and STALENESS_POLICIES[policy].discards)
+
+
 def choose(
     policy: str,
     finished: Sequence[Finished],
@@ -66,8 +72,12 @@ def choose(
     size: int,
 ) -> Choice:
     """What the learner, idle at version `learner`, does next. `finished` in the order of completion."""
-    function = cast("PolicyFunction", STALENESS_POLICIES[policy].load())
-    return function(finished, running, learner=learner, bound=bound, size=size)
+    return _function(policy)(finished, running, learner=learner, bound=bound, size=size)
+
+
+@cache
+def _function(policy: str) -> PolicyFunction:
+    return cast("PolicyFunction", STALENESS_POLICIES[policy].load())
 
 
 def pace(finished: Sequence[Finished], running: Sequence[Lease], *, learner: int, bound: int, size: int) -> Choice:

@@ -25,7 +25,7 @@ from pace_async.search.ideas import Pool
 from pace_async.search.parents import fitter
 from pace_async.search.state import Idea, Island, Member, Rules, Shown
 from pace_async.staleness.gate import Lease, deadline_of
-from pace_async.staleness.policies import NOTHING, Choice, Finished, admits, choose
+from pace_async.staleness.policies import NOTHING, Choice, Finished, admits, choose, chooses
 from pace_async.staleness.rollback import NO_GROUPS, Count, Health
 
 
@@ -267,9 +267,9 @@ class RunState:
 
     def choose(self) -> Choice:
         """What to expire and what to ship next. Nothing ships while a group is in training."""
-        if self.training or not self.complete:
-            return NOTHING
         terms = self.terms
+        if self.training or not chooses(terms.policy, len(self.complete), terms.size):
+            return NOTHING
         finished = [rollout.finished for rollout in self.complete.values()]
         running = [each.lease for each in (*self.running.values(), *self.claimed.openings.values())]
         return choose(terms.policy, finished, running, learner=self.learner, bound=terms.bound, size=terms.size)

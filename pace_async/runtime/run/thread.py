@@ -80,8 +80,7 @@ async def _decide(core: Core, patience: Patience, work: Work) -> Decision:
     lease, island = work.lease.lease, core.state.islands[work.island]
     search, spec = core.config.search, core.task.spec
     core.show(StageChanged(work.island, lease, "advise"))
-    draw = generator(core.config.seed, lease, "parent")
-    parent = work.migrant or parent_of(island, search, spec.direction, draw)
+    parent = work.migrant or parent_of(island, search, spec.direction, generator(core.config.seed, lease, "parent"))
     context = context_of(island, parent, spec.direction)
     stage = ASK if core.stages.asked is not None else ADVISE
     advice = await patience.tried(stage, lease, lambda: _ask(core, lease, context, island.next_idea))
