@@ -174,7 +174,7 @@ def check(
     def say(one: Check) -> None:
         found.append(one)
         if not as_json:
-            typer.echo(f"{'pass' if one.ok else 'FAIL'}  {one.name}: {shown(one.found)}")
+            typer.echo(f"{'FAIL' if not one.ok else 'warn' if one.warns else 'pass'}  {one.name}: {shown(one.found)}")
             if one.remedy:
                 typer.echo(f"      {shown(one.remedy)}")
             if one.printed:
@@ -189,6 +189,7 @@ def check(
             {
                 "check": one.name,
                 "ok": one.ok,
+                "warning": one.warns,
                 "found": one.found,
                 "remedy": one.remedy,
                 "evaluator_log": one.printed or None,
@@ -197,7 +198,8 @@ def check(
         ]
         print_json({"sound": failed == 0, "checks": checks})
     else:
-        typer.echo(f"{failed} of {len(found)} checks failed" if failed else f"sound: {len(found)} checks passed")
+        passed = f"sound: {len(found)} checks passed{', with a warning' if any(one.warns for one in found) else ''}"
+        typer.echo(f"{failed} of {len(found)} checks failed" if failed else passed)
     if failed:
         raise typer.Exit(2)
 
@@ -211,4 +213,5 @@ def _say_served(task: str, named: Mapping[str, str | None], say: "Callable[[Chec
 
     config = resolve(None, {key: value for key, value in named.items() if value}, environment={})
     for one in served_by(config, load_task(task)):
-        say(Check(f"{one.role} {one.model} can serve it", one.ok, one.found, "" if one.ok else "name another"))
+        remedy = "" if one.ok and not one.doubtful else "name another"
+        say(Check(f"{one.role} {one.model} can serve it", one.ok, one.found, remedy, warns=one.doubtful))

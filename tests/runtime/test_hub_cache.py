@@ -50,6 +50,28 @@ def test_an_id_that_is_not_in_the_cache_is_refused_with_the_command_that_fetches
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("lost", ["config.json", "tokenizer.json", "model.safetensors", "a shard"])
+def test_a_download_that_was_cut_off_is_refused_with_the_file_that_is_missing(tmp_path: Path, lost: str) -> None:
+    fetch(tmp_path, COMMIT)
+    snapshot = tmp_path / "hub" / f"models--{MODEL.replace('/', '--')}" / "snapshots" / COMMIT
+    said = {"tokenizer.json": "a tokenizer", "model.safetensors": "weights (*.safetensors)"}.get(lost, lost)
+    if lost == "a shard":
+        said = "model-2.safetensors"
+        index = {"weight_map": {"a": "model.safetensors", "b": said}}
+        (snapshot / "model.safetensors.index.json").write_text(json.dumps(index))
+    elif lost == "model.safetensors":
+        (snapshot / lost).resolve().unlink()  # leaves a link to nothing
+    else:
+        for file in snapshot.glob("tokenizer*" if lost == "tokenizer.json" else lost):
+            file.unlink()
+    done = pace(tmp_path, "run", "circle_packing", "--advisor", MODEL, "--run-dir", "run")
+    assert done.returncode == 2
+    assert f"where it lacks {said})" in done.stderr
+    assert f"`hf download {MODEL}" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_plan_names_the_commit_that_the_cache_has(tmp_path: Path) -> None:
     fetch(tmp_path, COMMIT)
     done = pace(tmp_path, "run", "circle_packing", "--advisor", MODEL, "--dry-run", "--json")

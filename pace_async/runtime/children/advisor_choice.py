@@ -148,16 +148,22 @@ def _in_prose(config: Config, task: Task) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Whether the named advisor and the named implementer can serve a task. `found` is a sentence."""
+    """Whether the named advisor or the named implementer can serve a task. `found` is a sentence. `ok` False: a run
+    refuses it. `doubtful`: a run begins and says the same sentence, because many of its experiments may fail."""
 
     role: Literal["advisor", "implementer"]
     model: str
     ok: bool
     found: str
+    doubtful: bool = False
 
 
 def served_by(config: Config, task: Task) -> tuple[Served, Served]:
-    """What a run would say at its start of the advisor and of the implementer, without running or asking either."""
+    """What a run would say at its start of the advisor and of the implementer, without running or asking either.
+
+    What a run refuses is not ok. What a run only warns of is doubtful: the names of a catalogue stand in the programs
+    too, so a model that is asked in prose may name them.
+    """
     implementer = config.implementer.model
     try:
         refuse_unless_possible(implementer, task)
@@ -170,9 +176,8 @@ def served_by(config: Config, task: Task) -> tuple[Served, Served]:
         model = chosen.advisor.model
         refuse_unless_read(chosen, task)
         fit = serving_of(model, task).fit if advisor_of(model).served else "any"
-        unfit = fit in ("lacks", "unable") or (fit == "any" and _in_prose(chosen, task) != "")
-        return Served(
-            "advisor", model, not unfit, in_words(chosen, task, chosen=advisor_of(config.advisor.model).chosen_for_task)
-        ), made
+        said = in_words(chosen, task, chosen=advisor_of(config.advisor.model).chosen_for_task)
+        doubtful = fit == "lacks" or (fit == "any" and _in_prose(chosen, task) != "")
+        return Served("advisor", model, fit != "unable", said, doubtful), made
     except UsageError as error:
         return Served("advisor", config.advisor.model, False, str(error)), made

@@ -46,13 +46,14 @@ ENTRY = "answer"
 @dataclass(frozen=True, slots=True)
 class Check:
     """One line of the result. `remedy` is empty if there is nothing to do. `printed` is the output of the task's
-    evaluator with its traceback, if its own error made the check fail."""
+    evaluator with its traceback, if its own error made the check fail. `warns`: it passes, and a run says it too."""
 
     name: str
     ok: bool
     found: str
     remedy: str = ""
     printed: str = ""
+    warns: bool = False
 
 
 async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Mapping[str, Setting]) -> None:
