@@ -50,6 +50,15 @@ def find_cards(devices: Path | None = None, driver: Path | None = None) -> tuple
     return tuple(dict.fromkeys(found))
 
 
+def in_words(cards: Sequence[Card]) -> str:
+    """The cards by device file and model, for one line, or that there is none."""
+    named = [f"{card.node}{f' ({card.model})' if card.model else ''}" for card in cards]
+    if not named:
+        hidden = " that CUDA_VISIBLE_DEVICES shows" if "CUDA_VISIBLE_DEVICES" in os.environ else ""
+        return f"no NVIDIA card{hidden}"
+    return f"{len(named)} NVIDIA card{'s' * (len(named) > 1)}: {', '.join(named)}"
+
+
 def driver_nodes(devices: Path | None = None) -> tuple[Path, ...]:
     """The device files that belong to no card."""
     folder = devices or DEVICES

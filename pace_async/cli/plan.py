@@ -26,7 +26,8 @@ def plan(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str]]:
 
     named, config = config, with_advisor(config, asked)
     task, paths = prepare(config, asked, run_dir)
-    granted = resources_of(task, config.evaluation, taken_cards(config))
+    taken = taken_cards(config)
+    granted = resources_of(task, config.evaluation, taken)
     evaluations = f"{len(granted.slots)} evaluation{'s' if len(granted.slots) > 1 else ''} at once"
     staleness = "behind a barrier (sync)" if config.bound == 0 else f"at most {config.bound} updates behind"
     learns = trains(config.learner.objective)
@@ -36,6 +37,7 @@ def plan(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str]]:
         "search": f"{config.search.threads} threads, {evaluations}, "
         f"each at most {task.spec.timeout_s:g} s and {task.spec.memory_mb} MiB",
         **({"resources": said} if (said := granted.in_words()) else {}),
+        "cards": _cards(taken),
         "advisor": in_words(config, task, chosen=advisor_of(named.advisor.model).chosen_for_task),
         "implementer": config.implementer.model,
         "learning": f"objective {config.learner.objective}, groups of {config.learner.group_size}, {staleness}"
@@ -54,6 +56,14 @@ def plan_text(config: Config, lines: Mapping[str, str]) -> str:
     width = max(len(name) for name in lines)
     head = "".join(f"# {name:<{width}}  {said}\n" for name, said in lines.items())
     return f"# A dry run: nothing was written, started or called.\n{head}{dump(config)}"
+
+
+def _cards(taken: Mapping[str, str]) -> str:
+    """The cards found, and who owns which. They have their names in CUDA_VISIBLE_DEVICES."""
+    from pace_async.gpus import find_cards, in_words
+
+    owned = [f"card {name} goes to {owner}" for name, owner in taken.items()]
+    return "; ".join((in_words(find_cards()), *owned))
 
 
 def _stops(stop: StopConfig) -> str:

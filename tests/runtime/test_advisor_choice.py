@@ -146,7 +146,8 @@ def test_advisor_and_implementer_named_by_flag_are_checked_against_the_task(tmp_
     assert [one.ok for one in served_by(config_with("tiny"), TASK)] == [True, True]
     other = served_by(config_with("tiny"), load_task("multi_evolve"))  # a run begins, and says it at its start
     assert [(one.ok, one.doubtful) for one in other] == [(True, True), (True, False)]
-    assert [one.ok for one in served_by(config_with("auto"), without_catalogue())] == [False, False]
+    none = served_by(config_with("auto"), without_catalogue())
+    assert [(one.ok, one.doubtful) for one in none] == [(True, True), (False, False)]
     advisor, implementer = served_by(config_with(str(tmp_path)), with_missing_mechanism(tmp_path))
     assert not advisor.ok and "is not a model directory" in advisor.found
     assert not implementer.ok and "not_there" in implementer.found

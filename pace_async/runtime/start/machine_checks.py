@@ -9,6 +9,7 @@ from pace_async.config import AdvisorConfig, ImplementerConfig
 from pace_async.errors import UsageError
 from pace_async.evaluate.sandbox import cgroup
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
+from pace_async.gpus import find_cards, in_words
 from pace_async.implement.shares import models_of, parse_shares
 from pace_async.providers.base import ADVISOR
 from pace_async.providers.preflight import Checked, check_models
@@ -43,6 +44,7 @@ async def examine(implementer: ImplementerConfig | None = None, advisor: Advisor
         _advisor(),
         await _sandbox(),
         _control_groups(),
+        _cards(),
         _database(),
         *asked,
     ]
@@ -116,6 +118,12 @@ def _control_groups() -> Finding:
     return Finding(
         name, True, f"version {found.version}: memory is limited for all of a candidate's processes together"
     )
+
+
+def _cards() -> Finding:
+    """Runs work without one. The cards are those that evaluations, the learner and an engine can have."""
+    cards = find_cards()
+    return Finding("cards", True if cards else None, in_words(cards))
 
 
 def _database() -> Finding:
