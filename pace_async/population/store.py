@@ -32,6 +32,7 @@ from pace_async.population.writing.writes import write
 
 CLOSE_S = 30.0
 SECRET_BYTES = 32
+RESUME = "`pace resume` the run"
 T = TypeVar("T")
 
 
@@ -44,6 +45,7 @@ class Store:
         self._reader = reader
         self._uncut = Uncut()
         self._say: Say = ignore_news
+        self._then = RESUME
         self._over: Recovered | None = None
         self._callers: set[anyio.CancelScope] = set()
         writer.tell = self._news
@@ -68,9 +70,10 @@ class Store:
             with anyio.move_on_after(CLOSE_S, shield=True):
                 await store.close()
 
-    def be_patient(self, seconds: float, say: Say) -> None:
-        """Set how long to wait for a database that is locked, full or unreachable, and who is notified."""
-        self._writer.patience_s, self._say = seconds, say
+    def be_patient(self, seconds: float, say: Say, then: str = RESUME) -> None:
+        """Set how long to wait for a database that is locked, full or unreachable, who is notified, and what the user
+        is told to do after that, as in RESUME."""
+        self._writer.patience_s, self._say, self._then = seconds, say, then
 
     def guard(self, check: Callable[[], None]) -> None:
         """Call `check` before every transaction, in the writer's thread. What it raises refuses the commit."""
@@ -187,7 +190,7 @@ class Store:
             except DBAPIError as error:
                 raise GaveUp(
                     f"{self.place} cannot be written ({in_words(error)}): nothing acknowledged is lost; "
-                    "see to the disk, or to what holds the file, and `pace resume` the run."
+                    f"see to the disk, or to what holds the file, and {self._then}."
                 ) from error
             finally:
                 self._callers.discard(caller)

@@ -1,5 +1,6 @@
 """Evaluations with cards of their own. Plain files stand in for the device files of cards."""
 
+import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -7,8 +8,10 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from typer.testing import CliRunner
 
 from pace_async import gpus
+from pace_async.cli.main import app
 from pace_async.config import EvaluationConfig
 from pace_async.configure import resolve
 from pace_async.errors import UsageError
@@ -278,3 +281,19 @@ def test_learner_and_engine_own_the_first_card_unless_they_compute_on_the_proces
 
     monkeypatch.setattr(children, "version", installed)
     assert taken_cards(resolve(None, changed, environment={})) == taken
+
+
+def test_doctor_and_a_dry_run_name_the_cards_found_or_say_that_there_is_none(
+    devices: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(tmp_path / "driver", 1, "GPU-5a")
+    monkeypatch.setattr(children, "_torch_has_cuda", lambda: True)
+    seen = CliRunner().invoke(app, ["doctor", "--json"])
+    cards = next(one for one in json.loads(seen.stdout) if one["check"] == "cards")
+    both = f"2 NVIDIA cards: {devices}/nvidia0, {devices}/nvidia1 (NVIDIA H200)"
+    assert (cards["ok"], cards["found"]) == (True, both)
+    said = CliRunner().invoke(app, ["run", "circle_packing", "--dry-run", "--json"])
+    assert json.loads(said.stdout)["plan"]["cards"] == f"{both}; card 0 goes to the learner and the engine"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    said = CliRunner().invoke(app, ["run", "circle_packing", "--dry-run", "--json"])
+    assert json.loads(said.stdout)["plan"]["cards"] == "no NVIDIA card that CUDA_VISIBLE_DEVICES shows"

@@ -321,6 +321,8 @@ CLAUSES: dict[str, tuple[str, ...]] = {
     "Mended and imported": (
         "a rescore killed in the middle: no score changes, and it goes on where it was",
         "an evaluator that fails in the middle of a rescore: no score changes, and it goes on with the rest",
+        "a full disk during a rescore: no score changes, and it goes on where it was",
+        "a full disk during a rescore: pauses and goes on by itself",
         "an import of a folder that is no such example",
         "an import of an example with broken settings",
         "an import of an example with a file that cannot be read",

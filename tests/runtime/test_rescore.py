@@ -13,17 +13,21 @@ import pytest
 
 from pace_async.configure import dump
 from pace_async.errors import GaveUp, Interrupted, RunLocked, SeedProgramFails, UsageError
-from pace_async.events import Fact
+from pace_async.events import Fact, FaultSeen
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.store import Store
+from pace_async.population.writing import writer
+from pace_async.population.writing.outage import Outage, Say
 from pace_async.runtime.run_paths import RunPaths
-from pace_async.runtime.start.rescoring import refuse_unless_in_force, rescore
+from pace_async.runtime.start import rescoring
+from pace_async.runtime.start.rescoring import Show, refuse_unless_in_force, rescore
 from pace_async.simulate.runs import header_of
 from pace_async.task import load_task
 from tests.support.evaluate_tasks import EVALUATOR, make_task
 from tests.support.population_facts import advised, evaluated, opened, seed_program
 from tests.support.simulated_runs import settings
+from tests.support.small_disk import fill, small_disk
 
 MENDED = EVALUATOR.replace("sum(outputs)", "1000 - sum(outputs)")
 
@@ -188,6 +192,68 @@ def test_an_evaluator_that_fails_in_the_middle_changes_no_score_and_the_rest_is_
     broken.unlink()
     rescore(str(run), None, ignored)
     assert scores(run) == NEW
+
+
+def on_a_small_disk(run: Path, disk: Path) -> Path:
+    """A copy of the run on a disk that is nearly full, and its evaluator mended."""
+    mend(run)
+    return Path(shutil.copytree(run, disk / "run"))
+
+
+def fills(disk: Path) -> Show:
+    """Fills the disk after the second score."""
+
+    def show(done: int, programs: int, seconds: float) -> None:
+        if done == 2:
+            fill(disk)
+
+    return show
+
+
+@pytest.mark.fault("Mended and imported", "a full disk during a rescore: no score changes, and it goes on where it was")
+def test_a_rescore_on_a_full_disk_ends_with_a_sentence_and_goes_on_where_it_was(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient = Store.be_patient
+
+    def impatient(store: Store, seconds: float, say: Say, then: str) -> None:
+        patient(store, 0.0, say, then)
+
+    monkeypatch.setattr(Store, "be_patient", impatient)
+    with small_disk(tmp_path / "disk", kib=2048) as disk:
+        kept = on_a_small_disk(run, disk)
+        with pytest.raises(GaveUp, match=r"disk is full.*`pace rescore` goes on") as told:
+            rescore(str(kept), None, fills(disk))
+        assert "pace resume" not in str(told.value)
+        (disk / "filler").unlink()
+        assert scores(kept) == OLD
+        plan = rescore(str(kept), None, ignored, dry=True)
+        assert (plan.epoch, plan.programs, plan.scored) == (1, 5, 2)
+        rescore(str(kept), None, ignored)
+        assert scores(kept) == NEW
+
+
+@pytest.mark.fault("Mended and imported", "a full disk during a rescore: pauses and goes on by itself")
+def test_a_rescore_waits_for_room_on_the_disk_and_goes_on(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[str] = []
+
+    def frees(_: RunLock) -> Say:
+        def say(news: Outage | FaultSeen) -> None:
+            if isinstance(news, Outage):
+                heard.append(news.reason)
+                (tmp_path / "disk" / "filler").unlink()
+
+        return say
+
+    monkeypatch.setattr(writer, "RETRY_S", 0.02)
+    with small_disk(tmp_path / "disk", kib=2048) as disk:
+        monkeypatch.setattr(rescoring, "waiting", frees)
+        kept = on_a_small_disk(run, disk)
+        rescore(str(kept), None, fills(disk))
+        assert scores(kept) == NEW
+    assert heard == ["the disk is full"]
 
 
 def test_only_the_best_are_scored_and_the_others_have_no_score_then(run: Path) -> None:

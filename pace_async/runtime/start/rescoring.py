@@ -36,6 +36,8 @@ from pace_async.task import Task, load_task
 Show = Callable[[int, int, float], None]
 """Called with the number of programs that are scored, of all, and the seconds since this process began."""
 
+AGAIN = "`pace rescore` goes on where it was"
+
 
 @dataclass(frozen=True, slots=True)
 class Rescore:
@@ -71,7 +73,7 @@ async def _rescore(paths: RunPaths, best: int | None, show: Show, dry: bool) -> 
             standing = await store.standing(name)
             config = resumed_config(standing, {})
             _refuse_relative(config)
-            store.be_patient(config.faults.patience_s, waiting(lock))
+            store.be_patient(config.faults.patience_s, waiting(lock), AGAIN)
             task = _task_of(config)
             todo, plan, begun = await _planned(store, standing, task, config, best)
             if dry or plan.known:
