@@ -1,6 +1,6 @@
 """pace status and best: read a run, whether or not it is running."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -37,7 +37,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
         status, header = reader.status(), reader.header()
         found = {**status, **ledger_of_rows(reader.timings(), header), "driven": driven}
         known = _known(status["best_score"], header)
-        found |= known
+        found |= known | _parses(status["outcomes"], reader.recent_parsed())
     found["waiting"] = _waiting(holder_of(paths.folder), status["waiting"]) if driven else None
     found["few_scores"] = _few_scores(status, str(paths.folder))
     if status["failing"] or found["waiting"] or found["few_scores"]:
@@ -56,6 +56,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             **_waits(found["waiting"]),
             "candidates": found["candidates"],
             **({"few scores": found["few_scores"]} if found["few_scores"] else {}),
+            **({"answers": found["parse_alarm"] or f"{found['parse_share']} parse"} if found["parse_share"] else {}),
             "best score": found["best_score"],
             **_stands(found["best_score"], found["best_fresh_score"], known["best_known"], header),
             "groups": f"{found['groups_trained']} trained, {found['groups_skipped']} skipped",
@@ -80,6 +81,18 @@ def _few_scores(status: Mapping[str, Any], run: str) -> str | None:
 
     found = few_scores(status["candidates"], status["scored"], status["causes"], run)
     return None if found is None else found.sentence
+
+
+def _parses(outcomes: Mapping[str, int], recent: Sequence[bool]) -> dict[str, Any]:
+    """The share of candidates whose answers parse, of all and of the last ones, and the alarm if it has fallen."""
+    from pace_async.observe.parse_rate import fallen, lately, parse_rate, share_text
+
+    return {
+        "parse_rate": parse_rate(outcomes),
+        "parse_rate_lately": lately(recent),
+        "parse_share": share_text(outcomes, recent),
+        "parse_alarm": fallen(outcomes, recent),
+    }
 
 
 def _parts(spent: Mapping[str, float]) -> str:

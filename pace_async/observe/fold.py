@@ -62,6 +62,7 @@ from pace_async.observe.model import (
     changed,
     thin,
 )
+from pace_async.population.reading.progress import RECENT
 from pace_async.reward import better
 
 ALIVE = ("running", "draining")
@@ -214,6 +215,7 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
             candidates=done,
             finished_here=view.finished_here + 1,
             outcomes=_more(view.outcomes, event.outcome),
+            recent_parsed=(*view.recent_parsed, event.outcome != "unparsed")[-RECENT:],
             memoised=view.memoised + event.memoised,
             causes=_causes(view, event),
             times=(*view.times, event.at)[-TIMES_KEPT:],

@@ -98,7 +98,8 @@ class RunView:
     budget could not pay. `unanswered` counts the implementer calls since the last answer. `models_down` are the
     models given up for now, and `paused` is true if all are. `calls` counts the calls of each role, and `spent` is
     their cost in USD, checks included. `stalled` is the reason why nothing can be committed, empty if commits work.
-    `failing` maps each stage that fails at every try to the reason."""
+    `failing` maps each stage that fails at every try to the reason. `recent_parsed`: whether each of the last
+    candidates has answers that parse, oldest first."""
 
     header: RunHeader
     stop: StopConfig = field(default_factory=StopConfig)
@@ -114,6 +115,7 @@ class RunView:
     improvements: tuple[tuple[int, float], ...] = ()
     candidates: int = 0
     outcomes: Mapping[str, int] = field(default_factory=dict[str, int])
+    recent_parsed: tuple[bool, ...] = ()
     memoised: int = 0
     causes: Mapping[Cause, int] = field(default_factory=dict[Cause, int])
     finished_here: int = 0

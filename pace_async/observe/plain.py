@@ -12,6 +12,7 @@ from pace_async.observe.few_scores import ENOUGH, few_scores
 from pace_async.observe.formatting import clean
 from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
+from pace_async.observe.parse_rate import fallen
 from pace_async.observe.roofline import Term, advice
 from pace_async.observe.standing import on_fresh, to_best_known
 
@@ -31,6 +32,7 @@ class PlainDisplay:
         self._begun = False
         self._binding: Term | None = None
         self._cause: Cause | None = None
+        self._alarmed = False
 
     def take(self, event: Event, view: RunView) -> None:
         self._begin(view)
@@ -41,6 +43,7 @@ class PlainDisplay:
             self._line(f"{_clock(view, note.at)}  {note.text}")
         if isinstance(event, Evaluated) and event.lease and view.candidates % ENOUGH == 0:
             self._few(view)
+            self._parses(view)
         if isinstance(event, Evaluated) and view.candidates and view.candidates % self._every == 0 and event.lease:
             self._line(f"{_clock(view, event.at)}  {figures(view, event.at)}")
             self._advise(view)
@@ -72,6 +75,13 @@ class PlainDisplay:
         if said and said.cause != self._cause:
             self._cause = said.cause
             self._line(f"{'':>7}  {said.sentence}")
+
+    def _parses(self, view: RunView) -> None:
+        """Say that answers no longer parse, again only after they did."""
+        alarm = fallen(view.outcomes, view.recent_parsed)
+        if alarm is not None and not self._alarmed:
+            self._line(f"{'':>7}  {alarm}")
+        self._alarmed = alarm is not None
 
     def _advise(self, view: RunView) -> None:
         limits = view.ledger.limits(view.header)

@@ -165,6 +165,7 @@ def test_status_counts_everything_once(database: Place) -> None:
             "candidates": 6,
             "trust": "hidden",
             "scored": 5,
+            "outcomes": {"ok": 5, "timeout": 1},
             "causes": {},
             "updates": 2,
             "versions_published": 1,

@@ -19,6 +19,9 @@ from pace_async.population.models import (
 from pace_async.population.reading.epochs import last_lease_before
 from pace_async.population.reading.read_spending import spend_by_role
 
+RECENT = 32
+"""Candidates whose answers count as the last ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class Improvement:
@@ -50,9 +53,10 @@ class Progress:
     any has one, `leases` counts by (state, stage), `staleness` counts trained
     leases by age, `groups` counts by state with `rollbacks` among them, `shortened` and `undone` count steps.
     `improvements` and `rewards` (the mean of each ended group) are oldest first. `experiments` are those of leases that
-    wait for their score."""
+    wait for their score. `recent_parsed` says of the last candidates whether their answers parsed, oldest first."""
 
     outcomes: Mapping[str, int]
+    recent_parsed: tuple[bool, ...]
     memoised: int
     causes: Mapping[Cause, int]
     improvements: tuple[Improvement, ...]
@@ -107,6 +111,7 @@ def progress_of(connection: Connection, run_id: int, kept: int) -> Progress:
     counts = {row[0]: row[1] for row in outcomes}
     return Progress(
         outcomes=counts,
+        recent_parsed=recent_parsed(connection, run_id),
         memoised=sum(int(row[2]) for row in outcomes),
         causes=causes_of(connection, run_id, counts.get("ok", 0)),
         improvements=improvements_of(connection, run_id),
@@ -131,6 +136,27 @@ def progress_of(connection: Connection, run_id: int, kept: int) -> Progress:
             )
         },
     )
+
+
+def recent_parsed(connection: Connection, run_id: int) -> tuple[bool, ...]:
+    """Whether each of the last RECENT candidates has answers that parse, oldest first."""
+    rows = connection.execute(
+        select(CandidateRow.outcome)
+        .where(CandidateRow.run_id == run_id, CandidateRow.candidate > 0)
+        .order_by(CandidateRow.at.desc(), CandidateRow.candidate.desc())
+        .limit(RECENT)
+    ).all()
+    return tuple(outcome != "unparsed" for (outcome,) in reversed(rows))
+
+
+def outcomes_of(connection: Connection, run_id: int) -> dict[str, int]:
+    """The number of candidates of each outcome, without the task's own program."""
+    rows = connection.execute(
+        select(CandidateRow.outcome, func.count())
+        .where(CandidateRow.run_id == run_id, CandidateRow.candidate > 0)
+        .group_by(CandidateRow.outcome)
+    )
+    return {row[0]: row[1] for row in rows}
 
 
 def causes_of(connection: Connection, run_id: int, scored: int) -> dict[Cause, int]:

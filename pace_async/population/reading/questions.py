@@ -25,7 +25,7 @@ from pace_async.population.reading.candidates import candidates_with_experiments
 from pace_async.population.reading.epochs import last_lease_before
 from pace_async.population.reading.implementers_chosen import choices_of, models_of_bandit, results_of, tally
 from pace_async.population.reading.load import closings_of, find_run, state_of_run
-from pace_async.population.reading.progress import causes_of
+from pace_async.population.reading.progress import causes_of, outcomes_of
 from pace_async.population.reading.read_facts import advice_of, evaluations_of, fresh_of, stages_of
 from pace_async.population.reading.read_spending import changes_of, spend_by_role, spend_of, tries_of
 
@@ -70,9 +70,10 @@ def conservation(connection: Connection, run: str | None = None) -> dict[str, in
 def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     """How far a run is.
 
-    `candidates` counts evaluated rollouts without the task's own program. `scored` counts those with a score. `causes`
-    counts the others by cause, while hardly any has a score. `updates` counts ended groups, skipped ones
-    too, as `--updates` does. `versions_published` leaves out version 0. `best_score` is null before the first score,
+    `candidates` counts evaluated rollouts without the task's own program. `outcomes` counts them by
+    outcome, and `scored` those with a score. `causes` counts the others by cause, while hardly any has a score.
+    `updates` counts ended groups, skipped ones too, as `--updates` does. `versions_published` leaves out version 0.
+    `best_score` is null before the first score,
     and `best_fresh_score` is null if the best was not tried on fresh instances. `state` is the last committed state.
     `waiting` is null, or what the whole run waits for and since when, according to the rows. `failing` lists the stages
     that fail at every try, each with its reason and start, of a run that is driven or gave up.
@@ -84,16 +85,14 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     groups = _groups(connection, run_id)
     first = select(CandidateRow.candidate, CandidateRow.score).where(*complete, CandidateRow.merit.is_not(None))
     best = connection.execute(first.order_by(CandidateRow.merit.desc(), CandidateRow.candidate).limit(1)).one_or_none()
-    scored = connection.execute(
-        select(func.count()).where(*complete, CandidateRow.candidate > 0, CandidateRow.outcome == "ok")
-    ).scalar_one()
+    outcomes = outcomes_of(connection, run_id)
+    scored = outcomes.get("ok", 0)
     state, reason = state_of_run(connection, run_id)
     settings, trust = connection.execute(select(RunRow.config, RunRow.trust).where(RunRow.run_id == run_id)).one()
     return {
-        "candidates": connection.execute(
-            select(func.count()).where(*complete, CandidateRow.candidate > 0)
-        ).scalar_one(),
+        "candidates": sum(outcomes.values()),
         "scored": scored,
+        "outcomes": outcomes,
         "causes": causes_of(connection, run_id, scored),
         "updates": groups.get("trained", 0) + groups.get("skipped", 0),
         "versions_published": _published(connection, run_id),

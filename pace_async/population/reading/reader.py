@@ -21,7 +21,7 @@ from pace_async.population.reading.account import Account, account_of
 from pace_async.population.reading.audit import Check, audit
 from pace_async.population.reading.load import find_run, header_of, load_record, load_standing
 from pace_async.population.reading.moment import Moment, moment_of
-from pace_async.population.reading.progress import Improvement, improvements_of
+from pace_async.population.reading.progress import Improvement, improvements_of, recent_parsed
 from pace_async.population.reading.read_facts import advice_of
 from pace_async.population.reading.record import RunRecord, Standing
 from pace_async.population.reading.summaries import RunSummary, summaries_of
@@ -86,6 +86,11 @@ class Reader:
         """See `questions.status`."""
         with self._open() as connection:
             return questions.status(connection, run or self._run)
+
+    def recent_parsed(self, run: str | None = None) -> tuple[bool, ...]:
+        """See `progress.recent_parsed`."""
+        with self._open() as connection:
+            return recent_parsed(connection, find_run(connection, run or self._run))
 
     def best(self, run: str | None = None) -> dict[str, Any]:
         """See `questions.best`."""
