@@ -166,6 +166,35 @@ def backup(
         typer.echo(f"{file}: {size:,} bytes, checked")
 
 
+@app.command("copy")
+def copy(
+    run: str = _RUN,
+    target: str = typer.Argument(..., help="URL of a PostgreSQL database, or a new folder.", metavar="TARGET"),
+    run_dir: Path | None = typer.Option(
+        None, "--run-dir", help="With a URL: the new folder [default: that of the run with -copy appended]."
+    ),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Copy a run that is not going on, all rows and files, to PostgreSQL or into a folder with a file. The copy is
+    complete and proven by a digest of each table, or there is none. The run stays as it is.
+
+    Example: pace db copy circle_packing-1 postgresql://me@host/pace
+
+    Example: pace db copy circle_packing-1-copy ./runs/back
+    """
+    paths = find_run_paths(run)
+    from pace_async.runtime.copy_run import copy_run
+
+    made = copy_run(paths, target, run_dir)
+    tables = [{"table": one.table, "rows": one.rows, "digest": one.digest} for one in made.rows.tables]
+    if as_json:
+        place = {"folder": str(made.folder), "population": made.population, "run": made.rows.run}
+        print_json({**place, "files": made.files, "bytes": made.bytes, "tables": tables})
+        return
+    print_table([{**one, "digest": str(one["digest"])[:16]} for one in tables if one["rows"]])
+    typer.echo(f"{made.folder}: run {made.rows.run} in {made.population}, {made.files} files of {made.bytes:,} bytes")
+
+
 @app.command("upgrade")
 def upgrade_schema(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
     """Bring an older population to this version's schema.

@@ -35,6 +35,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "db sql": [RUN, "select 1 as one"],
     "db check": [RUN],
     "db backup": [RUN, "copy.db"],
+    "db copy": [RUN, "copied"],
     "db upgrade": [RUN],
     "config show": [],
     "config validate": ["run.yaml"],

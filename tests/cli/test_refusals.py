@@ -30,6 +30,7 @@ REFUSALS = {
     "db shell nosuch": "There is no run 'nosuch'",
     "db check nosuch": "There is no run 'nosuch'",
     "db backup nosuch file": "There is no run 'nosuch'",
+    "db copy nosuch file": "There is no run 'nosuch'",
     "db upgrade nosuch": "There is no run 'nosuch'",
     "run nosuch": "There is no task 'nosuch'",
     "run ./empty": "./empty is a folder without task.yaml",

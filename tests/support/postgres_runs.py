@@ -15,14 +15,14 @@ from tests.doubles.clocks import Impatient
 
 
 @asynccontextmanager
-async def run_of(url: str, folder: Path, config: Config) -> AsyncGenerator[tuple[Core, Store]]:
-    """A simulated run on a server, new or to be resumed."""
+async def run_of(url: str, folder: Path, config: Config, name: str | None = None) -> AsyncGenerator[tuple[Core, Store]]:
+    """A simulated run on a server, new or to be resumed. `name` says which one, if there are several."""
     task = load_task("circle_packing")
     async with Store.open(url) as store:
         if not await store.query("select 1 from runs"):
             await store.create_run(header_of(config, task))
             await store.commit(seed_program(task))
-        record = await store.load()
+        record = await store.load(name)
         world = World(seed=3)
         world.serve(record.published, folder / "versions" / f"{record.published:06d}" if record.published else None)
         yield (
