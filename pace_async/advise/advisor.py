@@ -10,6 +10,7 @@ not parsed, but its tokens are part of the call.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from random import Random
 from typing import Literal
 
@@ -104,8 +105,9 @@ async def advise(
             try:
                 call, finish = await advisor.ask(prompt)
                 break
-            except PromptTooLong:
-                less = worded.shorter(replace(context, ideas=pool), proposals, detail)
+            except PromptTooLong as fault:
+                excess = excess_of(fault, prompt)
+                less = worded.shorter(replace(context, ideas=pool), proposals, detail, excess)
                 if less is None:
                     raise
                 detail = less
@@ -149,6 +151,18 @@ def _read(call: AdvisorCall, words: Mapping[str, str], seconds: float) -> Adviso
         prompt=call.prompt,
         words=words,
     )
+
+
+def excess_of(fault: PromptTooLong, prompt: Prompt) -> int | None:
+    """Characters by which a prompt is too long, from the tokens that the model's own tokenizer counted in it. None if
+    they are not known. In an engine's context the answer needs room too, half of the context at most."""
+    limit = fault.context
+    if limit is None or fault.tokens <= 0:
+        return None
+    if limit != prompt.max_prompt_tokens:
+        limit = max(limit - prompt.max_tokens, limit // 2)
+    excess = fault.tokens - limit
+    return ceil(excess * len(prompt.text) / fault.tokens) if excess > 0 else None
 
 
 class ServedAdvisor:

@@ -137,7 +137,9 @@ class CatalogueWording:
         text = select_text([(_worded(edit, words), value and words.spoken(value)) for _, edit, value in listed])
         return Question(text, tuple(idea for idea, _, _ in listed), words.meant)
 
-    def shorter(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Detail | None:
+    def shorter(
+        self, context: SearchContext, proposals: Sequence[str], detail: Detail, excess: int | None = None
+    ) -> Detail | None:
         """Leaves out the ideas used least recently, down to one."""
         if detail.ideas_left_out + 1 < len(context.ideas):
             return replace(detail, ideas_left_out=detail.ideas_left_out + 1)

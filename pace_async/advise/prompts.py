@@ -45,6 +45,8 @@ LONGEST_SHOWN = 100_000
 """Characters shown of a block. The event loop processes that many in a few milliseconds."""
 LEAST_SHOWN = 80
 """Characters: texts are never cut below about this length."""
+MARGIN = 100
+"""Characters that a cut takes beyond the excess: for its note, and because tokens are not of equal length."""
 MOST_STEPS = 300_000
 """Step limit of a comparison in the event loop. Two blocks of a hundred distinct lines take 10,000."""
 
@@ -113,18 +115,21 @@ def _best(context: SearchContext, detail: Detail) -> str:
     return text + (f"and lacks:\n{_code(lacking)}" if lacking else "")
 
 
-def shorter(detail: Detail, ideas: int, longest: int) -> Detail | None:
+def shorter(detail: Detail, ideas: int, longest: int, excess: int | None = None) -> Detail | None:
     """The next shorter detail for a pool of `ideas` ideas and a longest text of `longest` characters, or None after the
     shortest. Omits in order: the best program's difference, results, the least recently used ideas down to one, then
-    repeatedly the middle third of the longest text."""
+    the middle of the longest text: `excess` characters and MARGIN more, or a third if the excess is not known."""
     if detail.best:
         return replace(detail, best=False)
     if detail.results:
         return replace(detail, results=False)
     if detail.ideas_left_out + 1 < ideas:
         return replace(detail, ideas_left_out=detail.ideas_left_out + 1)
-    less = min(longest, detail.longest or longest) * 2 // 3
-    return replace(detail, longest=less) if less >= LEAST_SHOWN else None
+    now = min(longest, detail.longest or longest)
+    if excess is None:
+        less = now * 2 // 3
+        return replace(detail, longest=less) if less >= LEAST_SHOWN else None
+    return replace(detail, longest=max(LEAST_SHOWN, now - excess - MARGIN)) if now > LEAST_SHOWN else None
 
 
 def longest_text(task: Task, context: SearchContext, proposals: Sequence[str]) -> int:

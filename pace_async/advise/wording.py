@@ -51,8 +51,10 @@ class Wording(Protocol):
         """Asks for one idea and an experiment. The pool already holds the new proposals."""
         ...
 
-    def shorter(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Detail | None:
-        """The next shorter detail, or None after the shortest."""
+    def shorter(
+        self, context: SearchContext, proposals: Sequence[str], detail: Detail, excess: int | None = None
+    ) -> Detail | None:
+        """The next shorter detail, or None after the shortest. `excess`: the characters too many, if that is known."""
         ...
 
 
@@ -73,5 +75,7 @@ class ProseWording:
     def select(self, context: SearchContext, detail: Detail) -> Question:
         return Question(select_prompt(self._task, context, detail), context.ideas)
 
-    def shorter(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Detail | None:
-        return shorter(detail, len(context.ideas), longest_text(self._task, context, proposals))
+    def shorter(
+        self, context: SearchContext, proposals: Sequence[str], detail: Detail, excess: int | None = None
+    ) -> Detail | None:
+        return shorter(detail, len(context.ideas), longest_text(self._task, context, proposals), excess)

@@ -240,6 +240,26 @@ def test_the_middle_of_a_parent_too_long_for_the_context_is_cut_with_a_note() ->
         assert prompt.startswith("Fit the curve. Use numpy. Lower is better.\n"), "what is short is whole"
 
 
+@pytest.mark.parametrize("characters", [1, 3])
+def test_a_cut_takes_no_more_of_a_program_than_the_models_own_tokens_say(characters: int) -> None:
+    program = "first = 1\n" + "".join(f"value_{n} = {n}\n" for n in range(300)) + "last = 1\n"
+
+    class Wide(ScriptedEngine):
+        """A token has so many characters."""
+
+        async def encode(self, text: str) -> tuple[int, ...]:
+            return (await super().encode(text))[::characters]
+
+    engine = Wide(PROPOSED, ASSESSED, SELECTED)
+    limit = 4200 // characters
+    advice = run(engine, context=replace(CONTEXT, parent=Member(9, program, 0.7)), limit=limit)
+    assert advice.experiment is not None
+    lengths = [len(call.prompt_ids) for call in advice.calls]
+    assert all(0.85 * limit < length <= limit for length in lengths), (limit, lengths)
+    cut = [prompt for prompt in engine.prompts if "of the middle are left out" in prompt]
+    assert len(cut) <= 4, "one cut a call is enough, or two"
+
+
 @pytest.mark.parametrize("limited", [True, False])
 def test_only_a_prompt_beyond_the_limit_or_the_context_is_shortened(limited: bool) -> None:
     whole = ScriptedEngine(PROPOSED, ASSESSED, SELECTED)
