@@ -20,7 +20,7 @@ from pace_async.events import (
     VersionPublished,
 )
 from pace_async.observe.roofline import Load, Roofline, advice, roofline
-from pace_async.population.timings import ROLLOUTS_TIMED, RolloutTimes, Timings
+from pace_async.population.timings import CALLS_COUNTED, ROLLOUTS_TIMED, RolloutTimes, Timings
 from pace_async.registry.objectives import trains
 from pace_async.registry.staleness_policies import policy_of
 
@@ -39,14 +39,19 @@ class Ledger:
     busy: float = 0.0
     learning: float = 0.0
     push: float = 0.0
+    answers: tuple[bool, ...] = ()
 
     def after(self, event: Fact) -> "Ledger":
         """The ledger after one more event."""
         match event:
             case LeaseOpened():
                 return replace(self, opened={**self.opened, event.lease: event.at})
-            case Advised() | ImplementerCalled() if event.lease in self.opened:
-                return replace(self, handed={**self.handed, event.lease: event.at})
+            case Advised() if event.lease in self.opened:
+                return self._handed(event.lease, event.at)
+            case ImplementerCalled():
+                answered = event.outcome == "ok" or event.completion_tokens > 0
+                ledger = replace(self, answers=(*self.answers, answered)[-CALLS_COUNTED:])
+                return ledger._handed(event.lease, event.at) if event.lease in self.opened else ledger
             case Evaluated() if event.lease in self.opened:
                 whole = event.at - self.opened[event.lease]
                 evaluation = event.seconds + sum(tried.seconds for tried in event.fresh)
@@ -60,6 +65,9 @@ class Ledger:
                 return replace(self, push=event.seconds)
             case _:
                 return self
+
+    def _handed(self, lease: int, at: float) -> "Ledger":
+        return replace(self, handed={**self.handed, lease: at})
 
     def timed(self, times: RolloutTimes) -> "Ledger":
         """The ledger after one more complete rollout, from a fact of this process or from its row."""
@@ -94,7 +102,8 @@ def ledger_of_rows(timings: Timings, header: RunHeader) -> dict[str, Any]:
     """`slot_utilisation` (share of the threads' time), `candidates_per_hour`, `roofline` (the same unit), `binding` and
     `advice` (one sentence). Each is None before the first candidate. Time without a driving process does not count, nor
     do rollouts interrupted by it."""
-    ledger = Ledger(busy=timings.busy, learning=timings.learning, push=timings.push)
+    answers = timings.answers
+    ledger = Ledger(busy=timings.busy, learning=timings.learning, push=timings.push, answers=answers)
     for times in timings.rollouts:
         ledger = ledger.timed(times)
     slots = _slots(header) if timings.slots is None else timings.slots
@@ -128,5 +137,6 @@ def _limits(header: RunHeader, ledger: Ledger, slots: int | None) -> Roofline | 
             slots=slots,
             trains=trains(header.objective),
             policy=header.policy,
+            unanswered=ledger.answers.count(False) / len(ledger.answers) if ledger.answers else 0.0,
         )
     )

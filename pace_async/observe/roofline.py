@@ -22,6 +22,8 @@ from pace_async.registry.staleness_policies import policy_of
 
 Term = Literal["threads", "evaluation slots", "learner", "staleness"]
 ALIKE = 0.02
+MANY_UNANSWERED = 0.1
+"""From this share of calls without an answer on, no other advice is given."""
 FEW_TIMES = 3.0
 """Room beyond this is shown as a factor, not in per cent."""
 
@@ -29,7 +31,8 @@ FEW_TIMES = 3.0
 @dataclass(frozen=True, slots=True)
 class Load:
     """A run's shape and its seconds. `rollouts` is a sample of T, of any size. `slots` is None if only the threads
-    limit evaluations. The learner's seconds are 0 if nothing is trained."""
+    limit evaluations. The learner's seconds are 0 if nothing is trained. `unanswered` is the share of the newest
+    calls of models over the network that got no answer: waits for them are part of T."""
 
     threads: int
     group_size: int
@@ -41,19 +44,21 @@ class Load:
     slots: int | None = None
     trains: bool = True
     policy: str = "pace"
+    unanswered: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
     """Candidates per second: `limit`, the least of `terms`, and `binding`, its name. `open_leases` is how many leases
     the bound allows at once, None if there are at least as many threads. `below_a_group`: there are fewer threads than
-    rollouts in a group."""
+    rollouts in a group. `unanswered` as in the load."""
 
     limit: float
     binding: Term
     terms: Mapping[Term, float]
     open_leases: int | None = None
     below_a_group: bool = False
+    unanswered: float = 0.0
 
 
 def expected_maximum(sample: Sequence[float], draws: int) -> float:
@@ -88,11 +93,16 @@ def roofline(load: Load) -> Roofline | None:
         return None
     binding = min(terms, key=lambda term: terms[term])
     below = load.threads < load.group_size
-    return Roofline(terms[binding], binding, terms, most if load.threads < most else None, below)
+    return Roofline(terms[binding], binding, terms, most if load.threads < most else None, below, load.unanswered)
 
 
 def advice(found: Roofline, bound: int) -> str:
     """What would help, in one sentence, and how far, until the next bottleneck."""
+    if found.unanswered >= MANY_UNANSWERED:
+        return (
+            f"{100 * found.unanswered:.0f} % of the last calls got no answer, and rollouts waited for them: see to the "
+            "service first (`pace doctor`)."
+        )
     room = _until_next(found, ", up to {} more", ", up to {} times as many candidates")
     if alike := _alike(found):
         return f"{alike.capitalize()} are equal bottlenecks: only more of each would help."
@@ -118,6 +128,9 @@ def _larger(bound: int) -> str:
 
 def short_advice(found: Roofline) -> tuple[str, ...]:
     """The bottleneck and what would help, from the longest form to the shortest. The last names only the bottleneck."""
+    if found.unanswered >= MANY_UNANSWERED:
+        share = f"{100 * found.unanswered:.0f} % of calls unanswered"
+        return (f"{share}: see to the service first", share, "unanswered calls")
     room, least = _until_next(found, ", up to +{}", ", up to {}x"), _until_next(found, ", +{}", ", {}x")
     not_threads = "more threads would not help"
     if alike := _alike(found):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 ROLLOUTS_TIMED = 256
 """How many of the newest rollouts give the speed of a run."""
+CALLS_COUNTED = 64
+"""How many of the newest calls over the network tell whether a service answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,8 @@ class Timings:
     """The stages of a run. `rollouts` are the newest, oldest first, and `busy` the thread seconds of all. Both leave
     out rollouts that were interrupted. `candidates` counts all except the task's own program. `learning` and `push` are
     the seconds of the last step and push, 0 before. `driven` is the time in which a process drove the run, in seconds.
-    `slots` are the evaluation slots that a resume set, None if no resume did."""
+    `slots` are the evaluation slots that a resume set, None if no resume did. `answers` says of each of the newest
+    calls over the network, oldest first, whether it got an answer."""
 
     candidates: int
     busy: float
@@ -38,6 +41,7 @@ class Timings:
     push: float
     driven: float
     slots: int | None
+    answers: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pace_async.events import Fact, RunStateChanged, SettingChanged
-from pace_async.observe.ledger import ledger_of_rows
+from pace_async.events import Fact, ImplementerCalled, RunStateChanged, SettingChanged
+from pace_async.observe.ledger import Ledger, ledger_of_rows
+from pace_async.observe.roofline import advice, short_advice
 from pace_async.population.reading.reader import open_readonly
 from tests.support.population_facts import HEADER, advised, evaluated, fresh, opened
 
@@ -50,3 +51,30 @@ async def test_the_evaluation_slots_in_force_are_those_of_the_last_resume(tmp_pa
     assert before["binding"] == "threads"
     assert after["binding"] == "evaluation slots"
     assert after["roofline"] == pytest.approx(3600.0 / 4.0)
+
+
+async def test_calls_without_an_answer_replace_the_advice_on_the_screen_and_in_status(tmp_path: Path) -> None:
+    """The waits for them are part of the rollouts, so more threads would only wait too."""
+    begun, done = from_to(1, 100.0, 190.0)
+    calls = [
+        ImplementerCalled(1, "m", "server_error" if at < 4 else "ok", 5, 0, 0.0, 1.0, 100.0 + at) for at in range(5)
+    ]
+    facts = [RunStateChanged("running", "", 100.0), begun, advised(1), *calls, done]
+    header = replace(HEADER, objective="none")
+    ledger = Ledger()
+    for fact in facts:
+        ledger = ledger.after(fact)
+    limits = ledger.limits(header)
+    assert limits is not None
+    assert advice(limits, 2).startswith("80 % of the last calls got no answer")
+    assert short_advice(limits)[0] == "80 % of calls unanswered: see to the service first"
+    async with fresh(tmp_path) as store:
+        await store.commit(*facts)
+    with open_readonly(tmp_path / "population.db") as reader:
+        assert ledger_of_rows(reader.timings(), header)["advice"] == advice(limits, 2)
+    answered = [ImplementerCalled(1, "m", "ok", 5, 9, 0.0, 1.0, 200.0 + at) for at in range(64)]
+    for fact in answered:
+        ledger = ledger.after(fact)
+    limits = ledger.limits(header)
+    assert limits is not None
+    assert advice(limits, 2).startswith("More threads would help")

@@ -20,7 +20,7 @@ from pace_async.population.models import (
     VersionRow,
 )
 from pace_async.population.reading.candidates import candidates_with_experiments
-from pace_async.population.timings import ROLLOUTS_TIMED, RecordedSeconds, RolloutTimes, Timings
+from pace_async.population.timings import CALLS_COUNTED, ROLLOUTS_TIMED, RecordedSeconds, RolloutTimes, Timings
 
 
 def timings_of(connection: Connection, run_id: int, kept: int = ROLLOUTS_TIMED) -> Timings:
@@ -73,6 +73,7 @@ def timings_of(connection: Connection, run_id: int, kept: int = ROLLOUTS_TIMED) 
         push=connection.execute(push.order_by(VersionRow.version.desc()).limit(1)).scalar() or 0.0,
         driven=driven_seconds(connection, run_id),
         slots=_slots(connection, run_id),
+        answers=_answers(connection, run_id),
     )
 
 
@@ -94,6 +95,20 @@ def driven_seconds(connection: Connection, run_id: int) -> float:
             total, since = total + at - since, None
     last = connection.execute(select(func.max(CandidateRow.at)).where(CandidateRow.run_id == run_id)).scalar()
     return total + (max(0.0, last - since) if since is not None and last is not None else 0.0)
+
+
+def _answers(connection: Connection, run_id: int) -> tuple[bool, ...]:
+    """Of each of the newest calls, oldest first, whether it got an answer. The newest are those of the newest leases,
+    whose key is an index."""
+    call = ImplementerCallRow
+    newest = (
+        select(call.outcome, call.completion_tokens)
+        .where(call.run_id == run_id)
+        .order_by(call.lease.desc(), call.ordinal.desc())
+        .limit(CALLS_COUNTED)
+    )
+    rows = connection.execute(newest).all()
+    return tuple(row.outcome == "ok" or row.completion_tokens > 0 for row in reversed(rows))
 
 
 def _slots(connection: Connection, run_id: int) -> int | None:
