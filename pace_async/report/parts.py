@@ -1,0 +1,30 @@
+"""Cards and tables, of which every page is made. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pace_async.report.markup import Content, Markup, tag
+
+_TERMS = ("where", "kind")
+"""Columns of short names of our own, which are never broken."""
+_NUMBERS = ("calls", "tokens in", "tokens out", "seconds", "USD", "times", "candidates", "score")
+
+
+def card(*content: Content) -> Markup:
+    """A box with a border."""
+    return tag("div", *content, class_="card")
+
+
+def table(rows: Sequence[Mapping[str, Content]], empty: str) -> Markup:
+    """Rows under the names of the first row's columns, or the sentence `empty` if there are none."""
+    if not rows:
+        return tag("p", empty, class_="sub")
+    head = tag("tr", *(tag("th", name, class_=_class(name)) for name in rows[0]))
+    return tag("table", tag("thead", head), tag("tbody", *_lines(rows)))
+
+
+def _lines(rows: Iterable[Mapping[str, Content]]) -> list[Markup]:
+    return [tag("tr", *(tag("td", value, class_=_class(name)) for name, value in row.items())) for row in rows]
+
+
+def _class(name: str) -> str | None:
+    return "number" if name in _NUMBERS else "term" if name in _TERMS else None

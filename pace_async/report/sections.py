@@ -1,0 +1,177 @@
+"""The sections of a report, each made of the same facts. Pure."""
+
+import time
+from collections import Counter
+
+from pace_async.observe import formatting
+from pace_async.observe.few_scores import few_scores
+from pace_async.observe.standing import to_best_known, tried_again
+from pace_async.registry.advisors import advisor_of
+from pace_async.report import learning, progress
+from pace_async.report.difference import counted, difference
+from pace_async.report.facts import Facts, Row
+from pace_async.report.markup import Markup, joined, tag
+from pace_async.report.parts import card, table
+from pace_async.report.tree import tree
+
+
+def top(facts: Facts) -> list[Markup]:
+    """Name, state, settings and the figures of the run."""
+    header, status, account = facts.header, facts.status, facts.account
+    why = formatting.reason(status["state"], status["reason"] or "")
+    state = formatting.STATES.get(status["state"], status["state"]) + (f": {why}" if why else "")
+    seed = next((row.score for row in facts.account.candidates if row.candidate == 0), None)
+    best = status["best_score"]
+    tiles = [
+        ("–" if best is None else formatting.score(best), f"best score ({header.direction}d)"),
+        *_standing(facts),
+        ("–" if seed is None else formatting.score(seed), "seed program"),
+        (f"{status['candidates']:,}", "candidates"),
+        (f"{status['groups_trained']} + {status['groups_skipped']}", "groups trained + skipped"),
+        (f"{_worst(status)} of {header.max_staleness}", "worst staleness, bound"),
+        (formatting.usd(status["spend_usd"]), f"spent{formatting.parts_of_spend(status['spend_by_role'])}"),
+        (formatting.duration(account.driven), "of search, pauses between processes left out"),
+    ]
+    shown = [tag("div", tag("b", value), tag("span", name), class_="tile") for value, name in tiles]
+    learns = "" if advisor_of(header.advisor).served else " (it learns nothing)"
+    advisor = f"advisor {header.advisor} on {header.engine}{learns}"
+    models = f"{advisor}, implementer {header.implementer}, sandbox {header.sandbox}"
+    trust = f" · {formatting.SHARED_TRUST}: {formatting.SHARED_MEANS}" if header.shares_trust else ""
+    setting = (
+        f"objective {header.objective}, {header.threads} threads, groups of {header.group_size}, seed {header.seed}"
+    )
+    few = few_scores(status["candidates"], status["scored"], status["causes"])
+    return [
+        tag("h1", header.name),
+        tag("p", f"{header.task} · {state} · {models} · {setting}{trust}", class_="sub"),
+        tag("div", *shown, class_="tiles"),
+        *([tag("p", few.sentence)] if few is not None else []),
+    ]
+
+
+def _worst(status: Row) -> str:
+    """The greatest staleness of the trained rollouts, or a dash if there are none."""
+    return str(status["max_trained_staleness"]) if status["trained"] else "–"
+
+
+def _standing(facts: Facts) -> list[tuple[str, str]]:
+    """The best score's value on fresh instances, and its relation to the best known."""
+    if facts.best is None:
+        return []
+    tiles: list[tuple[str, str]] = []
+    if facts.best["fresh_score"] is not None:
+        tiles.append(
+            (
+                formatting.score(facts.best["fresh_score"]),
+                f"the best {tried_again(shares_trust=facts.header.shares_trust)}",
+            )
+        )
+    if facts.best_known is not None:
+        said = to_best_known(facts.best["score"], facts.best_known, facts.header.direction, named=False)
+        tiles.append((formatting.score(facts.best_known), f"best known{f': {said}' if said else ''}"))
+    return tiles
+
+
+def curve(facts: Facts) -> Markup:
+    """The best score so far, with every candidate."""
+    picture, beyond = progress.curve(facts)
+    notes = [
+        "Dots: scores. Red ticks: candidates without one. Rings: the best program and its ancestors.",
+        f"{formatting.count(beyond, 'score')} far worse than the rest on the edge." if beyond else "",
+        "Hover over a mark for what was tried.",
+    ]
+    return card(picture, tag("p", " ".join(note for note in notes if note), class_="sub"))
+
+
+def lineage(facts: Facts) -> Markup:
+    """The best program and its ancestors, as a table."""
+    rows = [
+        {
+            "candidate": "seed" if row.candidate == 0 else f"#{row.candidate}",
+            "score": "–" if row.score is None else formatting.score(row.score),
+            "island": row.island,
+            "idea": row.idea,
+            "experiment": row.experiment,
+        }
+        for row in facts.lineage
+    ]
+    return card(table(rows, "Nothing has a score yet."))
+
+
+def tree_of_lineage(facts: Facts) -> list[Markup]:
+    """The drawing of the best programs with their ancestors, and its caption."""
+    if not facts.lineage:
+        return [card(tag("p", "Nothing has a score yet.", class_="sub"))]
+    picture, caption = tree(facts)
+    return [tag("p", caption, class_="sub"), tag("div", picture, class_="card wide")]
+
+
+def learner(facts: Facts) -> Markup:
+    """The learner's panels."""
+    if not facts.account.groups:
+        return card(tag("p", "No group has been trained.", class_="sub"))
+    drawn = [("Staleness of what was trained, in updates; the line is the bound", learning.staleness(facts))]
+    cards = [card(tag("h3", title), picture) for title, picture in [*drawn, *learning.panels(facts)]]
+    skipped = facts.status["groups_skipped"]
+    note = f"Red ticks: {formatting.count(skipped, 'group')} skipped, in which nothing was learned." if skipped else ""
+    if facts.status["rollbacks"]:
+        note += f" The advisor {formatting.went_back(len(facts.status['rollbacks']))}: its answers could not be parsed."
+    return joined([tag("p", note, class_="sub") if note else Markup(), tag("div", *cards, class_="pair")])
+
+
+def outcomes(facts: Facts) -> Markup:
+    """How many candidates ended in each way."""
+    counts = Counter(row.outcome for row in facts.account.candidates if row.candidate > 0)
+    rows = [
+        {"outcome": formatting.OUTCOMES.get(name, name), "candidates": number} for name, number in counts.most_common()
+    ]
+    return card(tag("h3", "What became of candidates"), table(rows, "No candidate is complete yet."))
+
+
+def faults(facts: Facts) -> Markup:
+    """Faults by place and kind."""
+    rows = [
+        {"where": row.stage, "kind": row.kind, "times": row.times, "the last": row.detail}
+        for row in facts.account.faults
+    ]
+    return card(tag("h3", "Faults of services and the machine"), table(rows, "None."))
+
+
+def spend(facts: Facts) -> Markup:
+    """What each model cost."""
+    rows = [
+        {
+            "role": row.role,
+            "model": row.model,
+            "calls": f"{row.calls:,}",
+            "tokens in": f"{row.prompt_tokens or 0:,}",
+            "tokens out": f"{row.completion_tokens or 0:,}",
+            "seconds": f"{row.seconds or 0:,.1f}",
+            "USD": f"{row.usd or 0:,.4f}",
+        }
+        for row in facts.account.spend
+    ]
+    return tag("div", card(tag("h3", "Spend"), table(rows, "Nothing was called yet.")), class_="after")
+
+
+def against_seed(facts: Facts) -> Markup:
+    """The difference between the seed program and the best."""
+    if facts.best is None or facts.seed_program is None:
+        return card(tag("p", "Nothing has a score yet.", class_="sub"))
+    lines = difference(
+        facts.seed_program, facts.best["program"], "seed program", f"candidate {facts.best['candidate']}"
+    )
+    if not lines:
+        return card(tag("p", "The best program is the seed program.", class_="sub"))
+    added, removed = counted(lines)
+    shown = [tag("span", line.text, class_=line.kind) for line in lines]
+    caption = f"{formatting.count(added, 'line')} added, {formatting.count(removed, 'line')} removed."
+    return joined([tag("p", caption, class_="sub"), tag("div", tag("pre", *shown), class_="card wide")])
+
+
+def foot(facts: Facts) -> Markup:
+    """When the run began, and where its rows are."""
+    began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(facts.account.began))
+    return tag(
+        "footer", f"A run of pace that began on {began}. Everything here is in its population.db; see pace db sql."
+    )
