@@ -9,6 +9,7 @@ import typer
 from pace_async import __version__
 from pace_async.cli import (
     advantages,
+    browsing,
     comparing,
     comparison,
     configuration,
@@ -64,6 +65,7 @@ for room in (
     comparison,
     exporting,
     reporting,
+    browsing,
     rescoring,
     evaluation,
     advantages,

@@ -124,6 +124,11 @@ def in_words(error: DBAPIError) -> str:
     return " ".join(str(error.orig).splitlines()[0].split())
 
 
+def mark(connection: Connection) -> str:
+    """A text that differs after every commit on the server, of this run or another."""
+    return str(connection.exec_driver_sql("SELECT pg_current_wal_insert_lsn()::text").scalar_one())
+
+
 def number_of(connection: Connection, run_id: int | None) -> str:
     """The number of the open transaction. The transaction also updates its run's row, if there is one yet, which so
     carries the number."""

@@ -19,6 +19,8 @@ class Markup(str):
 
 
 EMPTY = Markup()
+_VOID = frozenset(("input",))
+"""Elements that have no content and no end."""
 _PLAIN = re.compile(r"[^\x00-\x1f&<>\"'\x7f-\U0010ffff]*\Z")
 """Text that needs no escaping. Checked first because a long run's report has a million such pieces."""
 
@@ -35,13 +37,13 @@ def text(value: Content) -> Markup:
     return Markup(said if _PLAIN.match(said) else html.escape(visible(said, keep="\n\t"), quote=True))
 
 
-def tag(name: str, *content: Content, **attributes: Content) -> Markup:
+def tag(name: str, /, *content: Content, **attributes: Content) -> Markup:
     """An element. `class_` stands for class, an underscore for a hyphen. An attribute that is None is left out, and a
     number is written in short form."""
     listed = "".join(
         [f' {_name(key)}="{text(_short(value))}"' for key, value in attributes.items() if value is not None]
     )
-    return Markup(f"<{name}{listed}>{joined(content)}</{name}>")
+    return Markup(f"<{name}{listed}>" if name in _VOID else f"<{name}{listed}>{joined(content)}</{name}>")
 
 
 def joined(parts: Iterable[Content]) -> Markup:

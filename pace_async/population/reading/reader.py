@@ -16,9 +16,11 @@ from pace_async.errors import UsageError
 from pace_async.events import AdvisorCall, RunHeader
 from pace_async.population.connect import Place, damage, dangling, engine, in_words, locate, refuse_unless_sound
 from pace_async.population.models import RunRow
+from pace_async.population.postgres import mark as server_mark
 from pace_async.population.reading import questions, stream
 from pace_async.population.reading.account import Account, account_of
 from pace_async.population.reading.audit import Check, audit
+from pace_async.population.reading.browse import Page, Selection, browse
 from pace_async.population.reading.load import find_run, header_of, load_record, load_standing
 from pace_async.population.reading.moment import Moment, moment_of
 from pace_async.population.reading.progress import Improvement, improvements_of, recent_parsed
@@ -28,6 +30,7 @@ from pace_async.population.reading.summaries import RunSummary, summaries_of
 from pace_async.population.reading.timings import recorded_seconds, timings_of
 from pace_async.population.reading.typed import Answer, ask
 from pace_async.population.schema import refuse_unless_current, state_of
+from pace_async.population.sqlite import mark as file_mark
 from pace_async.population.timings import ROLLOUTS_TIMED, RecordedSeconds, Timings
 
 TYPED_S = 60.0
@@ -128,12 +131,24 @@ class Reader:
         with self._open() as connection:
             return questions.rows_of(connection, sql, parameters)
 
+    def browse(self, chosen: Selection, first: int, most: int, run: str | None = None) -> Page:
+        """See `browse.browse`."""
+        with self._open() as connection:
+            return browse(connection, find_run(connection, run or self._run), chosen, first, most)
+
+    def mark(self) -> str:
+        """A text that differs after every commit. Cheap, to be asked many times a second."""
+        if isinstance(self.place, Path):
+            return file_mark(self.place)
+        with self._open() as connection:
+            return server_mark(connection)
+
     def sql(self, statement: str, timeout_s: float = TYPED_S) -> Answer:
         """The answer to a typed statement (`typed`). Raises UsageError if it does anything but read this database, or
         takes longer than `timeout_s` seconds."""
         with self._open() as connection:
             try:
-                return ask(connection, statement, timeout_s)
+                return ask(connection, statement, timeout_s, "; --timeout SECONDS allows more")
             except UsageError as error:
                 raise UsageError(f"{_short(self.place)} refuses the statement: {error}.") from None
 

@@ -58,9 +58,10 @@ class Answer:
     rows: tuple[tuple[Any, ...], ...]
 
 
-def ask(connection: Connection, statement: str, timeout_s: float) -> Answer:
-    """The statement's rows, within `timeout_s` seconds. Raises UsageError, with the reason in lower case, if the
-    statement is refused, takes longer, or gives more than MOST_ROWS rows."""
+def ask(connection: Connection, statement: str, timeout_s: float, remedy: str = "") -> Answer:
+    """The statement's rows, within `timeout_s` seconds; `remedy` ends the sentence of one that takes longer. Raises
+    UsageError, with the reason in lower case, if the statement is refused, takes longer, or gives more than MOST_ROWS
+    rows."""
     if not (math.isfinite(timeout_s) and timeout_s > 0):
         raise UsageError(f"--timeout must be a number of seconds above 0, not {timeout_s}.")
     if not _after_comments(statement).strip("; \t\r\n"):
@@ -76,7 +77,7 @@ def ask(connection: Connection, statement: str, timeout_s: float) -> Answer:
                 return Answer((), ())
             columns, rows = tuple(result.keys()), result.fetchmany(MOST_ROWS + 1)
         except DBAPIError as error:
-            raise UsageError(_in_words(error, why, timeout_s)) from None
+            raise UsageError(_in_words(error, why, f"it took longer than {timeout_s:g} s{remedy}")) from None
         except (sqlite3.Warning, UnicodeError, ValueError) as error:  # such as two statements, or a text cut in half
             raise UsageError(str(error).rstrip(".")) from None
     if len(rows) > MOST_ROWS:
@@ -147,13 +148,13 @@ def _on_server(connection: Connection, statement: str, timeout_s: float) -> Gene
     yield []
 
 
-def _in_words(error: DBAPIError, refused: list[str], timeout_s: float) -> str:
+def _in_words(error: DBAPIError, refused: list[str], took_longer: str) -> str:
     late = (
         getattr(error.orig, "sqlite_errorname", "") == "SQLITE_INTERRUPT"
         or getattr(error.orig, "sqlstate", "") == _TIMED_OUT
     )
     if late:
-        return f"it took longer than {timeout_s:g} s; --timeout SECONDS allows more"
+        return took_longer
     if refused:
         return not_allowed(refused)
     return str(error.orig).rstrip(".")

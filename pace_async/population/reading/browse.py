@@ -1,0 +1,56 @@
+"""Candidates as a table: a page of rows that meet a condition, in any order.
+
+The condition is SQL of the reader of the page, and may name the columns of COLUMNS. It runs like any typed statement:
+it can only read this database, within a time limit.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from pace_async.errors import UsageError
+from pace_async.population.models import CandidateRow
+from pace_async.population.reading.candidates import candidates_with_experiments, columns
+from pace_async.population.reading.typed import ask
+
+COLUMNS = (
+    *("candidate", "score", "outcome", "experiment", "idea", "parent", "island", "reward", "mechanism"),
+    *("staleness", "policy_version", "group_number", "advantage", "lease_state", "cost_usd", "seconds", "at"),
+)
+"""Names as `pace show` has them. `at` is seconds since the epoch."""
+PAGE_S = 5.0
+"""The time limit of a page, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which candidates, and in which order. `where` is a condition in SQL, empty for all."""
+
+    where: str = ""
+    order: str = "candidate"
+    descending: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Rows of a selection, each with the names of COLUMNS, and how many rows there are in all."""
+
+    rows: tuple[dict[str, Any], ...]
+    found: int
+
+
+def browse(connection: Connection, run_id: int, chosen: Selection, first: int = 0, most: int = 100) -> Page:
+    """At most `most` rows from the row `first` on. Raises UsageError, with the reason in lower case, if the condition
+    is no condition, names an unknown column, or takes longer than PAGE_S seconds."""
+    if chosen.order not in COLUMNS:
+        raise UsageError(f"there is no column {chosen.order!r}")
+    statement = candidates_with_experiments(*columns(*COLUMNS)).where(CandidateRow.run_id == run_id)
+    every = statement.compile(connection, compile_kwargs={"literal_binds": True})
+    where = f"WHERE (\n{chosen.where}\n)" if chosen.where.strip() else ""
+    order = f"{chosen.order} {'DESC' if chosen.descending else 'ASC'} NULLS LAST, candidate DESC"
+    listed = f"SELECT * FROM ({every}) AS each_candidate {where}"
+    answer = ask(connection, f"{listed} ORDER BY {order} LIMIT {most:d} OFFSET {first:d}", PAGE_S)
+    counted = ask(connection, f"SELECT COUNT(*) FROM ({every}) AS each_candidate {where}", PAGE_S)
+    rows = tuple(dict(zip(COLUMNS, row, strict=True)) for row in answer.rows)
+    return Page(rows, int(counted.rows[0][0]))

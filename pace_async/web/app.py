@@ -1,0 +1,174 @@
+"""The server's addresses. Each answers from the rows of one run; nothing is written anywhere.
+
+A browser asks `/run/NAME/events` and is told of every commit; its script then asks the same address again and puts the
+new content in place. Without script every page is whole, as of the moment at which it was asked for.
+"""
+
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from importlib.resources import files
+from typing import Any
+
+import anyio
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from pace_async.errors import UsageError
+from pace_async.population.reading.browse import Page
+from pace_async.population.reading.reader import Reader
+from pace_async.web import candidate, candidates, lineage, overview
+from pace_async.web.candidates import View
+from pace_async.web.guard import Guard
+from pace_async.web.runs import OpenRun
+from pace_async.web.shell import problem
+
+CSV_MOST = 100_000
+"""Rows of one CSV."""
+AGAIN = "X-Pace-Again"
+"""Header: the seconds after which a newer answer can be had, of one that is not the newest."""
+_ASSETS = {"style.css": "text/css", "live.js": "text/javascript", "tree.js": "text/javascript"}
+
+
+class Pages:
+    """The answers about `runs`, by the names that addresses have. `stopping` ends the streams of events."""
+
+    def __init__(self, runs: Mapping[str, OpenRun], stopping: anyio.Event) -> None:
+        self._runs = runs
+        self._stopping = stopping
+
+    def routes(self) -> list[Route]:
+        """Every address."""
+        pages: Mapping[str, Callable[[str, Any], str]] = {
+            "": overview.run_page,
+            "/tree": lineage.tree_page,
+            "/learner": overview.learner_page,
+            "/spend": overview.spend_page,
+        }
+        return [
+            Route("/", self.index),
+            Route("/assets/{name}", asset),
+            *[Route(f"/run/{{run}}{path}", self._of_facts(make)) for path, make in pages.items()],
+            Route("/run/{run}/tree.json", self.tree),
+            Route("/run/{run}/candidates", self.candidates),
+            Route("/run/{run}/candidates.csv", self.candidates_csv),
+            Route("/run/{run}/candidate/{number:int}", self.candidate),
+            Route("/run/{run}/events", self.events),
+        ]
+
+    def index(self, _request: Request) -> Response:
+        """The list of all runs."""
+        return HTMLResponse(overview.runs_page(self._runs))
+
+    def tree(self, request: Request) -> Response:
+        """The tree's nodes as JSON."""
+        answer = self._run(request).answer("tree", lambda reader: _json(lineage.tree_of(overview.facts_of(reader))))
+        return Response(answer.value, media_type="application/json", headers=_again(answer.again))
+
+    def candidates(self, request: Request) -> Response:
+        """A page of the table."""
+        view = candidates.view_of(request.query_params)
+        page, refused = self._browsed(request, view, view.first, candidates.ON_A_PAGE)
+        name = request.path_params["run"]
+        return HTMLResponse(candidates.candidates_page(name, view, page, refused), 400 if refused else 200)
+
+    def candidates_csv(self, request: Request) -> Response:
+        """The table's rows, CSV_MOST at most."""
+        view = candidates.view_of(request.query_params)
+        page, refused = self._browsed(request, view, 0, CSV_MOST)
+        if refused:
+            return HTMLResponse(problem(f"That condition cannot be used: {refused}."), 400)
+        name = {"Content-Disposition": 'attachment; filename="candidates.csv"'}
+        return Response(candidates.as_csv(view, page), media_type="text/csv", headers=name)
+
+    def candidate(self, request: Request) -> Response:
+        """One candidate."""
+        run, name = self._run(request), request.path_params["run"]
+        row = run.reader.show(request.path_params["number"])
+        parent = None if row["parent"] is None else run.reader.show(row["parent"])
+        best = run.answer("best", _best).value
+        return HTMLResponse(candidate.candidate_page(name, row, parent, best))
+
+    async def events(self, request: Request) -> Response:
+        """A line after every commit, at once on opening, until the browser goes or the server ends."""
+        run = self._run(request)
+
+        async def told() -> AsyncGenerator[str]:
+            last = ""
+            while not self._stopping.is_set():
+                moment = await anyio.to_thread.run_sync(run.moment)
+                if moment != last:
+                    yield f"data: {moment}\n\n"
+                last = moment
+                with anyio.move_on_after(0.15):
+                    await self._stopping.wait()
+
+        return StreamingResponse(told(), media_type="text/event-stream")
+
+    def _of_facts(self, make: Callable[[str, Any], str]) -> Callable[[Request], Response]:
+        def page(request: Request) -> Response:
+            run, name = self._run(request), request.path_params["run"]
+            answer = run.answer(make, lambda reader: make(name, overview.facts_of(reader)))
+            return HTMLResponse(answer.value, headers=_again(answer.again))
+
+        return page
+
+    def _browsed(self, request: Request, view: View, first: int, most: int) -> tuple[Page, str]:
+        reader = self._run(request).reader
+        try:
+            return reader.browse(view.chosen, first, most), ""
+        except UsageError as error:
+            return Page((), 0), str(error)
+
+    def _run(self, request: Request) -> OpenRun:
+        name = request.path_params["run"]
+        if name not in self._runs:
+            raise UsageError(f"This server shows no run {name!r}.")
+        return self._runs[name]
+
+
+def asset(request: Request) -> Response:
+    """A file of the pages' own."""
+    name = request.path_params["name"]
+    if name not in _ASSETS:
+        return HTMLResponse(problem("There is no such page."), 404)
+    said = files("pace_async.web").joinpath(name).read_text(encoding="utf-8")
+    if name == "style.css":
+        said = files("pace_async.report").joinpath(name).read_text(encoding="utf-8") + said
+    return Response(said, media_type=_ASSETS[name])
+
+
+def application(
+    runs: Mapping[str, OpenRun], *, token: str | None, hosts: frozenset[str], stopping: anyio.Event
+) -> Starlette:
+    """The server for these runs. See `Guard` for `token` and `hosts`."""
+
+    def refused(_request: Request, error: Exception) -> Response:
+        return HTMLResponse(problem(str(error)), 404)
+
+    def unknown(_request: Request, _error: Exception) -> Response:
+        return HTMLResponse(problem("There is no such page."), 404)
+
+    return Starlette(
+        routes=Pages(runs, stopping).routes(),
+        middleware=[Middleware(Guard, token=token, hosts=hosts), Middleware(GZipMiddleware, compresslevel=1)],
+        exception_handlers={UsageError: refused, 404: unknown},
+    )
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _again(seconds: float | None) -> dict[str, str]:
+    return {} if seconds is None else {AGAIN: f"{seconds:.2f}"}
+
+
+def _best(reader: Reader) -> dict[str, Any] | None:
+    try:
+        return reader.best()
+    except UsageError:
+        return None

@@ -1,0 +1,121 @@
+"""The page of one candidate: what was tried, what it gave, what was asked and answered, how it differs. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pace_async.observe import formatting
+from pace_async.report.difference import counted, difference
+from pace_async.report.markup import Content, Markup, joined, tag
+from pace_async.report.parts import card, table
+from pace_async.web.shell import address, document
+
+Row = Mapping[str, Any]
+
+
+def candidate_page(name: str, row: Row, parent: Row | None, best: Row | None) -> str:
+    """`row` and `parent` are what `pace show` tells of them; `best` is the run's best, None before the first score."""
+    number = row["candidate"]
+    title = "The seed program" if number == 0 else f"Candidate {number}"
+    return document(
+        f"{name}: {title}",
+        tag("h1", title),
+        tag("div", *_tiles(row), class_="tiles"),
+        *_tried(name, row),
+        *_outcome(row),
+        *_compared(row, parent, "its parent"),
+        *(_compared(row, best, "the best program") if best is not None and best["candidate"] != number else []),
+        *_program(row),
+        *_asked(row),
+        run=name,
+    )
+
+
+def _tiles(row: Row) -> list[Markup]:
+    score = "–" if row["score"] is None else formatting.score(row["score"])
+    pairs = [
+        (score, "score"),
+        (formatting.OUTCOMES.get(row["outcome"], row["outcome"]), "outcome"),
+        ("–" if row["reward"] is None else formatting.score(row["reward"]), "reward for the advisor"),
+        ("–" if row["staleness"] is None else str(row["staleness"]), "staleness, updates"),
+        ("–" if row["queue_seconds"] is None else f"{row['queue_seconds']:.2f} s", "wait for a slot"),
+        (formatting.usd(row["cost_usd"] or 0.0), "cost"),
+    ]
+    return [tag("div", tag("b", value), tag("span", what), class_="tile") for value, what in pairs]
+
+
+def _tried(name: str, row: Row) -> list[Markup]:
+    made_from: Content = "the task"
+    if row["parent"] is not None:
+        made_from = tag("a", f"candidate {row['parent']}", href=address(name, candidate=row["parent"]))
+    said = [("Idea", row["idea"]), ("Experiment", row["experiment"]), ("Made from", made_from)]
+    return [tag("dl", *[joined([tag("dt", what), tag("dd", value)]) for what, value in said if value], class_="card")]
+
+
+def _outcome(row: Row) -> list[Markup]:
+    parts: list[Markup] = []
+    if row["detail"]:
+        parts += [tag("h2", "Why it ended so"), card(tag("pre", row["detail"]))]
+    if row["feedback"]:
+        parts += [tag("h2", "What the evaluator said"), card(tag("pre", row["feedback"]))]
+    if row["metrics"]:
+        rows = [{"metric": str(key), "value": str(value)} for key, value in row["metrics"].items()]
+        parts += [tag("h2", "Metrics"), card(table(rows, "None."))]
+    if row["fresh_scores"]:
+        parts += [tag("h2", "Scores in further evaluations"), card(table(_flat(row["fresh_scores"]), "None."))]
+    if row["cascade"]:
+        parts += [tag("h2", "Stages before the evaluation"), card(table(_flat(row["cascade"]), "None."))]
+    return parts
+
+
+def _flat(rows: Sequence[Row]) -> list[dict[str, Content]]:
+    return [{key: "–" if value is None else str(value) for key, value in row.items()} for row in rows]
+
+
+def _compared(row: Row, other: Row | None, what: str) -> list[Markup]:
+    if other is None or row["program"] is None or other["program"] is None:
+        return []
+    lines = difference(other["program"], row["program"], f"candidate {other['candidate']}", f"{row['candidate']}")
+    heading = tag("h2", f"Against {what}")
+    if not lines:
+        return [heading, card(tag("p", "The two programs are equal.", class_="sub"))]
+    added, removed = counted(lines)
+    caption = f"{formatting.count(added, 'line')} added, {formatting.count(removed, 'line')} removed."
+    shown = tag("pre", *[tag("span", line.text, class_=line.kind) for line in lines])
+    box = tag("div", shown, class_="card wide", tabindex="0", role="region", aria_label=f"Difference to {what}")
+    return [heading, tag("p", caption, class_="sub"), box]
+
+
+def _program(row: Row) -> list[Markup]:
+    if row["program"] is None:
+        return [card(tag("p", "No program was written.", class_="sub"))]
+    shown = tag("pre", row["program"])
+    box = tag("div", shown, class_="card wide", tabindex="0", role="region", aria_label="Program")
+    return [tag("h2", "The program"), box]
+
+
+def _asked(row: Row) -> list[Markup]:
+    parts: list[Markup] = []
+    if row["calls"]:
+        parts.append(tag("h2", "What the advisor answered"))
+        parts += [_call(call) for call in row["calls"]]
+    if row["tries"]:
+        parts.append(tag("h2", "Tries of the implementer"))
+        parts += [card(tag("h3", f"Try {at}"), tag("pre", _words(each))) for at, each in enumerate(row["tries"], 1)]
+    paid = [*row["advisor_calls"], *row["implementer_calls"]]
+    if paid:
+        parts += [tag("h2", "Paid calls"), tag("div", table(_flat(paid), "None."), class_="card wide")]
+    return parts
+
+
+def _call(call: Row) -> Markup:
+    versions = ", ".join(f"version {version}: tokens {start} to {end}" for version, start, end in call["versions"])
+    tokens = f"{call['prompt_tokens']:,} tokens asked, {call['completion_tokens']:,} answered"
+    return card(
+        tag("h3", call["purpose"]),
+        tag("pre", call["text"]),
+        tag("p", " · ".join(part for part in (tokens, versions) if part), class_="sub"),
+    )
+
+
+def _words(tried: Row) -> str:
+    return "\n".join(f"{key}: {value}" for key, value in tried.items() if value not in (None, "", [], {}))

@@ -1,0 +1,63 @@
+"use strict";
+// Keeps a page as new as the run's rows: after a commit the same address is asked again, and what differs is put in place.
+(() => {
+  const run = document.body.dataset.run;
+  if (!run) return;
+  const says = document.getElementById("live");
+  const main = document.getElementById("content");
+  const drawn = document.getElementById("tree");
+  const parts = (root) => [...root.children].map((child) => child.outerHTML);
+  let shown = parts(main);
+  let waiting = 0;
+  let busy = false;
+  let late = false;
+
+  async function renew() {
+    if (busy) { late = true; return; }
+    busy = true;
+    late = false;
+    const begun = performance.now();
+    let again = 0;
+    try {
+      if (drawn) {
+        again = (await window.paceTree?.renew()) ?? 0;
+      } else {
+        const answer = await fetch(location.href, { credentials: "same-origin" });
+        if (!answer.ok) throw new Error(String(answer.status));
+        again = Number(answer.headers.get("X-Pace-Again") || 0);
+        put(new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("content"));
+      }
+    } catch {
+      says.textContent = "no answer";
+    }
+    busy = false;
+    const rest = Math.max(again * 1000, late ? 3 * (performance.now() - begun) : 0);
+    if (again || late) { clearTimeout(waiting); waiting = setTimeout(renew, Math.max(200, rest)); }
+  }
+
+  function put(fresh) {
+    const next = parts(fresh);
+    const typing = (node) => node.contains(document.activeElement) && document.activeElement.matches("input, select");
+    if (next.length !== shown.length) {
+      if (![...main.children].some(typing)) { main.replaceChildren(...fresh.children); shown = next; }
+      return;
+    }
+    const news = [...fresh.children];
+    next.forEach((text, at) => {
+      const old = main.children[at];
+      if (text === shown[at] || typing(old)) return;
+      const focus = old.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+      const [left, top] = [old.scrollLeft, old.scrollTop];
+      old.replaceWith(news[at]);
+      news[at].scrollLeft = left;
+      news[at].scrollTop = top;
+      if (focus) news[at].querySelector(`a[href="${CSS.escape(focus)}"]`)?.focus();
+      shown[at] = text;
+    });
+  }
+
+  const source = new EventSource(`${run}/events`);
+  source.onmessage = () => { says.textContent = "live"; renew(); };
+  source.onerror = () => { says.textContent = "not connected: trying again"; };
+  addEventListener("pagehide", () => source.close());
+})();

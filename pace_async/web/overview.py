@@ -1,0 +1,82 @@
+"""The pages of a run that are made of the report's sections, and the list of all runs. Pure but for reading."""
+
+from collections.abc import Mapping
+
+from pace_async.errors import UsageError
+from pace_async.observe import formatting
+from pace_async.population.reading.reader import Reader
+from pace_async.report import sections
+from pace_async.report.facts import Facts, gather
+from pace_async.report.markup import Markup, tag
+from pace_async.report.parts import table
+from pace_async.task import best_known
+from pace_async.web.runs import OpenRun
+from pace_async.web.shell import address, document
+
+
+def facts_of(reader: Reader) -> Facts:
+    """What the report of this moment would show."""
+    return gather(reader, best_known(str(reader.header().config.get("task", ""))))
+
+
+def run_page(name: str, facts: Facts) -> str:
+    """State and figures, the curve, the best program and how it came to be."""
+    best = Markup()
+    if facts.best is not None:
+        number = facts.best["candidate"]
+        best = tag("p", tag("a", f"Candidate {number}: the best program", href=address(name, candidate=number)))
+    return document(
+        facts.header.name,
+        *sections.top(facts),
+        tag("h2", "Best score so far"),
+        sections.curve(facts),
+        tag("h2", "How the best program came to be"),
+        best,
+        sections.lineage(facts),
+        tag("h2", "The best program against the seed program"),
+        sections.against_seed(facts),
+        sections.foot(facts),
+        run=name,
+        page="",
+    )
+
+
+def learner_page(name: str, facts: Facts) -> str:
+    """What the learner did, group by group."""
+    title = f"{facts.header.name}: learner"
+    return document(title, tag("h1", "Learner"), sections.learner(facts), run=name, page="learner")
+
+
+def spend_page(name: str, facts: Facts) -> str:
+    """What candidates came to, what failed, what was paid."""
+    return document(
+        f"{facts.header.name}: spend and faults",
+        tag("h1", "Spend and faults"),
+        tag("div", sections.outcomes(facts), sections.faults(facts), class_="pair"),
+        sections.spend(facts),
+        run=name,
+        page="spend",
+    )
+
+
+def runs_page(runs: Mapping[str, OpenRun]) -> str:
+    """Every run that this server shows, with its state and best score."""
+    rows = [_row(name, run) for name, run in runs.items()]
+    return document("Runs", tag("h1", "Runs"), tag("div", table(rows, "There is no run yet."), class_="card wide"))
+
+
+def _row(name: str, run: OpenRun) -> dict[str, Markup | str]:
+    try:
+        status = run.answer("status", lambda reader: reader.status()).value
+        header = run.answer("header", lambda reader: reader.header()).value
+    except UsageError as error:
+        return {"run": name, "task": "", "state": str(error), "score": "", "candidates": "", "USD": ""}
+    best = status["best_score"]
+    return {
+        "run": tag("a", name, href=address(name)),
+        "task": header.task,
+        "state": formatting.STATES.get(status["state"], status["state"]),
+        "score": "–" if best is None else formatting.score(best),
+        "candidates": f"{status['candidates']:,}",
+        "USD": f"{status['spend_usd']:,.2f}",
+    }

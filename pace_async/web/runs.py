@@ -1,0 +1,86 @@
+"""The runs that a server shows, opened for reading once, and answers kept until the next commit.
+
+Invariant: an answer is made once for all browsers that ask for it between two commits, and making it takes at most a
+fifth of the time, however often the run commits.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Hashable, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+from pace_async.population.connect import Place
+from pace_async.population.reading.reader import Reader, open_readonly
+
+KEPT = 64
+"""Answers kept for each run."""
+REST = 4.0
+"""How long an answer stands while the run commits, in times of what it took to make."""
+LOOKED_S = 0.1
+"""A commit is seen after at most this many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Something made of one moment's rows. `again` is None if it is the newest, else the seconds after which a newer
+    one can be had."""
+
+    value: Any
+    again: float | None
+
+
+@dataclass(slots=True)
+class _Made:
+    moment: str
+    value: Any
+    at: float
+    took: float
+    lock: Lock = field(default_factory=Lock)
+
+
+class OpenRun:
+    """One run. Its methods may be called from several threads."""
+
+    def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
+        self.reader = reader
+        self._clock = clock
+        self._made: OrderedDict[Hashable, _Made] = OrderedDict()
+        self._lock = Lock()
+        self._seen = (float("-inf"), "")
+
+    def moment(self) -> str:
+        """A text that differs after every commit, at most LOOKED_S seconds old."""
+        now = self._clock()
+        at, moment = self._seen
+        if now - at >= LOOKED_S:
+            moment = self.reader.mark()
+            self._seen = (now, moment)
+        return moment
+
+    def answer(self, key: Hashable, make: Callable[[Reader], Any]) -> Answer:
+        """`make(reader)`, or what it gave since the last commit. Raises what `make` raises."""
+        with self._lock:
+            made = self._made.pop(key, None) or _Made("", None, float("-inf"), 0.0)
+            self._made[key] = made
+            while len(self._made) > KEPT:
+                self._made.popitem(last=False)
+        with made.lock:
+            moment, now = self.moment(), self._clock()
+            rest = made.at + REST * made.took - now
+            if made.moment and (made.moment == moment or rest > 0):
+                return Answer(made.value, None if made.moment == moment else rest)
+            made.value = make(self.reader)
+            ended = self._clock()
+            made.moment, made.at, made.took = moment, ended, ended - now
+            return Answer(made.value, None)
+
+
+@contextmanager
+def opened(places: Mapping[str, tuple[Place | str, str | None]]) -> Generator[dict[str, OpenRun]]:
+    """The runs by the names that addresses have: `places` gives for each where its population is, and which run of it.
+    Raises UsageError for one that cannot be read."""
+    with ExitStack() as stack:
+        yield {name: OpenRun(stack.enter_context(open_readonly(where, run))) for name, (where, run) in places.items()}

@@ -1,0 +1,54 @@
+"""What every page has around its content: the head, the names of the run and of its other pages. Pure."""
+
+from urllib.parse import quote
+
+from pace_async.report.markup import Content, Markup, joined, tag
+
+PAGES = {
+    "": "Run",
+    "candidates": "Candidates",
+    "tree": "Tree",
+    "learner": "Learner",
+    "spend": "Spend and faults",
+}
+"""The pages of a run, by the last part of the address."""
+
+
+def address(run: str, page: str = "", candidate: int | None = None) -> str:
+    """The address of a page of a run, or of one candidate."""
+    if candidate is not None:
+        return f"/run/{quote(run, safe='')}/candidate/{candidate}"
+    return f"/run/{quote(run, safe='')}" + (f"/{page}" if page else "")
+
+
+def document(title: str, *body: Content, run: str | None = None, page: str | None = None, wide: bool = False) -> str:
+    """A whole page. `page` is the one of PAGES that is marked as the present one."""
+    head = joined(
+        [
+            Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
+            tag("title", f"{title} · pace"),
+            Markup('<link rel="icon" href="data:,"><link rel="stylesheet" href="/assets/style.css">'),
+            Markup('<script src="/assets/live.js" defer></script>'),
+            Markup('<script src="/assets/tree.js" defer></script>') if page == "tree" else Markup(),
+        ]
+    )
+    content = tag("main", *body, id="content", tabindex="-1")
+    whole = tag("body", _top(run, page), content, class_="wide-page" if wide else None, data_run=run and address(run))
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>{whole}</html>\n'
+
+
+def _top(run: str | None, page: str | None) -> Markup:
+    links = [tag("a", "All runs", href="/", aria_current="page" if run is None else None)]
+    if run is not None:
+        links += [
+            tag("a", name, href=address(run, part), aria_current="page" if part == page else None)
+            for part, name in PAGES.items()
+        ]
+    skip = tag("a", "Skip to the content", href="#content", class_="skip")
+    live = tag("span", "", id="live", role="status") if run is not None else Markup()
+    return tag("header", skip, tag("nav", *links, aria_label="Pages"), live)
+
+
+def problem(sentence: str) -> str:
+    """A page that says why there is nothing to see."""
+    return document("Nothing to see", tag("h1", "Nothing to see here"), tag("p", sentence))

@@ -1,0 +1,123 @@
+"""`pace web` in a real browser: drawn, live, driven by keys, and without a request to anywhere else."""
+
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from tests.support.browsers import browser
+from tests.support.command_line import PACE
+from tests.support.finished_runs import make_run, poison
+
+LONG_MS = 60_000
+pytestmark = pytest.mark.long
+
+
+@contextmanager
+def _served(run: Path) -> Generator[str]:
+    environment = {**os.environ, "PACE_WEB_TOKEN": "secret"}
+    server = subprocess.Popen([PACE, "web", str(run)], stdout=subprocess.PIPE, text=True, env=environment)
+    assert server.stdout is not None
+    try:
+        address = server.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/run/run\?token=secret", address), address
+        yield address
+    finally:
+        server.send_signal(signal.SIGINT)
+        assert server.wait(30) in (0, 130)
+        server.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = make_run(tmp_path_factory.mktemp("browser") / "run")
+    poison(run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    with _served(folder) as address:
+        yield address
+
+
+@pytest.fixture
+def page(address: str) -> Iterator[Page]:
+    """A window that has opened the printed address. At the end nothing was asked of another server, and no script but
+    ours ran."""
+    asked: list[str] = []
+    errors: list[str] = []
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=_path(), args=["--no-sandbox", "--disable-gpu"])
+        window = opened.new_page()
+        window.set_default_timeout(LONG_MS)
+        window.on("request", lambda request: asked.append(request.url))
+        window.on("pageerror", lambda error: errors.append(str(error)))
+        window.on("dialog", lambda dialog: errors.append("dialog"))
+        window.goto(address)
+        yield window
+        assert window.title() != "owned" and errors == []
+        origin = address.split("/run")[0]
+        assert all(url.startswith((origin, "data:")) for url in asked), asked
+        opened.close()
+
+
+def _path() -> str:
+    return shutil.which(browser()) or browser()
+
+
+def test_a_commit_is_shown_without_a_reload(page: Page, folder: Path, address: str) -> None:
+    page.goto(address.split("?")[0] + "/candidates")
+    page.get_by_role("status").get_by_text("live").wait_for()
+    with sqlite3.connect(folder / "population.db") as database:
+        database.execute("update candidates set score = 12345.5, merit = 12345.5 where candidate = 3")
+    database.close()
+    page.get_by_text("12345.5", exact=False).first.wait_for()
+
+
+def test_the_tree_is_drawn_walked_by_keys_folded_and_opened(page: Page, address: str) -> None:
+    page.goto(address.split("?")[0] + "/tree")
+    page.wait_for_function("window.paceTree.view().nodes > 0")
+    nodes = page.evaluate("paceTree.view().nodes")
+    tree = page.locator("#tree")
+    tree.focus()
+    for _ in range(40):  # to the seed program, however deep the best is
+        page.keyboard.press("ArrowLeft")
+    assert page.evaluate("paceTree.view().chosen") == 0
+    page.keyboard.press("f")
+    assert page.evaluate("paceTree.view().nodes") < nodes
+    page.keyboard.press("f")
+    assert page.evaluate("paceTree.view().nodes") == nodes
+    page.keyboard.press("Enter")
+    page.locator("#beside").get_by_text("The seed program").wait_for()
+    assert page.evaluate("location.hash") == "#candidate-0"
+    page.reload()
+    page.locator("#beside").get_by_text("The seed program").wait_for()
+    before = page.evaluate("paceTree.view().across")
+    tree.focus()
+    page.keyboard.press("+")
+    assert page.evaluate("paceTree.view().across") != before
+
+
+def test_a_condition_is_typed_and_a_row_is_opened(page: Page, address: str) -> None:
+    page.goto(address.split("?")[0] + "/candidates")
+    page.get_by_label("Condition in SQL").fill("candidate = 2")
+    page.get_by_role("button", name="Show").click()
+    page.get_by_text("1 candidate, page 1 of 1").wait_for()
+    page.get_by_role("link", name="2", exact=True).first.click()
+    page.get_by_role("heading", name="Candidate 2").wait_for()
+
+
+def test_no_page_is_wider_than_a_small_screen(page: Page, address: str) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    for part in ("", "/candidates", "/tree", "/learner", "/spend", "/candidate/1"):
+        page.goto(address.split("?")[0] + part)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, part

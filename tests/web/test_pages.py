@@ -1,0 +1,157 @@
+"""The pages that `pace web` serves: each is there, sorted and filtered by its address, and inert."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import anyio
+import pytest
+from starlette.testclient import TestClient
+
+from pace_async.population.reading.reader import open_readonly
+from pace_async.web.app import application
+from pace_async.web.guard import HEADERS
+from pace_async.web.runs import OpenRun
+from tests.support.finished_runs import make_run, poison
+
+PAGES = ("", "/candidates", "/tree", "/learner", "/spend", "/candidate/0", "/candidate/1")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("web") / "run")
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Iterator[TestClient]:
+    with open_readonly(folder / "population.db") as reader:
+        yield _client(reader)
+
+
+def _client(reader: object, token: str | None = None) -> TestClient:
+    runs = {"a run": OpenRun(reader)}  # type: ignore[arg-type]
+    app = application(runs, token=token, hosts=frozenset(("testserver",)), stopping=anyio.Event())
+    return TestClient(app)
+
+
+class Tags(HTMLParser):
+    """Elements and event attributes that a page consists of, as a browser's parser finds them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.scripts: list[str | None] = []
+        self.handlers: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "script":
+            self.scripts.append(dict(attrs).get("src"))
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_each_page_is_there_and_names_the_others(client: TestClient, path: str) -> None:
+    answer = client.get(f"/run/a run{path}")
+    assert answer.status_code == 200, answer.text
+    assert all(f'href="/run/a%20run{part}"' in answer.text for part in ("", "/candidates", "/tree", "/learner"))
+    assert "/run/a%20run" in client.get("/").text
+
+
+def test_what_is_not_there_is_said_in_one_sentence(client: TestClient) -> None:
+    for path, said in (
+        ("/run/other", "This server shows no run &#x27;other&#x27;."),
+        ("/run/a run/candidate/999999", "The run has no candidate 999999; the newest is "),
+        ("/elsewhere", "There is no such page."),
+        ("/assets/app.py", "There is no such page."),
+    ):
+        answer = client.get(path)
+        assert (answer.status_code, said in answer.text) == (404, True), (path, answer.text)
+
+
+def test_the_table_is_sorted_and_filtered_by_its_address(client: TestClient, folder: Path) -> None:
+    with open_readonly(folder / "population.db") as reader:
+        rows = reader.query("select candidate, score from candidates where score is not null and island = 1")
+    asked = "where=score is not null and island = 1&sort=score&down=1&column=candidate&column=score"
+    answer = client.get(f"/run/a run/candidates.csv?{asked}")
+    found = list(csv.DictReader(io.StringIO(answer.text)))
+    assert [float(row["score"]) for row in found] == sorted((row["score"] for row in rows), reverse=True)
+    assert {int(row["candidate"]) for row in found} == {row["candidate"] for row in rows} != set()
+    page = client.get(f"/run/a run/candidates?{asked}").text
+    assert f"{len(rows)} candidate" in page and 'aria-sort="descending"' in page
+
+
+@pytest.mark.parametrize(
+    ("where", "why"),
+    [
+        ("score >", "syntax error"),
+        ("absent = 1", "no such column"),
+        ("1); drop table runs; select (1", ""),
+        ("(select count(*) from candidates a, candidates b, candidates c, candidates d, candidates e) > 0", "longer"),
+    ],
+)
+def test_a_condition_that_cannot_be_used_is_refused_and_changes_nothing(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, where: str, why: str
+) -> None:
+    monkeypatch.setattr("pace_async.population.reading.browse.PAGE_S", 0.2)
+    answer = client.get("/run/a run/candidates", params={"where": where})
+    assert answer.status_code == 400 and "That condition cannot be used: " in answer.text and why in answer.text
+    assert client.get("/run/a run/candidates").status_code == 200
+
+
+def test_odd_addresses_give_the_default_table(client: TestClient) -> None:
+    for query in ("page=0", "page=-3", "page=9999999999", "page=²", "sort=program", "column=nothing", "down=x"):
+        assert client.get(f"/run/a run/candidates?{query}").status_code == 200, query
+
+
+def test_the_tree_has_every_candidate_below_its_parent(client: TestClient, folder: Path) -> None:
+    tree = json.loads(client.get("/run/a run/tree.json").text)
+    with open_readonly(folder / "population.db") as reader:
+        parents = {row["candidate"]: row["parent"] for row in reader.query("select candidate, parent from candidates")}
+        best = reader.best()["candidate"]
+    assert dict(zip(tree["id"], tree["parent"], strict=True)) == parents
+    assert tree["all"] == len(parents) and not any(tree["hidden"])
+    assert tree["best"][-1] == best
+    assert [parents[child] for child in tree["best"][1:]] == tree["best"][:-1]
+
+
+def test_hostile_text_adds_no_element_to_any_page(folder: Path, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    poison(run)
+    with open_readonly(run / "population.db") as reader:
+        client = _client(reader)
+        best = reader.best()["candidate"]
+        for path in (*PAGES, f"/candidate/{best}"):
+            answer = client.get(f"/run/a run{path}")
+            tags = Tags(answer.text)
+            assert "owned" in answer.text or path in ("/learner", "/candidate/0", "/candidate/1"), path
+            assert set(tags.scripts) <= {"/assets/live.js", "/assets/tree.js"} and not tags.handlers, path
+            assert "\x1b" not in answer.text and "\u202e" not in answer.text, path
+
+
+def test_every_answer_carries_the_policy_and_only_questions_are_answered(client: TestClient) -> None:
+    for path in ("/", "/run/a run", "/assets/live.js", "/run/a run/tree.json", "/elsewhere"):
+        answer = client.get(path)
+        assert {name: answer.headers[name] for name in HEADERS} == HEADERS, path
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        assert client.request(method, "/run/a run").status_code == 405
+
+
+def test_a_foreign_name_of_the_server_is_refused(client: TestClient) -> None:
+    for host in ("evil.example", "testserver.evil.example", "", "127.0.0.1.evil.example:80"):
+        assert client.get("/", headers={"Host": host}).status_code == 421
+    assert client.get("/", headers={"Host": "testserver:8642"}).status_code == 200
+
+
+def test_without_the_token_nothing_is_shown_and_with_it_a_cookie_is_kept(folder: Path) -> None:
+    with open_readonly(folder / "population.db") as reader:
+        client = _client(reader, token="a secret")
+        for path in ("/", "/run/a run", "/assets/live.js", "/?token=a", "/?token=", "/elsewhere"):
+            answer = client.get(path)
+            assert answer.status_code == 403 and "a secret" not in answer.text
+        given = client.get("/run/a run/candidates?token=a secret&sort=score", follow_redirects=False)
+        assert (given.status_code, given.headers["location"]) == (303, "/run/a%20run/candidates?sort=score")
+        assert "HttpOnly" in given.headers["set-cookie"] and "SameSite=strict" in given.headers["set-cookie"]
+        assert client.get("/run/a run").status_code == 200
