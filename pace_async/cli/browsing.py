@@ -6,11 +6,9 @@ from pathlib import Path
 import typer
 
 from pace_async.errors import UsageError
-from pace_async.runtime.run_paths import RUNS, RunPaths, find_run_paths
+from pace_async.runtime.run_paths import RUNS, RunPaths, find_run_paths, runs_under
 
 TOKEN = "PACE_WEB_TOKEN"
-BEHIND = 5
-"""How much the server yields to the run beside it (the `nice` value)."""
 
 
 def register(app: typer.Typer) -> None:
@@ -50,7 +48,6 @@ def web(
     from pace_async.web.runs import opened
 
     with opened(places) as shown, bound(host, port) as listening:
-        os.nice(BEHIND)
         secret = (os.environ.get(TOKEN) or new_token()) if token else None
         where = f"[{host}]" if ":" in host else host
         page = f"/run/{next(iter(shown))}" if len(shown) == 1 else "/"
@@ -87,10 +84,8 @@ def _at(where: str) -> list[tuple[str, tuple[Path | str, str | None]]]:
         with open_readonly(where) as reader:
             return [(run, (where, run)) for run in reader.runs()]
     folder = Path(where)
-    inside = sorted(path for path in folder.glob("*") if RunPaths(path).exists) if folder.is_dir() else []
-    if inside and not RunPaths(folder).exists:
-        return [(path.name, RunPaths(path).population) for path in inside]
-    if folder == RUNS and not inside:
-        return []
+    inside = sorted(runs_under(folder), key=lambda paths: paths.name)
+    if not RunPaths(folder).exists and (inside or folder == RUNS):
+        return [(paths.name, paths.population) for paths in inside]
     paths = find_run_paths(where)
     return [(paths.name, paths.population)]

@@ -1,5 +1,6 @@
 """Serves the pages until it is told to end."""
 
+import os
 import secrets
 import socket
 from collections.abc import Callable, Mapping
@@ -13,6 +14,8 @@ from pace_async.web.runs import OpenRun
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PORT = 8642
+BEHIND = 5
+"""How much the server yields to a run beside it (the `nice` value)."""
 TRIES = 20
 """Ports that are tried from PORT on, where none was asked for."""
 
@@ -57,6 +60,7 @@ def serve(
         server = _Server(quiet, stopping, begun)
         await server.serve(sockets=[listening])
 
+    os.nice(BEHIND)
     anyio.run(main)
 
 

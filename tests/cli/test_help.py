@@ -20,6 +20,7 @@ from pace_async.task import load_task
 from tests.support.command_line import PACE, Shell, search
 from tests.support.examples import OPENEVOLVE, example
 from tests.support.finished_runs import copy_run, make_run
+from tests.support.no_server import end_at_once
 from tests.support.simulated_runs import settings
 
 CHILDREN = ("pace run circle_packing", "pace db shell")
@@ -81,6 +82,7 @@ def test_an_example_works_as_printed(
         said = search(folder, arguments)  # the learner has tests of its own
         assert said.code == 0, said.err
         return
+    end_at_once(monkeypatch)
     said = Shell(folder, monkeypatch, capsys).pace(*arguments)
     assert said.code == 0, said.err + said.out
     assert said.out or said.err

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.command_line import Shell
 from tests.support.finished_runs import copy_run, make_run
+from tests.support.no_server import end_at_once
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,6 +54,7 @@ def test_a_line_of_the_readme_works_as_printed(
         arguments = ["resume", "circle_packing-1"]  # it is finished: going on has tests of its own
     if line.startswith("pace run"):
         arguments.append("--dry-run")
+    end_at_once(monkeypatch)
     said = Shell(folder, monkeypatch, capsys).pace(*arguments)
     assert said.code == 0, said.err + said.out
     assert said.out or said.err
