@@ -130,6 +130,16 @@ class LearnerConfig(Section):
     )
     mask_low: float = Field(default=0.5, gt=0, le=1, description="The mask's lower bound on the ratio.")
     mask_high: float = Field(default=2.0, ge=1, description="The mask's upper bound on the ratio.")
+    second_moment: float = Field(
+        default=0.04,
+        gt=0,
+        description="With correction m2po, the highest mean squared log-ratio over the tokens of a group that count.",
+    )
+    ess_rate: bool = Field(
+        default=False,
+        description="Multiply each step's learning rate by the effective sample size of its tokens, as a share: a step "
+        "on data that the policy has moved away from is shorter.",
+    )
     micro_tokens: int = Field(
         default=8192, ge=1, description="Tokens in one forward pass, padding counted; a longer call gets its own pass."
     )

@@ -9,6 +9,9 @@ weight is
     decoupled   min(r, cap(a)): the surrogate's ratio is against the policy at the start of the step, so it is 1 and its
                 clip is inert
 
+    vespo       see `vespo`: of the whole call, without a cap
+    m2po        as decoupled, for the tokens of the group that `m2po` keeps, and 0 for the others
+
 times age_decay ** a. The weight is 0 if the mask's ratio is outside [mask_low, mask_high]. The mask's ratio is that of
 the token (`token`), the product over its call (`sequence`), or the geometric mean over its call (`geometric`).
 
@@ -17,6 +20,7 @@ token has weight 0 if its log-ratio exceeds BROKEN or is NaN: versions a few ste
 gets one optimizer step, so the policy at its start is the policy of the forward pass itself. Numpy only.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Protocol, cast
@@ -24,6 +28,7 @@ from typing import Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
+from pace_async.registry.base import load_code
 from pace_async.registry.corrections import CORRECTIONS, MASKS
 
 Floats = npt.NDArray[np.float64]
@@ -36,7 +41,8 @@ BROKEN = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """Settings of the weights. `cap` None: no truncation. `age_cap` and `age_decay` of 1 ignore age."""
+    """Settings of the weights. `cap` None: no truncation. `age_cap` and `age_decay` of 1 ignore age. `second_moment` is
+    the limit of `m2po`."""
 
     kind: str = "decoupled"
     cap: float | None = 2.0
@@ -45,6 +51,7 @@ class Correction:
     mask: str = "none"
     mask_low: float = 0.5
     mask_high: float = 2.0
+    second_moment: float = 0.04
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,22 @@ class WeightFunction(Protocol):
         ...
 
 
+class CallWeightFunction(Protocol):
+    """Type of the functions of corrections of whole calls, one call per row."""
+
+    def __call__(self, log_ratio_BT: Floats, valid_BT: Booleans, advantages_BT: Floats, /) -> Floats:
+        """Log weights of the tokens before decay and mask, for finite log-ratios. They may be -inf."""
+        ...
+
+
+class TokenSelection(Protocol):
+    """Type of what chooses tokens of a group."""
+
+    def __call__(self, log_ratio_N: Floats, limit: float, /) -> Booleans:
+        """Which of all tokens of a group count, for finite log-ratios. `limit` is `Correction.second_moment`."""
+        ...
+
+
 class MaskFunction(Protocol):
     """Type of the functions in `registry.corrections.MASKS`."""
 
@@ -74,16 +97,50 @@ class MaskFunction(Protocol):
         ...
 
 
-def weigh(log_ratio_BT: Floats, valid_BT: Booleans, ages_BT: Ints, rule: Correction) -> Weighed:
-    """Weights of the tokens of some calls, one call per row. Invalid tokens have weight 0. Ages are >= 0."""
+def weigh(
+    log_ratio_BT: Floats,
+    valid_BT: Booleans,
+    ages_BT: Ints,
+    rule: Correction,
+    *,
+    advantages_BT: Floats | None = None,
+    kept_BT: Booleans | None = None,
+) -> Weighed:
+    """Weights of the tokens of some calls, one call per row. Invalid tokens have weight 0. Ages are >= 0. Only a
+    correction of whole calls uses `advantages_BT` (None: all 0). `kept_BT` is part of what `selection` found for the
+    whole group. None: these calls are the group."""
+    kind = CORRECTIONS[rule.kind]
     broken_BT = valid_BT & ~(np.abs(log_ratio_BT) <= BROKEN)
-    safe_BT = np.where(valid_BT & ~broken_BT, log_ratio_BT, 0.0)
-    log_cap_BT = _log_cap(ages_BT, rule)
-    truncated_BT = valid_BT & ~broken_BT & (safe_BT > log_cap_BT)
-    log_weights = cast("WeightFunction", CORRECTIONS[rule.kind].load())
-    weights_BT = np.exp(log_weights(safe_BT, log_cap_BT)) * rule.age_decay**ages_BT
-    counts_BT = valid_BT & ~broken_BT & _inside(log_ratio_BT, valid_BT, rule)
+    counts_BT = valid_BT & ~broken_BT
+    safe_BT = np.where(counts_BT, log_ratio_BT, 0.0)
+    log_cap_BT = np.full(ages_BT.shape, np.inf) if kind.of_calls else _log_cap(ages_BT, rule)
+    truncated_BT = counts_BT & (safe_BT > log_cap_BT)
+    if kind.of_calls:
+        given_BT = np.zeros(ages_BT.shape) if advantages_BT is None else advantages_BT
+        log_weights_BT = cast("CallWeightFunction", kind.load())(safe_BT, counts_BT, given_BT)
+        counts_BT &= ~broken_BT.any(axis=1, keepdims=True)  # the ratio of their call is not known
+    else:
+        log_weights_BT = cast("WeightFunction", kind.load())(safe_BT, log_cap_BT)
+    if kind.selects:
+        counts_BT &= selection([log_ratio_BT], [valid_BT], rule)[0] if kept_BT is None else kept_BT
+    weights_BT = np.exp(log_weights_BT) * rule.age_decay**ages_BT
+    counts_BT &= _inside(log_ratio_BT, valid_BT, rule)
     return Weighed(np.where(counts_BT, weights_BT, 0.0), truncated_BT, broken_BT)
+
+
+def selection(log_ratios: Sequence[Floats], valid: Sequence[Booleans], rule: Correction) -> list[Booleans]:
+    """Which tokens of a group its correction keeps, given all micro-batches of the group, (B, T) each. Broken tokens
+    are not kept. For a correction that selects."""
+    sound = [
+        valid_BT & (np.abs(log_ratio_BT) <= BROKEN) for log_ratio_BT, valid_BT in zip(log_ratios, valid, strict=True)
+    ]
+    whole_N = np.concatenate([log_ratio_BT[mask] for log_ratio_BT, mask in zip(log_ratios, sound, strict=True)])
+    kept_N = cast("TokenSelection", load_code(CORRECTIONS[rule.kind].selects))(whole_N, rule.second_moment)
+    parts = np.split(kept_N, np.cumsum([mask.sum() for mask in sound])[:-1])
+    kept = [np.zeros(mask.shape, np.bool_) for mask in sound]
+    for kept_BT, mask, part in zip(kept, sound, parts, strict=True):
+        kept_BT[mask] = part
+    return kept
 
 
 def _log_cap(ages_BT: Ints, rule: Correction) -> Floats:

@@ -32,6 +32,7 @@ class TrainerConfig:
     max_grad_norm: float = 1.0
     kl_penalty: float = 0.0
     correction: Correction = field(default_factory=Correction)
+    ess_rate: bool = False
     micro_tokens: int = 8192
     max_length: int | None = None
     lora_rank: int | None = None
@@ -64,7 +65,9 @@ class TrainerConfig:
                 mask=learner.mask,
                 mask_low=learner.mask_low,
                 mask_high=learner.mask_high,
+                second_moment=learner.second_moment,
             ),
+            ess_rate=learner.ess_rate,
             micro_tokens=learner.micro_tokens,
             max_length=learner.max_length,
             lora_rank=learner.lora_rank,

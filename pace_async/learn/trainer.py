@@ -31,9 +31,9 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from pace_async.learn.adapters import with_adapters
 from pace_async.learn.backtrack import BeforeStep
 from pace_async.learn.batch import MicroBatch, micro_batches
-from pace_async.learn.correction import Weighed, weigh
+from pace_async.learn.correction import Weighed, selection, weigh
 from pace_async.learn.movement import HALVINGS, Movement, beyond, movement, too_far
-from pace_async.learn.ratios import TokenFacts, off_policy_metrics
+from pace_async.learn.ratios import TokenFacts, effective_share, off_policy_metrics
 from pace_async.learn.settings import TrainerConfig
 from pace_async.registry.corrections import CORRECTIONS
 from pace_async.replay.group import Group
@@ -83,6 +83,7 @@ class GroupTrainer(GRPOTrainer):
         self._seen: list[_Seen] = []
         self._batch: MicroBatch | None = None
         self._inputs: dict[str, torch.Tensor] = {}
+        self._kept: list[npt.NDArray[np.bool_]] | None = None
         self.settings = settings
         base = cast("Any", super())
         arguments = _arguments(settings, out)
@@ -112,7 +113,8 @@ class GroupTrainer(GRPOTrainer):
         elif norm == 0.0:
             reason = "the gradient is 0"  # weight decay and momentum alone would move the weights
         else:
-            moved, reason = self._move(batches, group.rate)
+            ess = self._counted_ess(batches) if self.settings.ess_rate else 1.0
+            moved, reason = self._move(batches, group.rate * ess)
             metrics |= moved
         self._seen.clear()
         self.policy.zero_grad()
@@ -131,9 +133,32 @@ class GroupTrainer(GRPOTrainer):
         cast("GRPOConfig", self.args).steps_per_generation = len(batches)
         self._seen.clear()
         self.policy.zero_grad()
+        self._kept = self._selected(batches) if CORRECTIONS[self.settings.correction.kind].selects else None
         loss = sum(float(self.training_step(self.policy, cast("Any", batch), None)) for batch in batches)
         cast("dict[str, Any]", vars(self)["_metrics"])["train"].clear()  # TRL's own log is never written
         return {"loss": loss, **self._measured(batches)}
+
+    def _selected(self, batches: list[MicroBatch]) -> list[npt.NDArray[np.bool_]]:
+        """The tokens of the group that its correction keeps, for each micro-batch. Takes a forward pass of its own,
+        because the choice depends on the whole group."""
+        log_ratios: list[npt.NDArray[np.float64]] = []
+        for batch in batches:
+            inputs = self._prepare_inputs(batch)
+            ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
+            attended = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1)
+            with torch.no_grad():
+                logprobs_BT = self._score(self.policy, ids, attended, batch.rest_ids_BT.shape[1])[0]
+            log_ratios.append(logprobs_BT.double().cpu().numpy() - batch.sampled_logprobs_BT.astype(np.float64))
+        return selection(log_ratios, [batch.answer_BT.astype(bool) for batch in batches], self.settings.correction)
+
+    def _counted_ess(self, batches: list[MicroBatch]) -> float:
+        """Effective sample size, as a share, of the ratios of all tokens that are not broken."""
+        log_ratios: list[npt.NDArray[np.float64]] = []
+        for batch, seen in zip(batches, self._seen, strict=True):
+            counts_BT = batch.answer_BT.astype(bool) & ~seen.weighed.broken_BT
+            log_ratio_BT = seen.logprobs_BT.double().cpu().numpy() - batch.sampled_logprobs_BT.astype(np.float64)
+            log_ratios.append(log_ratio_BT[counts_BT])
+        return effective_share(np.concatenate(log_ratios))
 
     def _move(self, batches: list[MicroBatch], rate: float) -> tuple[dict[str, float], str]:
         """Take the optimizer's step within the limits. Returns its metrics, and why it was undone, or ""."""
@@ -230,7 +255,14 @@ class GroupTrainer(GRPOTrainer):
         logprobs_BT = cast("torch.Tensor", computed[0]).detach()
         answer_BT = self._batch.answer_BT.astype(bool)
         log_ratio_BT = logprobs_BT.double().cpu().numpy() - self._batch.sampled_logprobs_BT.astype(np.float64)
-        weighed = weigh(log_ratio_BT, answer_BT, self._batch.ages_BT, self.settings.correction)
+        weighed = weigh(
+            log_ratio_BT,
+            answer_BT,
+            self._batch.ages_BT,
+            self.settings.correction,
+            advantages_BT=self._batch.advantages_BT.astype(np.float64),
+            kept_BT=None if self._kept is None else self._kept[len(self._seen)],
+        )
         inputs = self._inputs
         inputs["advantages"] = inputs["advantages"] * torch.tensor(weighed.weights_BT, dtype=torch.float32).to(
             logprobs_BT.device

@@ -1,7 +1,9 @@
 """Off-policy corrections (`learner.correction`) and their masks (`learner.mask`).
 
 The code of a correction gives log weights, that of a mask the log-ratio that it compares with its bounds:
-`learn.correction.WeightFunction` and `learn.correction.MaskFunction`.
+`learn.correction.WeightFunction` and `learn.correction.MaskFunction`. A correction of whole calls is a
+`learn.correction.CallWeightFunction`, and one that leaves out tokens of the group names a
+`learn.correction.TokenSelection` too.
 """
 
 from dataclasses import dataclass
@@ -12,9 +14,13 @@ from pace_async.registry.base import Entry, Registry
 @dataclass(frozen=True, slots=True)
 class OffPolicyCorrection(Entry):
     """`ratio_to_sampler`: the surrogate's ratio is against the behaviour policy, so that its clip acts. Otherwise it is
-    against the policy at the beginning of the step, and its clip has no effect."""
+    against the policy at the beginning of the step, and its clip has no effect. `of_calls`: a weight depends on all
+    tokens of the call and on its advantage, and no cap applies. `selects`: `module:attribute` of what chooses the
+    tokens of a group that count."""
 
     ratio_to_sampler: bool = False
+    of_calls: bool = False
+    selects: str = ""
 
 
 CORRECTIONS = Registry(
@@ -27,6 +33,18 @@ CORRECTIONS = Registry(
     ),
     OffPolicyCorrection(
         "decoupled", "the ratio to the sampling policy is a truncated weight", "pace_async.learn.correction:decoupled"
+    ),
+    OffPolicyCorrection(
+        "vespo",
+        "the ratio of the whole call is a weight that falls to 0 on both sides of 1, more softly than a clip",
+        "pace_async.learn.vespo:vespo",
+        of_calls=True,
+    ),
+    OffPolicyCorrection(
+        "m2po",
+        "as decoupled, without the tokens that moved farthest, until the mean squared log-ratio is within its limit",
+        "pace_async.learn.correction:decoupled",
+        selects="pace_async.learn.m2po:m2po",
     ),
 )
 

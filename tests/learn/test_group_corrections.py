@@ -1,0 +1,186 @@
+"""Corrections that look at a whole call or at the whole group, and the learning rate that follows the sample
+size, against their formulas written out token by token."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM
+
+from pace_async.learn.correction import Booleans, Correction, Floats, selection, weigh
+from pace_async.learn.m2po import m2po
+from pace_async.learn.settings import TrainerConfig
+from pace_async.learn.trainer import load_trainer
+from pace_async.replay.group import Group, TrainedCall
+from scripts.benchmarks.toys import write_llama
+from tests.support.learn_toys import gradient_of, random_group
+
+VOCAB = 40
+CALLS = st.lists(st.lists(st.floats(-2, 2), min_size=1, max_size=6), min_size=1, max_size=5)
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_llama(tmp_path_factory.mktemp("toy") / "model", vocab=VOCAB, width=16, layers=1)
+
+
+def phi(log_ratios: list[float], advantage: float) -> float:
+    """VESPO's weight of a call."""
+    k, decay = (2, 3) if advantage > 0 else (3, 2)
+    w = math.prod(math.exp(value) for value in log_ratios)
+    return w**k * math.exp(decay * (1 - w))
+
+
+def kept_by_hand(log_ratios: list[float], limit: float) -> list[bool]:
+    """Leaves out the token that moved farthest, with its equals, until the mean square of the rest is in the limit."""
+    kept: list[float] = [value**2 for value in log_ratios]
+    while kept and sum(kept) / len(kept) > limit:
+        farthest = max(kept)
+        kept = [square for square in kept if square < farthest]
+    return [value**2 in kept for value in log_ratios]
+
+
+def padded(calls: list[list[float]]) -> tuple[Floats, Booleans]:
+    width = max(map(len, calls))
+    log_ratio = np.array([[*call, *[7.0] * (width - len(call))] for call in calls])
+    return log_ratio, np.array([[place < len(call) for place in range(width)] for call in calls])
+
+
+@given(calls=CALLS, decay=st.floats(0, 1), data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_vespo_weighs_every_token_of_a_call_by_the_product_of_its_ratios(
+    calls: list[list[float]], decay: float, data: st.DataObject
+) -> None:
+    log_ratio, valid = padded(calls)
+    earned = data.draw(st.lists(st.sampled_from([-1.5, 0.7]), min_size=len(calls), max_size=len(calls)))
+    ages = np.array([list(range(valid.shape[1]))] * len(calls), np.int64)
+    rule = Correction("vespo", age_decay=decay)
+    found = weigh(log_ratio, valid, ages, rule, advantages_BT=np.array(earned)[:, None] + 0 * log_ratio)
+    for call, advantage, weights in zip(calls, earned, found.weights_BT, strict=True):
+        wanted = [phi(call, advantage) * decay**age for age in range(len(call))]
+        assert weights[: len(call)] == pytest.approx(wanted, rel=1e-9, abs=1e-300)
+        assert not weights[len(call) :].any()
+    assert not found.truncated_BT.any()
+
+
+def test_vespo_is_1_on_fresh_tokens_and_drops_a_call_with_a_broken_token_whole() -> None:
+    log_ratio = np.array([[0.0, 0.0, 0.0], [0.0, 1000.0, 0.0], [9.0, 9.0, 9.0], [-20.0, -20.0, -20.0]])
+    found = weigh(log_ratio, np.ones((4, 3), bool), np.zeros((4, 3), int), Correction("vespo"))
+    assert found.weights_BT[0] == pytest.approx([1, 1, 1])
+    assert not found.weights_BT[1:3].any()
+    assert found.weights_BT[3].max() < 1e-70
+    assert found.broken_BT.sum() == 1
+
+
+squares = st.one_of(st.floats(-2, 2), st.sampled_from([0.0, 0.1, -0.1, 0.5, 2.0]))
+
+
+@given(log_ratios=st.lists(squares, min_size=1, max_size=12), limit=st.sampled_from([1e-3, 0.04, 0.3, 10.0]))
+@settings(max_examples=200, deadline=None)
+def test_m2po_leaves_out_the_farthest_tokens_until_the_second_moment_is_in_its_limit(
+    log_ratios: list[float], limit: float
+) -> None:
+    kept = m2po(np.array(log_ratios), limit)
+    prefix = np.sort(np.square(log_ratios))
+    if np.min(np.abs(np.cumsum(prefix) - limit * np.arange(1, len(prefix) + 1))) < 1e-9:
+        return  # rounding decides
+    assert kept.tolist() == kept_by_hand(log_ratios, limit)
+    if kept.any():
+        assert np.mean(np.square(log_ratios)[kept]) <= limit
+
+
+@given(calls=CALLS, cut=st.integers(0, 5))
+@settings(max_examples=100, deadline=None)
+def test_m2po_s_choice_does_not_depend_on_the_cut_into_micro_batches(calls: list[list[float]], cut: int) -> None:
+    rule = Correction("m2po", cap=None)
+    log_ratio, valid = padded(calls)
+    whole = weigh(log_ratio, valid, np.zeros(valid.shape, int), rule).weights_BT
+    parts = [part for part in (calls[:cut], calls[cut:]) if part]
+    masks = [padded(part) for part in parts]
+    kept = selection([one for one, _ in masks], [there for _, there in masks], rule)
+    rows: list[float] = []
+    for (one, there), mask in zip(masks, kept, strict=True):
+        rows += weigh(one, there, np.zeros(there.shape, int), rule, kept_BT=mask).weights_BT[there].tolist()
+    assert rows == whole[valid].tolist()
+
+
+def surrogate(toy: Path, group: Group, rule: Correction) -> tuple[float, dict[str, torch.Tensor]]:
+    """-sum w A r / tokens with r = 1 by value, and its gradient. No padding, no batching, none of our code."""
+    model = AutoModelForCausalLM.from_pretrained(toy, dtype=torch.float32)
+    calls: list[tuple[float, TrainedCall, torch.Tensor, list[float]]] = []
+    for rollout in group.rollouts:
+        for call in rollout.calls:
+            ids = torch.tensor([call.prompt_ids + call.completion_ids])
+            places = (range(len(call.completion_ids)), list(call.completion_ids))
+            now = model(ids).logits[0, len(call.prompt_ids) - 1 : -1].log_softmax(-1)[places]
+            calls.append((rollout.advantage, call, now, (now.detach() - torch.tensor(call.logprobs)).tolist()))
+    kept = iter(kept_by_hand([gap for *_, gaps in calls for gap in gaps], rule.second_moment))
+    total = torch.zeros(())
+    for advantage, call, now, gaps in calls:
+        if rule.kind == "vespo":
+            weights = [phi(gaps, advantage)] * len(gaps)
+        else:
+            caps = [1 + 0.3 * 0.5 ** (group.update - version) for version in call.versions]
+            weights = [min(math.exp(gap), cap) * next(kept) for gap, cap in zip(gaps, caps, strict=True)]
+        total = total - ((now - now.detach()).exp() * torch.tensor(weights) * advantage).sum()
+    loss = total / group.tokens
+    loss.backward()
+    return float(loss.detach()), {name: gradient_of(weight) for name, weight in model.named_parameters()}
+
+
+@pytest.mark.parametrize("kind", ["vespo", "m2po"])
+@pytest.mark.parametrize("micro_tokens", [60, 8192])
+def test_loss_and_gradient_are_those_written_out_by_hand_however_the_group_is_cut(
+    toy: Path, tmp_path: Path, kind: str, micro_tokens: int
+) -> None:
+    group = random_group(vocab=VOCAB, seed=4, rollouts=5, update=3, max_age=2)
+    rule = Correction(kind, cap=1.3)
+    trainer = load_trainer(toy, TrainerConfig(micro_tokens=micro_tokens, correction=rule), tmp_path)
+    metrics = trainer.accumulate(group)
+    loss, gradient = surrogate(toy, group, rule)
+    assert metrics["loss"] == pytest.approx(loss, abs=1e-5)
+    assert (metrics["masked_fraction"] > 0.05) == (kind == "m2po")
+    for name, weight in trainer.policy.named_parameters():
+        torch.testing.assert_close(weight.grad, gradient[name], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["vespo", "m2po", "decoupled"])
+def test_a_group_trained_again_gives_the_same_weights_to_the_last_bit(toy: Path, tmp_path: Path, kind: str) -> None:
+    made: list[list[torch.Tensor]] = []
+    group = replace(random_group(vocab=VOCAB, seed=6, rollouts=4, update=2, max_age=2), rate=0.5)
+    for turn in range(2):
+        rule = TrainerConfig(learning_rate=1e-3, correction=Correction(kind), ess_rate=True)
+        trainer = load_trainer(toy, rule, tmp_path / str(turn))
+        assert trainer.step(group).reason == ""
+        made.append([weight.detach().clone() for weight in trainer.policy.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(*made, strict=True))
+
+
+def test_the_learning_rate_is_multiplied_by_the_effective_sample_size_of_the_tokens(toy: Path, tmp_path: Path) -> None:
+    group = replace(random_group(vocab=VOCAB, seed=6, rollouts=4, update=2, max_age=2), rate=0.5)
+    rates: dict[bool, float] = {}
+    for ess_rate in (False, True):
+        trainer = load_trainer(toy, TrainerConfig(learning_rate=1e-3, ess_rate=ess_rate), tmp_path / str(ess_rate))
+        metrics = trainer.step(group).metrics
+        rates[ess_rate] = trainer.adamw.param_groups[0]["lr"]
+        assert metrics["ess"] < 0.95
+        assert rates[ess_rate] == pytest.approx(5e-4 * (metrics["ess"] if ess_rate else 1.0), rel=1e-6)
+
+
+def test_broken_tokens_do_not_count_towards_the_effective_sample_size(toy: Path, tmp_path: Path) -> None:
+    group = random_group(vocab=VOCAB, seed=6, rollouts=2)
+    first = group.rollouts[0]
+    broken = TrainedCall((5, 6), (7,), (-1000.0,), (0,))
+    with_broken = replace(group, rollouts=(replace(first, calls=(*first.calls, broken)), *group.rollouts[1:]))
+    rates: list[float] = []
+    for name, one in (("sound", group), ("broken", with_broken)):
+        trainer = load_trainer(toy, TrainerConfig(learning_rate=1e-3, ess_rate=True), tmp_path / name)
+        assert trainer.step(one).reason == ""
+        rates.append(trainer.adamw.param_groups[0]["lr"])
+    assert rates[0] == pytest.approx(rates[1], rel=1e-6)
+    assert 0 < rates[0] < 1e-3
