@@ -1,6 +1,7 @@
 """Measures what learning could gain on a task whose catalogue has sites: the same search, with choices that know more.
 
     python scripts/benchmarks/headroom.py --task columnar --tables 0-9
+    python scripts/benchmarks/headroom.py --task expression_passes --arms "none (menu),bandit (menu),informed (menu)"
 
 There are no models. The decisions are those of a run (`search_rules.searched`), the scores those of the task's own
 evaluator, without a sandbox. One search of each arm a table (`evaluation.seed`), with the table's number as its seed. A
@@ -9,6 +10,9 @@ site's kind is its name without the number. Arms:
 none         uniform over all edits that change the parent
 bandit       Thompson sampling over kind × option: how often an edit made a program better than its parent
 oracle       a fixed policy over kind × option: in proportion to the mean gain of the option at sites of the kind
+broad_bandit over kind × option alone; the first word of mechanisms such as `gradient_second` belongs to the kind
+informed     a fixed policy too: by what the option is worth less what the present one is worth at sites of the kind,
+             both measured on other tables, so it knows nothing of this one
 clairvoyant  scores every edit of the parent and takes the best that no one has tried
 … (menu)     the same among what one prompt of `--advisor reader` offers, a random part of the edits
 
@@ -17,164 +21,41 @@ evaluations to the mark; each arm less none, paired by table, with a 95 % interv
 """
 
 import argparse
-import importlib.util
 import random
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any, cast
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
-from pace_async.advise.catalogue_wording import menu
 from pace_async.config import SearchConfig
-from pace_async.implement.catalogue import load_catalogue
 from pace_async.search.state import Member
-from pace_async.task import Task
-from scripts.benchmarks.bench_runs import catalogue_task, known_names, positive, refuse, seeds_of, spread, stats
+from pace_async.task import Task, load_task
+from scripts.benchmarks.bench_runs import catalogue_task, known_names, positive, seeds_of, spread, stats
 from scripts.benchmarks.search_rules import Problem, searched
+from scripts.benchmarks.site_board import Board, Move, Values, best_known, changed
 
-Values = tuple[str, ...]
-"""The option at each target, in the order of the catalogue."""
-Move = tuple[int, str]
-"""A target and its new option."""
 ARMS = ("none", "bandit", "oracle", "clairvoyant", "none (menu)", "bandit (menu)", "oracle (menu)")
+MORE_ARMS = ("broad_bandit", "broad_bandit (menu)", "informed", "informed (menu)", "clairvoyant (menu)")
 ISLANDS = 8
 MARK = 0.5
 HALF_WAY = 16
 """Programs from which the oracle's gains are taken."""
 MOST_TRIED = 100
 """Edits of one program that the clairvoyant looks at, the best ones."""
-KEPT = 100_000
-"""Scores that are kept at once."""
+OTHERS = (900, 901)
+"""Tables on which the values of the informed policy are measured: none of a search."""
+COMPARED = 4
+"""Programs in which all options of a target are compared, on each of them."""
+ROUNDS_ELSEWHERE = 1
+"""Of the search for the best known program of each of them."""
+TEMPERATURE = 0.1
+"""Of the informed policy, as a share of what the best option is worth."""
 BEGUN = (0.3, 2.7)
 """Successes and failures that the bandit begins with."""
-
-
-@dataclass(frozen=True)
-class Board:
-    """A task's catalogue on the table of one seed. A target is a mechanism at a site."""
-
-    task: Task
-    seed: int
-    scores: dict[Values, float] = field(default_factory=dict[Values, float])
-
-    @cached_property
-    def options(self) -> Mapping[str, Values]:
-        """The options of each target, as the advisor names it."""
-        assert self.task.catalogue_path is not None
-        targets = load_catalogue(self.task.catalogue_path).targets
-        return {name: tuple(map(str, one.options)) for name, one in targets.items()}
-
-    @cached_property
-    def targets(self) -> Sequence[str]:
-        return tuple(self.options)
-
-    @cached_property
-    def kinds(self) -> Sequence[str]:
-        """Of each target: the kind of its site, and its mechanism."""
-        return [re.sub(r"\d+(?= )", "", target) for target in self.targets]
-
-    @cached_property
-    def evaluator(self) -> Any:
-        sys.path.insert(0, str(self.task.folder))  # as the scorer does
-        name = f"{self.task.name}_evaluator"
-        spec = importlib.util.spec_from_file_location(name, self.task.folder / self.task.spec.evaluator)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    @cached_property
-    def program(self) -> dict[str, Any]:
-        """What the seed program defines."""
-        namespace: dict[str, Any] = {"__name__": "candidate"}
-        exec(self.task.program, namespace)
-        return namespace
-
-    @cached_property
-    def chosen(self) -> dict[str, Any]:
-        """The table of the seed program that holds the settings."""
-        name = self.targets[0].replace(" ", "_")
-        tables = [cast("dict[str, Any]", one) for one in self.program.values() if isinstance(one, dict) and name in one]
-        return tables[0] if tables else refuse("the seed program has no dictionary of settings")
-
-    @cached_property
-    def start(self) -> Values:
-        return tuple(str(self.chosen[target.replace(" ", "_")]) for target in self.targets)
-
-    def score(self, values: Values) -> float:
-        """That of the seed program with these settings."""
-        if values not in self.scores:
-            types = {str(value): value for value in self._written}
-            for target, value in zip(self.targets, values, strict=True):
-                self.chosen[target.replace(" ", "_")] = types.get(value, value)
-            instances = self.evaluator.instances(self.seed)
-            outputs = [self.program[self.task.spec.entry](one) for one in instances]
-            if len(self.scores) >= KEPT:
-                self.scores.clear()
-            self.scores[values] = float(self.evaluator.score(instances, outputs, self.seed)["score"])
-        return self.scores[values]
-
-    @cached_property
-    def _written(self) -> list[Any]:
-        """Options that are no texts."""
-        assert self.task.catalogue_path is not None
-        every = load_catalogue(self.task.catalogue_path).mechanisms
-        return [option for one in every for option in one.options if not isinstance(option, str)]
-
-    def moves(self, values: Values) -> list[Move]:
-        """Every edit that changes these settings."""
-        return [
-            (place, option)
-            for place, target in enumerate(self.targets)
-            for option in self.options[target]
-            if option != values[place]
-        ]
-
-    def offered(self, values: Values, draw: random.Random) -> list[Move]:
-        """Those of one prompt of the advisor that reads catalogues."""
-        offers = menu(self.options, dict(zip(self.targets, values, strict=True)), draw)
-        place = {target: number for number, target in enumerate(self.targets)}
-        return [(place[offer.name], option) for offer in offers for option in offer.options]
-
-
-def changed(values: Values, move: Move) -> Values:
-    place, option = move
-    return (*values[:place], option, *values[place + 1 :])
-
-
-def best_known(board: Board, rounds: int = 4) -> Values:
-    """An iterated local search: each site in turn is drawn anew and improved by itself, and kept if it is not worse."""
-    draw = random.Random(board.seed)
-    best = _improved(board, board.start, range(len(board.targets)))
-    sites = [target.rpartition(" ")[0] for target in board.targets]
-    for site in [*dict.fromkeys(sites)] * rounds:
-        places = [place for place, one in enumerate(sites) if one == site]
-        trial = best
-        for place in places:
-            trial = changed(trial, (place, draw.choice(board.options[board.targets[place]])))
-        trial = _improved(board, trial, places)
-        if board.score(trial) > board.score(best):
-            best = trial
-    return best
-
-
-def _improved(board: Board, values: Values, places: Sequence[int]) -> Values:
-    while True:
-        before = values
-        for place in places:
-            every = [changed(values, (place, option)) for option in board.options[board.targets[place]]]
-            values = max([values, *every], key=board.score)
-        if values == before:
-            return values
-
-
-Choose = Callable[[Values, list[Move], random.Random], Move]
 
 
 class Chooser:
@@ -196,18 +77,27 @@ class Bandit(Chooser):
     def __init__(self, board: Board, best: Values) -> None:
         super().__init__(board, best)
         self.known: dict[tuple[str, str], list[float]] = {}
+        self.kinds = board.kinds
 
     def choose(self, values: Values, moves: list[Move], draw: random.Random) -> Move:
         cells: dict[tuple[str, str], list[Move]] = {}
         for place, option in moves:
-            cells.setdefault((self.board.kinds[place], option), []).append((place, option))
+            cells.setdefault((self.kinds[place], option), []).append((place, option))
         drawn = {cell: draw.betavariate(*self.known.get(cell, BEGUN)) for cell in cells}
         return draw.choice(cells[max(drawn, key=lambda cell: drawn[cell])])
 
     def ended(self, before: Values, after: Values, gained: bool) -> None:
         for place, (old, new) in enumerate(zip(before, after, strict=True)):
             if old != new:
-                self.known.setdefault((self.board.kinds[place], new), list(BEGUN))[not gained] += 1.0
+                self.known.setdefault((self.kinds[place], new), list(BEGUN))[not gained] += 1.0
+
+
+class BroadBandit(Bandit):
+    """Thompson sampling over kind × option, whatever the mechanism. The first word of several belongs to the kind."""
+
+    def __init__(self, board: Board, best: Values) -> None:
+        super().__init__(board, best)
+        self.kinds = [re.sub(r"\d+(?= )", "", f"{part} ") for part in board.parts]
 
 
 class Oracle(Chooser):
@@ -230,25 +120,70 @@ class Oracle(Chooser):
         return draw.choices(moves, weights)[0]
 
 
+class Informed(Chooser):
+    """Softmax over what the new option is worth at sites of the kind less what the present one is worth there."""
+
+    def __init__(self, board: Board, best: Values) -> None:
+        super().__init__(board, best)
+        self.worth = worth_on(board.task.reference, OTHERS)
+        self.scale = TEMPERATURE * max(self.worth.values())
+
+    def choose(self, values: Values, moves: list[Move], draw: random.Random) -> Move:
+        def worth(place: int, option: str) -> float:
+            return self.worth[self.board.kinds[place], option]
+
+        gains = np.array([worth(place, option) - worth(place, values[place]) for place, option in moves])
+        return draw.choices(moves, np.exp((gains - gains.max()) / self.scale).tolist())[0]
+
+
+@cache
+def worth_on(task: str, tables: Sequence[int]) -> Mapping[tuple[str, str], float]:
+    """What each option is worth at a kind: the mean, over programs between the seed program and the best known one, of
+    the score less the mean score of all options there."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for table in tables:
+        board, draw = Board(load_task(task), table), random.Random(table)
+        best = best_known(board, ROUNDS_ELSEWHERE)
+        for place in [*range(len(board.targets))] * COMPARED:
+            share = draw.random()
+            values = tuple(
+                late if draw.random() < share else early for early, late in zip(board.start, best, strict=True)
+            )
+            scores = {
+                option: board.score(changed(values, (place, option))) for option in board.options[board.targets[place]]
+            }
+            for option, score in scores.items():
+                found.setdefault((board.kinds[place], option), []).append(score - float(np.mean([*scores.values()])))
+    return {cell: float(np.mean(every)) for cell, every in found.items()}
+
+
 class Clairvoyant(Chooser):
     """Takes the best edit whose program has not been tried."""
 
     def __init__(self, board: Board, best: Values) -> None:
         super().__init__(board, best)
         self.tried: set[Values] = set()
-        self.ranked: dict[Values, list[Values]] = {}
+        self.ranked: dict[tuple[Values, *tuple[Move, ...]], list[Values]] = {}
 
     def choose(self, values: Values, moves: list[Move], draw: random.Random) -> Move:
-        if values not in self.ranked:
+        here = (values, *moves)
+        if here not in self.ranked:
             every = [changed(values, move) for move in moves]
-            self.ranked[values] = sorted(every, key=self.board.score, reverse=True)[:MOST_TRIED]
-        left = [after for after in self.ranked[values] if after not in self.tried] or self.ranked[values]
+            self.ranked[here] = sorted(every, key=self.board.score, reverse=True)[:MOST_TRIED]
+        left = [after for after in self.ranked[here] if after not in self.tried] or self.ranked[here]
         self.tried.add(left[0])
         place = next(place for place, option in enumerate(left[0]) if option != values[place])
         return place, left[0][place]
 
 
-CHOOSERS = {"none": Chooser, "bandit": Bandit, "oracle": Oracle, "clairvoyant": Clairvoyant}
+CHOOSERS = {
+    "none": Chooser,
+    "bandit": Bandit,
+    "broad_bandit": BroadBandit,
+    "oracle": Oracle,
+    "informed": Informed,
+    "clairvoyant": Clairvoyant,
+}
 
 
 def curve_of(board: Board, best: Values, arm: str, candidates: int, search: SearchConfig) -> list[float]:
@@ -271,13 +206,18 @@ def curve_of(board: Board, best: Values, arm: str, candidates: int, search: Sear
 
 
 def _searches(
-    task: Task, arms: Sequence[str], candidates: int, search: SearchConfig, seed: int
+    task: Task, arms: Sequence[str], candidates: int, search: SearchConfig, rounds: int, seed: int
 ) -> dict[str, list[float]]:
     """The curve of each arm on one table."""
     board = Board(task, seed)
-    best = best_known(board)
+    best = best_known(board, rounds)
     sys.stderr.write(f"table {seed}: from {board.score(board.start):.4f} to {board.score(best):.4f}\n")
-    return {arm: curve_of(board, best, arm, candidates, search) for arm in arms}
+    found: dict[str, list[float]] = {}
+    for arm in arms:
+        found[arm] = curve_of(board, best, arm, candidates, search)
+        shares = ", ".join(f"{found[arm][end - 1]:.4f} after {end}" for end in (480, candidates) if end <= candidates)
+        sys.stderr.write(f"table {seed}: {arm} {shares}\n")
+    return found
 
 
 def main() -> int:
@@ -286,14 +226,17 @@ def main() -> int:
     parser.add_argument("--tables", default="0-9", help="first-last: seeds of the evaluation")
     parser.add_argument("--arms", default=",".join(ARMS), help="by comma")
     parser.add_argument("--candidates", default="480,1000", help="after how many to compare, by comma")
+    parser.add_argument("--rounds", type=positive, default=4, help="of the search for the best known program")
     parser.add_argument("--jobs", type=positive, default=2)
     parser.add_argument("--migration", type=float, default=1.0)
     chosen = parser.parse_args()
-    task, arms = catalogue_task(chosen.task), known_names(chosen.arms, ARMS, "arm")
+    task, arms = catalogue_task(chosen.task), known_names(chosen.arms, (*ARMS, *MORE_ARMS), "arm")
     ends = [positive(text) for text in chosen.candidates.split(",")]
     search = SearchConfig(migration=chosen.migration)
     with ProcessPoolExecutor(chosen.jobs) as pool:
-        tables = list(pool.map(partial(_searches, task, arms, max(ends), search), seeds_of(chosen.tables)))
+        tables = list(
+            pool.map(partial(_searches, task, arms, max(ends), search, chosen.rounds), seeds_of(chosen.tables))
+        )
     curves = {arm: [found[arm] for found in tables] for arm in arms}
     print("\n".join(report(curves, ends)))
     return 0

@@ -49,17 +49,26 @@ def _functions(seed: int) -> dict[str, Graph]:
     return {f"{module}_{kind}": graph for (module, kind), graph in drawn(seed).items()}
 
 
+@lru_cache(maxsize=2_000)
+def _after(seed: int, name: str, order: tuple[str, ...]) -> Graph:
+    """What these passes leave of a function."""
+    return PASSES[order[-1]](_after(seed, name, order[:-1])) if order else _functions(seed)[name]
+
+
+@lru_cache(maxsize=2_000)
+def _written(seed: int, name: str) -> tuple[int, list[int], list[int]]:
+    """The cost of a function as written, random inputs, and what it computes of them."""
+    written, draw = _functions(seed)[name], random.Random(f"{seed} {name}")
+    inputs = [draw.randrange(PRIME) for _ in range(INPUTS)]
+    return cost(written), inputs, values(written, inputs)
+
+
 @lru_cache(maxsize=100_000)
 def _saved(seed: int, name: str, order: tuple[str, ...]) -> float:
     """Percent of the cost of a function as written that this order of passes saves."""
-    written = _functions(seed)[name]
-    best = written
-    for one in order:
-        best = PASSES[one](best)
-    draw = random.Random(f"{seed} {name}")
-    inputs = [draw.randrange(PRIME) for _ in range(INPUTS)]
+    before, inputs, expected = _written(seed, name)
+    left = PASSES[order[-1]](_after(seed, name, order[:-1]))
     # A wrong pass could lower the cost, so what an order of passes leaves is checked each time.
-    if values(best, inputs) != values(written, inputs):
+    if values(left, inputs) != expected:
         raise RuntimeError(f"{' '.join(order)} changed what {name} computes")
-    before = cost(written)
-    return 100.0 * (before - cost(best)) / before
+    return 100.0 * (before - cost(left)) / before
