@@ -14,6 +14,7 @@ from pace_async.registry.engines import ADVISOR_ENGINES
 from pace_async.registry.implementers import IMPLEMENTERS
 from pace_async.registry.objectives import OBJECTIVES
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
+from pace_async.registry.watchers import WATCHERS
 from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:
@@ -25,6 +26,13 @@ _DISPLAY = typer.Option(
     help=f"How progress is shown. {DISPLAYS.described()}",
     metavar=DISPLAYS.metavar(),
     callback=known_in(DISPLAYS),
+)
+
+_LOG: list[str] | None = typer.Option(
+    None,
+    "--log",
+    help=f"Write the run's figures into an experiment logger, too. {WATCHERS.described()} May be given several times.",
+    metavar="NAME[=ARG]",
 )
 
 
@@ -84,6 +92,7 @@ class RunFlags:
     )
     sandbox: bool = typer.Option(False, "--sandbox", help="Run candidates in the sandbox [default].")
     display: str = _DISPLAY
+    logs: list[str] | None = _LOG
     dry_run: bool = typer.Option(False, "--dry-run", help="Print the plan. Nothing is written or called.")
     as_json: bool = typer.Option(False, "--json", help="With --dry-run: print JSON for programs.")
 
@@ -130,12 +139,15 @@ def run(flags: RunFlags) -> None:
         return
     if flags.as_json:
         raise UsageError("--json goes with --dry-run: `pace status RUN --json` reads a run, also while it goes on.")
+    from pace_async.observe.watchers.choose import watchers_of
+
+    chosen = watchers_of(flags.logs or ())
     from pace_async.runtime.start.refusals import look
 
     looked = look(resolved, flags.run_dir)
     from pace_async.runtime.start.launch import start
 
-    raise typer.Exit(start(resolved, looked, flags.run_dir, flags.display))
+    raise typer.Exit(start(resolved, looked, flags.run_dir, flags.display, chosen))
 
 
 def _planned(resolved: "Config", run_dir: Path | None, as_json: bool) -> None:
@@ -165,6 +177,7 @@ class ResumeFlags:
     sets: list[str] | None = typer.Option(None, "--set", help="A setting that may change.", metavar="KEY=VALUE")
     max_staleness: int | None = typer.Option(None, "--max-staleness", help="May be raised, never lowered.")
     display: str = _DISPLAY
+    logs: list[str] | None = _LOG
 
 
 def resume(flags: ResumeFlags) -> None:
@@ -187,6 +200,9 @@ def resume(flags: ResumeFlags) -> None:
     Example: pace resume circle_packing-1
     """
     find_run_paths(flags.run)
+    from pace_async.observe.watchers.choose import watchers_of
+
+    chosen = watchers_of(flags.logs or ())
     from pace_async.runtime.start.launch import go_on
 
     changes: dict[str, object] = {
@@ -198,4 +214,4 @@ def resume(flags: ResumeFlags) -> None:
         "implementer.model": flags.implementer,
         "staleness.max_staleness": flags.max_staleness,
     }
-    raise typer.Exit(go_on(flags.run, overrides_of(flags.sets, changes), flags.display))
+    raise typer.Exit(go_on(flags.run, overrides_of(flags.sets, changes), flags.display, chosen))

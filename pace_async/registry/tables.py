@@ -15,6 +15,7 @@ from pace_async.registry.sandbox_tiers import SANDBOX_TIERS
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
 from pace_async.registry.task_groups import TASK_GROUPS
 from pace_async.registry.transports import TRANSPORTS
+from pace_async.registry.watchers import WATCHERS
 
 TABLES: tuple[tuple[str, Registry[Any]], ...] = (
     ("learner.objective", OBJECTIVES),
@@ -30,6 +31,7 @@ TABLES: tuple[tuple[str, Registry[Any]], ...] = (
     ("", EVALUATORS),
     ("evaluation.unsafe_no_sandbox", SANDBOX_TIERS),
     ("--display", DISPLAYS),
+    ("--log", WATCHERS),
     ("--group", TASK_GROUPS),
 )
 """Each with the setting or flag that chooses an entry, empty if there is no choice."""

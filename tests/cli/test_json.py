@@ -18,6 +18,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "status": [RUN],
     "list": [],
     "compare": [RUN],
+    "log": [RUN, "--to", "tensorboard=logs"],
     "best": [RUN],
     "show": [RUN, "1"],
     "diff": [RUN],

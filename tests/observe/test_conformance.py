@@ -18,7 +18,10 @@ from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
 from pace_async.observe.plain import PlainDisplay
 from pace_async.observe.rich_display import RichDisplay
+from pace_async.observe.watchers.base import LoggedRun
+from pace_async.observe.watchers.thread import WatcherDisplay
 from tests.doubles.displays import Recorder
+from tests.doubles.watchers import KeptRecords
 from tests.support.observe_facts import BEGIN, life
 from tests.support.population_facts import HEADER
 
@@ -29,6 +32,7 @@ MAKERS: dict[str, Callable[[Path], Display]] = {
     "plain": lambda folder: PlainDisplay(Output(io.StringIO())),
     "jsonl": lambda folder: JsonlDisplay(folder / "events.jsonl"),
     "none": lambda folder: NoDisplay(),
+    "watcher": lambda folder: WatcherDisplay("kept", KeptRecords(), LoggedRun("demo", "toy", BEGIN, folder, {})),
     "double": lambda folder: Recorder(),
 }
 

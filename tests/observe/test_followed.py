@@ -59,7 +59,7 @@ def kept(view: RunView) -> RunView:
 
 @pytest.mark.parametrize("seed", [0, 3])
 async def test_at_every_commit_the_view_of_the_rows_is_the_one_on_the_runs_screen(tmp_path: Path, seed: int) -> None:
-    facts = list(life(seed))
+    facts = list(life(seed, rollouts=12))
     view = RunView(RUN, STOP)
     for fact, found in zip(facts, await after_some(tmp_path, *([fact] for fact in facts)), strict=True):
         view = fold_all(view, [fact])

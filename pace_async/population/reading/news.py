@@ -1,6 +1,6 @@
 """The latest facts of a run that a screen names, read from its rows.
 
-They are the written facts without what no sentence about them needs: programs, metrics, tokens.
+They are the written facts without what no sentence and no curve needs: programs, a candidate's metrics, weights.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -16,6 +16,7 @@ from pace_async.events import (
     LeaseAborted,
     RunStateChanged,
 )
+from pace_async.population.fields import NAMED_METRICS
 from pace_async.population.models import CandidateRow, FaultRow, GroupRow, LeaseRow, RunStateRow, VersionRow
 
 News = Evaluated | FaultSeen | GroupEnded | LeaseAborted | RunStateChanged
@@ -35,8 +36,8 @@ def news_of(connection: Connection, run_id: int, kept: int, improvements: Collec
             for row in connection.execute(faults.limit(kept))
         ),
         *(_aborted(row) for row in connection.execute(aborted.order_by(LeaseRow.closed_at.desc()).limit(kept))),
-        *_groups(connection, run_id, connection.execute(newest.limit(kept)).all()),
-        *_candidates(connection, run_id, kept, improvements),
+        *groups_of(connection, run_id, connection.execute(newest.limit(kept)).all()),
+        *candidates_of(connection, run_id, kept, improvements),
     ]
     return tuple(sorted(found, key=lambda fact: fact.at))
 
@@ -46,7 +47,10 @@ def _aborted(row: Any) -> LeaseAborted:
     return LeaseAborted(row.lease, row.island, kind, detail, row.closed_at)
 
 
-def _candidates(connection: Connection, run_id: int, kept: int, also: Collection[int]) -> Iterator[Evaluated]:
+def candidates_of(
+    connection: Connection, run_id: int, kept: int | None, also: Collection[int] = ()
+) -> Iterator[Evaluated]:
+    """The last `kept` candidates, all if None, and `also` these. In no order."""
     row = CandidateRow
     columns: tuple[Any, ...] = (
         row.candidate,
@@ -81,7 +85,8 @@ def _candidates(connection: Connection, run_id: int, kept: int, also: Collection
         )
 
 
-def _groups(connection: Connection, run_id: int, groups: Collection[Row[Any]]) -> Iterator[GroupEnded]:
+def groups_of(connection: Connection, run_id: int, groups: Collection[Row[Any]]) -> Iterator[GroupEnded]:
+    """The ends of the groups of these rows."""
     numbers = [row.group_number for row in groups]
     made = {
         row.group_number: row.version
@@ -100,10 +105,16 @@ def _groups(connection: Connection, run_id: int, groups: Collection[Row[Any]]) -
             reason=row.reason,
             version=made.get(row.group_number, row.update_number),
             weights=None,
-            metrics={} if row.step_scale is None else {"step_scale": row.step_scale},
+            metrics={**row.metrics, **_named(row)},
             seconds=row.seconds or 0.0,
             at=row.ended_at,
         )
+
+
+def _named(row: Any) -> dict[str, float]:
+    """The figures with columns of their own."""
+    figures = {name: getattr(row, name) for name in NAMED_METRICS}
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def shipped_of(connection: Connection, run_id: int, numbers: Collection[int]) -> dict[int, GroupShipped]:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import DatabaseError
 
 from pace_async.errors import UsageError
-from pace_async.events import AdvisorCall, RunHeader
+from pace_async.events import AdvisorCall, Fact, RunHeader
 from pace_async.population.connect import Place, damage, dangling, engine, in_words, locate, refuse_unless_sound
 from pace_async.population.models import RunRow
 from pace_async.population.postgres import mark as server_mark
@@ -22,11 +22,12 @@ from pace_async.population.reading.account import Account, account_of
 from pace_async.population.reading.audit import Check, audit
 from pace_async.population.reading.browse import Page, Selection, browse
 from pace_async.population.reading.load import find_run, header_of, load_record, load_standing
+from pace_async.population.reading.logged import logged_of
 from pace_async.population.reading.moment import Moment, moment_of
 from pace_async.population.reading.progress import Improvement, improvements_of, recent_parsed
 from pace_async.population.reading.read_facts import advice_of
 from pace_async.population.reading.record import RunRecord, Standing
-from pace_async.population.reading.summaries import RunSummary, summaries_of
+from pace_async.population.reading.summaries import RunSummary, made_at, summaries_of
 from pace_async.population.reading.timings import recorded_seconds, timings_of
 from pace_async.population.reading.typed import Answer, ask
 from pace_async.population.schema import refuse_unless_current, state_of
@@ -54,6 +55,12 @@ class Reader:
         """See `moment.moment_of`."""
         with self._open() as connection:
             return moment_of(connection, self._run, kept=kept, times_kept=times_kept, groups_kept=groups_kept)
+
+    def logged(self) -> tuple[float, tuple[Fact, ...]]:
+        """When the run was made, and its facts for a logger: see `logged.logged_of`."""
+        with self._open() as connection:
+            run_id = find_run(connection, self._run)
+            return made_at(connection, run_id), logged_of(connection, run_id)
 
     def improvements(self) -> tuple[Improvement, ...]:
         """See `progress.improvements_of`."""

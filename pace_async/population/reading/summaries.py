@@ -78,6 +78,11 @@ def summaries_of(connection: Connection) -> tuple[RunSummary, ...]:
     return tuple(found)
 
 
+def made_at(connection: Connection, run_id: int) -> float:
+    """When the run was made, in seconds since the epoch."""
+    return connection.execute(select(RunRow.created_at).where(RunRow.run_id == run_id)).scalar_one()
+
+
 def _states(connection: Connection) -> dict[int, tuple[Any, ...]]:
     """The last (state, reason, time) of each run that has one."""
     last = (

@@ -11,11 +11,10 @@ from sqlalchemy import bindparam, func, select, update
 
 from pace_async.errors import PaceBug
 from pace_async.events import GroupEnded, GroupShipped, LeaseReleased, VersionPublished
+from pace_async.population.fields import NAMED_METRICS
 from pace_async.population.models import GroupRow, LeaseRow, VersionRow
 from pace_async.population.prepared import Prepared
 from pace_async.population.writing.scope import OF_LEASE, OF_RUN, STANDING, Scope
-
-NAMED_METRICS = ("loss", "entropy", "grad_norm", "clip_fraction", "ess", "k3", "mean_ratio", "step_scale")
 
 SHIP = Prepared(
     update(LeaseRow)

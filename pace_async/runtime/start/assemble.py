@@ -26,9 +26,13 @@ from pace_async.observe.history import view_of
 from pace_async.observe.jsonl import JsonlDisplay
 from pace_async.observe.output import Output
 from pace_async.observe.summary import closing_words
+from pace_async.observe.watchers.base import LoggedRun
+from pace_async.observe.watchers.choose import Chosen
+from pace_async.observe.watchers.thread import WatcherDisplay
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.progress import groups_of_versions
 from pace_async.population.reading.record import RunRecord
+from pace_async.population.reading.summaries import made_at
 from pace_async.population.store import Store
 from pace_async.population.writing.outage import Outage, Say
 from pace_async.providers.base import ADVISOR
@@ -69,7 +73,7 @@ class Resources:
     lock: RunLock
 
 
-async def conduct(resources: Resources, display: str) -> str:
+async def conduct(resources: Resources, display: str, logs: Sequence[Chosen] = ()) -> str:
     """Drive the run to its end and print the summary. Returns its final state."""
     config, paths = resources.config, resources.paths
     state = restore(resources.record, config)
@@ -79,7 +83,7 @@ async def conduct(resources: Resources, display: str) -> str:
     resources.store.be_patient(config.faults.patience_s, waiting(resources.lock, bus))
     resources.store.guard(resources.lock.refuse_if_gone)  # SQLite would write on into a file without a name
     output = Output(sys.stdout)
-    displays = [choose(display, output), JsonlDisplay(paths.events)]
+    displays = [choose(display, output), JsonlDisplay(paths.events), *await _logged(resources, logs)]
     recorder = Recorder(resources.store, state, bus)
     async with observing(bus, displays), _stages(resources, recorder) as (stages, engine, learner):
         core = Core(
@@ -103,6 +107,16 @@ async def conduct(resources: Resources, display: str) -> str:
         columns = output.size()[0] if output.terminal else None
         await say(closing_words(bus.view, paths.folder, time.time(), columns))
     return ended
+
+
+async def _logged(resources: Resources, logs: Sequence[Chosen]) -> list[WatcherDisplay]:
+    """The watchers, begun."""
+    record, paths = resources.record, resources.paths
+    if not logs:
+        return []
+    began = await resources.store.read(lambda connection: made_at(connection, record.run_id))
+    logged = LoggedRun(paths.name, record.header.task, began, paths.folder, record.header.config)
+    return [WatcherDisplay(name, watcher, logged) for name, watcher in logs]
 
 
 def keep_best(path: Path, best: Member | None) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from pace_async.evaluate.scorer.scorer_log import scorer_log
 from pace_async.events import Evaluated, EvaluationAttempted, ImplementerChecked, RunHeader
 from pace_async.implement.agent_checks import refuse_unless_runnable
 from pace_async.implement.assemble import lacks_catalogue, refuse_missing_mechanisms, refuse_unless_possible
+from pace_async.observe.watchers.choose import Chosen
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.load import NoRun
 from pace_async.population.store import Store
@@ -57,11 +58,14 @@ from pace_async.task import Task, load_task, settings_of
 
 EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
 
+Shown = tuple[str, Sequence[Chosen]]
+"""The display, and the watchers that log the run."""
+
 SLOW_S = 10.0
 TIMED = {"loop_factory": TimedLoop}
 
 
-def start(config: Config, asked: Task, run_dir: Path | None, display: str) -> int:
+def start(config: Config, asked: Task, run_dir: Path | None, display: str, logs: Sequence[Chosen] = ()) -> int:
     """Begin a run of a task, as `looking` gives it, and drive it to its end. Returns the exit code. Raises
     PaceError."""
     if lacks_catalogue(config.implementer.model, asked) and not asked.spec.is_command:
@@ -71,7 +75,7 @@ def start(config: Config, asked: Task, run_dir: Path | None, display: str) -> in
     advisor = in_words(chosen, task, chosen=advisor_of(config.advisor.model).chosen_for_task)
     try:
         with ends_as_by_ctrl_c():
-            return anyio.run(_start, chosen, task, paths, display, advisor, backend_options=TIMED)
+            return anyio.run(_start, chosen, task, paths, (display, logs), advisor, backend_options=TIMED)
     except KeyboardInterrupt:
         raise _interrupted(paths) from None
 
@@ -90,12 +94,12 @@ def task_of(config: Config) -> Task:
     return limits_of(config, load_task(config.task))
 
 
-def go_on(run: str | None, changes: Mapping[str, object], display: str) -> int:
+def go_on(run: str | None, changes: Mapping[str, object], display: str, logs: Sequence[Chosen] = ()) -> int:
     """Resume a run. Returns the exit code. Raises PaceError, RunLocked if another process drives it."""
     paths = find_run_paths(run)
     try:
         with ends_as_by_ctrl_c():
-            return anyio.run(_go_on, paths, changes, display, backend_options=TIMED)
+            return anyio.run(_go_on, paths, changes, (display, logs), backend_options=TIMED)
     except KeyboardInterrupt:
         raise _interrupted(paths) from None
 
@@ -106,8 +110,9 @@ def _interrupted(paths: RunPaths) -> Interrupted:
     return Interrupted("interrupted before the run began; nothing was written.")
 
 
-async def _start(config: Config, task: Task, paths: RunPaths, display: str, advisor: str) -> int:
+async def _start(config: Config, task: Task, paths: RunPaths, shown: Shown, advisor: str) -> int:
     """`advisor` is what is said about it."""
+    display, logs = shown
     await refuse_unless_fit(config, all_up=True)
     _announce(display, "proving the sandbox, and scoring the seed program in it")
     tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
@@ -127,11 +132,12 @@ async def _start(config: Config, task: Task, paths: RunPaths, display: str, advi
                 write_whole(paths.config, dump(config))
             record = await store.load(paths.name)
             with own_memory(config.faults.runtime_memory_mb):
-                state = await conduct(Resources(config, task, paths, tier, store, record, lock), display)
+                state = await conduct(Resources(config, task, paths, tier, store, record, lock), display, logs)
     return EXIT_CODES[state]
 
 
-async def _go_on(paths: RunPaths, changes: Mapping[str, object], display: str) -> int:
+async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown) -> int:
+    display, logs = shown
     where, name = paths.population
     with RunLock(paths.folder) as lock:
         async with Store.open(where, create=False) as store:
@@ -160,7 +166,7 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], display: str) -
             with _writing(f"`pace resume {paths.folder}` goes on with it"):
                 write_whole(paths.config, dump(config))
             with own_memory(config.faults.runtime_memory_mb):
-                state = await conduct(Resources(config, task, paths, tier, store, record, lock), display)
+                state = await conduct(Resources(config, task, paths, tier, store, record, lock), display, logs)
     return EXIT_CODES[state]
 
 

@@ -1,0 +1,45 @@
+"""pace log: a run that has ended, written into an experiment logger."""
+
+import typer
+
+from pace_async.cli.opening import open_anywhere
+from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json
+from pace_async.registry.watchers import WATCHERS
+
+_TO = typer.Option(
+    ..., "--to", help=f"Where to. {WATCHERS.described()} May be given several times.", metavar="NAME[=ARG]"
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("log")(log)
+
+
+def log(run: str | None = RUN_ARGUMENT, to: list[str] = _TO, as_json: bool = JSON_OPTION) -> None:
+    """Write a run that has ended into an experiment logger, with the figures that `pace run --log` writes live.
+
+    The log's id is the name of the run. Nothing is written into a log that has this run already.
+
+    Example: pace log circle_packing-1 --to tensorboard=logs
+    """
+    from pace_async.errors import UsageError
+    from pace_async.observe.watchers.choose import watchers_of
+    from pace_async.population.lock import is_driven
+
+    chosen = watchers_of(to, "--to")
+    with open_anywhere(run) as (paths, reader):
+        from pace_async.observe.watchers.base import LoggedRun
+        from pace_async.observe.watchers.replay import replay
+
+        if paths is not None and is_driven(paths.folder):
+            raise UsageError("This run goes on: `--log` writes its figures live, and this command when it has ended.")
+        header, (began, facts) = reader.header(), reader.logged()
+        name = header.name if paths is None else paths.name
+        logged = LoggedRun(name, header.task, began, None if paths is None else paths.folder, header.config)
+        written = {to_name: replay(watcher, logged, header, facts) for to_name, watcher in chosen}
+    if as_json:
+        print_json({"run": name, "records": written})
+        return
+    for to_name, records in written.items():
+        typer.echo(f"{records} records of {name} are in {to_name}")

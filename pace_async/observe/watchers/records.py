@@ -1,0 +1,62 @@
+"""The figures of one fact, as a logger gets them.
+
+Pure. Invariant: the committed facts of a run, folded in the order of their times, give the same records as the run gave
+live. Excepted is the record of the task's own program, which is scored before the run has a logger.
+"""
+
+import math
+from collections.abc import Mapping
+
+from pace_async.events import Evaluated, GroupEnded, GroupShipped
+from pace_async.observe.base import Event
+from pace_async.observe.model import RunView
+from pace_async.observe.watchers.base import Record
+
+
+def record_of(event: Event, view: RunView, began: float) -> Record | None:
+    """The record of an event, None if it has no figures. `view` is the one just after it, `began` when the run was
+    made."""
+    match event:
+        case Evaluated():
+            return Record(
+                "candidate", event.at, *_axes(view, event.at - began), values=_finite(_candidate(event, view))
+            )
+        case GroupShipped():
+            ages = event.staleness
+            values = {
+                "learner/mean_reward": sum(event.rewards) / len(event.rewards),
+                "learner/alpha": event.alpha,
+                "learner/staleness_mean": sum(ages) / len(ages),
+                "learner/staleness_max": max(ages),
+            }
+        case GroupEnded():
+            values = {
+                **{f"learner/{name}": value for name, value in event.metrics.items()},
+                "learner/seconds": event.seconds if event.closing == "trained" else None,
+                "learner/version": event.version,
+                "run/candidates_per_minute": view.per_minute(event.at),
+                "run/faults": view.faults,
+            }
+        case _:
+            return None
+    candidates, _, seconds, usd = _axes(view, event.at - began)
+    return Record("update", event.at, candidates, event.update, seconds, usd, _finite(values))
+
+
+def _axes(view: RunView, seconds: float) -> tuple[int, int, float, float]:
+    return view.candidates, view.learner.version, max(0.0, seconds), view.spend_usd
+
+
+def _candidate(event: Evaluated, view: RunView) -> dict[str, float | None]:
+    return {
+        "search/best_score": None if view.best is None else view.best.score,
+        "search/score": event.score,
+        "search/reward": event.reward,
+        "search/scored": view.scored,
+        "search/evaluation_seconds": event.seconds,
+        "cost/usd": view.spend_usd,
+    }
+
+
+def _finite(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)}

@@ -1,0 +1,30 @@
+"""Watchers of a run (`--log`): experiment loggers that get its figures.
+
+The code of a watcher makes one from its argument: `observe.watchers.base.WatcherFactory`. Other packages add theirs by
+an entry point of the group `pace.watchers`, whose name is the watcher's.
+"""
+
+from dataclasses import dataclass
+
+from pace_async.registry.base import Entry, Registry
+
+GROUP = "pace.watchers"
+
+
+@dataclass(frozen=True, slots=True)
+class RunWatcher(Entry):
+    """`needs` is the module without which it does not work, an extra of this package has the same name as the
+    watcher."""
+
+    needs: str = ""
+
+
+WATCHERS = Registry(
+    "watcher",
+    RunWatcher(
+        "tensorboard",
+        "event files, in the folder ARG or in the run's own",
+        "pace_async.observe.watchers.tensorboard:TensorBoard",
+        needs="tensorboard",
+    ),
+)

@@ -1,0 +1,143 @@
+"""Experiment loggers: what they get, and that none stops or slows a run."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pace_async.errors import UsageError
+from pace_async.events import Fact
+from pace_async.observe.bus import Bus, observing
+from pace_async.observe.fold import fold, fold_all
+from pace_async.observe.model import RunView
+from pace_async.observe.watchers import choose, thread
+from pace_async.observe.watchers.base import LoggedRun, Record, Watcher
+from pace_async.observe.watchers.records import record_of
+from pace_async.observe.watchers.replay import replay
+from pace_async.observe.watchers.thread import WatcherDisplay
+from pace_async.population.reading.load import find_run
+from pace_async.population.reading.logged import logged_of
+from pace_async.population.store import Store
+from tests.doubles.watchers import Down, Hangs, KeptRecords
+from tests.support.observe_facts import BEGIN, life
+from tests.support.population_facts import HEADER, empty_population
+
+pytestmark = pytest.mark.anyio
+EMPTY = RunView(HEADER)
+LOGGED = LoggedRun("demo", "toy", BEGIN, None, {})
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def directly(facts: Sequence[Fact]) -> list[Record]:
+    view, found = EMPTY, list[Record | None]()
+    for fact in facts:
+        view = fold(view, fact)
+        found.append(record_of(fact, view, BEGIN))
+    return [record for record in found if record is not None]
+
+
+async def watched(watcher: Watcher, facts: Sequence[Fact], capacity: int = thread.CAPACITY) -> WatcherDisplay:
+    """The watcher beside a run that publishes these facts and ends."""
+    bus = Bus(EMPTY)
+    display = WatcherDisplay("kept", watcher, LOGGED, capacity)
+    async with observing(bus, [display]):
+        for fact in facts:
+            bus.publish(fact)
+    return display
+
+
+async def test_a_watcher_gets_every_record_in_order_with_all_axes() -> None:
+    kept, facts = KeptRecords(), list(life(4))
+    display = await watched(kept, facts)
+    assert (kept.begun, kept.closed, display.dropped) == ([("demo", False)], True, 0)
+    assert kept.records == directly(facts)
+    last, view = kept.records[-1], fold_all(EMPTY, facts)
+    assert (last.candidates, last.update) == (view.candidates, view.learner.version)
+    assert last.usd == view.spend_usd > 0
+    assert [record.seconds for record in kept.records] == sorted(record.seconds for record in kept.records)
+    assert view.best is not None and last.values["search/best_score"] == view.best.score
+
+
+async def test_the_rows_of_a_run_give_the_records_that_it_gave_live(tmp_path: Path) -> None:
+    facts = list(life(5))
+    async with Store.open(empty_population(tmp_path)) as store:
+        await store.create_run(HEADER)
+        await store.commit(*facts)
+        found = await store.read(lambda connection: logged_of(connection, find_run(connection, "demo")))
+    kept = KeptRecords()
+    assert replay(kept, LOGGED, HEADER, found) == len(kept.records)
+    assert kept.records == directly(facts)
+    assert (kept.begun, kept.closed) == ([("demo", True)], True)
+
+
+async def test_a_watcher_that_is_down_is_told_once_and_its_loss_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+    facts = list(life(4))
+    display = await watched(Down(), facts)
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert told[0] == "the log kept failed and gets nothing more, the run goes on: ConnectionError: the logger is away"
+    assert len(told) == 2
+    assert display.dropped == len(directly(facts))
+    assert told[1] == f"the log kept lost {display.dropped} records"
+
+
+async def test_a_watcher_that_hangs_costs_only_its_records(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thread, "LAST_S", 0.05)
+    watcher, facts = Hangs(), list(life(4))
+    records = len(directly(facts))
+    display = WatcherDisplay("kept", watcher, LOGGED, capacity=3)
+    view, given = EMPTY, 0
+    for fact in facts:
+        view = fold(view, fact)
+        display.take(fact, view)
+        given += record_of(fact, view, BEGIN) is not None
+        if given == 1:
+            assert watcher.entered.wait(30)  # it holds the first record, and three more fit into the buffer
+    assert (given, display.dropped) == (records, records - 4)
+    await display.close(view, BEGIN)
+    watcher.let_go.set()
+    told = " | ".join(record.getMessage() for record in caplog.records)
+    assert told.count("too slow and loses records") == 1
+    assert "did not finish within" in told
+    assert f"lost {records - 1} records" in told
+
+
+async def test_figures_that_are_no_numbers_are_left_out() -> None:
+    facts = list(life(4))
+    facts[1] = replace(facts[1], score=float("nan"), reward=float("inf"))  # type: ignore[arg-type]
+    first = directly(facts)[0]
+    assert not {"search/score", "search/reward"} & set(first.values)
+
+
+def test_a_watcher_of_another_package_is_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("ours", "tests.doubles.watchers:KeptRecords", "pace.watchers")
+
+    def points(**wanted: Any) -> list[EntryPoint]:
+        return [point] if wanted == {"group": "pace.watchers"} else []
+
+    monkeypatch.setattr(choose, "entry_points", points)
+    [(name, watcher)] = choose.watchers_of(["ours=somewhere"])
+    assert isinstance(watcher, KeptRecords)
+    assert (name, watcher.argument) == ("ours", "somewhere")
+    with pytest.raises(UsageError, match=r"unknown watcher 'our'.*packages add ours"):
+        choose.watchers_of(["our"])
+
+
+def test_a_wrong_name_a_name_given_twice_and_a_missing_package_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="did you mean tensorboard"):
+        choose.watchers_of(["tensorbord"])
+    monkeypatch.setattr(choose, "find_spec", dict[str, object]().get)
+    with pytest.raises(UsageError, match=r"pip install 'pace-async\[tensorboard\]'"):
+        choose.watchers_of(["tensorboard"])
+    monkeypatch.setattr(choose, "find_spec", str)
+    with pytest.raises(UsageError, match="given twice"):
+        choose.watchers_of(["tensorboard", "tensorboard=here"])
