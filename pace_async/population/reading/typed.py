@@ -72,7 +72,8 @@ def ask(connection: Connection, statement: str, timeout_s: float, remedy: str = 
     limited = _in_file if is_file else _on_server
     with limited(connection, statement, timeout_s) as why:
         try:
-            result = connection.exec_driver_sql(statement)
+            # the server's driver takes % for the mark of a parameter
+            result = connection.exec_driver_sql(statement if is_file else statement.replace("%", "%%"))
             if not result.returns_rows:
                 return Answer((), ())
             columns, rows = tuple(result.keys()), result.fetchmany(MOST_ROWS + 1)
