@@ -35,7 +35,7 @@ def few_programs_half_way(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def best(board: Board) -> Values:
-    return best_known(board, rounds=1)
+    return best_known(board, rounds=0)
 
 
 def test_settings_have_the_score_of_the_program_that_has_them(board: Board) -> None:
