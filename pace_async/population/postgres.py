@@ -33,6 +33,9 @@ CONNECT_S = 5
 ANSWER_S, READ_S = 30.0, 300.0
 """How long one answer may take for the writer, whose statements are short, and for readers."""
 QUERY = ("host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "application_name")
+POOLED = (
+    "is the address of a connection pooler, and a run's lock needs a session of its own: name the server's own address."
+)
 PASSING = ("08", "53", "57P", "57014", "55P03", "40")
 """Beginnings of SQLSTATE after which a retry can succeed: no connection, no room, shutdown or restart, too slow, an
 unavailable lock, a conflict."""
@@ -65,15 +68,26 @@ def server(where: str) -> Server:
 
 
 def refuse_unless_there(place: Server) -> None:
-    """Raise UsageError, in one sentence, if the server does not answer or lacks the database."""
+    """Raise UsageError, in one sentence, if the server does not answer or lacks the database, or if a pooler stands
+    before it: then the lock and the settings of a session could be another client's."""
     reader = engine(place, "read")
     try:
-        with reader.connect():
-            pass
+        with reader.connect() as connection:
+            if _is_pooled(connection):
+                raise UsageError(f"{place} {POOLED}")
     except DBAPIError as error:
+        if "unsupported startup parameter" in str(error.orig):
+            raise UsageError(f"{place} {POOLED}") from None
         raise UsageError(f"{place} cannot be reached: {in_words(error)}.") from None
     finally:
         reader.dispose()
+
+
+def _is_pooled(connection: Connection) -> bool:
+    """Whether the process that answers is not the one that the connection began with. A pooler cannot know at the
+    beginning which process of the server will answer, so it gives a number of its own."""
+    told: Any = connection.connection.driver_connection
+    return connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one() != told.info.backend_pid
 
 
 def engine(place: Server, access: Access) -> Engine:
