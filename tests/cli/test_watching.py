@@ -109,7 +109,7 @@ class Kept:
 
 async def followed(tmp_path: Path, place: str | Path) -> tuple[list[int], list[str]]:
     facts = [*life(3), RunStateChanged("done", "candidates", BEGIN + 500)]
-    commits = [facts[at : at + 10] for at in range(0, len(facts), 10)]
+    commits = [facts[at : at + 25] for at in range(0, len(facts), 25)]
     async with Store.open(place) as store:
         await store.create_run(replace(HEADER, config={"stop": {"candidates": 24}}))
         screen = Kept(store, tmp_path / "lines", commits)
