@@ -202,7 +202,7 @@ def test_a_folder_says_whether_there_is_a_template_and_whether_the_model_thinks(
 
 @pytest.mark.parametrize(
     ("settings", "longest"),
-    [({}, 4096), ({"thinking": False}, 512), ({"chat_template": False}, None), ({"max_tokens": 99}, 99)],
+    [({}, 1024), ({"thinking": False}, 512), ({"chat_template": False}, None), ({"max_tokens": 99}, 99)],
 )
 def test_a_chat_model_gets_room_for_its_answer_and_a_thinking_one_for_its_thoughts(
     settings: dict[str, Any], longest: int | None, tmp_path: Path
@@ -210,6 +210,30 @@ def test_a_chat_model_gets_room_for_its_answer_and_a_thinking_one_for_its_though
     model = str(save_chat_model(tmp_path / "model", SWITCHED))
     config = Config.model_validate({"task": "circle_packing", "advisor": {"model": model, **settings}})
     assert with_advisor(config, load_task("circle_packing")).advisor.max_tokens == longest
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"max_tokens": 2048},
+        {"max_tokens_by_call": {"select": 3000}},
+        {"max_tokens": 512, "engine_arguments": ["--max-model-len=512"]},
+        {"max_tokens": 512, "engine_arguments": ["--max-model-len", "400"]},
+    ],
+)
+def test_an_answer_as_long_as_the_context_is_refused_before_anything_is_written(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    model = str(save_chat_model(tmp_path / "model", SWITCHED))
+    config = Config.model_validate({"task": "circle_packing", "advisor": {"model": model, **settings}})
+    with pytest.raises(UsageError, match=r"no question fits beside it; lower advisor\.max_tokens"):
+        with_advisor(config, load_task("circle_packing"))
+
+
+def test_a_model_configuration_that_was_cut_off_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"max_position')
+    with pytest.raises(UsageError, match=r"config\.json is no JSON"):
+        with_advisor(Config.model_validate({"advisor": {"model": str(tmp_path)}}), load_task("circle_packing"))
 
 
 async def test_a_template_that_cannot_be_applied_is_a_fault_that_says_so() -> None:

@@ -8,11 +8,13 @@ lists it in KNOWN, word for word, and the task's programs are in the language of
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 from pace_async.advise.chat import thinks, uses_template
 from pace_async.config import Config
-from pace_async.config.advisor import LONGEST_OF_CHAT, LONGEST_OF_THINKING
+from pace_async.config.advisor import LONGEST_OF_CHAT, LONGEST_OF_THINKING, AdvisorConfig, Call
 from pace_async.errors import UsageError
 from pace_async.implement.assemble import only_edits, refuse_missing_mechanisms, refuse_unless_possible
 from pace_async.registry.advisors import ADVISORS, advisor_of, asked_model
@@ -110,13 +112,35 @@ def with_advisor(config: Config, task: Task) -> Config:
 
 
 def _with_budget(config: Config) -> Config:
-    """The configuration with the longest answer, where it names none and the model is a chat model. Raises
-    UsageError."""
-    folder = advisor_folder(config.advisor.model)
-    if config.advisor.max_tokens is not None or not uses_template(config.advisor, folder):
-        return config
-    longest = LONGEST_OF_THINKING if thinks(config.advisor, folder) else LONGEST_OF_CHAT
-    return config.model_copy(update={"advisor": config.advisor.model_copy(update={"max_tokens": longest})})
+    """The configuration with the longest answer, where it names none and the model is a chat model: at most half of the
+    context. Raises UsageError if the longest answer leaves no room for a question."""
+    advisor, folder = config.advisor, advisor_folder(config.advisor.model)
+    context = context_of(advisor, folder)
+    if advisor.max_tokens is None and uses_template(advisor, folder):
+        usual = LONGEST_OF_THINKING if thinks(advisor, folder) else LONGEST_OF_CHAT
+        longest = usual if context is None else max(8, min(usual, context // 2))
+        config = config.model_copy(update={"advisor": advisor.model_copy(update={"max_tokens": longest})})
+    longest = max(config.advisor.longest(purpose) for purpose in get_args(Call))
+    if context is not None and longest >= context:
+        raise UsageError(
+            f"--advisor {advisor.model} has a context of {context} tokens, and an answer may have {longest}: no "
+            "question fits beside it; lower advisor.max_tokens."
+        )
+    return config
+
+
+def context_of(advisor: AdvisorConfig, folder: Path) -> int | None:
+    """Tokens of question and answer together that a served model takes: its positions, or less if vLLM is told so. None
+    if its configuration does not say. Raises UsageError."""
+    try:
+        found: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
+    except ValueError as error:
+        raise UsageError(f"{folder / 'config.json'} is no JSON ({error}): make the folder again.") from None
+    positions = (found.get("text_config") or found).get("max_position_embeddings")
+    words = " ".join(advisor.engine_arguments).replace("=", " ").split()
+    told = [int(after) for word, after in pairwise(words) if word == "--max-model-len" and after.isdecimal()]
+    known = [*told, *([positions] if isinstance(positions, int) else [])]
+    return min(known, default=None)
 
 
 def _advised_by(config: Config, model: str) -> Config:
