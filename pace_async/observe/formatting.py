@@ -60,10 +60,10 @@ OUTCOMES: Mapping[str, str] = {
     "unchanged": "changed nothing",
     "below_threshold": "was stopped by a cheap stage",
 }
-COLLAPSED = "branch collapsed"
+COLLAPSED = " branch collapsed"
+"""End of the reason of a group in which a branch of the advantage did not vary. Its name stands before it."""
 SHARED_TRUST = "shared trust"
 SHARED_MEANS = "the evaluator runs in the sandbox of its programs, so a program can write its own score"
-"""End of the reason of a group in which a branch of the advantage did not vary."""
 STOP_RULES = ("candidates", "updates", "minutes", "budget", "target")
 STATES: Mapping[str, str] = {
     "starting": "starting",
@@ -142,7 +142,8 @@ def group_ended(ended: GroupEnded, shipped: GroupShipped | None, objective: str)
     if ended.closing != "trained":
         why = clean(ended.reason) or "no reason given"
         if why.endswith(COLLAPSED):
-            why = f"nothing tells its rollouts apart, so there is nothing to learn ({why}{_all_alike(shipped)})"
+            same = f"{why.removesuffix(COLLAPSED)} values do not vary{_all_alike(shipped)}"
+            why = f"nothing tells its rollouts apart, so there is nothing to learn ({same})"
         return f"group {ended.number} {ended.closing}: {why}"
     words = f"group {ended.number} trained version {ended.version}"
     if (scale := ended.metrics.get("step_scale", 1.0)) < 1.0:
