@@ -20,14 +20,13 @@ from pace_async.advise.base import Advisor, Engine, Prompt, PromptTooLong
 from pace_async.advise.chat import after_thinking
 from pace_async.advise.parsing import parse_assess, parse_propose, parse_select
 from pace_async.advise.prompts import Detail
-from pace_async.advise.wording import ProseWording, Question, Wording, read_words
+from pace_async.advise.wording import Question, Wording, read_words
 from pace_async.config.advisor import END_OF_THINKING
 from pace_async.errors import CandidateFault
 from pace_async.events import AdvisorCall, IdeaNote, Purpose
 from pace_async.search.draws import derive, generator
 from pace_async.search.ideas import admit, recognised
 from pace_async.search.state import Idea, SearchContext
-from pace_async.task import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +78,18 @@ class Advice:
 
 async def advise(
     advisor: Advisor,
-    task: Task,
+    wording: Wording,
     context: SearchContext,
     *,
     lease: int,
-    next_idea: int,
     sampling: Sampling,
-    wording: Wording | None = None,
     now: Callable[[], float] = anyio.current_time,
 ) -> Advice:
-    """`wording` is the advisor's, by default prose. Raises InfrastructureFault if the advisor's service fails,
+    """`wording` words the questions. Raises InfrastructureFault if the advisor's service fails,
     PromptTooLong if even the shortest prompt is too long, and what else `Advisor.ask` raises. What a wording draws
     derives from (run seed, lease). A prompt is shortened only as far as it must be to fit."""
-    worded = wording or ProseWording(task)
     calls: list[AdvisorCall] = []
-    pool, notes = context.ideas, tuple[IdeaNote, ...]()
+    pool, next_idea, notes = context.ideas, context.next_idea, tuple[IdeaNote, ...]()
     proposals: list[str] = []
 
     async def ask(purpose: Purpose, question: Callable[[Detail], Question]) -> tuple[str, tuple[Idea, ...]]:
@@ -107,7 +103,7 @@ async def advise(
                 break
             except PromptTooLong as fault:
                 excess = excess_of(fault, prompt)
-                less = worded.shorter(replace(context, ideas=pool), proposals, detail, excess)
+                less = wording.shorter(replace(context, ideas=pool), proposals, detail, excess)
                 if less is None:
                     raise
                 detail = less
@@ -121,15 +117,15 @@ async def advise(
         return generator(sampling.seed, lease, "propose", "menu")
 
     try:
-        text, _ = await ask("propose", lambda detail: worded.propose(context, detail, draw))
+        text, _ = await ask("propose", lambda detail: wording.propose(context, detail, draw))
         proposals = [hypothesis for hypothesis, _ in parse_propose(text)]
-        text, ideas = await ask("assess", lambda detail: worded.assess(context, proposals, detail))
+        text, ideas = await ask("assess", lambda detail: wording.assess(context, proposals, detail))
         places = parse_assess(text, len(proposals), len(ideas))
-        said = [None if place is None or worded.compares else ideas[place - 1].number for place in places]
+        said = [None if place is None or wording.compares else ideas[place - 1].number for place in places]
         verdicts = recognised(context.ideas, proposals, said, next_idea)
         pool, notes, next_idea = admit(context.ideas, proposals, verdicts, next_idea, sampling.ideas_kept)
         chosen_from = replace(context, ideas=pool)
-        text, ideas = await ask("select", lambda detail: worded.select(chosen_from, detail))
+        text, ideas = await ask("select", lambda detail: wording.select(chosen_from, detail))
         place, experiment = parse_select(text, len(ideas))
         return Advice(tuple(calls), notes, pool, next_idea, ideas[place - 1].number, experiment)
     except CandidateFault as fault:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from pace_async.events import IdeaTaken, IslandActed
 from pace_async.search.ideas import Pool, interleaved, words
 from pace_async.search.islands import choose_snapshot, gone_back, progress
-from pace_async.search.state import Course, Idea, Island, Member, Rules, Shown
+from pace_async.search.state import Course, Idea, Island, Neighbours, Rules
 
 NEAR_ZERO = 1e-9
 
@@ -91,27 +91,26 @@ def partner(chances: Odds, draw: random.Random) -> int | None:
 
 def decide(
     island: Island,
-    elites: Mapping[int, Member],
-    pools: Mapping[int, Shown],
+    others: Neighbours,
     rules: Rules,
     *,
     lease: int,
     draw: Callable[[], random.Random],
     at: float,
 ) -> IslandActed | None:
-    """The island's action now, or None to go on. `elites` and `pools` are the best program and the ideas of each island
-    that has closed a lease. The island's own are ignored. `draw` makes the generator if one is needed."""
+    """The island's action now, or None to go on. What the island itself shows in `others` is ignored. `draw` makes the
+    generator if one is needed."""
     course = island.course
     if not is_due(course, rules):
         return None
     own = progress_of(island, rules)
     start = course.history[0].best.score
-    others = {
+    reached = {
         number: progress(start, elite.score, rules.goal, rules.direction)
-        for number, elite in elites.items()
-        if number != island.number and number in pools
+        for number, elite in others.elites.items()
+        if number != island.number and number in others.pools
     }
-    chances = admitted(odds(own, others), rules.actions)
+    chances = admitted(odds(own, reached), rules.actions)
     if chances is None:
         return None
     generator = draw()
@@ -129,19 +128,19 @@ def decide(
         momentum=course.momentum,
         rollouts=course.since,
         progress=own,
-        rival=max(others.values(), default=None),
+        rival=max(reached.values(), default=None),
         probability=chances.backtrack / chances.total,
         at=at,
     )
     if chosen is None:
         number = choose_snapshot(len(course.history), generator)
         return replace(back, candidate=course.history[number].best.candidate, snapshot=number, stay=rules.stay)
-    shown = pools[chosen]
+    shown = others.pools[chosen]
     _, taken, _ = take_in(island.ideas, news(island.ideas, shown.ideas), island.next_idea, rules.ideas_kept)
     return replace(
         back,
         action="crossover",
-        candidate=elites[chosen].candidate,
+        candidate=others.elites[chosen].candidate,
         partner=chosen,
         as_of=shown.lease,
         ideas=taken,

@@ -42,7 +42,8 @@ def first_island(number: int, seed_program: Member) -> Island:
 
 def context_of(island: Island, parent: Member, direction: str) -> SearchContext:
     """The advisor's view for one rollout. The parent may come from another island."""
-    return SearchContext(parent=parent, best=fitter(direction, island.members[0], parent), ideas=island.ideas)
+    best = fitter(direction, island.members[0], parent)
+    return SearchContext(parent=parent, best=best, ideas=island.ideas, next_idea=island.next_idea)
 
 
 def after_advice(island: Island, ideas: tuple[Idea, ...], next_idea: int) -> Island:

@@ -113,6 +113,14 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbours:
+    """What islands show one another, by island: the best program and the ideas of each that has closed a lease."""
+
+    elites: Mapping[int, Member]
+    pools: Mapping[int, Shown]
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """The rules of a run's islands: the task's direction and goal, how much is kept, and the settings of
     momentum and actions (see `search.islands` and `search.actions`). `room` is the limit in bytes of the programs of an
@@ -150,8 +158,9 @@ def rules_of(search: SearchConfig, direction: str, goal: float) -> Rules:
 
 @dataclass(frozen=True, slots=True)
 class SearchContext:
-    """The advisor's view: the parent, the best of the island, and the pool."""
+    """The advisor's view: the parent, the best of the island, the pool, and the number of the island's next idea."""
 
     parent: Member
     best: Member
     ideas: tuple[Idea, ...]
+    next_idea: int = 1

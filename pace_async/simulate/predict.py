@@ -26,7 +26,7 @@ from pace_async.simulate.codecs import Handles
 from pace_async.simulate.durations import Durations
 from pace_async.simulate.losses import Losses, losses_of
 from pace_async.simulate.nodes import Nodes, NodesShape
-from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program
+from pace_async.simulate.runs import FAULTLESS, TINY_TASK, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
 from pace_async.simulate.synchronous import synchronous_seconds
 from pace_async.simulate.virtual import VirtualClock, run_virtually
@@ -148,17 +148,8 @@ async def _measured(scenario: Scenario, folder: Path) -> Measured:
         world.nodes = Nodes(scenario.nodes, scenario.seed)
     elif scenario.slots is not None:
         world.slots = anyio.CapacityLimiter(scenario.slots)
-    core = core_of(
-        config,
-        TINY_TASK,
-        population.load(),
-        population,
-        VirtualClock(),
-        world,
-        folder,
-        faults=FAULTLESS,
-        codec=Handles(),
-        watched=False,
+    core = SimulatedRun(config, TINY_TASK, VirtualClock(), world, folder, FAULTLESS, Handles(), watched=False).core(
+        population.load(), population
     )
     with start_up_frozen():
         await drive(core)

@@ -72,46 +72,51 @@ class SimulatedFaults:
 FAULTLESS = SimulatedFaults(unparsed_every=0, fails_every=0)
 
 
-def core_of(
-    config: Config,
-    task: Task,
-    record: RunRecord,
-    population: Population,
-    clock: Clock,
-    world: World,
-    folder: Path,
-    *,
-    faults: SimulatedFaults,
-    codec: Codec,
-    watched: bool = True,
-) -> Core:
-    """A runtime on simulated stages that continues from `record`. Its files are below `folder`."""
-    recorder = Recorder(population, restore(record, config), Bus(RunView(header=record.header), watched=watched))
-    learns = trains(config.learner.objective)
-    bounds = task.spec.bounds
-    scores = world, bounds.lower, faults.highest(bounds), faults.fails_every, faults.lost
-    on_nodes = world.nodes is not None
-    stages = Stages(
-        engine=SimulatedEngine(world, faults.unparsed_every, codec),
-        implementer=SimulatedImplementer(world),
-        evaluator=EvaluatorOnNodes(*scores, config.evaluation.retries) if on_nodes else SimulatedEvaluator(*scores),
-        clock=clock,
-        learner=SimulatedLearner(
-            world, folder / "versions", discard_every=faults.discard_every, ruined_by=faults.ruined_by
+@dataclass(frozen=True, slots=True)
+class SimulatedRun:
+    """The surroundings of a run on simulated stages, the same for each process that continues it: its settings and its
+    task, the clock, the outside world, the folder of its files, the faults of its stages and the code for its texts.
+    With `watched` False its view is never updated."""
+
+    config: Config
+    task: Task
+    clock: Clock
+    world: World
+    folder: Path
+    faults: SimulatedFaults
+    codec: Codec
+    watched: bool = True
+
+    def core(self, record: RunRecord, population: Population) -> Core:
+        """A runtime that continues from `record`."""
+        view = RunView(header=record.header)
+        recorder = Recorder(population, restore(record, self.config), Bus(view, watched=self.watched))
+        return Core(
+            config=self.config,
+            task=self.task,
+            run=record.header.name,
+            horizon=record.header.horizon,
+            recorder=recorder,
+            stages=self._stages(),
+            groups_folder=self.folder / "groups",
         )
-        if learns
-        else None,
-        publisher=SimulatedPublisher(world) if learns else None,
-    )
-    return Core(
-        config=config,
-        task=task,
-        run=record.header.name,
-        horizon=record.header.horizon,
-        recorder=recorder,
-        stages=stages,
-        groups_folder=folder / "groups",
-    )
+
+    def _stages(self) -> Stages:
+        world, faults, bounds = self.world, self.faults, self.task.spec.bounds
+        scores = world, bounds.lower, faults.highest(bounds), faults.fails_every, faults.lost
+        retries, on_nodes = self.config.evaluation.retries, world.nodes is not None
+        learns = trains(self.config.learner.objective)
+        learner = SimulatedLearner(
+            world, self.folder / "versions", discard_every=faults.discard_every, ruined_by=faults.ruined_by
+        )
+        return Stages(
+            engine=SimulatedEngine(world, faults.unparsed_every, self.codec),
+            implementer=SimulatedImplementer(world),
+            evaluator=EvaluatorOnNodes(*scores, retries) if on_nodes else SimulatedEvaluator(*scores),
+            clock=self.clock,
+            learner=learner if learns else None,
+            publisher=SimulatedPublisher(world) if learns else None,
+        )
 
 
 def header_of(config: Config, task: Task) -> RunHeader:

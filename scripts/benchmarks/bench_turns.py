@@ -39,7 +39,7 @@ from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.loop_turns import TimedLoop, turns_here
 from pace_async.runtime.start.supervisor import drive
 from pace_async.search.state import Member
-from pace_async.simulate.runs import FAULTLESS, core_of, header_of, seed_program
+from pace_async.simulate.runs import FAULTLESS, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import WEIGHTS, World
 from pace_async.task import Task, load_task
 
@@ -177,7 +177,7 @@ async def run(folder: Path, candidates: int, tokens: int, answers: Sequence[str]
         record, world = await store.load("simulated"), World()
         world.serve(0, None)
         codec = Padded(tokens)
-        core = core_of(config, task, record, store, RealClock(), world, folder, faults=FAULTLESS, codec=codec)
+        core = SimulatedRun(config, task, RealClock(), world, folder, FAULTLESS, codec).core(record, store)
         core.stages = replace(
             core.stages,
             implementer=Answering(answers),

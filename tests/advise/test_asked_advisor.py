@@ -10,6 +10,7 @@ import pytest
 
 from pace_async.advise.advisor import Advice, Sampling, advise
 from pace_async.advise.asked_advisor import AskedAdvisor, open_asked_advisor
+from pace_async.advise.wording import ProseWording
 from pace_async.config import Config
 from pace_async.errors import InfrastructureFault
 from pace_async.search.state import SearchContext
@@ -57,7 +58,7 @@ async def asking(config: Config) -> AsyncGenerator[tuple[AskedAdvisor, PlainLedg
 
 async def advice_of(advisor: AskedAdvisor, lease: int) -> Advice:
     sampling = Sampling(seed=1, max_tokens=512)
-    return await advise(advisor, TASK, CONTEXT, lease=lease, next_idea=1, sampling=sampling)
+    return await advise(advisor, ProseWording(TASK), CONTEXT, lease=lease, sampling=sampling)
 
 
 def test_its_answers_are_parsed_as_any_advisor_s_and_its_bill_is_in_the_ledger_under_its_role() -> None:

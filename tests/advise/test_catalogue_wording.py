@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 
 import anyio
 from hypothesis import example, given
@@ -185,7 +186,7 @@ def test_the_row_of_a_call_says_what_its_words_stand_for() -> None:
     async def main() -> Advice:
         context = SearchContext(parent, parent, ())
         advisor = ServedAdvisor(engine)
-        return await advise(advisor, TASK, context, lease=1, next_idea=1, sampling=Sampling(seed=1), wording=wording)
+        return await advise(advisor, wording, context, lease=1, sampling=Sampling(seed=1))
 
     call = anyio.run(main).calls[0]
     assert call.words["name_3"] == "s3" and len(call.words) == MENU
@@ -211,12 +212,10 @@ def test_the_menu_of_a_rollout_is_derived_from_the_run_and_the_lease() -> None:
         async def main() -> None:
             await advise(
                 ServedAdvisor(engine),
-                TASK,
+                CatalogueWording(options, "maximize"),
                 context,
                 lease=lease,
-                next_idea=1,
                 sampling=sampling,
-                wording=CatalogueWording(options, "maximize"),
             )
 
         anyio.run(main)
@@ -233,9 +232,7 @@ def test_whether_an_idea_is_known_is_compared_in_code_whatever_the_advisor_says(
 
     async def main() -> Advice:
         sampling = Sampling(seed=1, ideas_kept=5)
-        return await advise(
-            ServedAdvisor(engine), TASK, CONTEXT, lease=1, next_idea=8, sampling=sampling, wording=WORDING
-        )
+        return await advise(ServedAdvisor(engine), WORDING, replace(CONTEXT, next_idea=8), lease=1, sampling=sampling)
 
     advice = anyio.run(main)
     assert [(note.number, note.known) for note in advice.notes] == [(5, True), (8, False), (8, True)]

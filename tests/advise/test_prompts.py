@@ -10,6 +10,7 @@ import pytest
 from pace_async.advise.advisor import Advice, Sampling, ServedAdvisor, advise
 from pace_async.advise.base import PromptTooLong
 from pace_async.advise.prompts import Detail, assess_prompt, propose_prompt, select_prompt, shorter
+from pace_async.advise.wording import ProseWording
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.search.ideas import record_trial
 from pace_async.search.state import Idea, Member, SearchContext, Trial
@@ -52,7 +53,7 @@ POOL = (
     ),
     Idea(11, "Fewer hops."),
 )
-CONTEXT = SearchContext(PARENT, BEST, POOL)
+CONTEXT = SearchContext(PARENT, BEST, POOL, next_idea=12)
 
 
 def test_a_prompt_shows_only_the_evolve_block_of_the_parent() -> None:
@@ -157,7 +158,7 @@ def run(
     sampling = Sampling(seed=1, max_tokens=max_tokens, max_prompt_tokens=limit)
 
     async def main() -> Advice:
-        return await advise(ServedAdvisor(engine), TASK, context, lease=lease, next_idea=12, sampling=sampling)
+        return await advise(ServedAdvisor(engine), ProseWording(TASK), context, lease=lease, sampling=sampling)
 
     return anyio.run(main)
 

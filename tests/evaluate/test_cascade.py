@@ -25,7 +25,7 @@ from pace_async.reward import STOPPED, better, reward
 from pace_async.runtime.start.supervisor import drive
 from pace_async.search.state import Member
 from pace_async.simulate.codecs import Bytes
-from pace_async.simulate.runs import TINY_TASK, SimulatedFaults, core_of
+from pace_async.simulate.runs import TINY_TASK, SimulatedFaults, SimulatedRun
 from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import VirtualClock, run_virtually
 from pace_async.task import FULL, CascadeStage, Task, TaskSpec, load_task
@@ -154,12 +154,15 @@ class Staged(Life):
             with anyio.CancelScope() as scope:
                 population = Noting(self.population, scope, last, before=before)
                 population.passes = self.passes
-                core = core_of(
-                    *(self.config, replace(TINY_TASK, spec=SPEC), self.population.load(), population, VirtualClock()),
-                    *(self.world, self.folder),
-                    faults=self.faults,
-                    codec=Bytes(),
-                )
+                core = SimulatedRun(
+                    self.config,
+                    replace(TINY_TASK, spec=SPEC),
+                    VirtualClock(),
+                    self.world,
+                    self.folder,
+                    self.faults,
+                    Bytes(),
+                ).core(self.population.load(), population)
                 evaluator = core.stages.evaluator
                 assert isinstance(evaluator, InTaskEvaluator)
                 counting = Counting(core.stages.implementer, evaluator, self.calls)

@@ -16,7 +16,7 @@ from pace_async.population.memory import MemoryPopulation
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.durations import Durations
-from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program
+from pace_async.simulate.runs import FAULTLESS, TINY_TASK, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import Fails, World, never
 from pace_async.simulate.virtual import VirtualClock, run_virtually
 from tests.doubles.clocks import Jumping
@@ -45,11 +45,9 @@ class Run:
         )
 
         async def process() -> None:
-            core = core_of(
-                *(self.config, TINY_TASK, record, self.population, clock or VirtualClock(), world, self.folder),
-                faults=FAULTLESS,
-                codec=Bytes(),
-            )
+            core = SimulatedRun(
+                self.config, TINY_TASK, clock or VirtualClock(), world, self.folder, FAULTLESS, Bytes()
+            ).core(record, self.population)
             try:
                 async with anyio.create_task_group() as tasks:
                     if stop_at is not None:

@@ -23,7 +23,7 @@ from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Handles
 from pace_async.simulate.durations import Durations
 from pace_async.simulate.predict import Scenario, config_of
-from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program
+from pace_async.simulate.runs import FAULTLESS, TINY_TASK, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import VirtualClock, run_virtually
 
@@ -93,8 +93,8 @@ def _soaked(folder: Path, candidates: int, leak: int = 0) -> tuple[Watched, floa
         world.serve(0, None)
         record, watched = population.load(), Watched(population, moments, leak)
         (folder / "groups").mkdir()
-        core = core_of(
-            config, TINY_TASK, record, watched, VirtualClock(), world, folder, faults=FAULTLESS, codec=Handles()
+        core = SimulatedRun(config, TINY_TASK, VirtualClock(), world, folder, FAULTLESS, Handles()).core(
+            record, watched
         )
         assert await drive(core) == "done"
         population.close()

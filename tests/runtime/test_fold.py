@@ -12,7 +12,7 @@ from pace_async.runtime.run.recorder import Recorder
 from pace_async.runtime.start.restore import restore
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Bytes
-from pace_async.simulate.runs import TINY_TASK, SimulatedFaults, core_of, header_of, seed_program
+from pace_async.simulate.runs import TINY_TASK, SimulatedFaults, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import VirtualClock, run_virtually
 from pace_async.state.run_state import RunState
@@ -72,8 +72,8 @@ def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path:
     async def process() -> None:
         await population.commit(seed_program(TINY_TASK))
         record = population.load()
-        core = core_of(
-            config, TINY_TASK, record, population, VirtualClock(), world, tmp_path, faults=faults, codec=Bytes()
+        core = SimulatedRun(config, TINY_TASK, VirtualClock(), world, tmp_path, faults, Bytes()).core(
+            record, population
         )
         plain = core.recorder
         core.recorder = Comparing(plain.population, plain.state, plain.bus, config=config)

@@ -23,7 +23,7 @@ from pace_async.runtime.start.supervisor import drive
 from pace_async.search.draws import derive
 from pace_async.search.state import Member
 from pace_async.simulate.codecs import Bytes
-from pace_async.simulate.runs import TINY_TASK, SimulatedFaults, core_of
+from pace_async.simulate.runs import TINY_TASK, SimulatedFaults, SimulatedRun
 from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import VirtualClock, run_virtually
 from tests.doubles.evaluators import OutcomeOfSeed
@@ -64,11 +64,9 @@ class Trying(Life):
             with anyio.CancelScope() as scope:
                 population = Interrupting(self.population, scope, last, before=before)
                 record = self.population.load()
-                core = core_of(
-                    *(self.config, TINY_TASK, record, population, VirtualClock(), self.world, self.folder),
-                    faults=self.faults,
-                    codec=Bytes(),
-                )
+                core = SimulatedRun(
+                    self.config, TINY_TASK, VirtualClock(), self.world, self.folder, self.faults, Bytes()
+                ).core(record, population)
                 _try_new_bests(core, record)
                 self.state = "interrupted"
                 try:

@@ -40,7 +40,7 @@ from pace_async.search.islands import (
     snapshot_of,
 )
 from pace_async.search.parents import best_of
-from pace_async.search.state import Course, Idea, Island, Member, Rules, Shown, Snapshot, Trial
+from pace_async.search.state import Course, Idea, Island, Member, Neighbours, Rules, Shown, Snapshot, Trial
 
 DIRECTIONS = ("maximize", "minimize")
 SEED = Member(0, "seed", 0.0)
@@ -263,7 +263,7 @@ def climbed(*found: float | None, rules: Rules = RULES) -> Island:
 
 def the_action(island: Island, elites: Mapping[int, Member], draw: int, rules: Rules = RULES) -> IslandActed | None:
     shown = {number: Shown(elite.candidate, (Idea(7, f"of {number}"),)) for number, elite in elites.items()}
-    return decide(island, elites, shown, rules, lease=99, draw=partial(Random, draw), at=0.0)
+    return decide(island, Neighbours(elites, shown), rules, lease=99, draw=partial(Random, draw), at=0.0)
 
 
 def test_going_back_restores_an_older_best_and_its_ideas_and_the_later_ideas_return() -> None:
@@ -342,7 +342,7 @@ def test_an_island_keeps_its_invariants_under_any_facts(
         draw, actions = Random(seed), list[tuple[str, int]]()
         for lease, score in enumerate(found, start=1):
             shown = {number: Shown(1, (Idea(1, f"of {number}"),)) for number in elites}
-            acted = decide(island, elites, shown, rules, lease=lease, draw=partial(same, draw), at=0.0)
+            acted = decide(island, Neighbours(elites, shown), rules, lease=lease, draw=partial(same, draw), at=0.0)
             if acted is not None:
                 arriving = shown[acted.partner].ideas if acted.partner is not None else ()
                 island = after_action(island, acted, arriving, rules)

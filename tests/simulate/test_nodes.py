@@ -23,7 +23,7 @@ from pace_async.simulate.codecs import Handles
 from pace_async.simulate.durations import Durations
 from pace_async.simulate.nodes import End, Nodes, NodesShape, Run
 from pace_async.simulate.predict import Scenario, config_of, measure
-from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program
+from pace_async.simulate.runs import FAULTLESS, TINY_TASK, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import VirtualClock, run_virtually
 from tests.doubles.evaluators import request
@@ -158,8 +158,8 @@ def test_a_run_on_failing_nodes_ends_with_every_loss_in_a_row_and_none_in_a_rewa
         world = World(durations=HALF_HOUR, nodes=nodes)
         world.serve(0, None)
         record = population.load()
-        outside = VirtualClock(), world, tmp_path
-        core = core_of(config, TINY_TASK, record, population, *outside, faults=FAULTLESS, codec=Handles())
+        run = SimulatedRun(config, TINY_TASK, VirtualClock(), world, tmp_path, FAULTLESS, Handles())
+        core = run.core(record, population)
         assert await drive(core) == "done"
         lost = await population.query("select * from evaluation_attempts where outcome = 'infrastructure_error'")
         scored = await population.query("select outcome, reward from candidates where lease is not null")

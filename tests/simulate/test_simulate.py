@@ -26,7 +26,7 @@ from pace_async.simulate.codecs import Handles
 from pace_async.simulate.durations import Durations
 from pace_async.simulate.predict import Scenario, measure, predict
 from pace_async.simulate.recorded import recorded_durations
-from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program
+from pace_async.simulate.runs import FAULTLESS, TINY_TASK, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
 from pace_async.simulate.synchronous import synchronous_seconds
 from pace_async.simulate.virtual import Deadlock, Outside, VirtualClock, VirtualLoop, run_virtually
@@ -231,16 +231,8 @@ def test_a_run_over_a_database_file_keeps_a_ledger_and_the_rows_of_one_in_memory
     def core_over(population: Population, record: RunRecord) -> Core:
         world = World(durations=HOUR)
         world.serve(0, None)
-        return core_of(
-            config,
-            TINY_TASK,
-            record,
-            population,
-            VirtualClock(),
-            world,
-            tmp_path,
-            faults=FAULTLESS,
-            codec=Handles(),
+        return SimulatedRun(config, TINY_TASK, VirtualClock(), world, tmp_path, FAULTLESS, Handles()).core(
+            record, population
         )
 
     async def on_disk() -> tuple[Ledger, list[str]]:

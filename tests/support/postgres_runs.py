@@ -8,7 +8,7 @@ from pace_async.config import Config
 from pace_async.population.store import Store
 from pace_async.runtime.run.core import Core
 from pace_async.simulate.codecs import Bytes
-from pace_async.simulate.runs import SimulatedFaults, core_of, header_of, seed_program
+from pace_async.simulate.runs import SimulatedFaults, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
 from pace_async.task import load_task
 from tests.doubles.clocks import Impatient
@@ -26,6 +26,6 @@ async def run_of(url: str, folder: Path, config: Config, name: str | None = None
         world = World(seed=3)
         world.serve(record.published, folder / "versions" / f"{record.published:06d}" if record.published else None)
         yield (
-            core_of(config, task, record, store, Impatient(), world, folder, faults=SimulatedFaults(), codec=Bytes()),
+            SimulatedRun(config, task, Impatient(), world, folder, SimulatedFaults(), Bytes()).core(record, store),
             store,
         )

@@ -14,7 +14,7 @@ from pace_async.population.memory import MemoryPopulation
 from pace_async.runtime.run.recorder import BudgetLedger
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Bytes
-from pace_async.simulate.runs import FAULTLESS, TINY_TASK, core_of, header_of, seed_program
+from pace_async.simulate.runs import FAULTLESS, TINY_TASK, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import VirtualClock, run_virtually
 from tests.doubles.evaluators import Judge
@@ -51,17 +51,9 @@ class Run:
             with anyio.CancelScope() as scope:
                 population = Interrupting(self.population, scope, last, before=False)
                 record, config = self.population.load(), self.config
-                core = core_of(
-                    config,
-                    TINY_TASK,
-                    record,
-                    population,
-                    VirtualClock(),
-                    self.world,
-                    self.folder,
-                    faults=FAULTLESS,
-                    codec=Bytes(),
-                )
+                core = SimulatedRun(
+                    config, TINY_TASK, VirtualClock(), self.world, self.folder, FAULTLESS, Bytes()
+                ).core(record, population)
                 ledger = BudgetLedger(core.recorder, core.stages.clock, 100.0)
                 makers: dict[str, Maker] = {chat.model: ModelMaker(chat, ledger, 1000) for chat in self.chats}
                 shares = parse_shares(config.implementer.model)

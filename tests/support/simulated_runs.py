@@ -11,7 +11,7 @@ from pace_async.errors import PaceError
 from pace_async.population.store import Store
 from pace_async.runtime.run.core import Core
 from pace_async.simulate.codecs import Bytes
-from pace_async.simulate.runs import SimulatedFaults, core_of, header_of, seed_program
+from pace_async.simulate.runs import SimulatedFaults, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import SimulatedLearner, World
 from pace_async.task import load_task
 from tests.doubles.clocks import Impatient
@@ -52,16 +52,8 @@ async def simulated(
             record = await store.load("simulated")
         folder_served = folder / "versions" / f"{record.published:06d}" if record.published else None
         world.serve(record.published, folder_served)
-        core = core_of(
-            config,
-            task,
-            record,
-            store,
-            Impatient(),
-            world,
-            folder,
-            faults=faults or SimulatedFaults(),
-            codec=Bytes(),
+        core = SimulatedRun(config, task, Impatient(), world, folder, faults or SimulatedFaults(), Bytes()).core(
+            record, store
         )
         learner = core.stages.learner
         if not isinstance(learner, SimulatedLearner):

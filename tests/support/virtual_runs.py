@@ -11,7 +11,7 @@ from pace_async.population.memory import MemoryPopulation
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.durations import Durations
-from pace_async.simulate.runs import TINY_TASK, SimulatedFaults, core_of, header_of, seed_program
+from pace_async.simulate.runs import TINY_TASK, SimulatedFaults, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import VirtualClock, run_virtually
 from tests.doubles.populations import Interrupting
@@ -69,17 +69,9 @@ class Life:
             with anyio.CancelScope() as scope:
                 population = Interrupting(self.population, scope, last, before=before)
                 record = self.population.load()
-                core = core_of(
-                    self.config,
-                    TINY_TASK,
-                    record,
-                    population,
-                    VirtualClock(),
-                    self.world,
-                    self.folder,
-                    faults=self.faults,
-                    codec=Bytes(),
-                )
+                core = SimulatedRun(
+                    self.config, TINY_TASK, VirtualClock(), self.world, self.folder, self.faults, Bytes()
+                ).core(record, population)
                 self.state = "interrupted"
                 try:
                     self.state = await drive(core)

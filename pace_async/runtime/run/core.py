@@ -40,7 +40,7 @@ from pace_async.search.actions import decide
 from pace_async.search.draws import generator
 from pace_async.search.ideas import Pool
 from pace_async.search.parents import choose_migrant
-from pace_async.search.state import Member
+from pace_async.search.state import Member, Neighbours
 from pace_async.state.run_state import Opening, RunState, Turn
 from pace_async.task import Task
 
@@ -278,9 +278,8 @@ class Core:
         """The action of an island as it opens a lease, if any, and the parent and ideas from another island."""
         state, seed, rules = self.state, self.config.seed, self.state.terms.rules
         island, seen = state.islands[number], self.state.seen
-        acted = decide(
-            island, seen.elites, seen.pools, rules, lease=lease, draw=lambda: generator(seed, lease, "action"), at=now
-        )
+        others = Neighbours(seen.elites, seen.pools)
+        acted = decide(island, others, rules, lease=lease, draw=lambda: generator(seed, lease, "action"), at=now)
         if acted is not None:
             partner = acted.partner
             if partner is None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from pace_async.advise.advisor import Advice, PaidAnswers, advise
 from pace_async.advise.base import PromptTooLong
+from pace_async.advise.wording import ProseWording
 from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault, PaceBug
 from pace_async.evaluate.base import Evaluation
 from pace_async.events import (
@@ -83,7 +84,7 @@ async def _decide(core: Core, patience: Patience, work: Work) -> Decision:
     parent = work.migrant or parent_of(island, search, spec.direction, generator(core.config.seed, lease, "parent"))
     context = context_of(island, parent, spec.direction)
     stage = ASK if core.stages.asked is not None else ADVISE
-    advice = await patience.tried(stage, lease, lambda: _ask(core, lease, context, island.next_idea))
+    advice = await patience.tried(stage, lease, lambda: _ask(core, lease, context))
     idea, now = next((idea for idea in advice.pool if idea.number == advice.idea), None), core.stages.clock.now()
     chosen = chosen_implementer(core.config, core.state, lease, advice.experiment, idea, now)
     await core.record(
@@ -108,7 +109,7 @@ async def _decide(core: Core, patience: Patience, work: Work) -> Decision:
     )
 
 
-async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -> Advice:
+async def _ask(core: Core, lease: int, context: SearchContext) -> Advice:
     """The advisor's answer, once the engine is up. Raises InfrastructureFault, and Lost for a prompt that is too long
     in its shortest form, because a retry would fail again."""
     await core.wait_until(lambda: core.engine_up)
@@ -116,12 +117,10 @@ async def _ask(core: Core, lease: int, context: SearchContext, next_idea: int) -
     try:
         advice = await advise(
             PaidAnswers(core.stages.advisor, core.state.running[lease].answers),
-            core.task,
+            core.stages.wording or ProseWording(core.task),
             context,
             lease=lease,
-            next_idea=next_idea,
             sampling=core.sampling,
-            wording=core.stages.wording,
             now=asyncio.get_running_loop().time,
         )
     except PromptTooLong as fault:

@@ -19,7 +19,7 @@ from pace_async.runtime.start.launch import header_of, score_seed_program
 from pace_async.runtime.start.supervisor import drive
 from pace_async.search.state import Member
 from pace_async.simulate.codecs import Bytes
-from pace_async.simulate.runs import FAULTLESS, core_of
+from pace_async.simulate.runs import FAULTLESS, SimulatedRun
 from pace_async.simulate.stages import World
 from pace_async.task import Task
 from tests.doubles.clocks import Impatient
@@ -111,8 +111,8 @@ async def run_corpus(
         await store.commit(*await score_seed_program(config, task, tier))
         record = await store.load("cheats")
         assert record.seed_program is not None
-        core = core_of(
-            *(config, task, record, store, Impatient(), World(), folder), faults=FAULTLESS, codec=Bytes(), watched=False
+        core = SimulatedRun(config, task, Impatient(), World(), folder, FAULTLESS, Bytes(), watched=False).core(
+            record, store
         )
         evaluator = Patient(usual, hangs)
         core.stages = replace(core.stages, implementer=Corpus(list(programs.items())), evaluator=evaluator)
