@@ -1,5 +1,6 @@
 """YAML as a person writes it: strict where a slip would go unnoticed, with one sentence for each mistake."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -54,3 +55,27 @@ def value_of(text: str, what: str) -> object:
         return yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError):
         raise UsageError(f"{what}: {text!r} is not a YAML value.") from None
+
+
+_WANTED = {
+    "string_type": "must be a word or a text",
+    "model_type": "must be a mapping of fields",
+    "model_attributes_type": "must be a mapping of fields",
+    "dict_type": "must be a mapping of fields",
+    "tuple_type": "must be a list",
+    "too_short": "needs at least one entry",
+    "missing": "is missing",
+}
+NAME_PATTERN = r"^[a-z][a-z0-9_]*$"
+
+
+def mistake(found: Mapping[str, Any], whole: str) -> str:
+    """What is wrong with a value, in words: one entry of a ValidationError's `errors()`. `whole` is what the file as a
+    whole is called."""
+    where = ".".join(str(part) for part in found["loc"] if part not in ("str", "int", "float")) or whole
+    if found["type"] == "string_pattern_mismatch" and found["ctx"]["pattern"] == NAME_PATTERN:
+        rule = "must be small letters, digits and _, and begin with a letter, as in my_name"
+        return f"{where}: {str(found['input'])[:80]!r} {rule}"
+    if found["type"] in _WANTED:
+        return f"{where} {_WANTED[found['type']]}"
+    return f"{where}: {found['msg'].removeprefix('Value error, ')}"

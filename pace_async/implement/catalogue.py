@@ -28,9 +28,10 @@ from pace_async.programs.compiled import hash_off_loop
 from pace_async.programs.languages import LANGUAGES, PYTHON, Language, assigned, assignments
 from pace_async.search.state import Member
 from pace_async.task import Task, editable
+from pace_async.yaml_text import NAME_PATTERN, mistake
 
 Option = str | int | float
-Site = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+Site = Annotated[str, Field(pattern=NAME_PATTERN)]
 SHOWN = 20
 """Most words of a list that an error names."""
 
@@ -39,7 +40,7 @@ class Mechanism(BaseModel):
     """One assignment in the evolve block and its possible values."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="The name assigned in the evolve block.")
+    name: str = Field(pattern=NAME_PATTERN, description="The name assigned in the evolve block.")
     about: str = Field(description="What it steers, in a few words.")
     options: tuple[Option, ...] = Field(description="The values it may take, at least two.")
     sites: tuple[Site, ...] = Field((), description="Where it is set: SITE_NAME is assigned for each. By default NAME.")
@@ -137,9 +138,7 @@ def load_catalogue(path: Path) -> Catalogue:
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read as YAML: {str(error).splitlines()[0]}.") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "catalogue"
-        raise UsageError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}.") from None
+        raise UsageError(f"{path}: {mistake(dict(error.errors()[0]), 'the catalogue')}.") from None
 
 
 def refuse_unless_assigned(task: Task) -> None:

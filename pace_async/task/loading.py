@@ -13,6 +13,7 @@ from pace_async.programs.text import editable, joined, marks, split_block
 from pace_async.task.files import digest_of, read_text
 from pace_async.task.finding import find_task, task_folders
 from pace_async.task.spec import Bounds, TaskSpec
+from pace_async.yaml_text import mistake
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +49,10 @@ def load_task(name: str) -> Task:
     named = {"program": (spec.program,), "files": spec.files, "evaluator": _given(spec.evaluator_file)}
     for field_name, files in {**named, "catalogue": _given(spec.catalogue)}.items():
         for file in files:
-            if not (folder / file).is_file():
+            if Path(file).is_absolute() or ".." in Path(file).parts or not (folder / file).is_file():
                 raise UsageError(f"{path}: {field_name} names {file!r}, which is not in {folder}.")
     for name in spec.path:
-        if not (folder / name).is_dir():
+        if Path(name).is_absolute() or ".." in Path(name).parts or not (folder / name).is_dir():
             raise UsageError(f"{path}: path names {name!r}, which is no folder of {folder}.")
     program = read_text(folder / spec.program)
     if spec.files:
@@ -81,7 +82,7 @@ def _spec_of(path: Path) -> TaskSpec:
             raise UsageError(
                 f"{path}: unknown field {where!r}" + (f"; did you mean {near[0]!r}?" if near else ".")
             ) from None
-        raise UsageError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}.") from None
+        raise UsageError(f"{path}: {mistake(dict(first), 'task')}.") from None
 
 
 def _given(name: str | None) -> tuple[str, ...]:
