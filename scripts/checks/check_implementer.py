@@ -4,7 +4,7 @@
 
 The ledger must equal the server's bill plus the highest cost of the calls whose end the caller could not see, both as
 the server counted them, to a billionth. The numbers of calls must be equal too. Each fault that the server made must be
-a row under its own name. Every eighth candidate is drawn to a model that refuses connections. The key of the
+a row under its own name. One candidate of eight is drawn to a model that refuses connections. The key of the
 environment must be in no file of the run and in no output. Nothing is trained: `--objective none`.
 """
 
@@ -93,9 +93,12 @@ class Findings:
         return [said for is_wrong, said in found if is_wrong] + self.misnamed()
 
 
-def check(folder: Path, candidates: int, fault_rate: float, seed: int, advisor: bool = False) -> Findings:
+def check(
+    folder: Path, candidates: int, fault_rate: float, seed: int, advisor: bool = False, away: int = 1
+) -> Findings:
     """Run in `folder`, which must not exist, and check the results. `advisor`: the server is the advisor too, and its
-    answers to the advisor fail as often."""
+    answers to the advisor fail as often. `away` of 7 + `away` candidates are drawn to the model that refuses
+    connections: in a short run whose advisor fails too, more of them must be, so that one gets that far."""
     faulty = seeded_faults(fault_rate, seed)
     misled = seeded_faults(fault_rate, seed + 1, (*SERVICE_FAULTS, *ADVICE_FAULTS))
 
@@ -114,13 +117,14 @@ def check(folder: Path, candidates: int, fault_rate: float, seed: int, advisor: 
             "HOSTED_VLLM_API_KEY": CANARY,
             "HOSTED_VLLM_API_BASE": f"http://127.0.0.1:{taken.getsockname()[1]}/v1",
         }
-        done = subprocess.run(_command(folder, candidates, advisor), env=environment, check=False, capture_output=True)
+        command = _command(folder, candidates, advisor, f"openai/local=7,{AWAY}={away}")
+        done = subprocess.run(command, env=environment, check=False, capture_output=True)
     printed = done.stdout + done.stderr
     leaks = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and _holds(path)]
     return _findings(folder / "population.db", provider, done.returncode, leaks, printed)
 
 
-def _command(folder: Path, candidates: int, advisor: bool) -> list[str]:
+def _command(folder: Path, candidates: int, advisor: bool, implementers: str) -> list[str]:
     """pace run, as a user would type it."""
     settings: dict[str, object] = {"faults.backoff_s": 0.05}
     for role in ("implementer", "advisor") if advisor else ("implementer",):
@@ -134,7 +138,7 @@ def _command(folder: Path, candidates: int, advisor: bool) -> list[str]:
     run = [sys.executable, "-c", "from pace_async.cli.main import main; main()", "run", "circle_packing"]
     ends = ["--candidates", str(candidates), "--objective", "none", "--display", "plain", "--run-dir", str(folder)]
     ends += ["--advisor", "api:openai/local"] if advisor else []
-    return [*run, "--implementer", f"openai/local=7,{AWAY}=1", *sets, *ends]
+    return [*run, "--implementer", implementers, *sets, *ends]
 
 
 def _holds(path: Path) -> bool:

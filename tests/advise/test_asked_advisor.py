@@ -141,7 +141,7 @@ def test_a_bad_answer_is_paid_for_and_is_the_rollout_s_fault_but_one_that_holds_
 def test_a_whole_run_with_an_asked_advisor_and_faults_balances_leaks_no_key_and_starts_no_engine(
     tmp_path: Path,
 ) -> None:
-    found = check(tmp_path / "run", candidates=16, fault_rate=0.3, seed=11, advisor=True)
+    found = check(tmp_path / "run", candidates=16, fault_rate=0.3, seed=11, advisor=True, away=7)
     assert found.wrong(candidates=16) == []
     assert found.ledger_usd > found.charged_usd > 0
     assert sorted(path.name for path in (tmp_path / "run" / "logs").iterdir()) == ["scorer.log"]

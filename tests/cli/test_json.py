@@ -44,6 +44,7 @@ ARGUMENTS: dict[str, list[str]] = {
 WITHOUT = {
     "resume": "drives a run; `pace status --json` reads it",
     "watch": "a screen for a person; `pace status --json` reads a run",
+    "web": "pages for a person, served until it is stopped",
     "db shell": "a prompt for a person",
     "config schema": "prints JSON anyway",
 }
