@@ -178,9 +178,7 @@ def copy(
     """Copy a run that is not going on, all rows and files, to PostgreSQL or into a folder with a file. The copy is
     complete and proven by a digest of each table, or there is none. The run stays as it is.
 
-    Example: pace db copy circle_packing-1 postgresql://me@host/pace
-
-    Example: pace db copy circle_packing-1-copy ./runs/back
+    Example: pace db copy circle_packing-1 ./runs/copied
     """
     paths = find_run_paths(run)
     from pace_async.runtime.copy_run import copy_run

@@ -69,7 +69,7 @@ def run_copied(source: str | Place, name: str | None, target: str | Place) -> Ge
     except IntegrityError as error:
         raise UsageError(f"{there} refuses the run: {str(error.orig).splitlines()[0]}; nothing was copied.") from None
     except DBAPIError as error:
-        raise GaveUp(f"The run could not be copied ({in_words(error)}): nothing was copied.") from None
+        raise GaveUp(f"The run could not be copied ({in_words(error)}): nothing was copied, try again later.") from None
     finally:
         reader.dispose()
         writer.dispose()

@@ -62,7 +62,9 @@ def copy_run(source: RunPaths, target: str, folder: Path | None = None) -> Copie
                 draft.folder.rename(paths.folder)
         sync(paths.folder.parent)
     except OSError as error:
-        raise GaveUp(f"The run could not be copied to {paths.folder} ({error.strerror}): nothing was copied.") from None
+        raise GaveUp(
+            f"The run could not be copied to {paths.folder} ({error.strerror}): nothing was copied, try again later."
+        ) from None
     except BaseException:
         if named:
             shutil.rmtree(paths.folder, ignore_errors=True)

@@ -34,8 +34,8 @@ class EvaluatorOnNodes(SimulatedEvaluator):
         nodes, durations = self._nodes, self.world.durations
         assert durations is not None, "machines fail in virtual time"
         name = stage_name(request)
-        self.world.calls[name] = self.world.calls.get(name, 0) + 1
         ran = await nodes.run(identity, durations.of(name, request.lease))
+        self.world.calls[name] = self.world.calls.get(name, 0) + 1
         if ran.end != "done" or request.lease in self.lost:
             detail = LOST.get(ran.end, "simulated loss of node {}").format(ran.node)
             came = Evaluation("infrastructure_error", None, ran.seconds, detail, queue_seconds=ran.queue_seconds)

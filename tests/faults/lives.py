@@ -252,7 +252,7 @@ def _start_up(life: ProcessLife, at: Failpoints) -> None:
     """The command's own start, with stages that need no time."""
     task = load_task("circle_packing")
 
-    async def reached(resources: Resources, _display: str) -> str:
+    async def reached(resources: Resources, _display: str, _logs: object) -> str:
         assert resources.record.seed_program is not None
         (resources.paths.folder / REACHED).touch()
         return "done"

@@ -7,8 +7,15 @@ import pytest
 
 import pace_async
 
-REMEDIES = ("`pace resume", "`pace rescore` goes on", "try again later", ".remedy}", "see to the disk, then {then}")
-"""One of them stands in each sentence, or is put into it; `then` and `remedy` say what to do."""
+REMEDIES = (
+    "`pace resume",
+    "`pace rescore` goes on",
+    "try again later",
+    ".remedy}",
+    "see to the disk, then {then}",
+    "and {self._then}",
+)
+"""One of them stands in each sentence, or is put into it; `then`, `_then` and `remedy` say what to do."""
 
 
 def sentences() -> list[tuple[str, str]]:
