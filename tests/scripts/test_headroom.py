@@ -39,13 +39,13 @@ def best(board: Board) -> Values:
 
 
 def test_settings_have_the_score_of_the_program_that_has_them(board: Board) -> None:
-    place = board.targets.index("woven2 coder")
+    place = board.targets.index("column2 woven_coder")
     stored = dict.fromkeys(board.evaluator.NAMES, "none none wide store")
     expected = board.evaluator.score([None], [{**stored, "woven2": "none none wide lzma"}], 3)["score"]
     assert board.score(changed(board.start, (place, "lzma"))) == expected
     assert board.score(board.start) == board.evaluator.score([None], [stored], 3)["score"]
     assert len(board.moves(board.start)) == 24 * (24 + 14 + 10 + 8 - 4)
-    assert board.kinds[place] == "woven coder"
+    assert board.kinds[place] == "column woven_coder"
 
 
 def test_a_menu_offers_a_part_of_the_moves(board: Board) -> None:
@@ -68,8 +68,8 @@ def test_the_clairvoyant_takes_the_best_edits_in_order(board: Board, best: Value
 
 def test_the_oracle_gives_most_weight_to_what_helps_the_kind(board: Board, best: Values) -> None:
     means = Oracle(board, best).means
-    assert means["runs coder", "zlib"] > 10 * means["runs coder", "store"]
-    assert means["sensor predictor", "lag1"] > means["sensor predictor", "lag24"]
+    assert means["column runs_coder", "zlib"] > 10 * means["column runs_coder", "store"]
+    assert means["column sensor_predictor", "lag1"] > means["column sensor_predictor", "lag24"]
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_a_part_is_a_function_here_and_a_column_in_columnar(board: Board) -> Non
     assert board.parts[place] == "module3 mixing"
     assert len(set(board.parts)) == 48
     columns = Board(load_task("columnar"), 3)
-    assert columns.parts[columns.targets.index("woven2 coder")] == "woven2"
+    assert columns.parts[columns.targets.index("column2 woven_coder")] == "column2 woven"
 
 
 def test_a_broad_bandit_learns_of_all_steps_and_modules_at_once(board: Board, best: Values) -> None:

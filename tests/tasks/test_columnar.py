@@ -156,14 +156,16 @@ def test_what_is_no_pipeline_is_refused(pipeline: object) -> None:
 def test_every_option_of_the_catalogue_is_known_and_scores() -> None:
     assert TASK.catalogue_path is not None
     catalogue = load_catalogue(TASK.catalogue_path)
-    assert {name.split()[0] for name in catalogue.targets} == set(NAMES)
+    assert len(catalogue.targets) == 4 * len(NAMES)
     options = {mechanism.name: mechanism.options for mechanism in catalogue.mechanisms}
-    assert [set(some) for some in options.values()] == [
-        set(EVALUATOR.PREDICTORS),
-        set(EVALUATOR.MAPS),
-        set(EVALUATOR.LAYOUTS),
-        set(EVALUATOR.CODERS),
-    ]
+    for kind in {name[:-1] for name in NAMES}:
+        assert [set(options[f"{kind}_{stage}"]) for stage in ("predictor", "map", "layout", "coder")] == [
+            set(EVALUATOR.PREDICTORS),
+            set(EVALUATOR.MAPS),
+            set(EVALUATOR.LAYOUTS),
+            set(EVALUATOR.CODERS),
+        ]
     for number in range(24):
-        edits = [MechanismEdit(name, some[number % len(some)], NAMES[number]) for name, some in options.items()]
+        column = f"column{number % 4 + 1}"
+        edits = [MechanismEdit(name, some[number % len(some)], column) for name, some in options.items()]
         assert math.isfinite(score(program_of(edits)))

@@ -1,0 +1,150 @@
+"""The trials of learning: which runs they ask for, and the statistics that decide a verdict."""
+
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from scripts.science import main
+from scripts.trials.figures import Figures, difference, holm, verdict
+from scripts.trials.page import Found, verdicts
+from scripts.trials.plan import (
+    CANDIDATES,
+    CONFIRMED,
+    FRESH,
+    TESTBEDS,
+    Comparison,
+    arm_arguments,
+    confirmatory,
+    run_of,
+)
+
+BETTER = Comparison("ours is better", "columnar", "pace", "none", "share after 1000", +1, 10)
+SOONER = Comparison("ours is sooner", "columnar", "pace", "none", "evaluations to the mark", -1, 10)
+EQUAL = Comparison("they are equivalent", "columnar", "pace", "sync", "share after 1000", 0, 10)
+
+
+def figures(end: float, length: int = CANDIDATES) -> Figures:
+    """A run whose share grows evenly to its end."""
+    return Figures([end * (place + 1) / length for place in range(length)], 125, 0, 1, 0.99, (0.3, 0.2), 100.0)
+
+
+def test_every_comparison_has_its_runs_on_both_sides_and_on_fresh_seeds_alone() -> None:
+    runs = set(confirmatory())
+    for comparison in CONFIRMED:
+        for seed in range(FRESH, FRESH + comparison.seeds):
+            assert {(comparison.testbed, arm, seed) for arm in (comparison.ours, comparison.theirs)} <= runs
+    assert {testbed for testbed, _, _ in runs} <= set(TESTBEDS)
+    assert min(seed for _, _, seed in runs) == FRESH
+    assert len(runs) == len(confirmatory())
+
+
+def test_arms_of_a_seed_search_in_the_same_hidden_instance_and_differ_in_what_their_name_says(tmp_path: Path) -> None:
+    none, pace = (run_of(tmp_path, "columnar", arm, 1003, CANDIDATES).arguments for arm in ("none", "pace"))
+    for arguments in (none, pace):
+        assert "--set=evaluation.seed=1003" in arguments
+        assert arguments[arguments.index("--seed") + 1] == "1003"
+    assert set(none) - set(pace) == {"none"}
+    assert set(pace) - set(none) - {"pace"} == {given for given in arm_arguments()["pace"] if "rate" in given}
+
+
+def test_the_names_of_arms_are_names_of_different_folders(tmp_path: Path) -> None:
+    folders = {run_of(tmp_path, "columnar", arm, 1, 480).folder for arm in arm_arguments()}
+    assert len(folders) == len(arm_arguments())
+
+
+def test_a_difference_is_paired_by_seed_and_has_the_interval_and_the_p_of_a_t_test() -> None:
+    draw = random.Random(3)
+    theirs = {seed: draw.random() for seed in range(12)}
+    ours = {seed: value + draw.gauss(0.1, 0.05) for seed, value in theirs.items() if seed != 5}
+    found = difference(ours, theirs | {99: 7.0})
+    assert found is not None
+    test: Any = stats
+    expected = test.ttest_rel([ours[seed] for seed in ours], [theirs[seed] for seed in ours])
+    low, high = expected.confidence_interval(0.95)
+    assert (found.pairs, found.p) == (11, pytest.approx(expected.pvalue))
+    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+    assert difference({1: 0.5}, {2: 0.5}) is None
+
+
+def test_a_single_pair_and_differences_that_do_not_vary_have_no_p() -> None:
+    for ours in ({1: 0.5}, {1: 0.5, 2: 0.75}):
+        found = difference(ours, {seed: value - 0.25 for seed, value in ours.items()})
+        assert found is not None
+        assert found.mean == 0.25
+        assert math.isnan(found.p)
+
+
+def test_holm_rejects_what_the_step_down_procedure_rejects() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@pytest.mark.parametrize(
+    ("comparison", "gap", "said"),
+    [
+        (BETTER, 0.1, "reproduced"),
+        (BETTER, -0.1, "contradicted"),
+        (SOONER, -0.1, "reproduced"),
+        (SOONER, 0.1, "contradicted"),
+    ],
+)
+def test_the_sign_of_a_significant_difference_decides(comparison: Comparison, gap: float, said: str) -> None:
+    found = difference({seed: gap + seed / 1e4 for seed in range(10)}, dict.fromkeys(range(10), 0.0))
+    assert found is not None
+    assert verdict(comparison, found, found.p) == said
+    assert verdict(comparison, found, 0.05) == "not told apart"
+
+
+def test_two_arms_are_equivalent_only_if_their_interval_lies_within_the_margin() -> None:
+    near = difference({seed: (-1) ** seed * 0.02 for seed in range(10)}, dict.fromkeys(range(10), 0.0))
+    far = difference({seed: 0.06 + (-1) ** seed * 0.02 for seed in range(10)}, dict.fromkeys(range(10), 0.0))
+    wide = difference({seed: (-1) ** seed * 0.4 for seed in range(10)}, dict.fromkeys(range(10), 0.0))
+    said = [verdict(EQUAL, found, found.equivalent_p) for found in (near, far, wide) if found is not None]
+    assert said == ["reproduced", "not told apart", "not told apart"]
+
+
+def test_a_run_that_never_reaches_the_mark_counts_with_its_whole_length() -> None:
+    never, late = figures(0.4), figures(1.0)
+    assert never.censored
+    assert never.measured("evaluations to the mark") == CANDIDATES
+    assert not late.censored
+    assert late.measured("evaluations to the mark") == CANDIDATES / 2
+    assert late.measured("share after 480") == pytest.approx(0.48)
+    assert late.measured("area") == pytest.approx(0.5005)
+
+
+def test_no_verdict_is_said_before_every_seed_of_every_comparison_has_run() -> None:
+    draw = random.Random(1)
+    whole: Found = {}
+    for testbed, arm, seed in confirmatory():
+        ends = {"none": 0.4, "shuffled": 0.4, "pace": 0.7, "sync": 0.7}
+        runs = dict(whole.get((testbed, arm), {}))
+        whole = {**whole, (testbed, arm): {**runs, seed: figures(ends.get(arm, 0.6) + draw.gauss(0, 0.01))}}
+    said = list(verdicts(whole))[2:]
+    assert [line.split("|")[-2].strip() for line in said] == ["reproduced"] * len(CONFIRMED)
+    assert all("still running" in line for line in list(verdicts({**whole, ("columnar", "grpo"): {}}))[2:])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["verdicts", "--seeds", "0-2"], "leave out --seeds"),
+        (["explore", "--seeds", "3"], "seeds of develop are below 1000"),
+        (["develop", "--seeds", "1000"], "seeds of develop are below 1000"),
+        (["develop", "--arms", "magic"], "there is no arm magic"),
+        (["explore", "--candidates", "480"], "leave out --candidates"),
+    ],
+)
+def test_what_the_plan_does_not_allow_is_refused(
+    arguments: list[str], sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["science.py", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert sentence in capsys.readouterr().err
