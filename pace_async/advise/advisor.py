@@ -1,5 +1,7 @@
 """One rollout's advice: propose three ideas, assess which are new, admit them to the pool, select an experiment.
 
+With one call a rollout, the only idea is the experiment: the reward is that of all its words.
+
 Invariant: the result holds every sampled call, parsed or not, because each one is trained with the rollout's reward.
 An answer that cannot be parsed ends the rollout without an experiment. An InfrastructureFault passes through, and there
 is no rollout. A prompt that does not fit is sent again in a shorter form. The module keeps no state between rollouts.
@@ -33,7 +35,8 @@ from pace_async.search.state import Idea, SearchContext
 class Sampling:
     """How answers are sampled, and what prompts contain. `max_tokens_by_call` goes before `max_tokens`. `ideas_kept`
     caps the pool. A prompt shows the latest `trials_shown` experiments of each idea, with a summary from `summary_from`
-    experiments on. `max_prompt_tokens` caps a prompt (None: only the engine's context does)."""
+    experiments on. `max_prompt_tokens` caps a prompt (None: only the engine's context does). `one_call`: a rollout is
+    one call."""
 
     seed: int
     max_tokens: int = 256
@@ -43,14 +46,16 @@ class Sampling:
     summary_from: int = 20
     max_prompt_tokens: int | None = None
     max_tokens_by_call: Mapping[Purpose, int] = field(default_factory=dict[Purpose, int])
+    one_call: bool = False
 
-    def prompt(self, lease: int, purpose: Purpose, text: str) -> Prompt:
+    def prompt(self, lease: int, purpose: Purpose, asked: Question) -> Prompt:
         """One question of a lease. Its seed derives from (run seed, lease, purpose)."""
+        longest = self.max_tokens_by_call.get(purpose, self.max_tokens)
         return Prompt(
             lease=lease,
             purpose=purpose,
-            text=text,
-            max_tokens=self.max_tokens_by_call.get(purpose, self.max_tokens),
+            text=asked.text,
+            max_tokens=longest if asked.cut_after is None else min(longest, asked.cut_after),
             temperature=self.temperature,
             seed=derive(self.seed, lease, purpose),
             max_prompt_tokens=self.max_prompt_tokens,
@@ -97,7 +102,7 @@ async def advise(
         detail = Detail(sampling.trials_shown, sampling.summary_from)
         while True:
             asked, begun = question(detail), now()
-            prompt = sampling.prompt(lease, purpose, asked.text)
+            prompt = sampling.prompt(lease, purpose, asked)
             try:
                 call, finish = await advisor.ask(prompt)
                 break
@@ -109,21 +114,30 @@ async def advise(
                 detail = less
         call = _read(call, asked.words, now() - begun)
         calls.append(call)
-        if finish == "length":
+        if finish == "length" and asked.cut_after is None:
             raise CandidateFault("unparsed", f"{purpose} did not end within {prompt.max_tokens} tokens")
         return call.text, asked.ideas
 
     def draw() -> Random:
         return generator(sampling.seed, lease, "propose", "menu")
 
+    def admitted(verdicts: Sequence[int | None]) -> None:
+        nonlocal pool, notes, next_idea
+        pool, notes, next_idea = admit(context.ideas, proposals, verdicts, next_idea, sampling.ideas_kept)
+
     try:
+        if sampling.one_call:
+            text, _ = await ask("propose", lambda detail: wording.only(context, detail, draw))
+            idea, experiment = wording.read_only(context, text)
+            proposals = [idea]
+            admitted(recognised(context.ideas, proposals, [None], next_idea))
+            return Advice(tuple(calls), notes, pool, next_idea, notes[0].number, experiment)
         text, _ = await ask("propose", lambda detail: wording.propose(context, detail, draw))
         proposals = [hypothesis for hypothesis, _ in parse_propose(text)]
         text, ideas = await ask("assess", lambda detail: wording.assess(context, proposals, detail))
         places = parse_assess(text, len(proposals), len(ideas))
         said = [None if place is None or wording.compares else ideas[place - 1].number for place in places]
-        verdicts = recognised(context.ideas, proposals, said, next_idea)
-        pool, notes, next_idea = admit(context.ideas, proposals, verdicts, next_idea, sampling.ideas_kept)
+        admitted(recognised(context.ideas, proposals, said, next_idea))
         chosen_from = replace(context, ideas=pool)
         text, ideas = await ask("select", lambda detail: wording.select(chosen_from, detail))
         place, experiment = parse_select(text, len(ideas))

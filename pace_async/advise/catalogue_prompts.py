@@ -70,7 +70,12 @@ def assess_text(places: Sequence[int | None]) -> str:
 
 def experiment_text(number: int, edit: Edit, present: str | None) -> str:
     """The answer that chooses experiment `number`."""
-    return f"Idea ID: {number}\nExperiment description: {edit.name} to {edit.option} from {present or UNKNOWN}."
+    return f"Idea ID: {number}\nExperiment description: {edit_text(edit.name, edit.option, present)}"
+
+
+def edit_text(name: str, option: str, present: str | None) -> str:
+    """The experiment that sets a target to an option from the parent's present value."""
+    return f"{name} to {option} from {present or UNKNOWN}."
 
 
 def select_text(experiments: Sequence[tuple[Edit, str | None]]) -> str:

@@ -25,11 +25,14 @@ from pace_async.advise.catalogue_prompts import (
     Offer,
     Status,
     assess_text,
+    edit_text,
     propose_text,
     select_text,
 )
+from pace_async.advise.parsing import parse_first
 from pace_async.advise.prompts import Detail
 from pace_async.advise.wording import Question
+from pace_async.errors import CandidateFault
 from pace_async.programs.languages import PYTHON, Language, assignments
 from pace_async.programs.text import editable
 from pace_async.reward import better
@@ -40,6 +43,10 @@ MECHANISMS, ALTERNATIVES = 14, 7
 """Most targets of a catalogue that is listed whole, and most alternatives of each."""
 MENU, MENU_ALTERNATIVES = 8, 4
 """The same of a menu."""
+
+FIRST_IDEA = 6
+"""Tokens of the first idea of an answer: its heading, site, mechanism, "to", option, and the end of its sentence. Each
+word of a catalogue is one token."""
 
 _IDEA = re.compile(r"((?:\S+ )?\S+) to (\S+) helps\.")
 
@@ -115,6 +122,19 @@ class CatalogueWording:
         words = Words(self.shared)
         tried = [edit for edit in latest if words.add(edit.name, edit.option)]
         return words, tried, menu(self._options, present, draw, words)
+
+    def only(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
+        """The question for three ideas, whose answer is cut off after the first one: the advisor was trained on it."""
+        return replace(self.propose(context, detail, draw), cut_after=FIRST_IDEA)
+
+    def read_only(self, context: SearchContext, text: str) -> tuple[str, str]:
+        """The experiment carries out the idea on the parent as it is."""
+        idea = parse_first(text)
+        match = _IDEA.fullmatch(idea)
+        if match is None or match[2] not in self._options.get(match[1], ()):
+            raise CandidateFault("unparsed", f"the catalogue has no such edit: {idea[:80]!r}")
+        present = present_values(self._options, context.parent.program, self._language)
+        return idea, edit_text(match[1], match[2], present.get(match[1]))
 
     def assess(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Question:
         ideas = _latest(context, detail)

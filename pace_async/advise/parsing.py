@@ -70,6 +70,27 @@ def parse_propose(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
+def parse_only(text: str) -> tuple[str, str]:
+    """The hypothesis and the experiment's description of an answer with one idea."""
+    lines = _lines(text)
+    start = next((at for at, line in enumerate(lines) if _HYPOTHESIS.fullmatch(line)), None)
+    if start is None:
+        raise _unparsed(f"expected 'Hypothesis: ...', got {_short(lines[0]) if lines else 'nothing'}")
+    _refuse_like(lines[:start], (_EXPERIMENT,))
+    hypothesis, rest = _field(lines[start:], _HYPOTHESIS, "Hypothesis")
+    experiment, rest = _field(rest, _EXPERIMENT, "Experiment description")
+    _refuse_like(rest, (_HYPOTHESIS, _EXPERIMENT))
+    return hypothesis, experiment
+
+
+def parse_first(text: str) -> str:
+    """The hypothesis of the first of several ideas. The answer may be cut off after it."""
+    lines = _lines(text)
+    if not lines or _idea_at(lines, 0) != 1:
+        raise _unparsed(f"expected 'Idea 1', got {_short(lines[0]) if lines else 'nothing'}")
+    return _field(lines[1:], _HYPOTHESIS, "Hypothesis")[0]
+
+
 def parse_assess(text: str, n: int, pool_size: int) -> tuple[int | None, ...]:
     """For each of n proposals: None if the answer calls it new, else the place (1 to `pool_size`) of the idea that it
     repeats."""

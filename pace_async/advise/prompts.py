@@ -1,6 +1,6 @@
-"""The three prompts of a rollout: propose, assess, select.
+"""The prompts of a rollout: propose, assess, select; or the only one.
 
-All three have the same order: the task, the parent's evolve block, the lines in which the best program differs, the
+All have the same order: the task, the parent's evolve block, the lines in which the best program differs, the
 idea pool, and last the question. So the prompts of one rollout share a prefix. Code is indented by four spaces. An idea
 is one line that starts with its place in the pool, counted from 1. Only these texts use that number. Text from a model
 or a program is data: an idea stays on one line and code is indented, so neither can imitate a heading. A prompt names
@@ -70,9 +70,21 @@ Experiment description: one sentence
 """
 
 
+_ONLY = """\
+Propose one idea that may improve the score and an experiment on the parent that tests it. Answer:
+Hypothesis: one sentence
+Experiment description: one sentence
+"""
+
+
 def propose_prompt(task: Task, context: SearchContext, detail: Detail = WHOLE) -> str:
     """Asks for three ideas."""
     return _beginning(task, context, detail) + "\n" + _PROPOSE
+
+
+def only_prompt(task: Task, context: SearchContext, detail: Detail = WHOLE) -> str:
+    """Asks for one idea and its experiment."""
+    return _beginning(task, context, detail) + "\n" + _ONLY
 
 
 def assess_prompt(task: Task, context: SearchContext, proposals: Sequence[str], detail: Detail = WHOLE) -> str:

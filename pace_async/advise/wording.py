@@ -11,7 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pace_async.advise.prompts import Detail, assess_prompt, longest_text, propose_prompt, select_prompt, shorter
+from pace_async.advise.parsing import parse_only
+from pace_async.advise.prompts import (
+    Detail,
+    assess_prompt,
+    longest_text,
+    only_prompt,
+    propose_prompt,
+    select_prompt,
+    shorter,
+)
 from pace_async.search.state import Idea, SearchContext
 from pace_async.task import Task
 
@@ -21,11 +30,13 @@ _WORD = re.compile(r"[\w.+-]*\w")
 @dataclass(frozen=True, slots=True)
 class Question:
     """A prompt. Number N of its answer means `ideas[N - 1]`. `words` are those words of the prompt and of its answer
-    that stand for another word."""
+    that stand for another word. `cut_after`: after so many tokens the answer is cut off, because what counts of it
+    stands before."""
 
     text: str
     ideas: tuple[Idea, ...]
     words: Mapping[str, str] = field(default_factory=dict[str, str])
+    cut_after: int | None = None
 
 
 def read_words(text: str, words: Mapping[str, str]) -> str:
@@ -41,6 +52,14 @@ class Wording(Protocol):
 
     def propose(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
         """Asks for three ideas."""
+        ...
+
+    def only(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
+        """Asks for one idea and its experiment, in the only call of a rollout."""
+        ...
+
+    def read_only(self, context: SearchContext, text: str) -> tuple[str, str]:
+        """The idea and the experiment of the answer to `only`. Raises CandidateFault for an answer that has none."""
         ...
 
     def assess(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Question:
@@ -68,6 +87,12 @@ class ProseWording:
 
     def propose(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
         return Question(propose_prompt(self._task, context, detail), context.ideas)
+
+    def only(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
+        return Question(only_prompt(self._task, context, detail), context.ideas)
+
+    def read_only(self, context: SearchContext, text: str) -> tuple[str, str]:
+        return parse_only(text)
 
     def assess(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Question:
         return Question(assess_prompt(self._task, context, proposals, detail), context.ideas)

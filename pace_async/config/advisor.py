@@ -52,6 +52,12 @@ class AdvisorConfig(ProviderConfig):
         min_length=1,
         description="What an answer has up to the last such mark is thinking: it is not parsed, and it is trained.",
     )
+    calls: Literal["three", "one"] = Field(
+        default="three",
+        description="Calls of a rollout. three: propose ideas, assess which are new, select an experiment, as in "
+        "the paper. one: propose one idea and its experiment, so that the reward is that of all its words; for small "
+        "models, and not for --advisor tiny, which was not trained on it.",
+    )
     requests: int | None = Field(
         default=None, ge=1, description="Calls of api:MODEL in flight at once; by default one for each search thread."
     )

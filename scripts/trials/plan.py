@@ -25,12 +25,21 @@ HALF = 0.5
 TESTBEDS = ("columnar", "expression_passes")
 MARGIN = 0.05
 """Of the range: two arms that differ by less are equivalent."""
-COMMON = ("--advisor", "reader", "--set=search.threads=8", "--set=search.migration=1", "--set=learner.group_size=8")
-"""Of all arms: eight islands that meet at every step, groups of eight."""
+COMMON = (
+    "--advisor",
+    "reader",
+    "--set=advisor.calls=one",
+    "--set=search.threads=8",
+    "--set=search.migration=1",
+    "--set=learner.group_size=8",
+)
+"""Of all arms: one call a rollout, eight islands that meet at every step, groups of eight."""
 RATES = (1e-4, 3e-4, 1e-3)
 """Of the sweep over learning rates, for each objective apart."""
 RELATIVE = ("--set=reward.relative_to=parent", "--set=reward.scale=20")
 """Rewards are gains over the parent: one of 2.5 % of the range earns as much as a failure loses."""
+FREE = ("--set=learner.max_move=0.1", "--set=learner.min_move_ess=0.5")
+"""A step may move the policy ten times as far as by default."""
 OBJECTIVES = ("pace", "grpo", "maxk", "entropic")
 CHOSEN_RATES: Mapping[str, float] = dict.fromkeys(OBJECTIVES, 1e-4)
 """What the sweep on development seeds chose."""
@@ -98,6 +107,8 @@ def arm_arguments() -> Mapping[str, Sequence[str]]:
         "correction m2po": learner("pace", "--set=learner.correction=m2po"),
         **stale,
         **sweep,
+        **{f"free at {size:g}": ("--objective", "pace", *FREE, *rate(size)) for size in (*RATES, 3e-3)},
+        **{f"free relative at {size:g}": ("--objective", "pace", *FREE, *RELATIVE, *rate(size)) for size in RATES},
         **{f"relative at {size:g}": ("--objective", "pace", *RELATIVE, *rate(size)) for size in RATES},
     }
 

@@ -45,8 +45,15 @@ def read_by(model: str, task: Task) -> str | None:
 
 def refuse_unless_read(config: Config, task: Task) -> None:
     """Raises UsageError for an advisor that reads catalogues and cannot read this task's, or is served by engines that
-    run already: their tokenizer does not know the catalogue's words."""
-    if read_by(config.advisor.model, task) is not None and engine_of(config.advisor.engine).runs_already:
+    run already: their tokenizer does not know the catalogue's words. One of the package that reads none was trained on
+    three calls a rollout, and is refused one."""
+    read = read_by(config.advisor.model, task)
+    if read is None and advisor_of(config.advisor.model).packaged and config.advisor.calls == "one":
+        raise UsageError(
+            f"--advisor {config.advisor.model} was trained on three calls a rollout and cannot answer one: leave "
+            "advisor.calls out, or take --advisor reader."
+        )
+    if read is not None and engine_of(config.advisor.engine).runs_already:
         raise UsageError(
             f"--advisor {config.advisor.model} reads the task's catalogue, whose words a run binds at its start: "
             f"--engine {config.advisor.engine} runs already and does not know them; take embedded or vllm."

@@ -319,6 +319,7 @@ def sampling_of(config: Config) -> Sampling:
         trials_shown=config.search.trials_shown,
         summary_from=config.search.summary_from,
         max_prompt_tokens=config.advisor.max_prompt_tokens,
+        one_call=config.advisor.calls == "one",
         max_tokens_by_call={purpose: config.advisor.longest(purpose) for purpose in get_args(Purpose)},
     )
 
