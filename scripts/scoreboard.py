@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +60,13 @@ of a catalogue sets no records: the page shows how far that alone goes.
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One finished run: the seed program's score and the best score after each candidate, in the task's direction."""
+    """One finished run: the seed program's score and the best score after each candidate, in the task's direction. It
+    began at `at`, in seconds since the epoch."""
 
     seed: int
     first: float
     best: Sequence[float]
+    at: float = 0.0
 
     def after(self, candidates: int) -> float | None:
         """The best score after so many candidates, None if the run was shorter."""
@@ -123,10 +126,12 @@ def standings(folder: Path, task: str) -> list[Standing]:
             longest[seed] = max(longest.get(seed, (0, run)), (length, run))
     found: list[Standing] = []
     for seed, (_, run) in sorted(longest.items()):
-        (direction,) = connect(run).execute("select direction from runs").fetchone()
+        database = connect(run)
+        (direction,) = database.execute("select direction from runs").fetchone()
+        (at,) = database.execute("select min(opened_at) from leases").fetchone()
         sign = 1.0 if direction == "maximize" else -1.0
         best = [sign * float(score) for score in read(run).best]
-        found.append(Standing(seed, best[0], best))
+        found.append(Standing(seed, best[0], best, at))
     return found
 
 
@@ -150,7 +155,8 @@ def write(found: Mapping[str, Sequence[Standing]], page: Path, plot: Path) -> No
     picture = Path(os.path.relpath(plot, page.parent)).as_posix()
     note = (
         "\nScores are means over the runs, with the least and the greatest in brackets where there are several. A dash "
-        "says that no run was that long. The last column has the seeds, and the candidates of each run in brackets.\n\n"
+        "says that no run was that long. The last column has the seeds, and the candidates of each run in brackets. "
+        f"{began([run.at for _, runs in tasks.values() for run in runs])}\n\n"
         f"![Share of the way after each candidate]({picture})\n"
     )
     for file in (page, plot):
@@ -158,6 +164,12 @@ def write(found: Mapping[str, Sequence[Standing]], page: Path, plot: Path) -> No
     page.write_text(HEAD + "\n".join(lines) + "\n" + note, encoding="utf-8")
     draw(tasks, plot)
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def began(times: Sequence[float]) -> str:
+    """When the runs began, in words."""
+    days = [datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d") for time in (min(times), max(times))]
+    return f"The runs began on {days[0]}." if days[0] == days[1] else f"The runs began from {days[0]} to {days[1]}."
 
 
 def row(task: Task, runs: Sequence[Standing], marks: Sequence[int]) -> str:
