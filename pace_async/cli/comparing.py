@@ -5,8 +5,8 @@ from typing import Any
 import typer
 
 from pace_async.cli.candidates import WHICH, find_candidate, without_run
-from pace_async.cli.opening import open_run
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, colours, print_json
+from pace_async.interface.opening import open_run
 
 _COLOURS = {"file": {"bold": True}, "hunk": {"fg": "cyan"}, "removed": {"fg": "red"}, "added": {"fg": "green"}}
 

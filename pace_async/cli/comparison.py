@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
-from pace_async.cli.opening import open_anywhere
 from pace_async.cli.output import JSON_OPTION, print_json, print_table
+from pace_async.interface.opening import open_anywhere
 
 if TYPE_CHECKING:
     from pace_async.report.comparison import Arm, ComparedRun, Estimate

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import typer
 
-from pace_async.cli.opening import open_run
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, print_table, shown
+from pace_async.interface.opening import open_run
 from pace_async.runtime.run_paths import find_run_paths
 
 app = typer.Typer(help="The population database of a run.", no_args_is_help=True)

@@ -5,8 +5,8 @@ from typing import Literal
 
 import typer
 
-from pace_async.cli.opening import open_run
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json
+from pace_async.interface.opening import open_run
 
 What = Literal["candidates", "rollouts", "ideas", "updates", "programs"]
 Format = Literal["csv", "jsonl"]

@@ -2,8 +2,8 @@
 
 import typer
 
-from pace_async.cli.opening import open_anywhere
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json
+from pace_async.interface.opening import open_anywhere
 from pace_async.registry.watchers import WATCHERS
 
 _TO = typer.Option(

@@ -1,17 +1,17 @@
 """pace status and best: read a run, whether or not it is running."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pace_async.cli.opening import open_run
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_fields, print_json, print_table
 from pace_async.cli.showing import origin, show
+from pace_async.interface.opening import open_run
+from pace_async.interface.standing import best_of, standing_of
 
 if TYPE_CHECKING:
     from pace_async.events import RunHeader
-    from pace_async.population.lock import Holder
 
 _FROM_FRESH, _FROM_AGAIN = "on instances that no other score comes from", "from a second evaluation"
 _CONSERVED = ("admitted", "trained", "skipped", "aborted", "expired", "open")
@@ -29,19 +29,8 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
 
     Example: pace status circle_packing-1 --json
     """
-    from pace_async.observe.ledger import ledger_of_rows
-    from pace_async.population.lock import holder_of, is_driven
-
     with open_run(run) as (paths, reader):
-        driven = is_driven(paths.folder)
-        status, header = reader.status(), reader.header()
-        found = {**status, **ledger_of_rows(reader.timings(), header), "driven": driven}
-        known = _known(status["best_score"], header)
-        found |= known | _parses(status["outcomes"], reader.recent_parsed())
-    found["waiting"] = _waiting(holder_of(paths.folder), status["waiting"]) if driven else None
-    found["few_scores"] = _few_scores(status, str(paths.folder))
-    if status["failing"] or found["waiting"] or found["few_scores"]:
-        found["advice"] = None  # the advice is for a run that works, not for one that fails or waits
+        found, header = standing_of(paths, reader), reader.header()
     if as_json:
         print_json(found)
         return
@@ -58,41 +47,21 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             **({"few scores": found["few_scores"]} if found["few_scores"] else {}),
             **({"answers": found["parse_alarm"] or f"{found['parse_share']} parse"} if found["parse_share"] else {}),
             "best score": found["best_score"],
-            **_stands(found["best_score"], found["best_fresh_score"], known["best_known"], header),
+            **_stands(found["best_score"], found["best_fresh_score"], found["best_known"], header),
             "groups": f"{found['groups_trained']} trained, {found['groups_skipped']} skipped",
             "versions": f"{found['versions_published']} published",
-            **_rollbacks(status["rollbacks"]),
+            **_rollbacks(found["rollbacks"]),
             "staleness": _staleness(found),
             "leases": f"admitted {found['admitted']} = {leases}",
-            **_fails(status["failing"]),
+            **_fails(found["failing"]),
             "speed": found["advice"],
-            "spend": f"{found['spend_usd']:.4f} USD{_parts(status['spend_by_role'])}",
+            "spend": f"{found['spend_usd']:.4f} USD{_parts(found['spend_by_role'])}",
             **_asked(header.advisor),
         }
     )
-    if status["implementers"]:
+    if found["implementers"]:
         typer.echo("")
-        print_table([{**one, "usd": f"{one['usd']:.4f}"} for one in status["implementers"]])
-
-
-def _few_scores(status: Mapping[str, Any], run: str) -> str | None:
-    """Why hardly any candidate has a score, and what to do."""
-    from pace_async.observe.few_scores import few_scores
-
-    found = few_scores(status["candidates"], status["scored"], status["causes"], run)
-    return None if found is None else found.sentence
-
-
-def _parses(outcomes: Mapping[str, int], recent: Sequence[bool]) -> dict[str, Any]:
-    """The share of candidates whose answers parse, of all and of the last ones, and the alarm if it has fallen."""
-    from pace_async.observe.parse_rate import fallen, lately, parse_rate, share_text
-
-    return {
-        "parse_rate": parse_rate(outcomes),
-        "parse_rate_lately": lately(recent),
-        "parse_share": share_text(outcomes, recent),
-        "parse_alarm": fallen(outcomes, recent),
-    }
+        print_table([{**one, "usd": f"{one['usd']:.4f}"} for one in found["implementers"]])
 
 
 def _parts(spent: Mapping[str, float]) -> str:
@@ -106,15 +75,6 @@ def _asked(advisor: str) -> dict[str, object]:
     from pace_async.registry.advisors import advisor_of
 
     return {} if advisor_of(advisor).served else {"advisor": f"{advisor}, asked over the network: it learns nothing"}
-
-
-def _known(score: float | None, header: "RunHeader") -> dict[str, float | None]:
-    """The task's best known score, and the score's share of it."""
-    from pace_async.observe.standing import share_of_best_known
-    from pace_async.task import best_known
-
-    known = best_known(str(header.config.get("task", "")))
-    return {"best_known": known, "of_best_known": share_of_best_known(score, known, header.direction)}
 
 
 def _stands(score: float | None, fresh: float | None, known: float | None, header: "RunHeader") -> dict[str, object]:
@@ -133,13 +93,6 @@ def _staleness(found: Mapping[str, Any]) -> str:
     if not found["trained"]:
         return "nothing was trained"
     return f"at most {found['max_trained_staleness']} in what was trained"
-
-
-def _waiting(holder: "Holder | None", known: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What the run waits for and since when, from its rows, or from its process if it cannot write rows."""
-    if holder is not None and holder.waits_for:
-        return {"for": holder.waits_for, "since": holder.waits_since}
-    return known
 
 
 def _fails(failing: list[dict[str, Any]]) -> dict[str, object]:
@@ -178,21 +131,20 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     from pace_async.task import suffix_of_programs
 
     with open_run(run) as (paths, reader):
-        found, header = reader.best(), reader.header()
-        known = _known(found["score"], header)
+        found, header = best_of(reader), reader.header()
     path = paths.best(suffix_of_programs(str(header.config.get("task", ""))))
     try:
         write_whole(path, found["program"])
     except InfrastructureFault as fault:
         raise UsageError(f"Cannot write {path} ({fault}).") from None
     if as_json:
-        print_json({**found, **known, "path": str(path)})
+        print_json({**found, "path": str(path)})
         return
     print_fields(
         {
             "candidate": found["candidate"],
             "score": f"{found['score']:.10g}",
-            **_stands(found["score"], found["fresh_score"], known["best_known"], header),
+            **_stands(found["score"], found["fresh_score"], found["best_known"], header),
             **origin(found),
         }
     )

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import typer
 
-from pace_async.cli.opening import open_run
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json
+from pace_async.interface.opening import open_run
 
 
 def register(app: typer.Typer) -> None:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from pace_async.cli.candidates import WHICH, find_candidate, without_run
-from pace_async.cli.opening import open_run
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, indented, print_fields, print_json, print_table, shown
+from pace_async.interface.opening import open_run
 
 if TYPE_CHECKING:
     from pace_async.population.reading.reader import Reader

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pace_async.cli.opening import open_run
 from pace_async.cli.options import command_of, known_in
 from pace_async.cli.output import JSON_OPTION, print_fields, print_json
 from pace_async.cli.simulated_nodes import nodes_in_words, nodes_of
+from pace_async.interface.opening import open_run
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
 from pace_async.runtime.run_paths import find_run_paths
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pace_async.cli.opening import open_anywhere
+from pace_async.interface.opening import open_anywhere
 
 if TYPE_CHECKING:
     from pace_async.observe.output import Output

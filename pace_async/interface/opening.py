@@ -1,4 +1,4 @@
-"""Opens a run named on the command line, for reading.
+"""Opens a run by name, for reading.
 
 Invariant: a missing run is refused before anything heavy is loaded.
 """
@@ -20,7 +20,7 @@ def open_run(run: str | None) -> "Generator[tuple[RunPaths, Reader]]":
         if paths is None:
             from pace_async.errors import UsageError
 
-            raise UsageError("This command reads a run by its folder or its name, not by the URL of a database.")
+            raise UsageError("This reads a run by its folder or its name, not by the URL of a database.")
         yield paths, reader
 
 

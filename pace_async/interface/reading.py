@@ -1,0 +1,79 @@
+"""A run's record in Python, during the run or after it.
+
+Invariant: nothing is written, and nothing stays open. Each question opens the population read-only and sees what is
+committed at that moment.
+"""
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pace_async.errors import UsageError
+from pace_async.interface.opening import open_anywhere, open_run
+from pace_async.interface.standing import best_of, standing_of
+
+Rows = Literal["candidates", "rollouts", "ideas", "updates"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run by the name under which it was found: its folder, or the URL of a database with `#NAME` behind it.
+
+    Every method raises UsageError in one sentence if the population cannot be read.
+    """
+
+    name: str
+
+    def status(self) -> dict[str, Any]:
+        """How far the run is, its outcomes, staleness, speed (per hour) and spend (USD): the keys of
+        `pace status --json`. Raises UsageError for a run named by URL, whose folder is not here."""
+        with open_run(self.name) as (paths, reader):
+            return standing_of(paths, reader)
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """The best candidate: `candidate`, `score`, `program`, `fresh_score`, where it came from, `best_known`. Raises
+        UsageError before the first candidate has a score."""
+        with open_anywhere(self.name) as (_, reader):
+            return best_of(reader)
+
+    def candidate(self, number: int) -> dict[str, Any]:
+        """One candidate with its idea, experiment, answers and program: the keys of `pace show --json`."""
+        with open_anywhere(self.name) as (_, reader):
+            return reader.show(number)
+
+    def rows(self, what: Rows = "candidates") -> list[dict[str, Any]]:
+        """One dictionary for each candidate, rollout, idea or update, oldest first: the columns of `pace export`. Times
+        are seconds since the epoch."""
+        with open_anywhere(self.name) as (_, reader):
+            return list(reader.stream(what))
+
+    def candidates(self) -> Any:
+        """The candidates as a pandas DataFrame, one row each. `rows()` gives the same without pandas."""
+        return self.frame("candidates")
+
+    def frame(self, what: Rows = "candidates") -> Any:
+        """Rows as a pandas DataFrame. Raises UsageError if pandas is not installed."""
+        try:
+            pandas = importlib.import_module("pandas")
+        except ImportError:
+            raise UsageError("A data frame needs pandas: `pip install pandas`, or take `rows()`.") from None
+        return pandas.DataFrame(self.rows(what))
+
+    def sql(self, statement: str, timeout_s: float = 60.0) -> list[dict[str, Any]]:
+        """The answer to one SELECT over the run's tables and views, one dictionary for each row. Raises UsageError for
+        anything that writes, and after `timeout_s` seconds."""
+        with open_anywhere(self.name) as (_, reader):
+            answer = reader.sql(statement, timeout_s)
+        return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+
+
+def open(run: str | Path | None = None) -> Run:
+    """A run for reading: by its folder, its name under ./runs, the name of a task for its latest run, or the URL of a
+    database (`#NAME` names one of several runs there). Without a name the latest run of all. Raises UsageError if there
+    is none."""
+    named = None if run is None else str(run)
+    with open_anywhere(named) as (paths, reader):
+        reader.header()
+        return Run(str(named) if paths is None else str(paths.folder.resolve()))

@@ -1,0 +1,68 @@
+"""How a run stands, from its rows and its folder: what `pace status --json` prints and `Run.status()` returns."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pace_async.events import RunHeader
+    from pace_async.population.lock import Holder
+    from pace_async.population.reading.reader import Reader
+    from pace_async.runtime.run_paths import RunPaths
+
+
+def standing_of(paths: "RunPaths", reader: "Reader") -> dict[str, Any]:
+    """Every figure of a run's standing by its name in JSON. Raises UsageError if the population cannot be read."""
+    from pace_async.observe.ledger import ledger_of_rows
+    from pace_async.population.lock import holder_of, is_driven
+
+    driven = is_driven(paths.folder)
+    status, header = reader.status(), reader.header()
+    found = {**status, **ledger_of_rows(reader.timings(), header), "driven": driven}
+    found |= known_of(status["best_score"], header) | _parses(status["outcomes"], reader.recent_parsed())
+    found["waiting"] = _waiting(holder_of(paths.folder), status["waiting"]) if driven else None
+    found["few_scores"] = _few_scores(status, str(paths.folder))
+    if status["failing"] or found["waiting"] or found["few_scores"]:
+        found["advice"] = None  # the advice is for a run that works, not for one that fails or waits
+    return found
+
+
+def best_of(reader: "Reader") -> dict[str, Any]:
+    """The best candidate with its program, and the task's best known score. Raises UsageError if there is none."""
+    found = reader.best()
+    return {**found, **known_of(found["score"], reader.header())}
+
+
+def known_of(score: float | None, header: "RunHeader") -> dict[str, float | None]:
+    """The task's best known score, and the score's share of it."""
+    from pace_async.observe.standing import share_of_best_known
+    from pace_async.task import best_known
+
+    known = best_known(str(header.config.get("task", "")))
+    return {"best_known": known, "of_best_known": share_of_best_known(score, known, header.direction)}
+
+
+def _few_scores(status: Mapping[str, Any], run: str) -> str | None:
+    """Why hardly any candidate has a score, and what to do."""
+    from pace_async.observe.few_scores import few_scores
+
+    found = few_scores(status["candidates"], status["scored"], status["causes"], run)
+    return None if found is None else found.sentence
+
+
+def _parses(outcomes: Mapping[str, int], recent: Sequence[bool]) -> dict[str, Any]:
+    """The share of candidates whose answers parse, of all and of the last ones, and the alarm if it has fallen."""
+    from pace_async.observe.parse_rate import fallen, lately, parse_rate, share_text
+
+    return {
+        "parse_rate": parse_rate(outcomes),
+        "parse_rate_lately": lately(recent),
+        "parse_share": share_text(outcomes, recent),
+        "parse_alarm": fallen(outcomes, recent),
+    }
+
+
+def _waiting(holder: "Holder | None", known: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What the run waits for and since when, from its rows, or from its process if it cannot write rows."""
+    if holder is not None and holder.waits_for:
+        return {"for": holder.waits_for, "since": holder.waits_since}
+    return known
