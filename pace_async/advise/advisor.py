@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from random import Random
-from typing import Literal
+from typing import Literal, Protocol
 
 import anyio
 
@@ -26,7 +26,9 @@ from pace_async.advise.wording import Question, Wording, read_words
 from pace_async.config.advisor import END_OF_THINKING
 from pace_async.errors import CandidateFault
 from pace_async.events import AdvisorCall, IdeaNote, Purpose
+from pace_async.programs.languages import Language
 from pace_async.search.draws import derive, generator
+from pace_async.search.edit_bandit import Results
 from pace_async.search.ideas import admit, recognised
 from pace_async.search.state import Idea, SearchContext
 
@@ -79,6 +81,18 @@ class Advice:
     def oldest_version(self) -> int:
         """The oldest weight version among the tokens of its calls. Without tokens it is that of the given advisor."""
         return min((span.version for call in self.calls for span in call.spans), default=0)
+
+
+class Chooser(Protocol):
+    """An advisor without a model. It decides on an experiment from what is known, and asks nothing."""
+
+    def choose(self, context: SearchContext, results: Results, *, lease: int, sampling: Sampling) -> Advice:
+        """The advice, without calls. `results` are those of closed leases. Equal values give equal advice."""
+        ...
+
+
+ChooserFactory = Callable[[Mapping[str, tuple[str, ...]], Language], Chooser]
+"""Makes one from the words of each target's options and the language of the task's programs."""
 
 
 async def advise(

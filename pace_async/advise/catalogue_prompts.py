@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pace_async.search.edit_bandit import edit_text
+
 Status = Literal["untried", "better", "worse", "failed"]
 STATUSES: tuple[Status, ...] = ("untried", "better", "worse", "failed")
 UNKNOWN = "(other)"
@@ -70,12 +72,7 @@ def assess_text(places: Sequence[int | None]) -> str:
 
 def experiment_text(number: int, edit: Edit, present: str | None) -> str:
     """The answer that chooses experiment `number`."""
-    return f"Idea ID: {number}\nExperiment description: {edit_text(edit.name, edit.option, present)}"
-
-
-def edit_text(name: str, option: str, present: str | None) -> str:
-    """The experiment that sets a target to an option from the parent's present value."""
-    return f"{name} to {option} from {present or UNKNOWN}."
+    return f"Idea ID: {number}\nExperiment description: {edit_text(edit.name, edit.option, present or UNKNOWN)}"
 
 
 def select_text(experiments: Sequence[tuple[Edit, str | None]]) -> str:

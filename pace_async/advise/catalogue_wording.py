@@ -21,11 +21,11 @@ from functools import partial
 
 from pace_async.advise.catalogue_prompts import (
     NUMBERS,
+    UNKNOWN,
     Edit,
     Offer,
     Status,
     assess_text,
-    edit_text,
     propose_text,
     select_text,
 )
@@ -36,6 +36,7 @@ from pace_async.errors import CandidateFault
 from pace_async.programs.languages import PYTHON, Language, assignments
 from pace_async.programs.text import editable
 from pace_async.reward import better
+from pace_async.search.edit_bandit import edit_text
 from pace_async.search.ideas import recognised
 from pace_async.search.state import Idea, SearchContext
 
@@ -134,7 +135,7 @@ class CatalogueWording:
         if match is None or match[2] not in self._options.get(match[1], ()):
             raise CandidateFault("unparsed", f"the catalogue has no such edit: {idea[:80]!r}")
         present = present_values(self._options, context.parent.program, self._language)
-        return idea, edit_text(match[1], match[2], present.get(match[1]))
+        return idea, edit_text(match[1], match[2], present.get(match[1]) or UNKNOWN)
 
     def assess(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Question:
         ideas = _latest(context, detail)

@@ -74,7 +74,8 @@ def _parts(spent: Mapping[str, float]) -> str:
 def _asked(advisor: str) -> dict[str, object]:
     from pace_async.registry.advisors import advisor_of
 
-    return {} if advisor_of(advisor).served else {"advisor": f"{advisor}, asked over the network: it learns nothing"}
+    why = advisor_of(advisor).why_untrained
+    return {"advisor": f"{advisor}, which {why}: it learns nothing"} if why else {}
 
 
 def _stands(score: float | None, fresh: float | None, known: float | None, header: "RunHeader") -> dict[str, object]:

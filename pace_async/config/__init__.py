@@ -70,23 +70,20 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _asked_or_served(self) -> Self:
-        if advisor_of(self.advisor.model).served:
+        kind = advisor_of(self.advisor.model)
+        if kind.served:
             return self
+        advisor = f"--advisor {self.advisor.model} {kind.why_untrained}"
         if trains(self.learner.objective):
             raise ValueError(
-                f"--advisor {self.advisor.model} is asked over the network and cannot learn: leave --objective "
-                f"{self.learner.objective} out, or write none"
+                f"{advisor} and cannot learn: leave --objective {self.learner.objective} out, or write none"
             )
         if self.advisor.engine != "embedded":
             raise ValueError(
-                f"--engine {self.advisor.engine} serves a model of your own, and --advisor {self.advisor.model} is "
-                "asked over the network: leave --engine out"
+                f"--engine {self.advisor.engine} serves a model of your own, and {advisor}: leave --engine out"
             )
         if self.advisor.max_prompt_tokens is not None:
-            raise ValueError(
-                f"advisor.max_prompt_tokens counts tokens of a served model, and --advisor {self.advisor.model} is "
-                "asked over the network: leave it out"
-            )
+            raise ValueError(f"advisor.max_prompt_tokens counts tokens of a served model, and {advisor}: leave it out")
         return self
 
     @model_validator(mode="after")

@@ -95,8 +95,11 @@ class AdvisorConfig(ProviderConfig):
 
     @property
     def served_by(self) -> str:
-        """The engine that serves it, or how it is asked."""
-        return self.engine if advisor_of(self.model).served else "its API"
+        """The engine that serves it, or how it is asked, in words."""
+        kind = advisor_of(self.model)
+        if not kind.has_model:
+            return "no engine"
+        return "its API" if kind.asked else self.engine
 
     def longest(self, purpose: Call) -> int:
         """Tokens that an answer to a call of this kind may have."""

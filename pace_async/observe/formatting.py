@@ -242,6 +242,7 @@ def parts_of_spend(spent: Mapping[str, float]) -> str:
 
 def learns_nothing(advisor: str) -> str:
     """Why nothing is trained."""
-    if advisor_of(advisor).served:
+    why = advisor_of(advisor).why_untrained
+    if not why:
         return "nothing is trained: the advisor stays as it was given"
-    return "nothing is trained: an advisor that is asked over the network learns nothing"
+    return f"nothing is trained: an advisor that {why} learns nothing"

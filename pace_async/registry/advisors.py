@@ -1,9 +1,9 @@
 """Advisors (`--advisor`).
 
 A name that begins with `api:` is a model that is asked over the network: no engine serves it, no version is made, and
-it learns nothing. Every other name that is not in the table is a model directory, or an id in the hub's cache. An
-advisor of the package has its folder beside the code of the advisor, under its name. What its folder holds says which
-catalogues it knows and whether it reads others.
+it learns nothing. `bandit` is no model at all. Every other name that is not in the table is a model directory, or an
+id in the hub's cache. An advisor of the package has its folder beside the code of the advisor, under its name. What
+its folder holds says which catalogues it knows and whether it reads others.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,26 @@ from pace_async.registry.base import Entry, Registry
 class AdvisorKind(Entry):
     """`packaged`: its folder is in the package. `chosen_for_task`: it stands for one of the package, which the run
     chooses for its task. `small`: it has the learning rate of the package's models. `served`: an engine serves its
-    tokens, and a learner may train it."""
+    tokens, and a learner may train it. `asked`: it is a model that is asked over the network. One that is neither has
+    no model: its `code` makes an `advise.advisor.Chooser` from the words of the task's catalogue."""
 
     packaged: bool = False
     chosen_for_task: bool = False
     small: bool = False
     served: bool = True
+    asked: bool = False
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model answers prompts."""
+        return self.served or self.asked
+
+    @property
+    def why_untrained(self) -> str:
+        """Why it cannot learn, as a clause about `it`. Empty if it can."""
+        if self.served:
+            return ""
+        return "is asked over the network" if self.asked else "has no model"
 
 
 API = "api:"
@@ -28,7 +42,10 @@ DIRECTORY = AdvisorKind(
     "DIR", "a model directory that transformers can load, or an id of the hub after `hf download ID`"
 )
 ASKED = AdvisorKind(
-    "api:MODEL", "any model that litellm knows, asked over the network, which does not learn", served=False
+    "api:MODEL",
+    "any model that litellm knows, asked over the network, which does not learn",
+    served=False,
+    asked=True,
 )
 
 ADVISORS = Registry(
@@ -36,6 +53,12 @@ ADVISORS = Registry(
     AdvisorKind("auto", "the one in the package that fits the task's catalogue", chosen_for_task=True, small=True),
     AdvisorKind("tiny", "knows the catalogues that it was trained on", packaged=True, small=True),
     AdvisorKind("reader", "reads the task's catalogue in its prompt", packaged=True, small=True),
+    AdvisorKind(
+        "bandit",
+        "no model: tries most what gained at sites of the same kind, and needs the task's catalogue",
+        "pace_async.advise.bandit:BanditAdvisor",
+        served=False,
+    ),
     DIRECTORY,
     ASKED,
 )

@@ -14,6 +14,7 @@ from pace_async.population.base import Population
 from pace_async.population.reading.record import RunRecord
 from pace_async.programs.compiled import program_hash
 from pace_async.registry.objectives import trains
+from pace_async.runtime.children.catalogue_reading import chooser_for
 from pace_async.runtime.run.clock import Clock
 from pace_async.runtime.run.core import Core, Stages
 from pace_async.runtime.run.recorder import Recorder
@@ -116,6 +117,7 @@ class SimulatedRun:
             clock=self.clock,
             learner=learner if learns else None,
             publisher=SimulatedPublisher(world) if learns else None,
+            chooser=chooser_for(self.config, self.task),
         )
 
 

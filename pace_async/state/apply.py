@@ -33,6 +33,7 @@ from pace_async.events import (
 )
 from pace_async.search.actions import after_action
 from pace_async.search.bandit import Result
+from pace_async.search.edit_bandit import arm_in
 from pace_async.search.ideas import Pool, admit
 from pace_async.search.islands import after_advice, after_evaluation, first_island
 from pace_async.search.parents import fitter
@@ -136,6 +137,8 @@ def rollout_of(state: RunState, fact: Evaluated) -> tuple[Island, Rollout]:
         result_of(underway, fact),
         fact.outcome != "unparsed",
         fact.at,
+        arm_in(advice.experiment),
+        fact.gained,
     )
     return island, rollout
 

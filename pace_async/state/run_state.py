@@ -21,6 +21,7 @@ from pace_async.events import (
 )
 from pace_async.objectives import NO_SPREADS, Spreads
 from pace_async.search.bandit import WINDOW, Result, latest
+from pace_async.search.edit_bandit import Arm, Tries, with_try
 from pace_async.search.ideas import Pool
 from pace_async.search.parents import fitter
 from pace_async.search.state import Idea, Island, Member, Rules, Shown
@@ -44,7 +45,8 @@ class Terms:
 @dataclass(frozen=True)
 class Rollout:
     """A complete rollout in the replay buffer, with the pool of its island at that time, and the result of its chosen
-    implementer, if one was chosen. `parsed`: all of its answers could be parsed. `at` is the time of completion."""
+    implementer, if one was chosen. `parsed`: all of its answers could be parsed. `at` is the time of completion. `arm`
+    is that of its experiment, None if it is no edit of a catalogue. `gained`: it scored better than its parent."""
 
     lease: Lease
     calls: tuple[AdvisorCall, ...]
@@ -55,6 +57,8 @@ class Rollout:
     result: Result | None = None
     parsed: bool = True
     at: float = 0.0
+    arm: Arm | None = None
+    gained: bool = False
 
     @cached_property
     def oldest_version(self) -> int:
@@ -121,16 +125,17 @@ class Opening:
 class Visible:
     """What islands see of one another: the best program of each among its complete rollouts (with a bound of 0 those
     whose lease is closed, so under `--sync` as of the last group), the ideas of each as of the newest lease that is
-    closed, and what came of choosing implementers in closed ones."""
+    closed, and what came of choosing implementers and edits in closed ones."""
 
     direction: str
     elites: dict[int, Member] = field(default_factory=dict[int, Member])
     pools: dict[int, Shown] = field(default_factory=dict[int, Shown])
     results: dict[int, Result] = field(default_factory=dict[int, Result])
+    edits: dict[Arm, Tries] = field(default_factory=dict[Arm, Tries])
 
     def copy(self) -> "Visible":
         """One that can be changed alone."""
-        return Visible(self.direction, dict(self.elites), dict(self.pools), dict(self.results))
+        return Visible(self.direction, dict(self.elites), dict(self.pools), dict(self.results), dict(self.edits))
 
     def show_program(self, island: int, member: Member | None) -> None:
         """The other islands may go on from this program of `island`."""
@@ -143,6 +148,8 @@ class Visible:
         shown, lease = self.pools.get(rollout.island), rollout.lease.lease
         if shown is None or shown.lease < lease:
             self.pools[rollout.island] = Shown(lease, rollout.ideas)
+        if rollout.arm is not None:
+            self.edits = with_try(self.edits, rollout.arm, gained=rollout.gained)
         if rollout.result is not None:
             self.results[lease] = rollout.result
             if len(self.results) > 2 * WINDOW:

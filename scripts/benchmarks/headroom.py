@@ -8,7 +8,7 @@ evaluator, without a sandbox. One search of each arm a table (`evaluation.seed`)
 site's kind is its name without the number. Arms:
 
 none         uniform over all edits that change the parent
-bandit       Thompson sampling over kind × option: how often an edit made a program better than its parent
+bandit       Thompson sampling over kind × option, as `--advisor bandit` (`pace_async/search/edit_bandit.py`)
 oracle       a fixed policy over kind × option: in proportion to the mean gain of the option at sites of the kind
 broad_bandit over kind × option alone; the first word of mechanisms such as `gradient_second` belongs to the kind
 informed     a fixed policy too: by what the option is worth less what the present one is worth at sites of the kind,
@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from pace_async.config import SearchConfig
+from pace_async.search.edit_bandit import Results, choose_edit, with_try
 from pace_async.search.state import Member
 from pace_async.task import Task, load_task
 from scripts.benchmarks.bench_runs import catalogue_task, known_names, positive, seeds_of, spread, stats
@@ -54,8 +55,6 @@ ROUNDS_ELSEWHERE = 1
 """Of the search for the best known program of each of them."""
 TEMPERATURE = 0.1
 """Of the informed policy, as a share of what the best option is worth."""
-BEGUN = (0.3, 2.7)
-"""Successes and failures that the bandit begins with."""
 
 
 class Chooser:
@@ -72,24 +71,20 @@ class Chooser:
 
 
 class Bandit(Chooser):
-    """Thompson sampling over kind × mechanism × option. A site of the kind is drawn uniformly."""
+    """The rule of `--advisor bandit`."""
 
     def __init__(self, board: Board, best: Values) -> None:
         super().__init__(board, best)
-        self.known: dict[tuple[str, str], list[float]] = {}
+        self.results: Results = {}
         self.kinds = board.kinds
 
     def choose(self, values: Values, moves: list[Move], draw: random.Random) -> Move:
-        cells: dict[tuple[str, str], list[Move]] = {}
-        for place, option in moves:
-            cells.setdefault((self.kinds[place], option), []).append((place, option))
-        drawn = {cell: draw.betavariate(*self.known.get(cell, BEGUN)) for cell in cells}
-        return draw.choice(cells[max(drawn, key=lambda cell: drawn[cell])])
+        return choose_edit(moves, lambda move: (self.kinds[move[0]], move[1]), self.results, draw)
 
     def ended(self, before: Values, after: Values, gained: bool) -> None:
         for place, (old, new) in enumerate(zip(before, after, strict=True)):
             if old != new:
-                self.known.setdefault((self.kinds[place], new), list(BEGUN))[not gained] += 1.0
+                self.results = with_try(self.results, (self.kinds[place], new), gained=gained)
 
 
 class BroadBandit(Bandit):

@@ -12,10 +12,11 @@ from pace_async.runtime.run.recorder import Recorder
 from pace_async.runtime.start.restore import restore
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Bytes
-from pace_async.simulate.runs import TINY_TASK, SimulatedFaults, SimulatedRun, header_of, seed_program
+from pace_async.simulate.runs import SimulatedFaults, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import VirtualClock, run_virtually
 from pace_async.state.run_state import RunState
+from tests.support.catalogues import with_sites
 from tests.support.simulated_runs import settings
 from tests.support.virtual_runs import REACH, SEARCH, durations
 
@@ -55,6 +56,7 @@ RUNS: dict[str, tuple[dict[str, object], SimulatedFaults]] = {
     "sync": ({"staleness__mode": "sync"}, SimulatedFaults(reach=REACH)),
     "soft": ({"staleness__policy": "soft", "search__memory_mb": 1}, SimulatedFaults(reach=REACH)),
     "drop": ({"staleness__policy": "drop", "staleness__max_staleness": 1}, SimulatedFaults(reach=REACH)),
+    "bandit": ({"advisor__model": "bandit"}, SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10}))),
     "untrained": ({"learner__objective": "none"}, SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10}))),
     "going back": ({"learner__rollback": True}, SimulatedFaults(reach=REACH, ruined_by=frozenset({2}))),
 }
@@ -64,17 +66,16 @@ RUNS: dict[str, tuple[dict[str, object], SimulatedFaults]] = {
 def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path: Path) -> None:
     changed, faults = RUNS[name]
     config = settings(**{**SEARCH, "seed": 3, "stop__candidates": 32, **changed})
-    population = MemoryPopulation(header_of(config, TINY_TASK))
+    task = with_sites(tmp_path)
+    population = MemoryPopulation(header_of(config, task))
     world = World(seed=3, durations=durations(3))
     world.serve(0, None)
     compared: list[int] = []
 
     async def process() -> None:
-        await population.commit(seed_program(TINY_TASK))
+        await population.commit(seed_program(task))
         record = population.load()
-        core = SimulatedRun(config, TINY_TASK, VirtualClock(), world, tmp_path, faults, Bytes()).core(
-            record, population
-        )
+        core = SimulatedRun(config, task, VirtualClock(), world, tmp_path, faults, Bytes()).core(record, population)
         plain = core.recorder
         core.recorder = Comparing(plain.population, plain.state, plain.bus, config=config)
         assert await drive(core) == "done"

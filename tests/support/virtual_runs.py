@@ -14,6 +14,7 @@ from pace_async.simulate.durations import Durations
 from pace_async.simulate.runs import TINY_TASK, SimulatedFaults, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import VirtualClock, run_virtually
+from pace_async.task import Task
 from tests.doubles.populations import Interrupting
 
 TIMES = {
@@ -50,15 +51,22 @@ def durations(seed: int, generation: float = 3.0) -> Durations:
 class Life:
     """A run and the world around it. `live` is one process of it."""
 
-    def __init__(self, folder: Path, config: Config, world: World, faults: SimulatedFaults | None = None) -> None:
-        self.folder, self.config, self.world = folder, config, world
+    def __init__(
+        self,
+        folder: Path,
+        config: Config,
+        world: World,
+        faults: SimulatedFaults | None = None,
+        task: Task = TINY_TASK,
+    ) -> None:
+        self.folder, self.config, self.world, self.task = folder, config, world, task
         self.faults = faults or SimulatedFaults()
-        self.population = MemoryPopulation(header_of(config, TINY_TASK))
+        self.population = MemoryPopulation(header_of(config, task))
         self.time = 0.0
         self.commits = 0
         self.state = "created"
         world.serve(0, None)
-        run_virtually(lambda: self.population.commit(seed_program(TINY_TASK)))
+        run_virtually(lambda: self.population.commit(seed_program(task)))
 
     def live(self, last: int = 0, *, before: bool = False) -> "Life":
         """Drive it to its end, or up to its `last`-th commit from here, or until just before that."""
@@ -70,7 +78,7 @@ class Life:
                 population = Interrupting(self.population, scope, last, before=before)
                 record = self.population.load()
                 core = SimulatedRun(
-                    self.config, TINY_TASK, VirtualClock(), self.world, self.folder, self.faults, Bytes()
+                    self.config, self.task, VirtualClock(), self.world, self.folder, self.faults, Bytes()
                 ).core(record, population)
                 self.state = "interrupted"
                 try:

@@ -23,15 +23,12 @@ def choices_of(connection: Connection, run_id: int, leases: Collection[int] | No
 
 
 def gains_of(connection: Connection, run_id: int) -> set[int]:
-    """The leases with a choice whose candidate scores better than its parent."""
-    choice, parent = ImplementerChoiceRow, aliased(CandidateRow)
-    rows = connection.execute(
-        select(choice.lease)
-        .join(CandidateRow, and_(CandidateRow.run_id == choice.run_id, CandidateRow.candidate == choice.lease))
-        .join(parent, and_(parent.run_id == CandidateRow.run_id, parent.candidate == CandidateRow.parent))
-        .where(choice.run_id == run_id, CandidateRow.merit > parent.merit)
+    """The leases whose candidate scores better than its parent, by the scores in force."""
+    made, parent = CandidateRow, aliased(CandidateRow)
+    better = select(made.candidate).join(
+        parent, and_(parent.run_id == made.run_id, parent.candidate == made.parent, made.merit > parent.merit)
     )
-    return {row.lease for row in rows}
+    return set(connection.execute(better.where(made.run_id == run_id)).scalars())
 
 
 def paid_of(connection: Connection, run_id: int, leases: Collection[int] | None) -> dict[int, dict[str, float]]:

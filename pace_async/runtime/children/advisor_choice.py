@@ -149,7 +149,10 @@ def _advised_by(config: Config, model: str) -> Config:
 
 def in_words(config: Config, task: Task, *, chosen: bool) -> str:
     """The advisor of a run and how it serves the task, for one line. `chosen`: the run has chosen it."""
-    if not advisor_of(config.advisor.model).served:
+    kind = advisor_of(config.advisor.model)
+    if not kind.has_model:
+        return f"{kind.name}, without a model; nothing is trained; it reads the catalogue: {read_by(kind.name, task)}"
+    if kind.asked:
         said = _in_prose(config, task)
         asked = f"{asked_model(config.advisor.model)}, asked over the network; it learns nothing"
         return asked + (f"; {said}" if said else "")
@@ -157,6 +160,13 @@ def in_words(config: Config, task: Task, *, chosen: bool) -> str:
     said = _in_prose(config, task) if serving.fit == "any" else serving.said
     parts = (serving.model, "chosen for this task" if chosen else "", f"served by {config.advisor.engine}")
     return ", ".join(part for part in parts if part) + (f"; {said}" if said else "")
+
+
+def _fit(model: str, task: Task) -> Fit:
+    kind = advisor_of(model)
+    if not kind.has_model:
+        return "reads"
+    return "any" if kind.asked else serving_of(model, task).fit
 
 
 def _in_prose(config: Config, task: Task) -> str:
@@ -199,7 +209,7 @@ def served_by(config: Config, task: Task) -> tuple[Served, Served]:
         chosen = with_advisor(config, task)
         model = chosen.advisor.model
         refuse_unless_read(chosen, task)
-        fit = serving_of(model, task).fit if advisor_of(model).served else "any"
+        fit = _fit(model, task)
         said = in_words(chosen, task, chosen=advisor_of(config.advisor.model).chosen_for_task)
         doubtful = fit == "lacks" or (fit == "any" and _in_prose(chosen, task) != "")
         return Served("advisor", model, fit != "unable", said, doubtful), made

@@ -1,13 +1,15 @@
-"""What a run does for an advisor that reads the task's catalogue in its prompt.
+"""What a run does for an advisor that reads the task's catalogue, in its prompt or without a model.
 
-Such an advisor needs a catalogue whose words it can bind, a folder of its own in which they are bound, and its own
-wording of the questions. Every other advisor is served as it is given and asked in prose.
+One that reads it in its prompt needs a catalogue whose words it can bind, a folder of its own in which they are bound,
+and its own wording of the questions. Every other model is served as it is given and asked in prose.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
-from pace_async.advise.binding import bound_folder, bound_tokenizer, slots_of, spare_entries
+from pace_async.advise.advisor import Chooser, ChooserFactory
+from pace_async.advise.binding import Options, bound_folder, bound_tokenizer, slots_of, spare_entries
 from pace_async.advise.catalogue_wording import MENU, MENU_ALTERNATIVES, CatalogueWording, is_listed_whole
 from pace_async.advise.wording import Wording
 from pace_async.config import Config
@@ -28,19 +30,27 @@ def reads_catalogues(folder: Path) -> bool:
 def read_by(model: str, task: Task) -> str | None:
     """How this advisor reads the task's catalogue, in words. None for an advisor that reads no catalogues. Raises
     UsageError for a catalogue that it cannot read."""
-    if not advisor_of(model).served:
+    kind = advisor_of(model)
+    if kind.asked:
         return None
+    if not kind.has_model:
+        return _in_words(options_of(model, task), {}, "lease")
     given = advisor_folder(model)
     if spare_entries(given) is None:
         return None
     options = options_of(model, task)
     bound_tokenizer(given, options)
+    return _in_words(options, slots_of(given, options).shared, "prompt")
+
+
+def _in_words(options: Options, shared: Mapping[str, str], each: str) -> str:
+    """How large the catalogue is, and what is listed for each prompt or lease."""
     sites = sum(" " in target for target in options)
     words = f"{len(options)} mechanisms{f' ({sites} of them at sites)' if sites else ''}, "
     words += f"{sum(map(len, options.values()))} options"
-    if is_listed_whole(options, slots_of(given, options).shared):
-        return f"{words}: each prompt lists every alternative"
-    return f"{words}: each prompt lists a random menu, {MENU} mechanisms with {MENU_ALTERNATIVES} alternatives each"
+    if is_listed_whole(options, shared):
+        return f"{words}: each {each} lists every alternative"
+    return f"{words}: each {each} lists a random menu, {MENU} mechanisms with {MENU_ALTERNATIVES} alternatives each"
 
 
 def refuse_unless_read(config: Config, task: Task) -> None:
@@ -79,6 +89,14 @@ def wording_for(config: Config, task: Task) -> Wording | None:
     options = options_of(config.advisor.model, task)
     shared = slots_of(given, options).shared
     return CatalogueWording(options, task.spec.direction, task.spec.written_in, shared)
+
+
+def chooser_for(config: Config, task: Task) -> Chooser | None:
+    """The advisor, if it has no model. Raises UsageError for a task without a catalogue."""
+    kind = advisor_of(config.advisor.model)
+    if kind.has_model:
+        return None
+    return cast("ChooserFactory", kind.load())(options_of(kind.name, task), task.spec.written_in)
 
 
 def options_of(model: str, task: Task) -> Mapping[str, tuple[str, ...]]:

@@ -18,7 +18,7 @@ from typing import Literal, TypeVar, get_args
 import anyio
 from anyio import to_thread
 
-from pace_async.advise.advisor import Sampling, ServedAdvisor
+from pace_async.advise.advisor import Chooser, Sampling, ServedAdvisor
 from pace_async.advise.base import Advisor, Engine
 from pace_async.advise.wording import Wording
 from pace_async.config import Config, StopConfig
@@ -115,7 +115,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """The real or simulated other side of every seam. An advisor that is `asked` over the network needs no engine.
+    """The real or simulated other side of every seam. An advisor that is `asked` over the network needs no engine,
+    and neither does a `chooser`, which has no model.
     Without a learner nothing is trained. `wording` is the advisor's own, if it has one. What an answer of the engine
     has up to the last `end_of_thinking` is not parsed."""
 
@@ -127,6 +128,7 @@ class Stages:
     publisher: Publisher | None
     wording: Wording | None = None
     asked: Advisor | None = None
+    chooser: Chooser | None = None
     end_of_thinking: str = END_OF_THINKING
 
     @property

@@ -83,8 +83,7 @@ async def _decide(core: Core, patience: Patience, work: Work) -> Decision:
     core.show(StageChanged(work.island, lease, "advise"))
     parent = work.migrant or parent_of(island, search, spec.direction, generator(core.config.seed, lease, "parent"))
     context = context_of(island, parent, spec.direction)
-    stage = ASK if core.stages.asked is not None else ADVISE
-    advice = await patience.tried(stage, lease, lambda: _ask(core, lease, context))
+    advice = await _advice(core, patience, lease, context)
     idea, now = next((idea for idea in advice.pool if idea.number == advice.idea), None), core.stages.clock.now()
     chosen = chosen_implementer(core.config, core.state, lease, advice.experiment, idea, now)
     await core.record(
@@ -107,6 +106,14 @@ async def _decide(core: Core, patience: Patience, work: Work) -> Decision:
         detail=advice.unparsed or "",
         chosen=chosen,
     )
+
+
+async def _advice(core: Core, patience: Patience, lease: int, context: SearchContext) -> Advice:
+    chooser = core.stages.chooser
+    if chooser is not None:
+        return chooser.choose(context, core.state.seen.edits, lease=lease, sampling=core.sampling)
+    stage = ASK if core.stages.asked is not None else ADVISE
+    return await patience.tried(stage, lease, lambda: _ask(core, lease, context))
 
 
 async def _ask(core: Core, lease: int, context: SearchContext) -> Advice:

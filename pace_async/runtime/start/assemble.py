@@ -40,7 +40,7 @@ from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.objectives import trains
 from pace_async.runtime.children.cards import cards_of, taken_cards
-from pace_async.runtime.children.catalogue_reading import run_folder, wording_for
+from pace_async.runtime.children.catalogue_reading import chooser_for, run_folder, wording_for
 from pace_async.runtime.children.engine_supervisor import SupervisedEngine
 from pace_async.runtime.children.engines import serving
 from pace_async.runtime.children.replica import Probing
@@ -197,12 +197,13 @@ async def _stages(
             weights_found(state, str(await learner.ready()))
         ledger = BudgetLedger(recorder, RealClock(), config.stop.budget)
         served, asked = None, None
-        if advisor_of(config.advisor.model).served:
+        kind = advisor_of(config.advisor.model)
+        if kind.served:
             bus.publish(Starting("the engine"))
             probing = Probing(learner, config.advisor.probe_limit, config.advisor.temperature, say_fault)
             given = run_folder(config, paths, resources.task)
             served = await stack.enter_async_context(serving(config, paths, given, state, probing, learner))
-        else:
+        elif kind.asked:
             asked = await stack.enter_async_context(open_asked_advisor(config, ledger.of(ADVISOR)))
         implementer = await stack.enter_async_context(
             open_implementer(config, resources.task, ledger, _agent_folders(resources, state))
@@ -216,6 +217,7 @@ async def _stages(
             publisher=served.publisher if served is not None and learns else None,
             wording=wording_for(config, resources.task),
             asked=asked,
+            chooser=chooser_for(config, resources.task),
             end_of_thinking=config.advisor.end_of_thinking,
         )
         yield stages, served.process if served is not None else None, learner

@@ -58,8 +58,12 @@ async def implementers(config: ImplementerConfig) -> list[Finding]:
 
 
 async def advisors(config: AdvisorConfig) -> list[Finding]:
-    """An advisor over the network, asked a tiny question, or the folder of one that an engine serves."""
-    if advisor_of(config.model).served:
+    """An advisor over the network, asked a tiny question, or the folder of one that an engine serves, if it has a
+    model at all."""
+    kind = advisor_of(config.model)
+    if not kind.has_model:
+        return [Finding(f"advisor {kind.name}", True, kind.about)]
+    if kind.served:
         return [_advisor(config.model)]
     return [
         _answers(checked) for checked in await check_models([asked_model(config.model)], config.of_calls(), ADVISOR)

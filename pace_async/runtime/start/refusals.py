@@ -32,7 +32,7 @@ def look(config: Config, run_dir: Path | None) -> Task:
 def asking(config: Config) -> tuple[tuple[Caller, list[str], ProviderConfig], ...]:
     """Who asks which models over the network, and how. Raises UsageError."""
     model = config.advisor.model
-    advisors = [] if advisor_of(model).served else [asked_model(model)]
+    advisors = [asked_model(model)] if advisor_of(model).asked else []
     return (
         (ADVISOR, advisors, config.advisor.of_calls()),
         (IMPLEMENTER, models_of(config.implementer.model), config.implementer),
