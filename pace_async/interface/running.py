@@ -1,0 +1,131 @@
+"""Runs from Python: `run` and `resume` wait for the end, `start` and `go_on` are for an event loop (anyio)."""
+
+import json
+import signal
+import subprocess
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import anyio
+import anyio.to_thread
+from anyio.abc import Process
+
+from pace_async.interface.processes import Command, Settings, resume_command, run_command
+from pace_async.interface.reading import Run
+
+LOOK_S = 0.1
+"""Between two looks for new events."""
+
+
+def run(
+    task: str | Path | None = None,
+    settings: Settings | None = None,
+    *,
+    config: Sequence[str | Path] = (),
+    run_dir: str | Path | None = None,
+) -> Run:
+    """Search to the end, as `pace run` does, and return the run. `config` are files of settings; `settings` override
+    them. The run is a process of its own. Ctrl-C drains it, and raises Interrupted when it has ended. Raises PaceError
+    for what the command refuses, with its sentence."""
+    return _to_its_end(run_command(task, settings, config, run_dir))
+
+
+def resume(run: str | Path | None = None, settings: Settings | None = None) -> Run:
+    """Go on with a run to its end, as `pace resume` does. Raises as `run` does, and RunLocked if another process drives
+    it."""
+    return _to_its_end(resume_command(run, settings))
+
+
+def _to_its_end(command: Command) -> Run:
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            command.line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
+        )
+        while True:
+            try:
+                return command.ended(process.wait(), said)
+            except KeyboardInterrupt:
+                process.send_signal(signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class Going:
+    """A run that goes on beside the event loop."""
+
+    run: Run
+    _command: Command
+    _process: Process
+    _said: IO[bytes]
+
+    async def wait(self) -> Run:
+        """Wait for the end. Raises PaceError as `run` does."""
+        return self._command.ended(await self._process.wait(), self._said)
+
+    def stop(self) -> None:
+        """Drain: what runs may finish, nothing new begins. A second time what runs is cancelled."""
+        if self._process.returncode is None:
+            self._process.send_signal(signal.SIGINT)
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """The run's events as they come, until its end: the lines of `events.jsonl`. For a resumed run the earlier ones
+        come first."""
+        file, read = self._command.folder / "events.jsonl", 0
+        while True:
+            ended = self._process.returncode is not None
+            text = b""
+            if file.exists():
+                with file.open("rb") as stream:
+                    stream.seek(read)
+                    text = stream.read()
+            whole = text[: text.rfind(b"\n") + 1]  # the last line may still be in the making
+            read += len(whole)
+            for line in whole.splitlines():
+                yield json.loads(line)
+            if ended:
+                return
+            with anyio.move_on_after(LOOK_S):
+                await self._process.wait()
+
+
+@asynccontextmanager
+async def start(
+    task: str | Path | None = None,
+    settings: Settings | None = None,
+    *,
+    config: Sequence[str | Path] = (),
+    run_dir: str | Path | None = None,
+) -> AsyncGenerator[Going]:
+    """Begin a run beside the event loop. Leaving the block waits for its end; leaving it by an exception or a
+    cancellation drains it first. Raises as `run` does."""
+    command = await anyio.to_thread.run_sync(run_command, task, settings, config, run_dir)
+    async with _beside(command) as going:
+        yield going
+
+
+@asynccontextmanager
+async def go_on(run: str | Path | None = None, settings: Settings | None = None) -> AsyncGenerator[Going]:
+    """Go on with a run beside the event loop: `start` for `resume`."""
+    command = await anyio.to_thread.run_sync(resume_command, run, settings)
+    async with _beside(command) as going:
+        yield going
+
+
+@asynccontextmanager
+async def _beside(command: Command) -> AsyncGenerator[Going]:
+    with tempfile.TemporaryFile() as said:
+        process = await anyio.open_process(
+            command.line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
+        )
+        going = Going(Run(str(command.folder)), command, process, said)
+        try:
+            yield going
+        except BaseException:
+            going.stop()
+            with anyio.CancelScope(shield=True):
+                await process.wait()
+            raise
+        await going.wait()

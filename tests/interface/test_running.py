@@ -1,0 +1,142 @@
+"""Runs from Python: real ones, of a few candidates, without a learner."""
+
+import io
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+import pace_async as pace
+from pace_async.errors import GaveUp, Interrupted, PaceError, RunLocked, UsageError
+from pace_async.interface.processes import Command, resume_command, run_command
+from pace_async.population.lock import RunLock
+from tests.support.finished_runs import copy_run, make_run
+
+ROOT = Path(__file__).parents[2]
+FEW = {"stop.candidates": 3, "search.threads": 2, "learner.objective": "none"}
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Runs are made in the test's folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_run_is_searched_to_its_end_even_from_a_thread_beside_a_loop(place: Path) -> None:
+    """As a notebook does, where an event loop runs already."""
+    found: list[pace.Run] = []
+
+    async def notebook() -> None:
+        thread = threading.Thread(target=lambda: found.append(pace.run("circle_packing", FEW)))
+        thread.start()
+        await anyio.to_thread.run_sync(thread.join)
+
+    anyio.run(notebook)
+    (run,) = found
+    assert run.name == str(place / "runs" / "circle_packing-1")
+    assert run.status()["state"] == "done"
+    assert len(run.rows()) == 1 + 3
+    assert run.sql("select objective, threads from runs") == [{"objective": "none", "threads": 2}]
+
+
+@pytest.mark.long
+def test_a_run_is_resumed_to_a_higher_limit() -> None:
+    run = pace.run("circle_packing", FEW, run_dir="mine")
+    assert pace.resume(run.name, {"stop.candidates": 5}) == run
+    assert len(run.rows()) == 1 + 5
+
+
+@pytest.mark.long
+def test_a_run_beside_the_loop_is_drained_when_its_block_is_cancelled() -> None:
+    async def cancelled() -> pace.Run:
+        with anyio.CancelScope() as scope:
+            async with pace.start("circle_packing", {**FEW, "stop.candidates": 500}) as going:
+                async for event in going.events():
+                    if event["event"] == "Evaluated":
+                        scope.cancel()
+        return pace.open("circle_packing")
+
+    status = anyio.run(cancelled).status()
+    assert (status["state"], status["driven"]) == ("interrupted", False)
+    assert 1 <= status["candidates"] < 500
+
+
+@pytest.mark.long
+def test_a_stopped_run_says_how_it_goes_on() -> None:
+    async def stopped() -> None:
+        async with pace.start("circle_packing", {**FEW, "stop.candidates": 500}) as going:
+            async for event in going.events():
+                if event["event"] == "Evaluated":
+                    going.stop()
+                    break
+
+    with pytest.raises(Interrupted, match="goes on"):
+        anyio.run(stopped)
+
+
+def test_what_the_command_refuses_is_refused_before_anything_is_written(place: Path) -> None:
+    for wrong in (
+        lambda: pace.run("nosuch"),
+        lambda: pace.run("circle_packing", {"learner.kk": 2}),
+        lambda: pace.resume("nosuch"),
+    ):
+        with pytest.raises(UsageError):
+            wrong()
+    assert list(place.iterdir()) == []
+
+
+def test_a_run_that_another_process_drives_is_refused_with_the_command_s_words(place: Path) -> None:
+    folder = copy_run(make_run(place / "made"), place)
+    with RunLock(folder), pytest.raises(RunLocked, match="process"):
+        pace.resume(folder, {"stop.candidates": 50})
+
+
+def test_values_reach_the_command_as_they_are(place: Path) -> None:
+    command = run_command("circle_packing", {"stop.minutes": 1e-05, "advisor.api_base": None}, (), "here")
+    assert command.folder == place / "here"
+    assert command.line[1:4] == ["-m", "pace_async", "run"]
+    assert {"stop.minutes=1e-05", "advisor.api_base=null", 'task="circle_packing"'} <= set(command.arguments)
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "says"),
+    [
+        (6, GaveUp, "the disk is full"),
+        (2, UsageError, "the disk is full"),
+        (-signal.SIGKILL, PaceError, "the disk is full"),
+    ],
+)
+def test_an_exit_code_is_its_error(code: int, error: type[PaceError], says: str, place: Path) -> None:
+    with pytest.raises(PaceError, match=f"^{says}") as raised:
+        Command((), place).ended(code, io.BytesIO(b"pace: the disk is full.\n"))
+    assert type(raised.value) is error
+
+
+def test_a_silent_end_names_its_exit_code(place: Path) -> None:
+    with pytest.raises(PaceError, match="exit code -9"):
+        Command((), place).ended(-9, io.BytesIO())
+
+
+def test_the_latest_run_is_the_one_that_goes_on_by_default(place: Path) -> None:
+    folder = copy_run(make_run(place / "made"), place)
+    assert resume_command(None, None).folder == folder
+
+
+@pytest.mark.long
+def test_the_example_runs(place: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "running_a_search.py")],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count(": ") >= 4
+    assert str(place / "runs" / "circle_packing-1") in done.stdout
