@@ -110,6 +110,7 @@ def _soaked(folder: Path, candidates: int, leak: int = 0) -> tuple[Watched, floa
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 @pytest.mark.fault("Soak", "memory, descriptors and tasks stay flat")
 def test_over_thousands_of_candidates_of_one_run_memory_descriptors_and_tasks_stay_flat(tmp_path: Path) -> None:
     watched, growth = _soaked(tmp_path, SHORT)
@@ -125,7 +126,7 @@ def test_a_leak_of_one_kilobyte_a_candidate_is_far_beyond_what_is_allowed(tmp_pa
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 @pytest.mark.fault("Soak", "memory stays flat over a hundred thousand candidates of one run")
 def test_over_a_hundred_thousand_candidates_of_one_run_memory_stays_flat(tmp_path: Path) -> None:
     watched, growth = _soaked(tmp_path, LONG)
