@@ -7,7 +7,7 @@ BIN := .venv/bin
 WORKERS := 3
 SHARED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-long test-faults test-vllm check format setup setup-vllm clean
+.PHONY: run test test-long test-faults test-vllm check format docs setup setup-vllm clean
 
 run: .venv/.ready
 	$(BIN)/pace run --async --max-staleness 2 $(ARGS)
@@ -38,6 +38,10 @@ format: .venv/.ready-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# The documentation as pages for a browser: build/site/docs/index.html. A warning is an error.
+docs: .venv/.ready-docs
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site -b html . build/site
+
 setup: .venv/.ready-dev
 
 setup-vllm: .venv/.ready
@@ -49,6 +53,10 @@ setup-vllm: .venv/.ready
 
 .venv/.ready-dev: .venv/.ready
 	PYTHON=$(PYTHON) bash scripts/setup.sh dev
+	touch $@
+
+.venv/.ready-docs: .venv/.ready
+	PYTHON=$(PYTHON) bash scripts/setup.sh docs
 	touch $@
 
 .venv-vllm/.ready: .venv/.ready-dev
