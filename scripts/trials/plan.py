@@ -127,7 +127,7 @@ def run_of(folder: Path, testbed: str, arm: str, seed: int, candidates: int) -> 
 
 def folder_of(folder: Path, testbed: str, arm: str, seed: int, candidates: int) -> Path:
     """Its folder."""
-    return folder / f"{testbed}-{arm.replace(',', '').replace(' ', '_')}-{seed}-{candidates}"
+    return folder / f"{testbed}-{arm.replace(' ', '_')}-{seed}-{candidates}"
 
 
 def confirmatory() -> Sequence[tuple[str, str, int]]:
