@@ -14,6 +14,7 @@ from pace_async.advise.base import Completion, Engine
 from pace_async.advise.chat import ChatFormat, chat_format_of, template_of, thinks
 from pace_async.advise.client import HttpEngine, special_token_ids
 from pace_async.advise.engines.server import build_app
+from pace_async.advise.wording import Question
 from pace_async.config import Config
 from pace_async.config.advisor import AdvisorConfig
 from pace_async.errors import InfrastructureFault, UsageError
@@ -125,7 +126,7 @@ class Thinker:
 )
 async def test_thinking_is_not_parsed_and_every_token_of_it_is_in_the_call(answer: str, mark: str, text: str) -> None:
     engine: Engine = Thinker(answer)
-    call, _ = await ServedAdvisor(engine, mark).ask(Sampling(seed=0).prompt(1, "propose", "What?"))
+    call, _ = await ServedAdvisor(engine, mark).ask(Sampling(seed=0).prompt(1, "propose", Question("What?", ())))
     assert call.text == text
     assert bytes(call.completion_ids).decode() == answer
     assert len(call.logprobs) == len(answer)
