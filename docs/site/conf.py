@@ -12,7 +12,15 @@ release = version = pace_async.__version__
 
 extensions = ["myst_parser"]
 root_doc = "docs/index"
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/*/*.md", "tasks/*/README.md"]
+include_patterns = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/*.md",
+    "docs/*/*.md",
+    "tasks/*/README.md",
+    "skills/*/SKILL.md",
+]
 exclude_patterns = ["docs/site/**"]
 source_suffix = {".md": "markdown"}
 myst_heading_anchors = 4
