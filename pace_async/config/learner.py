@@ -50,7 +50,12 @@ class LearnerConfig(Section):
         "the other one has the whole weight, so that a group of equal rewards with some failures still trains. "
         "skip: it trains nothing, as in the paper.",
     )
-    alpha_start: float = Field(default=0.0, ge=0, le=0.8, description="Where the schedule code begins: 0 or 0.5 there.")
+    alpha_start: float = Field(
+        default=0.0,
+        ge=0,
+        le=0.8,
+        description="Where the schedule code begins (0 or 0.5 there), and what alpha is under the schedule fixed.",
+    )
     learning_rate: float = Field(default=1e-6, gt=0, description="AdamW learning rate; 1e-6 suits billions of weights.")
     tiny_learning_rate: float = Field(default=1e-4, gt=0, description="The same for an advisor in the package.")
     warmup: int = Field(

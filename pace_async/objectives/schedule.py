@@ -4,6 +4,8 @@ Each schedule is a function of the recorded groups only, so a resumed run goes o
 
     linear        the paper's: from 0 to 1 over the horizon, in groups
     code          the authors' code: from `start` to 0.8 over the horizon, and the mixture is standardised once more
+    fixed         `start` throughout: a control without a transition
+    reversed      from 1 to 0 over the horizon: a control whose transition goes the other way
     compression   the paper's reason instead of its clock: refinement begins as reward gaps compress. With s the spread
                   of a group's rewards, alpha = clip(1 - recent s / early s, 0, 1)
 
@@ -79,13 +81,23 @@ def code(passed: float, start: float, spreads: Spreads) -> float:
     return start + (CODE_END - start) * passed
 
 
+def fixed(passed: float, start: float, spreads: Spreads) -> float:
+    """`start` throughout."""
+    return start
+
+
+def backwards(passed: float, start: float, spreads: Spreads) -> float:
+    """From 1 to 0."""
+    return 1.0 - passed
+
+
 def compression(passed: float, start: float, spreads: Spreads) -> float:
     """The compression of the rewards' spread."""
     return spreads.compression
 
 
 def alpha_at(schedule: str, groups: int, horizon: int, *, start: float = 0.0, spreads: Spreads) -> float:
-    """alpha in [0, 1] after `groups` groups (skipped ones count). `start` is where `code` begins. Raises ValueError for
-    an unknown schedule."""
+    """alpha in [0, 1] after `groups` groups (skipped ones count). `start` is where `code` begins and what `fixed` is.
+    Raises ValueError for an unknown schedule."""
     function = cast("ScheduleFunction", ALPHA_SCHEDULES.named(schedule).load())
     return function(min(1.0, groups / horizon), start, spreads)

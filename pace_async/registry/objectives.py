@@ -54,6 +54,8 @@ ALPHA_SCHEDULES = Registry(
         "pace_async.objectives.schedule:code",
         restandardises=True,
     ),
+    AlphaSchedule("fixed", "learner.alpha_start throughout, a control", "pace_async.objectives.schedule:fixed"),
+    AlphaSchedule("reversed", "from 1 to 0 over the horizon, a control", "pace_async.objectives.schedule:backwards"),
     AlphaSchedule("compression", "the measured compression of rewards", "pace_async.objectives.schedule:compression"),
 )
 

@@ -1,4 +1,4 @@
-"""The weight of the frontier branch: three schedules, and what `compression` measures."""
+"""The weight of the frontier branch: the schedules, and what `compression` measures."""
 
 import numpy as np
 import pytest
@@ -28,6 +28,13 @@ def test_linear_grows_from_0_to_1_over_the_horizon_and_stays() -> None:
 def test_code_grows_to_four_fifths_by_the_horizon_and_stays(start: float) -> None:
     alphas = [alpha_at("code", groups, 200, start=start, spreads=Spreads()) for groups in (0, 100, 200, 5000)]
     assert alphas == pytest.approx([start, (start + 0.8) / 2, 0.8, 0.8])
+
+
+def test_the_controls_stay_where_they_start_or_fall_from_1_to_0() -> None:
+    for groups in (0, 2, 4, 9):
+        assert alpha_at("fixed", groups, 4, start=0.5, spreads=Spreads()) == 0.5
+        rising, falling = (alpha_at(name, groups, 4, start=0.5, spreads=Spreads()) for name in ("linear", "reversed"))
+        assert rising + falling == 1.0
 
 
 @given(groups=history)
