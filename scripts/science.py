@@ -1,6 +1,7 @@
 """Puts to the test the sentence on which the project rests: training the advisor while it searches pays.
 
     python scripts/science.py verdicts --shard 1/2  # the fresh seeds; resumable: what has finished is not run again
+    python scripts/science.py verdicts --family objectives
     python scripts/science.py explore --arms "none,pace,compression" --seeds 1000-1004
     python scripts/science.py develop --arms "none,pace at 0.0003" --seeds 0-2 --candidates 480
     python scripts/science.py verdicts --report-only
@@ -27,7 +28,7 @@ from scripts.benchmarks.bench_runs import (
 )
 from scripts.trials.figures import arm_figures
 from scripts.trials.page import Runs, differences, joined, table, verdicts
-from scripts.trials.plan import CANDIDATES, FRESH, TESTBEDS, arm_arguments, confirmatory, run_of
+from scripts.trials.plan import CANDIDATES, FAMILIES, FRESH, TESTBEDS, arm_arguments, confirmatory, run_of
 
 Trial = tuple[str, str, int]
 """Testbed, arm and seed of one run."""
@@ -36,6 +37,7 @@ Trial = tuple[str, str, int]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=("verdicts", "explore", "develop"), help="which runs")
+    parser.add_argument("--family", choices=tuple(FAMILIES), default="learning", help="of verdicts")
     parser.add_argument("--testbeds", default=",".join(TESTBEDS), help="by comma")
     parser.add_argument("--arms", default="none,pace", help="by comma; of explore and develop")
     parser.add_argument("--seeds", help=f"first-last; of explore (from {FRESH} on) and develop (below)")
@@ -60,7 +62,7 @@ def asked(chosen: argparse.Namespace) -> Sequence[Trial]:
     if chosen.kind == "verdicts":
         if chosen.seeds or chosen.candidates != CANDIDATES:
             refuse("the seeds and the length of verdicts are those of the plan: leave out --seeds and --candidates")
-        return confirmatory()
+        return confirmatory(FAMILIES[chosen.family])
     testbeds = known_names(chosen.testbeds, TESTBEDS, "testbed")
     arms = known_names(chosen.arms, tuple(arm_arguments()), "arm")
     fresh = chosen.kind == "explore"
@@ -87,7 +89,7 @@ def report(chosen: argparse.Namespace, trials: Sequence[Trial]) -> str:
         parts += [iter([f"### {testbed}"]), table(runs, chosen.candidates)]
         parts += [differences(runs, other, chosen.candidates) for other in ("none", "pace") if other in runs]
     if chosen.kind == "verdicts":
-        parts.append(verdicts(found))
+        parts.append(verdicts(FAMILIES[chosen.family].comparisons, found))
     return joined(parts)
 
 

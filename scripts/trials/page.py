@@ -8,7 +8,7 @@ import numpy as np
 
 from scripts.benchmarks.bench_runs import spread
 from scripts.trials.figures import Difference, Figures, difference, holm, verdict
-from scripts.trials.plan import CONFIRMED, HALF, MARKS, Comparison, Measure
+from scripts.trials.plan import HALF, MARKS, Comparison, Measure
 
 Runs = Mapping[int, Figures]
 """The figures of an arm, by seed."""
@@ -56,16 +56,17 @@ def differences(runs: Mapping[str, Runs], other: str, candidates: int) -> Iterat
             yield f"| {arm} | {pairs} | " + " | ".join(map(str, gaps)) + " |"
 
 
-def verdicts(found: Found) -> Iterator[str]:
-    """The preregistered comparisons. A verdict is said once all seeds of its comparison have run. Until all comparisons
-    have, each p is multiplied by their number, which is never less than what Holm's correction gives."""
-    gaps = [_gap(comparison, found) for comparison in CONFIRMED]
-    complete = [gap is not None and gap.pairs == one.seeds for one, gap in zip(CONFIRMED, gaps, strict=True)]
+def verdicts(comparisons: Sequence[Comparison], found: Found) -> Iterator[str]:
+    """The preregistered comparisons of a family. A verdict is said once all seeds of its comparison have run. Until all
+    comparisons have, each p is multiplied by their number, which is never less than what Holm's correction gives."""
+    gaps = [_gap(comparison, found) for comparison in comparisons]
+    rows = list(zip(comparisons, gaps, strict=True))
+    complete = [gap is not None and gap.pairs == one.seeds for one, gap in rows]
     yield "| claim | testbed | difference | measured | effect, 95 % | pairs | p, corrected | verdict |"
     yield "|---" * 8 + "|"
-    plain = [_p(one, gap) for one, gap in zip(CONFIRMED, gaps, strict=True)]
+    plain = [_p(one, gap) for one, gap in rows]
     corrected = holm(plain) if all(complete) else [min(1.0, len(plain) * p) for p in plain]
-    for one, gap, p, whole in zip(CONFIRMED, gaps, corrected, complete, strict=True):
+    for (one, gap), p, whole in zip(rows, corrected, complete, strict=True):
         cells = [one.claim, one.testbed, f"{one.ours} − {one.theirs}", one.measure]
         cells += [str(gap) if gap else "", f"{gap.pairs if gap else 0} of {one.seeds}"]
         cells += [f"{p:.2g}" if whole else "", verdict(one, gap, p) if whole and gap else "still running"]

@@ -13,15 +13,20 @@ from scripts.trials.figures import Figures, difference, holm, verdict
 from scripts.trials.page import Found, verdicts
 from scripts.trials.plan import (
     CANDIDATES,
-    CONFIRMED,
+    FAMILIES,
     FRESH,
+    OBJECTIVES,
+    OWN_RATE,
     TESTBEDS,
     Comparison,
+    Family,
     arm_arguments,
     confirmatory,
+    own,
     run_of,
 )
 
+LEARNING = FAMILIES["learning"]
 BETTER = Comparison("ours is better", "columnar", "pace", "none", "share after 1000", +1, 10)
 SOONER = Comparison("ours is sooner", "columnar", "pace", "none", "evaluations to the mark", -1, 10)
 EQUAL = Comparison("they are equivalent", "columnar", "pace", "sync", "share after 1000", 0, 10)
@@ -32,14 +37,32 @@ def figures(end: float, length: int = CANDIDATES) -> Figures:
     return Figures([end * (place + 1) / length for place in range(length)], 125, 0, 1, 0.99, (0.3, 0.2), 100.0)
 
 
-def test_every_comparison_has_its_runs_on_both_sides_and_on_fresh_seeds_alone() -> None:
-    runs = set(confirmatory())
-    for comparison in CONFIRMED:
-        for seed in range(FRESH, FRESH + comparison.seeds):
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_every_comparison_has_its_runs_on_both_sides_and_on_fresh_seeds_alone(family: Family) -> None:
+    runs = set(confirmatory(family))
+    for comparison in family.comparisons:
+        for seed in range(family.first, family.first + comparison.seeds):
             assert {(comparison.testbed, arm, seed) for arm in (comparison.ours, comparison.theirs)} <= runs
     assert {testbed for testbed, _, _ in runs} <= set(TESTBEDS)
-    assert min(seed for _, _, seed in runs) == FRESH
-    assert len(runs) == len(confirmatory())
+    assert min(seed for _, _, seed in runs) == family.first >= FRESH
+    assert len(runs) == len(confirmatory(family))
+
+
+def test_families_share_no_seed() -> None:
+    every = [seed for family in FAMILIES.values() for seed in {seed for _, _, seed in confirmatory(family)}]
+    assert len(every) == len(set(every))
+
+
+def test_every_objective_is_compared_at_its_own_rate() -> None:
+    arms = {arm for one in FAMILIES["objectives"].comparisons for arm in (one.ours, one.theirs)}
+    assert set(OWN_RATE) == set(OBJECTIVES)
+    for objective, rate in OWN_RATE.items():
+        named = [arm_arguments()[arm] for arm in arms if arm.startswith(objective)]
+        assert len(named) == 1
+        assert f"--set=learner.tiny_learning_rate={rate:g}" in named[0]
+        assert named[0][named[0].index("--objective") + 1] == objective
+    [sync] = [arm_arguments()[arm] for arm in arms if arm.startswith("sync")]
+    assert [given for given in sync if given != "--sync"] == [*arm_arguments()[own("pace")]]
 
 
 def test_arms_of_a_seed_search_in_the_same_hidden_instance_and_differ_in_what_their_name_says(tmp_path: Path) -> None:
@@ -122,17 +145,17 @@ def test_a_run_that_never_reaches_the_mark_counts_with_its_whole_length() -> Non
 def ended(arms: dict[str, float]) -> Found:
     """Every run that a verdict needs. The share at the end of each arm's runs varies a little."""
     draw, runs = random.Random(1), dict[tuple[str, str], dict[int, Figures]]()
-    for testbed, arm, seed in confirmatory():
+    for testbed, arm, seed in confirmatory(LEARNING):
         runs.setdefault((testbed, arm), {})[seed] = figures(arms.get(arm, 0.4) + draw.gauss(0, 0.01))
     return runs
 
 
 def test_a_verdict_is_said_once_every_seed_of_its_comparison_has_run() -> None:
     whole = ended({"pace": 0.7, "bandit": 0.8})
-    said = list(verdicts(whole))[2:]
-    assert [line.split("|")[-2].strip() for line in said] == ["reproduced"] * len(CONFIRMED)
+    said = list(verdicts(LEARNING.comparisons, whole))[2:]
+    assert [line.split("|")[-2].strip() for line in said] == ["reproduced"] * len(LEARNING.comparisons)
     part: Found = {**whole, ("expression_passes", "pace"): {}}
-    cells = [line.split("|") for line in list(verdicts(part))[2:]]
+    cells = [line.split("|") for line in list(verdicts(LEARNING.comparisons, part))[2:]]
     assert {line[-2].strip() for line in cells if line[2].strip() == "columnar"} == {"reproduced"}
     assert {(line[-2].strip(), line[-3].strip()) for line in cells if line[2].strip() != "columnar"} == {
         ("still running", "")
@@ -142,7 +165,8 @@ def test_a_verdict_is_said_once_every_seed_of_its_comparison_has_run() -> None:
 def test_a_correction_for_comparisons_that_still_run_is_never_too_small() -> None:
     whole = ended({"pace": 0.41, "bandit": 0.415})
     part: Found = {**whole, ("expression_passes", "pace"): {}}
-    for final, early in zip(list(verdicts(whole))[2:7], list(verdicts(part))[2:7], strict=True):
+    tables = (list(verdicts(LEARNING.comparisons, found))[2:7] for found in (whole, part))
+    for final, early in zip(*tables, strict=True):
         assert float(final.split("|")[-3]) <= float(early.split("|")[-3]) * 1.01
 
 
