@@ -35,7 +35,18 @@ KEPT = (
     "CUDA_VISIBLE_DEVICES",
     "LD_LIBRARY_PATH",
     "VIRTUAL_ENV",
+    # Compilers, caches and communication of torch, Triton and vLLM on a card.
+    "CUDA_HOME",
+    "CC",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_ALLOC_CONF",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TRITON_CACHE_DIR",
+    "VLLM_CACHE_ROOT",
+    "XDG_CACHE_HOME",
 )
+KEPT_FAMILIES = ("NCCL_",)
+"""Of these every variable is kept."""
 
 
 PARENT = "PACE_PARENT"
@@ -44,7 +55,7 @@ PARENT = "PACE_PARENT"
 
 def clean_environment(**extra: str) -> dict[str, str]:
     """The few variables that a child of ours needs (never a key), and `extra`."""
-    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_FAMILIES)}
     return {**kept, "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", **extra}
 
 

@@ -186,16 +186,16 @@ def resume(flags: ResumeFlags) -> None:
     A finished run has nothing to do, unless the limit that ended it is raised. Minutes are counted from now: a run that
     --minutes ended goes on for as many again. What --set changes is recorded and holds for later resumes. It takes
     settings that leave alone what the recorded groups train and what scores compare: those of stop, faults and
-    implementer, and learner.max_length, learner.checkpoint_every, learner.step_timeout_s, evaluation.slots,
-    evaluation.warm, evaluation.memo, evaluation.retries, advisor.engine, advisor.transport, advisor.max_tokens,
-    advisor.max_tokens_by_call, advisor.chat_template, advisor.thinking, advisor.end_of_thinking, advisor.requests,
-    advisor.api_base, advisor.options, advisor.deadline_s,
+    implementer, and learner.max_length, learner.checkpoint_every, learner.gradient_checkpointing, learner.gpus,
+    learner.step_timeout_s, evaluation.slots, evaluation.warm, evaluation.memo, evaluation.retries, advisor.engine,
+    advisor.transport, advisor.max_tokens, advisor.max_tokens_by_call, advisor.chat_template, advisor.thinking,
+    advisor.end_of_thinking, advisor.requests, advisor.api_base, advisor.options, advisor.deadline_s,
     advisor.price_per_million_in, advisor.price_per_million_out, advisor.max_prompt_tokens, advisor.timeout_s,
-    advisor.engine_start_s, advisor.threads, advisor.kv_cache_gib,
-    advisor.gpu_memory, advisor.probe_limit, advisor.engine_arguments, search.trials_shown, search.summary_from,
-    search.parents, search.tournament_size, search.tournament_pool, search.migration, search.top_k,
-    search.puct_exploration, search.grid_bins, search.backtracking, search.actions, search.momentum_trigger,
-    search.action_interval and search.backtrack_stay.
+    advisor.engine_start_s, advisor.threads, advisor.kv_cache_gib, advisor.gpus, advisor.gpu_memory,
+    advisor.probe_limit, advisor.engine_arguments, search.trials_shown, search.summary_from, search.parents,
+    search.tournament_size, search.tournament_pool, search.migration, search.top_k, search.puct_exploration,
+    search.grid_bins, search.backtracking, search.actions, search.momentum_trigger, search.action_interval and
+    search.backtrack_stay.
 
     Example: pace resume circle_packing-1
     """

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pace_async.config.choice import OneOf
+from pace_async.config.gpus import IN_WORDS, Gpus
 from pace_async.config.section import Section
 from pace_async.registry.corrections import CORRECTIONS, MASKS
 from pace_async.registry.objectives import ALPHA_SCHEDULES, OBJECTIVES
@@ -148,6 +149,17 @@ class LearnerConfig(Section):
     micro_tokens: int = Field(
         default=8192, ge=1, description="Tokens in one forward pass, padding counted; a longer call gets its own pass."
     )
+    gradient_checkpointing: bool = Field(
+        default=False,
+        description="Keep only the inputs of layers in a forward pass, and compute the rest again in the backward "
+        "pass: much less memory for about a third more time. The weights come out the same.",
+    )
+    precision: Literal["fp32", "bf16"] = Field(
+        default="fp32",
+        description="Number type of the passes. bf16: passes in bfloat16, with weights, gradient and optimizer in "
+        "float32; faster on a card, and half of the activations' memory.",
+    )
+    gpus: Gpus = Field(default=None, description=f"The learner's card. {IN_WORDS}")
     max_length: int | None = Field(
         default=None, ge=2, description="Longest call, prompt and answer, in tokens; by default the model's context."
     )

@@ -3,7 +3,7 @@
 import json
 import os
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 from pace_async.config import Config
 from pace_async.learn.correction import Correction
@@ -34,6 +34,8 @@ class TrainerConfig:
     correction: Correction = field(default_factory=Correction)
     ess_rate: bool = False
     micro_tokens: int = 8192
+    gradient_checkpointing: bool = False
+    precision: Literal["fp32", "bf16"] = "fp32"
     max_length: int | None = None
     lora_rank: int | None = None
     lora_alpha: float | None = None
@@ -69,6 +71,8 @@ class TrainerConfig:
             ),
             ess_rate=learner.ess_rate,
             micro_tokens=learner.micro_tokens,
+            gradient_checkpointing=learner.gradient_checkpointing,
+            precision=learner.precision,
             max_length=learner.max_length,
             lora_rank=learner.lora_rank,
             lora_alpha=learner.lora_alpha,

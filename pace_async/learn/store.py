@@ -102,9 +102,10 @@ class LearnerStore:
     def load_optimizer(self, trainer: GroupTrainer, version: int) -> None:
         """Load a checkpoint's optimizer state into a trainer that holds its weights."""
         saved: dict[str, torch.Tensor] = _files.load_file(self.checkpoint(version) / _OPTIMIZER)
+        fused = bool(trainer.adamw.param_groups[0].get("fused"))  # it reads the number of its steps on the card
         for name, weight in trainer.policy.named_parameters():
             state = {
-                key: saved[f"{name}/{key}"].to(weight.device if key != "step" else "cpu", copy=True)
+                key: saved[f"{name}/{key}"].to(weight.device if fused or key != "step" else "cpu", copy=True)
                 for key in ("step", "exp_avg", "exp_avg_sq")
                 if f"{name}/{key}" in saved
             }

@@ -235,7 +235,6 @@ def test_each_end_gets_its_own_card_or_the_run_is_refused(
     else:
         with pytest.raises(UsageError, match=found):
             cards_of(config)
-    assert cards_of(resolve(None, {"advisor.engine": engine}, environment={})) is None
 
 
 def test_the_cards_are_those_that_a_child_would_see(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
-"""Chooses the GPUs of the learner and the engine when versions go over NCCL, and says which cards they own.
+"""Gives the learner and the engine one card each, and says which cards they own.
 
-NCCL needs two different cards. The cards are detected, and an unusable set is refused before a run begins. With any
-other transport each child sees all cards and uses the first.
+Each of these children sees exactly one card, whatever Slurm or a container shows this process: TRL refuses two. Both
+use the first visible one, unless settings name others or versions go over NCCL, which needs two different ones. An
+unusable set is refused before a run begins.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from urllib.parse import urlsplit
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
 from pace_async.config import Config
 from pace_async.errors import UsageError
-from pace_async.gpus import visible_gpus
+from pace_async.gpus import find_cards, visible_gpus
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.engines import engine_of
 from pace_async.registry.objectives import trains
@@ -24,47 +25,78 @@ _HERE = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """Cards as CUDA_VISIBLE_DEVICES names them. `engine` None: the engine already runs."""
+    """The card of each child, as CUDA_VISIBLE_DEVICES names it. None: that child does not run, or runs already, or
+    there is no card."""
 
-    learner: str
+    learner: str | None
     engine: str | None
 
 
-def cards_of(config: Config) -> Cards | None:
-    """The two cards, None for a transport that is not GPU to GPU. Each child then keeps its visible cards. Raises
-    UsageError."""
+def cards_of(config: Config) -> Cards:
+    """The cards of this machine for the learner and for the engine that the run starts. Raises UsageError."""
     if not TRANSPORTS[config.advisor.transport].gpu_to_gpu:
-        return None
-    asked, build, gpus = f"advisor.transport {config.advisor.transport}", find_vllm(), visible_gpus()
+        return assigned(config, visible_gpus())
+    asked, build = f"advisor.transport {config.advisor.transport}", find_vllm()
     if isinstance(build, Missing):
         raise UsageError(f"{asked}: {build.found}; mend it with `{build.remedy}`.")
     if build.device != "cuda":
         raise UsageError(
             f"{asked} needs vLLM on a GPU, and {build.package} {build.version} runs on the {build.device}."
         )
-    external = engine_of(config.advisor.engine).runs_already
-    if external:
+    if engine_of(config.advisor.engine).runs_already:
         _refuse_unless_one_here(asked, config.advisor.engine)
-    needed = 1 if external else 2
-    if len(gpus) < needed:
-        wanted = "a GPU for the learner" if external else "two GPUs, one for the learner and one for vLLM"
-        raise UsageError(f"{asked} needs {wanted}; {len(gpus)} can be seen.")
-    return Cards(gpus[0], None if external else gpus[1])
+    return assigned(config, visible_gpus())
+
+
+def assigned(config: Config, gpus: Sequence[str]) -> Cards:
+    """As `cards_of`, for these visible cards. Pure but for a UUID in the settings, which is looked up in the driver's
+    files. Raises UsageError."""
+    own = TRANSPORTS[config.advisor.transport].gpu_to_gpu
+    learner = _chosen("learner.gpus", config.learner.gpus, gpus, gpus[:1]) if _has_learner(config) else None
+    others = [gpu for gpu in gpus if gpu != learner] if own else gpus
+    engine = _chosen("advisor.gpus", config.advisor.gpus, gpus, others[:1]) if _starts_engine(config) else None
+    if own and (learner is None or (_starts_engine(config) and engine in (None, learner))):
+        wanted = "two GPUs, one for the learner and one for vLLM" if _starts_engine(config) else "a GPU for the learner"
+        raise UsageError(f"advisor.transport {config.advisor.transport} needs {wanted}; {len(gpus)} can be seen.")
+    return Cards(learner, engine)
 
 
 def taken_cards(config: Config) -> Mapping[str, str]:
     """The cards that the learner and the engine own, by name, each with its owner in words. None if they compute on
     the processor. Raises UsageError as `cards_of` does."""
-    given = cards_of(config)
-    if given is not None:
-        return {given.learner: "the learner", **({given.engine: "the engine"} if given.engine is not None else {})}
-    gpus = visible_gpus()
-    learner = trains(config.learner.objective)
-    engine = advisor_of(config.advisor.model).served and not engine_of(config.advisor.engine).runs_already
-    if not gpus or not (learner or engine) or not _torch_has_cuda():
-        return {}
-    owners = (*(("the learner",) if learner else ()), *(("the engine",) if engine else ()))
-    return {gpus[0]: " and ".join(owners)}
+    given, taken = cards_of(config), dict[str, str]()
+    if not TRANSPORTS[config.advisor.transport].gpu_to_gpu and not _torch_has_cuda():
+        return taken
+    for card, owner in ((given.learner, "the learner"), (given.engine, "the engine")):
+        if card is not None:
+            taken[card] = f"{taken[card]} and {owner}" if card in taken else owner
+    return taken
+
+
+def _has_learner(config: Config) -> bool:
+    return trains(config.learner.objective)
+
+
+def _starts_engine(config: Config) -> bool:
+    return advisor_of(config.advisor.model).served and not engine_of(config.advisor.engine).runs_already
+
+
+def _chosen(key: str, given: int | list[int | str] | None, gpus: Sequence[str], usual: Sequence[str]) -> str | None:
+    """The card that a setting names, or the usual one. Raises UsageError for one that cannot be seen."""
+    if not isinstance(given, list):
+        if given is not None and not usual:
+            raise UsageError(f"{key} asks for a card, and none can be seen.")
+        return usual[0] if usual else None
+    (name,) = given
+    if isinstance(name, int) and name < len(gpus):
+        return gpus[name]
+    if isinstance(name, str):
+        for card in gpus:
+            if card.startswith(name):
+                return card
+        if any(card.is_named(name) for card in find_cards()):
+            return name
+    raise UsageError(f"{key} names card {name}, and {len(gpus)} can be seen: `pace doctor` lists them.")
 
 
 def _torch_has_cuda() -> bool:

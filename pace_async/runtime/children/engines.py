@@ -158,7 +158,7 @@ async def vllm(
         gpu_memory=chosen.gpu_memory,
         threads=chosen.threads,
         adapters=adapter_slots(config),
-        gpu=cards.engine if cards is not None else None,
+        gpu=cards.engine,
         arguments=chosen.engine_arguments,
     )
     model = serve_from(given, paths.served_model)

@@ -242,6 +242,6 @@ async def _learner(resources: Resources) -> ProcessLearner:
         limits=ChildLimits(
             step_s=resources.config.learner.step_timeout_s,
             hung_s=resources.config.faults.hung_s,
-            gpu=cards.learner if cards is not None else None,
+            gpu=cards.learner,
         ),
     )

@@ -55,6 +55,7 @@ MAY_CHANGE = (
     "advisor.engine_start_s",
     "advisor.threads",
     "advisor.kv_cache_gib",
+    "advisor.gpus",
     "advisor.gpu_memory",
     "advisor.probe_limit",
     "advisor.engine_arguments",
@@ -64,6 +65,8 @@ MAY_CHANGE = (
     "evaluation.retries",
     "learner.max_length",
     "learner.checkpoint_every",
+    "learner.gradient_checkpointing",
+    "learner.gpus",
     "learner.step_timeout_s",
 )
 """Settings that may change, and rooms whose settings may all change. The bound may only be raised."""

@@ -1,0 +1,71 @@
+"""Which card the learner and the engine get."""
+
+from pathlib import Path
+
+import pytest
+
+from pace_async import gpus
+from pace_async.configure import resolve
+from pace_async.errors import UsageError
+from pace_async.runtime.children.cards import Cards, assigned, cards_of
+
+VLLM = {"advisor.engine": "vllm"}
+NCCL = {**VLLM, "advisor.transport": "nccl"}
+
+
+def config_of(settings: dict[str, object]):
+    return resolve(None, settings, environment={})
+
+
+@pytest.mark.parametrize(
+    ("settings", "visible", "cards"),
+    [
+        (VLLM, [], Cards(None, None)),
+        (VLLM, ["3", "5"], Cards("3", "3")),
+        ({**VLLM, "learner.gpus": [1]}, ["3", "5"], Cards("5", "3")),
+        ({**VLLM, "advisor.gpus": [1]}, ["3", "5"], Cards("3", "5")),
+        ({**VLLM, "learner.gpus": 1}, ["3", "5"], Cards("3", "3")),
+        ({**VLLM, "learner.gpus": ["GPU-5a"]}, ["GPU-3b00", "GPU-5a00"], Cards("GPU-5a00", "GPU-3b00")),
+        ({**VLLM, "learner.objective": "none"}, ["3"], Cards(None, "3")),
+        ({"advisor.engine": "http://127.0.0.1:1"}, ["3"], Cards("3", None)),
+        (NCCL, ["3", "5"], Cards("3", "5")),
+        ({**NCCL, "learner.gpus": [1]}, ["3", "5"], Cards("5", "3")),
+    ],
+)
+def test_each_child_gets_one_card(settings: dict[str, object], visible: list[str], cards: Cards) -> None:
+    assert assigned(config_of(settings), visible) == cards
+
+
+@pytest.mark.parametrize(
+    ("settings", "visible", "sentence"),
+    [
+        ({"learner.gpus": [1]}, ["0"], r"learner\.gpus names card 1, and 1 can be seen: `pace doctor` lists them"),
+        ({**VLLM, "advisor.gpus": ["GPU-77"]}, ["0"], r"advisor\.gpus names card GPU-77, and 1 can be seen"),
+        ({"learner.gpus": 1}, [], r"learner\.gpus asks for a card, and none can be seen"),
+        ({**NCCL, "learner.gpus": [0], "advisor.gpus": [0]}, ["0", "1"], "needs two GPUs"),
+    ],
+)
+def test_a_card_that_is_not_there_is_refused(settings: dict[str, object], visible: list[str], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        assigned(config_of(settings), visible)
+
+
+@pytest.mark.parametrize("given", [2, [0, 1], [], ["card 3"], [-1]])
+def test_several_cards_and_names_of_none_are_refused_with_the_settings(given: object) -> None:
+    with pytest.raises(UsageError, match=r"learner\.gpus"):
+        config_of({"learner.gpus": given})
+
+
+def test_a_card_is_found_by_its_uuid_where_the_visible_ones_are_numbered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = tmp_path / "driver" / "0000:01:00.0"
+    driver.mkdir(parents=True)
+    (tmp_path / "nvidia4").touch()
+    (driver / "information").write_text("Model: \t NVIDIA H200\nGPU UUID: \t GPU-5a00-1\nDevice Minor: \t 4\n")
+    monkeypatch.setattr(gpus, "DEVICES", tmp_path)
+    monkeypatch.setattr(gpus, "DRIVER", tmp_path / "driver")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert cards_of(config_of({"learner.gpus": ["GPU-5a00"]})).learner == "GPU-5a00"
+    with pytest.raises(UsageError, match="names card GPU-5b"):
+        cards_of(config_of({"learner.gpus": ["GPU-5b"]}))
