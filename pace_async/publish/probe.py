@@ -17,6 +17,8 @@ TOKENS = 64
 was never trained on such prompts may be certain to end at once."""
 
 SEED = 20
+TRIES = 2
+"""Samples of which one must be within the limit. Wrong weights fail all of them."""
 
 
 def k3_of(served: Sequence[float], learned: Sequence[float]) -> float:

@@ -38,15 +38,19 @@ def ends_at_once(folder: Path, seed: int) -> Path:
 
 
 class Judge:
-    """A `Scorer` that holds the weights of one directory, whatever the version."""
+    """A `Scorer` that holds the weights of one directory, whatever the version. `off` probes are far from the truth."""
 
-    def __init__(self, model: Path) -> None:
+    def __init__(self, model: Path, off: int = 0) -> None:
         self.model = model
+        self.off = off
+        self.asked: list[tuple[int, ...]] = []
 
     async def logprobs(
         self, version: int, prompt_ids: tuple[int, ...], completion_ids: tuple[int, ...]
     ) -> tuple[float, ...]:
-        return tuple(plain_logprobs(self.model, prompt_ids, completion_ids, 1.0))
+        self.asked.append(completion_ids)
+        far = 1.0 if len(self.asked) <= self.off else 0.0
+        return tuple(logprob - far for logprob in plain_logprobs(self.model, prompt_ids, completion_ids, 1.0))
 
 
 @pytest.fixture
@@ -73,3 +77,22 @@ async def test_a_model_that_is_certain_to_end_at_once_is_probed_too(handle: Engi
         judge.model = models[0]
         with pytest.raises(PushFailed, match="probe_failed"):
             await replica.publish(2, models[1])
+
+
+@pytest.mark.parametrize(("off", "proven"), [(1, True), (2, False)])
+async def test_a_probe_above_the_limit_is_repeated_with_another_sample(tmp_path: Path, off: int, proven: bool) -> None:
+    model = save_tiny_model(tmp_path / "model", seed=3)
+    judge = Judge(model, off)
+    async with (
+        managed_engine(model, log=tmp_path / "engine.log") as handle,
+        Replica(handle.url, probing=Probing(judge), delivery=Delivery(numbered=True)) as replica,
+    ):
+        if proven:
+            receipt = await replica.publish(1, model)
+            assert receipt.k3 is not None
+            assert receipt.k3 < 1e-6
+        else:
+            with pytest.raises(PushFailed, match=r"k3 0\.368 and 0\.368 on a fixed prompt"):
+                await replica.publish(1, model)
+        assert len(judge.asked) == 2
+        assert judge.asked[0] != judge.asked[1]
