@@ -1,7 +1,7 @@
 """The output of `pace run --dry-run`: the plan as comments above the resolved configuration, which `--config` can read.
 
-Invariant: nothing is written, started or called. A dry run refuses what a run refuses before its start, except a
-failing seed program, which is not run.
+Invariant: nothing is written, started or called, but for the count of a training step of a large advisor. A dry run
+refuses what a run refuses before its start, except a failing seed program, which is not run.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from pace_async.registry.advisors import advisor_of
 from pace_async.registry.objectives import trains
 
 
-def plan(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str]]:
+def dry_run(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str]]:
     """The configuration with the advisor that it names or that is chosen, and the plan, one line for each part. Raises
     UsageError."""
     from pace_async.task import load_task
@@ -23,9 +23,11 @@ def plan(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str]]:
     from pace_async.runtime.children.advisor_choice import in_words, with_advisor
     from pace_async.runtime.children.cards import taken_cards
     from pace_async.runtime.start.launch import prepare
+    from pace_async.runtime.start.planning import refuse_unless_it_fits
 
     named, config = config, with_advisor(config, asked)
     task, paths = prepare(config, asked, run_dir)
+    refuse_unless_it_fits(config, paths.folder)
     taken = taken_cards(config)
     granted = resources_of(task, config.evaluation, taken)
     evaluations = f"{len(granted.slots)} evaluation{'s' if len(granted.slots) > 1 else ''} at once"
@@ -51,7 +53,7 @@ def plan(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str]]:
     }
 
 
-def plan_text(config: Config, lines: Mapping[str, str]) -> str:
+def dry_run_text(config: Config, lines: Mapping[str, str]) -> str:
     """The plan as comments over the configuration."""
     width = max(len(name) for name in lines)
     head = "".join(f"# {name:<{width}}  {said}\n" for name, said in lines.items())

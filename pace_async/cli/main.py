@@ -19,6 +19,7 @@ from pace_async.cli import (
     exporting,
     listing,
     logs,
+    planning,
     reading,
     reporting,
     rescoring,
@@ -72,6 +73,7 @@ for room in (
     evaluation,
     advantages,
     simulation,
+    planning,
     diagnose,
 ):
     room.register(app)

@@ -152,13 +152,13 @@ def run(flags: RunFlags) -> None:
 
 def _planned(resolved: "Config", run_dir: Path | None, as_json: bool) -> None:
     """Print what a run would do."""
-    from pace_async.cli.plan import plan, plan_text
+    from pace_async.cli.dry_run import dry_run, dry_run_text
 
-    resolved, lines = plan(resolved, run_dir)
+    resolved, lines = dry_run(resolved, run_dir)
     if as_json:
         print_json({"plan": lines, "config": resolved.model_dump(mode="json")})
     else:
-        typer.echo(plan_text(resolved, lines), nl=False)
+        typer.echo(dry_run_text(resolved, lines), nl=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ class AdvisorConfig(ProviderConfig):
         gt=0,
         description="vLLM's key-value cache, in GiB; by default 1 on a CPU and the rest of gpu_memory on a GPU.",
     )
-    gpus: Gpus = Field(default=None, description=f"The card of a vLLM that the run starts. {IN_WORDS}")
+    gpus: Gpus = Field(default=None, description=f"The card of an engine that the run starts. {IN_WORDS}")
     gpu_memory: float = Field(default=0.9, gt=0, le=1, description="vLLM's share of the GPU's memory.")
     probe_limit: float = Field(
         default=5e-3,

@@ -19,8 +19,17 @@ def with_adapters(given: Path, source: Path, rank: int, alpha: float | None) -> 
     base = cast("Any", AutoModelForCausalLM).from_pretrained(given, dtype="auto", local_files_only=True)
     if source != given:
         return peft.PeftModel.from_pretrained(base, source, is_trainable=True), None
+    return base, adapter_settings(rank, alpha)
+
+
+def adapter_settings(rank: int, alpha: float | None) -> Any:
+    """The configuration of new adapters. `alpha` None: twice the rank."""
     chosen = 2 * rank if alpha is None else alpha
-    adapters = peft.LoraConfig(
+    return cast("Any", import_module("peft")).LoraConfig(
         task_type="CAUSAL_LM", r=rank, lora_alpha=chosen, lora_dropout=0.0, target_modules="all-linear"
     )
-    return base, adapters
+
+
+def added(base: Any, settings: Any) -> Any:
+    """The base with new adapters, as TRL adds them."""
+    return cast("Any", import_module("peft")).get_peft_model(base, settings)

@@ -119,10 +119,12 @@ def refuse_unless_model(model: Path) -> None:
 
 
 class EngineHandle(EngineProcess):
-    """The embedded engine. `threads` is the number of threads of one tensor operation."""
+    """The embedded engine. `threads` is the number of threads of one tensor operation, `gpu` the card as
+    CUDA_VISIBLE_DEVICES names it (None: the first)."""
 
-    def __init__(self, *, log: Path, max_rows: int, threads: int, start_s: float) -> None:
+    def __init__(self, *, log: Path, max_rows: int, threads: int, start_s: float, gpu: str | None = None) -> None:
         super().__init__(log=log, start_s=start_s)
+        self._card = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}
         self._max_rows = max_rows
         self._threads = threads
 
@@ -139,7 +141,7 @@ class EngineHandle(EngineProcess):
             *("--model", str(model), "--version", str(version), "--port", str(self._port)),
             *("--max-rows", str(self._max_rows), "--threads", str(self._threads)),
         )
-        await self._run(command, clean_environment(OMP_NUM_THREADS=str(self._threads)))
+        await self._run(command, clean_environment(OMP_NUM_THREADS=str(self._threads), **self._card))
 
     async def _serving(self, process: Process) -> int:
         """The port of the ready line."""
@@ -156,11 +158,18 @@ class EngineHandle(EngineProcess):
 
 @asynccontextmanager
 async def managed_engine(
-    model: Path, *, log: Path, version: int = 0, max_rows: int = 32, threads: int = 1, start_s: float = 180.0
+    model: Path,
+    *,
+    log: Path,
+    version: int = 0,
+    max_rows: int = 32,
+    threads: int = 1,
+    start_s: float = 180.0,
+    gpu: str | None = None,
 ) -> AsyncGenerator[EngineHandle]:
     """An embedded engine that serves `model`, labelled `version`. Its standard error goes to `log`. Raises UsageError,
     InfrastructureFault("engine_start")."""
-    handle = EngineHandle(log=log, max_rows=max_rows, threads=threads, start_s=start_s)
+    handle = EngineHandle(log=log, max_rows=max_rows, threads=threads, start_s=start_s, gpu=gpu)
     await handle.start(model, version)
     try:
         yield handle

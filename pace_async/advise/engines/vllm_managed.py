@@ -67,6 +67,22 @@ class VllmSettings:
     arguments: Sequence[str] = ()
 
 
+def memory_arguments(chosen: VllmSettings, *, cpu: bool) -> list[str]:
+    """The server's memory. On a card its share is always given: without it vLLM asks for 0.92 of the card to be free,
+    even if the size of its cache is given."""
+    cache_gib = 1.0 if chosen.kv_cache_gib is None and cpu else chosen.kv_cache_gib
+    share = [] if cpu else ["--gpu-memory-utilization", str(chosen.gpu_memory)]
+    return [*share, *(["--kv-cache-memory-bytes", str(int(cache_gib * 2**30))] if cache_gib is not None else [])]
+
+
+def _has_linear_attention(model: Path) -> bool:
+    """Whether vLLM would compile a kernel of FlashInfer for this model at its first use, which needs nvcc. Triton needs
+    no compiler of CUDA."""
+    given: dict[str, Any] = json.loads((model / "config.json").read_text("utf-8"))
+    text: dict[str, Any] = given.get("text_config") or given
+    return "linear_num_key_heads" in text
+
+
 class VllmHandle(EngineProcess):
     """A vLLM server."""
 
@@ -107,16 +123,12 @@ class VllmHandle(EngineProcess):
 
     def _arguments(self, model: Path) -> list[str]:
         chosen, cpu = self._settings, self._build.device == "cpu"
-        cache_gib = 1.0 if chosen.kv_cache_gib is None and cpu else chosen.kv_cache_gib
-        memory = (
-            ["--gpu-memory-utilization", str(chosen.gpu_memory)]
-            if cache_gib is None
-            else ["--kv-cache-memory-bytes", str(int(cache_gib * 2**30))]
-        )
         whole = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
         return [
             *("--model", str(model), "--host", "127.0.0.1", "--port", str(self._port)),
-            *("--dtype", _type_of(model), "--max-num-seqs", str(chosen.requests), *memory),
+            *("--dtype", _type_of(model), "--max-num-seqs", str(chosen.requests)),
+            *memory_arguments(chosen, cpu=cpu),
+            *(("--gdn-prefill-backend", "triton") if not cpu and _has_linear_attention(model) else ()),
             *("--weight-transfer-config", json.dumps({"backend": BACKEND}), "--worker-extension-cls", _EXTENSION),
             "--enable-scale-out",  # /inference/v1/generate: token ids in and out, with version spans
             *("--logprobs-mode", "processed_logprobs"),

@@ -94,6 +94,7 @@ async def embedded(
         managed_engine(
             _newest(state, given),
             version=state.learner,
+            gpu=cards_of(config).engine,
             log=paths.logs / "engine.log",
             threads=config.advisor.threads,
             start_s=config.advisor.engine_start_s,

@@ -50,6 +50,7 @@ from pace_async.runtime.run_paths import RunPaths, find_run_paths, new_run_paths
 from pace_async.runtime.start.assemble import Resources, conduct, say, waiting
 from pace_async.runtime.start.descriptors import ensure_descriptors
 from pace_async.runtime.start.own_memory import own_memory
+from pace_async.runtime.start.planning import refuse_unless_it_fits
 from pace_async.runtime.start.refusals import asking, limits_of
 from pace_async.runtime.start.rescoring import refuse_unless_in_force
 from pace_async.runtime.start.resuming import cut_off, nothing_left, resumed_config, setting_changes
@@ -72,6 +73,7 @@ def start(config: Config, asked: Task, run_dir: Path | None, display: str, logs:
         anyio.run(_refuse_unless_data, config, asked)  # missing data is reported before missing settings
     chosen = with_advisor(config, asked)
     task, paths = prepare(chosen, asked, run_dir)
+    refuse_unless_it_fits(chosen, paths.folder)
     advisor = in_words(chosen, task, chosen=advisor_of(config.advisor.model).chosen_for_task)
     try:
         with ends_as_by_ctrl_c():

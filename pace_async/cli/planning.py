@@ -1,0 +1,152 @@
+"""pace plan: whether a run fits on its cards, before a card is paid for."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from pace_async.cli.options import command_of, overrides_of
+from pace_async.cli.output import JSON_OPTION, print_json
+
+if TYPE_CHECKING:
+    from pace_async.config import Config
+    from pace_async.plan.places import CardMemory, Place
+    from pace_async.plan.planned import Plan
+
+DOES_NOT_FIT = 1
+"""The exit code."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("plan")(command_of(PlanFlags, plan))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFlags:
+    """What `pace plan` may be given."""
+
+    config: list[Path] | None = typer.Argument(
+        None, help="YAML files of settings. Later files override earlier ones.", metavar="[CONFIG]…"
+    )
+    cards: list[float] | None = typer.Option(
+        None,
+        "--card",
+        min=0.1,
+        help="Plan for a card of so many GiB, such as 79.2 or 139.8, instead of those here. Once for each card.",
+        metavar="GIB",
+    )
+    sets: list[str] | None = typer.Option(None, "--set", help="Any setting, such as learner.k=2.", metavar="KEY=VALUE")
+    as_json: bool = JSON_OPTION
+
+
+def plan(flags: PlanFlags) -> None:
+    """Say what a run needs of cards, host memory and disk, and whether it fits.
+
+    The training step is counted tensor by tensor at the longest call that the limits allow, from the advisor's
+    config.json alone: no weights and no card are needed. A count takes 10 to 60 seconds. Lines with `~` are assumed,
+    not counted. If the run does not fit, the exit code is 1, and settings with which it does are named.
+
+    Example: pace plan run.yaml --card 79.2
+    """
+    from pace_async.configure import resolve
+    from pace_async.runtime.children.advisor_choice import with_advisor
+    from pace_async.runtime.run_paths import new_run_paths
+    from pace_async.runtime.start.planning import plan_for, plan_here
+    from pace_async.task import load_task
+
+    resolved = resolve(flags.config, overrides_of(flags.sets))
+    task = load_task(resolved.task)
+    resolved = with_advisor(resolved, task)
+    made = (
+        plan_for(resolved, _cards(flags.cards))
+        if flags.cards
+        else plan_here(resolved, new_run_paths(task.name, None).folder)
+    )
+    if flags.as_json:
+        print_json(as_fields(resolved, made))
+    else:
+        typer.echo("\n".join(lines_of(resolved, made)))
+    raise typer.Exit(DOES_NOT_FIT if made.faults else 0)
+
+
+def _cards(sizes: list[float]) -> "list[CardMemory]":
+    from pace_async.plan.places import CardMemory
+
+    return [CardMemory(str(number), size * 2**30) for number, size in enumerate(sizes)]
+
+
+def lines_of(config: "Config", plan: "Plan") -> Iterator[str]:
+    """The plan as a person reads it. Sizes are in GiB."""
+    shape, step, needs = plan.shape, plan.step, plan.needs
+    kind = "nothing is trained"
+    if step.trained:
+        kind = f"{step.trained / 1e6:,.0f} million trained"
+        kind += f", LoRA of rank {shape.lora_rank}" if shape.lora_rank is not None else ""
+    yield f"{config.advisor.model}: {step.parameters / 1e6:,.0f} million weights, {kind}"
+    calls = f"{config.search.threads} at once"
+    yield f"longest call {shape.tokens:,} tokens, of which {shape.answers:,} are the answer; {calls}"
+    if shape.rows:
+        recomputed = ", recomputing activations" if shape.gradient_checkpointing else ""
+        yield f"largest pass {shape.rows} x {shape.tokens:,} tokens in {shape.precision}{recomputed}"
+    for place in plan.places:
+        yield from _place_lines(place)
+    yield f"keys and values: {_gib(needs.cache_one)} GiB for one longest call, {_gib(needs.cache_all)} for all at once"
+    if needs.push_s:
+        yield f"push by file: about {needs.push_s:,.0f} s to write, digest and read a version, as measured on a CPU"
+    yield plan.refusal or _verdict(plan)
+
+
+def _verdict(plan: "Plan") -> str:
+    unknown = [place.name for place in plan.places if place.fits is None]
+    if not unknown:
+        return "It fits."
+    known = "The cards hold it. " if any(place.fits for place in plan.places) else ""
+    return f"{known}Not known here: {' and '.join(unknown)}."
+
+
+def _place_lines(place: "Place") -> Iterator[str]:
+    has = "" if place.total is None else f" of {_gib(place.total - place.used)} GiB"
+    yield f"{place.name}{has}"
+    for part in place.parts:
+        yield f"  {part.owner:<8}{'~' if part.assumed else ' '} {part.what:<42} {_gib(part.size):>8}"
+    left = "" if place.total is None else f", {_gib(place.total - place.used - place.needed)} to spare"
+    yield f"  {'sum':<52} {_gib(place.needed):>8}{left}"
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:,.1f}"
+
+
+def as_fields(config: "Config", plan: "Plan") -> dict[str, Any]:
+    """The plan for programs. Sizes are in bytes."""
+    from dataclasses import asdict
+
+    return {
+        "advisor": config.advisor.model,
+        "fits": not plan.faults,
+        "faults": list(plan.faults),
+        "remedy": plan.remedy,
+        "parameters": plan.step.parameters,
+        "trained": plan.step.trained,
+        "longest_call": plan.shape.tokens,
+        "longest_answer": plan.shape.answers,
+        "rows": plan.shape.rows,
+        "push_s": plan.needs.push_s,
+        "cache_bytes": plan.needs.cache,
+        "cache_one_bytes": plan.needs.cache_one,
+        "cache_all_bytes": plan.needs.cache_all,
+        "places": [
+            {
+                "name": place.name,
+                "total_bytes": place.total,
+                "used_bytes": place.used,
+                "needed_bytes": place.needed,
+                "fits": place.fits,
+                "parts": [asdict(part) for part in place.parts],
+            }
+            for place in plan.places
+        ],
+    }

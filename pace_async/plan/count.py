@@ -1,0 +1,145 @@
+"""Counts the memory of one training step: `python -m pace_async.plan.count STEP`, STEP being a StepShape as JSON.
+
+Prints the JSON of StepBytes. The model is built from its config.json alone, on tensors without values, and takes the
+step that the learner takes: a pass with gradients of an earlier pass in place, version 0's pass beside it if there is a
+penalty, AdamW's step, and the pass that measures how far the policy moved. What a library would compile or fuse on a
+card (flash-linear-attention, for instance) takes less than what is counted here.
+
+Only imported in a child process, because it imports torch.
+"""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers import AutoConfig, AutoModelForCausalLM, masking_utils
+from transformers.utils import logging
+
+from pace_async.children import die_with_parent
+from pace_async.learn.adapters import adapter_settings, added
+from pace_async.learn.passes import in_half, recompute
+from pace_async.plan.live import LiveBytes
+from pace_async.plan.step import StepBytes, StepShape
+
+_adamw = cast("Any", torch.optim.AdamW)
+
+
+def count(shape: StepShape) -> StepBytes:
+    """The bytes of a step. Raises ValueError or OSError for a configuration that transformers cannot build."""
+    if shape.rows == 1:
+        masking_utils.find_packed_sequence_indices = _nothing_is_packed
+    config = cast("Any", AutoConfig).from_pretrained(shape.model, local_files_only=True)
+    with torch.device("meta"):
+        if shape.rows == 0:
+            whole = sum(weight.numel() for weight in _built(config, torch.float32).parameters())
+            return StepBytes(whole, 0, 0, 0, 0, 0, 0)
+        policy = _policy(config, shape)
+        reference = _built(config, torch.float32).eval().requires_grad_(False) if shape.reference else None
+    with FakeTensorMode(allow_non_fake_inputs=True), LiveBytes() as live:
+        _place(policy)
+        weights = live.now
+        if reference is not None:
+            _place(reference)
+        with_reference = live.now
+        trained = [weight for weight in policy.parameters() if weight.requires_grad]
+        for weight in trained:
+            weight.grad = torch.empty_like(weight)
+        gradient = live.now - with_reference
+        optimizer = _adamw(trained, fused=True)
+        optimizer.step()
+        moments = live.now - with_reference - gradient
+        live.peak = live.now
+        _passes(policy, reference, shape)
+        optimizer.step()
+        with torch.no_grad():
+            _scores(policy, shape)
+        parameters = sum(weight.numel() for weight in policy.parameters())
+        return StepBytes(
+            parameters=parameters,
+            trained=sum(weight.numel() for weight in trained),
+            weights=weights,
+            reference=with_reference - weights,
+            gradient=gradient,
+            moments=moments,
+            peak=live.peak,
+        )
+
+
+def _policy(config: Any, shape: StepShape) -> Any:
+    if shape.lora_rank is None:
+        policy = _built(config, torch.float32)
+    else:
+        policy = added(_built(config, config.dtype or torch.float32), adapter_settings(shape.lora_rank, None))
+    policy.train()
+    if shape.gradient_checkpointing:
+        recompute(policy)
+    return policy
+
+
+def _built(config: Any, dtype: torch.dtype) -> Any:
+    return cast("Any", AutoModelForCausalLM).from_config(config, dtype=dtype)
+
+
+def _place(model: Any) -> None:
+    """Give every weight and buffer a storage of its own that counts. Tied weights stay one."""
+    placed: dict[int, Any] = {}
+    for module in model.modules():
+        for name, weight in module.named_parameters(recurse=False):
+            if id(weight) not in placed:
+                placed[id(weight)] = torch.nn.Parameter(
+                    torch.empty(weight.shape, dtype=weight.dtype), requires_grad=weight.requires_grad
+                )
+            setattr(module, name, placed[id(weight)])
+        for name, buffer in module.named_buffers(recurse=False):
+            setattr(module, name, torch.empty(buffer.shape, dtype=buffer.dtype))
+
+
+def _passes(policy: Any, reference: Any, shape: StepShape) -> None:
+    """As `learn.trainer` takes them: forward, version 0's forward, loss, backward."""
+    logprobs = _scores(policy, shape)
+    if reference is not None:
+        with torch.no_grad():
+            away = _scores(reference, shape) - logprobs
+            del away
+    loss = (logprobs - logprobs.detach()).exp().sum()
+    cast("Any", loss).backward()
+
+
+def _scores(model: Any, shape: StepShape) -> torch.Tensor:
+    """Logprobs of the answers' tokens, and their entropies, which are not returned."""
+    ids = torch.zeros((shape.rows, shape.tokens), dtype=torch.long)
+    with in_half("cpu", half=shape.precision == "bf16"):
+        output = model(input_ids=ids, logits_to_keep=shape.answers + 1, use_cache=False)
+    logprobs_NV = torch.log_softmax(output.logits[:, :-1].reshape(-1, output.logits.shape[-1]).float() / 1.0, dim=-1)
+    del output
+    answers_N = ids[:, -shape.answers :].reshape(-1, 1)
+    logprobs_N = logprobs_NV.gather(-1, answers_N)
+    with torch.no_grad():
+        entropies = -(logprobs_NV.exp() * logprobs_NV).sum(-1)
+        del entropies
+    return logprobs_N
+
+
+def _nothing_is_packed(*_: Any) -> None:
+    """Without values transformers cannot see that no two texts share a row. It would then make a mask, and attention
+    with a mask keeps more than the learner's, which has none for a row that is not padded."""
+
+
+def main() -> None:
+    die_with_parent()
+    logging.set_verbosity_error()
+    try:
+        counted = count(StepShape.from_json(sys.argv[1]))
+    except (ValueError, OSError, KeyError, AttributeError, TypeError) as error:
+        words = " ".join(f"{error}".split())[:300]
+        print(json.dumps({"refused": f"{Path(json.loads(sys.argv[1])['model']) / 'config.json'}: {words}"}))
+        return
+    print(json.dumps(asdict(counted)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""What this machine has: memory of its cards as the driver tells, host memory and disk that are free."""
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pace_async.plan.places import CardMemory, Room
+
+MEMORY = Path("/proc/meminfo")
+_QUERY = ("--query-gpu=index,uuid,memory.total,memory.used", "--format=csv,noheader,nounits")
+_MIB = 2.0**20
+DEADLINE_S = 20.0
+
+
+def room_here(gpus: Sequence[str], folder: Path) -> Room:
+    """What is free for a run in `folder` that sees these cards."""
+    exists = next(place for place in (folder.resolve(), *folder.resolve().parents) if place.is_dir())
+    return Room(cards_of_driver(gpus), free_memory(), float(shutil.disk_usage(exists).free))
+
+
+def cards_of_driver(gpus: Sequence[str]) -> Mapping[str, CardMemory]:
+    """The memory of these cards, by the names in CUDA_VISIBLE_DEVICES. Empty without nvidia-smi."""
+    command = shutil.which("nvidia-smi")
+    if command is None or not gpus:
+        return {}
+    try:
+        done = subprocess.run([command, *_QUERY], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    return told(done.stdout, gpus)
+
+
+def told(table: str, gpus: Sequence[str]) -> Mapping[str, CardMemory]:
+    """The cards of nvidia-smi's table (number, UUID, MiB in all, MiB used) that these names mean."""
+    known: dict[str, CardMemory] = {}
+    for line in table.splitlines():
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) != 4 or not (fields[2].isdigit() and fields[3].isdigit()):
+            continue
+        for name in gpus:
+            if name == fields[0] or fields[1].startswith(name):
+                known[name] = CardMemory(name, int(fields[2]) * _MIB, int(fields[3]) * _MIB)
+    return known
+
+
+def free_memory() -> float | None:
+    """Bytes of host memory that are free, None if the kernel does not tell."""
+    try:
+        lines = MEMORY.read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024.0
+    return None

@@ -1,0 +1,196 @@
+"""What a run needs, part by part. Pure.
+
+Parts that nobody has measured on a card are assumptions, and are marked as such.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from pace_async.config import Config
+from pace_async.config.advisor import Call
+from pace_async.plan.served import ServedModel
+from pace_async.plan.step import StepBytes, StepShape
+from pace_async.registry.engines import engine_of
+from pace_async.registry.objectives import OBJECTIVES, trains
+
+GIB = 2.0**30
+Owner = Literal["learner", "engine"]
+
+CUDA_GIB, FRAGMENTS = 1.0, 0.04
+"""Assumed for the learner on a card: CUDA's context and libraries, and a share of its memory that is fragmented."""
+ENGINE_GIB = 4.0
+"""Assumed for vLLM on a card: CUDA's context, graphs, activations."""
+VERSIONS, CHECKPOINTS = 4, 3
+"""On disk at once: those kept, and the one that is being written."""
+LEARNER_S, ENGINE_S = 2.5, 1.5
+"""Seconds a GB in which a version is written and digested, and read and digested again. Measured on a CPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`size` is in bytes. `assumed`: a figure of experience, not counted."""
+
+    owner: Owner
+    what: str
+    size: float
+    assumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """`device` is on the card of each part's owner, or in host memory if the owner computes on the processor. `push_s`
+    are seconds. `cache` are the bytes that vLLM gets for keys and values, and `cache_one` and `cache_all` those of one
+    request and of all requests at their longest."""
+
+    device: tuple[Part, ...]
+    host: tuple[Part, ...]
+    disk: tuple[Part, ...]
+    push_s: float
+    cache: float
+    cache_one: float
+    cache_all: float
+
+
+def shape_of(config: Config, folder: str, context: int | None) -> StepShape:
+    """The largest pass of a run whose advisor's config.json is in `folder` and whose context is `context` tokens.
+    Without rows if the run trains nothing. The longest call is what learner.max_length, the context and
+    advisor.max_prompt_tokens allow."""
+    learner, learns = config.learner, trains(config.learner.objective)
+    tokens, answers = longest_call(config, context), longest_answer(config)
+    penalty = OBJECTIVES[learner.objective].kl_penalty if learner.kl_penalty is None else learner.kl_penalty
+    return StepShape(
+        model=folder,
+        rows=max(1, learner.micro_tokens // tokens) if learns else 0,
+        tokens=tokens,
+        answers=min(answers, tokens - 1),
+        precision=learner.precision,
+        gradient_checkpointing=learner.gradient_checkpointing,
+        lora_rank=learner.lora_rank,
+        reference=penalty > 0,
+    )
+
+
+def longest_answer(config: Config) -> int:
+    """Tokens of the longest answer."""
+    return max(config.advisor.longest(purpose) for purpose in get_args(Call))
+
+
+def longest_call(config: Config, context: int | None) -> int:
+    """Tokens of the longest prompt and answer together that the limits allow."""
+    prompt = config.advisor.max_prompt_tokens
+    limits = (config.learner.max_length, context, None if prompt is None else prompt + longest_answer(config))
+    return max(2, min((limit for limit in limits if limit is not None), default=8192))
+
+
+def needs_of(
+    config: Config, step: StepBytes, served: ServedModel, tokens: int, cards: Mapping[Owner, float | None]
+) -> Needs:
+    """The needs of a run. `tokens` are those of the longest call. `cards` has the size of each owner's card in bytes,
+    None if it computes on the processor."""
+    starts = engine_of(config.advisor.engine)
+    engine = _Engine(config, step, served, tokens, cards.get("engine"))
+    on_card = cards.get("learner") is not None
+    return Needs(
+        device=(*_learner(step, on_card), *(engine.parts() if not starts.runs_already else ())),
+        host=tuple(_host(config, step, on_card)),
+        disk=tuple(_disk(step)),
+        push_s=_version(step) / 1e9 * (LEARNER_S + ENGINE_S),
+        cache=0.0 if starts.runs_already else engine.cache,
+        cache_one=0.0 if starts.runs_already else engine.one,
+        cache_all=engine.one * config.search.threads,
+    )
+
+
+def _learner(step: StepBytes, on_card: bool) -> Iterator[Part]:
+    if not step.trained:
+        return
+    parts = (
+        Part("learner", "weights", step.weights),
+        Part("learner", "version 0, for the KL penalty", step.reference),
+        Part("learner", "gradient, float32", step.gradient),
+        Part("learner", "AdamW's moments, float32", step.moments),
+        Part("learner", "the largest pass: activations, logits", step.passes),
+    )
+    yield from (part for part in parts if part.size > 0)
+    if on_card:
+        rest = CUDA_GIB * GIB + FRAGMENTS * step.peak
+        yield Part("learner", "CUDA, and what is fragmented", rest, assumed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """See `needs_of`."""
+
+    config: Config
+    step: StepBytes
+    served: ServedModel
+    tokens: int
+    card: float | None
+
+    @property
+    def one(self) -> float:
+        """Bytes of one request's keys, values and state, at its longest."""
+        return float(self.tokens * self.served.token + self.served.request)
+
+    @property
+    def cache(self) -> float:
+        """Bytes for keys and values: as given, or what is left of the engine's share."""
+        given, all_requests = self.config.advisor.kv_cache_gib, self.one * self.config.search.threads
+        if not engine_of(self.config.advisor.engine).serves_adapters:  # the embedded engine takes what it needs
+            return all_requests
+        if given is not None:
+            return given * GIB
+        if self.card is None:
+            return GIB
+        return max(0.0, self.config.advisor.gpu_memory * self.card - self._weights - self._adapters - ENGINE_GIB * GIB)
+
+    @property
+    def _weights(self) -> float:
+        return float((self.step.parameters - self._added) * self.served.weight)
+
+    @property
+    def _adapters(self) -> float:
+        """One adapter for each version that may be asked at once, and the next one."""
+        return float(self._added * self.served.weight * (self.config.bound + 2))
+
+    @property
+    def _added(self) -> int:
+        """Weights of one adapter."""
+        return 0 if self.config.learner.lora_rank is None else self.step.trained
+
+    def parts(self) -> Iterator[Part]:
+        """On its card, or in host memory."""
+        yield Part("engine", "weights", self._weights)
+        if self._adapters:
+            yield Part("engine", "adapters", self._adapters)
+        if self.card is None:
+            yield Part("engine", "the next version, while it is loaded", self._weights)
+        yield Part("engine", "keys and values", self.cache)
+        if self.card is not None:
+            yield Part("engine", "CUDA, graphs, activations", ENGINE_GIB * GIB, assumed=True)
+
+
+def _version(step: StepBytes) -> float:
+    """Bytes of a version on disk: all weights, or the adapters, in float32."""
+    return 4.0 * step.trained
+
+
+def _host(config: Config, step: StepBytes, on_card: bool) -> Iterator[Part]:
+    """Host memory beside `device`."""
+    if not step.trained:
+        return
+    learner = config.learner
+    if any(limit is not None for limit in (learner.max_move, learner.min_move_ess, learner.max_sure_move)):
+        yield Part("learner", "weights and moments from before a step", 12.0 * step.trained)
+    if on_card:
+        yield Part("learner", "a checkpoint while it is written", max(_version(step), 8.0 * step.trained))
+        yield Part("engine", "a version while it is read", _version(step))
+
+
+def _disk(step: StepBytes) -> Iterator[Part]:
+    if not step.trained:
+        return
+    version = _version(step)
+    yield Part("learner", f"{VERSIONS} versions", VERSIONS * version)
+    yield Part("learner", f"{CHECKPOINTS} checkpoints", CHECKPOINTS * (version + 8.0 * step.trained))

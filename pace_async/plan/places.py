@@ -1,0 +1,77 @@
+"""Lays the parts of a run on cards, host memory and disk, and says what does not fit. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pace_async.plan.needs import GIB, Needs, Owner, Part
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A card, host memory or a disk. `total` and `used` are in bytes, `used` by others. `total` None: not known."""
+
+    name: str
+    total: float | None
+    used: float
+    parts: tuple[Part, ...]
+
+    @property
+    def needed(self) -> float:
+        return sum(part.size for part in self.parts)
+
+    @property
+    def fits(self) -> bool | None:
+        """None if it is not known."""
+        return None if self.total is None else self.needed + self.used <= self.total
+
+
+@dataclass(frozen=True, slots=True)
+class CardMemory:
+    """A card as the driver tells of it. Sizes are in bytes. `used` is what other processes have."""
+
+    name: str
+    total: float
+    used: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What there is. `host` and `disk` are bytes that are free, None if that is not known. `cards` by name."""
+
+    cards: Mapping[str, CardMemory]
+    host: float | None = None
+    disk: float | None = None
+
+
+def places_of(needs: Needs, owned: Mapping[Owner, str | None], room: Room) -> tuple[Place, ...]:
+    """Every place that the run uses. `owned` gives each owner's card, None for the processor."""
+    places: list[Place] = []
+    for name, card in room.cards.items():
+        parts = tuple(part for part in needs.device if owned.get(part.owner) == name)
+        if parts:
+            places.append(Place(f"card {name}", card.total, card.used, parts))
+    in_host = tuple(part for part in needs.device if owned.get(part.owner) not in room.cards)
+    places.append(Place("host memory", room.host, 0.0, (*in_host, *needs.host)))
+    places.append(Place("disk", room.disk, 0.0, needs.disk))
+    return tuple(place for place in places if place.parts)
+
+
+def faults(places: Sequence[Place], needs: Needs) -> list[str]:
+    """What does not fit, a clause for each, empty if all that is known fits."""
+    found = [_fault(place) for place in places if place.fits is False]
+    if needs.cache_one > needs.cache:
+        found.append(
+            f"one request of the longest call needs {in_gib(needs.cache_one)} GiB of keys and values, and vLLM would "
+            f"have {in_gib(needs.cache)}"
+        )
+    return found
+
+
+def _fault(place: Place) -> str:
+    assert place.total is not None
+    others = f", of which others use {in_gib(place.used)}" if place.used >= 0.05 * GIB else ""
+    return f"{place.name} has {in_gib(place.total)} GiB{others}, and the run needs {in_gib(place.needed)}"
+
+
+def in_gib(size: float) -> str:
+    return f"{size / GIB:,.1f}"

@@ -1,0 +1,77 @@
+"""The plan of a run: what it needs, where that goes, whether it fits, and what would."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pace_async.config import Config
+from pace_async.configure import flat, resolve
+from pace_async.plan.counted import counted
+from pace_async.plan.needs import Needs, Owner, longest_call, needs_of, shape_of
+from pace_async.plan.places import Place, Room, faults, places_of
+from pace_async.plan.remedy import in_words, remedies
+from pace_async.plan.served import served_model
+from pace_async.plan.step import StepBytes, StepShape
+
+Counter = Callable[[StepShape], StepBytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The advisor: the folder with its config.json, and its context in tokens, None if that is not known."""
+
+    folder: Path
+    context: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`faults` are clauses about what does not fit. `remedy` are settings with which all of it fits, None if there are
+    none or nothing is wrong."""
+
+    shape: StepShape
+    step: StepBytes
+    needs: Needs
+    places: tuple[Place, ...]
+    faults: tuple[str, ...]
+    remedy: Mapping[str, object] | None
+
+    @property
+    def refusal(self) -> str | None:
+        """What does not fit and what would, as sentences. None if nothing is known not to fit."""
+        if not self.faults:
+            return None
+        would = "No setting would make it fit." if self.remedy is None else f"It fits with {in_words(self.remedy)}."
+        return f"The run does not fit: {'; '.join(self.faults)}. {would}"
+
+
+def plan_of(
+    config: Config, model: Model, owned: Mapping[Owner, str | None], room: Room, count: Counter = counted
+) -> Plan:
+    """The plan of a run whose learner and engine own these cards. Where it does not fit, further settings are counted.
+    Raises UsageError for a model that cannot be built."""
+    plan = _of(config, model, owned, room, count)
+    if not plan.faults:
+        return plan
+    without_passes = replace(plan.step, peak=plan.step.peak - plan.step.passes)
+    for changes in remedies(config, plan.needs.cache_all, plan.shape.tokens):
+        changed = resolve(None, {**flat(config.model_dump(mode="json")), **changes}, environment={})
+        whole = "learner.lora_rank" not in changes
+        if whole and _of(changed, model, owned, room, lambda _: without_passes).faults:
+            continue  # even passes of no size would not fit, and counting takes long
+        same_step = not any(key.startswith("learner.") for key in changes)
+        if not _of(changed, model, owned, room, (lambda _: plan.step) if same_step else count).faults:
+            return replace(plan, remedy=changes)
+    return plan
+
+
+def _of(config: Config, model: Model, owned: Mapping[Owner, str | None], room: Room, count: Counter) -> Plan:
+    shape, served = shape_of(config, str(model.folder), model.context), served_model(model.folder)
+    step = count(shape)
+    sizes: dict[Owner, float | None] = {
+        owner: room.cards[card].total if card is not None and card in room.cards else None
+        for owner, card in owned.items()
+    }
+    needs = needs_of(config, step, served, longest_call(config, model.context), sizes)
+    places = places_of(needs, owned, room)
+    return Plan(shape, step, needs, places, tuple(faults(places, needs)), None)

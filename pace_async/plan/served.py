@@ -1,0 +1,57 @@
+"""What an engine needs of a model, read from its config.json."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pace_async.errors import UsageError
+
+_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """Bytes of a weight, of the keys and values of one token, and of the state that layers of linear attention keep for
+    one request, whatever its length."""
+
+    weight: int
+    token: int
+    request: int
+
+
+def served_model(folder: Path) -> ServedModel:
+    """Raises UsageError for a config.json that does not describe a decoder of text."""
+    file = folder / "config.json"
+    try:
+        given: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file} cannot be read ({error}): make the folder again.") from None
+    text: dict[str, Any] = given.get("text_config") or given
+    try:
+        linear = _linear_layers(text)
+        heads = int(text.get("num_key_value_heads") or text["num_attention_heads"])
+        width = int(text.get("head_dim") or text["hidden_size"] // text["num_attention_heads"])
+        weight = _BYTES.get(str(text.get("dtype") or given.get("dtype") or given.get("torch_dtype")), 4)
+        full = int(text["num_hidden_layers"]) - linear
+        return ServedModel(weight, full * 2 * heads * width * weight, linear * _state(text, weight) if linear else 0)
+    except (KeyError, TypeError, ZeroDivisionError) as error:
+        raise UsageError(f"{file} does not describe a language model ({type(error).__name__}: {error}).") from None
+
+
+def _linear_layers(text: Mapping[str, Any]) -> int:
+    kinds = text.get("layer_types")
+    if isinstance(kinds, list):
+        return [str(kind) for kind in cast("list[object]", kinds)].count("linear_attention")
+    every = text.get("full_attention_interval")
+    layers = int(text["num_hidden_layers"])
+    return layers - layers // int(every) if every else 0
+
+
+def _state(text: Mapping[str, Any], weight: int) -> int:
+    """Of one layer: the recurrent state in float32, and the last inputs of the convolution."""
+    keys = int(text["linear_num_key_heads"]) * int(text["linear_key_head_dim"])
+    values = int(text["linear_num_value_heads"]) * int(text["linear_value_head_dim"])
+    recurrent = values * int(text["linear_key_head_dim"]) * 4
+    return recurrent + (2 * keys + values) * int(text.get("linear_conv_kernel_dim", 4)) * weight

@@ -1,0 +1,121 @@
+"""pace plan, and the refusal of a run that cannot fit."""
+
+import json
+import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from pace_async import gpus
+from pace_async.plan import counted as counting
+from pace_async.plan import planned
+from pace_async.runtime.start import planning
+from scripts.benchmarks.toys import write_llama
+from tests.support.command_line import Shell
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Only what a plan needs of a model: no weights."""
+    folder = write_llama(tmp_path_factory.mktemp("toy") / "model", vocab=64, width=32, layers=2)
+    for file in folder.glob("*.safetensors"):
+        file.unlink()
+    return folder
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def each_step_is_counted_once() -> Iterator[None]:
+    """A count imports torch in a process of its own, which takes seconds."""
+    once = cache(counting.counted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planned.plan_of, "__defaults__", (once,))
+        patch.setattr(planning.plan_for, "__defaults__", (once,))
+        yield
+
+
+def config(folder: Path, model: Path, **advisor: object) -> str:
+    file = folder / "mine.yaml"
+    given = {"advisor": {"model": str(model), "engine": "vllm", "kv_cache_gib": 1, **advisor}}
+    file.write_text(json.dumps(given))
+    return str(file)
+
+
+def test_a_plan_names_every_part_and_says_that_it_fits(shell: Shell, model: Path) -> None:
+    said = shell.pace("plan", config(shell.folder, model), "--card", "79.2")
+    assert said.code == 0, said.err
+    assert "card 0 of 79.2 GiB" in said.out
+    for part in ("gradient, float32", "AdamW's moments, float32", "keys and values", "3 checkpoints"):
+        assert part in said.out
+    assert said.out.splitlines()[-1] == "The cards hold it. Not known here: host memory and disk."
+    assert shell.files() == ["mine.yaml"]
+
+
+def test_what_does_not_fit_has_exit_code_1_and_a_setting_that_would(shell: Shell, model: Path) -> None:
+    said = shell.pace("plan", config(shell.folder, model, kv_cache_gib=None), "--card", "6.5")
+    assert said.code == 1
+    last = said.out.splitlines()[-1]
+    assert last.startswith("The run does not fit: card 0 has 6.5 GiB, and the run needs 7.1")
+    assert last.endswith("It fits with advisor.kv_cache_gib=1.")
+    said = shell.pace("plan", config(shell.folder, model, kv_cache_gib=4), "--card", "8", "--json")
+    told = json.loads(said.out)
+    assert (said.code, told["fits"], told["remedy"]) == (1, False, None)
+    assert sum(part["size"] for part in told["places"][0]["parts"]) == told["places"][0]["needed_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (("--set", "advisor.model=bandit", "--set", "advisor.engine=embedded"), "there is nothing to plan"),
+        (("--set", "advisor.model=nowhere"), "is not a model directory"),
+        (("--set", "learner.gpus=[1]"), "learner.gpus names card 1, and 1 can be seen"),
+        (("--set", "advisor.max_tokens=5000"), "no question fits beside it"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_in_one_sentence(
+    shell: Shell, model: Path, changes: tuple[str, ...], sentence: str
+) -> None:
+    said = shell.pace("plan", config(shell.folder, model), "--card", "80", *changes)
+    assert said.code == 2
+    assert sentence in said.err
+    assert said.err.count("\n") == 1
+
+
+@pytest.fixture
+def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in: the device file of a card, and an nvidia-smi that tells of 80 GiB of which others use 79."""
+    devices, programs = tmp_path / "dev", tmp_path / "bin"
+    devices.mkdir()
+    programs.mkdir()
+    (devices / "nvidia0").touch()
+    program = programs / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\necho '0, GPU-5a00, {80 * 1024}, {79 * 1024}'\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(gpus, "DEVICES", devices)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+@pytest.mark.usefixtures("card")
+@pytest.mark.parametrize("more", [("--dry-run",), ()])
+def test_a_run_that_cannot_fit_is_refused_before_anything_is_written(
+    shell: Shell, model: Path, more: tuple[str, ...]
+) -> None:
+    before = shell.files()
+    said = shell.pace("run", "circle_packing", "--advisor", str(model), *more)
+    assert said.code == 2
+    assert "The run does not fit: card 0 has 80.0 GiB, of which others use 79.0, and the run needs" in said.err
+    assert said.err.endswith("`pace plan` prints every part.\n")
+    assert shell.files() == before
+
+
+@pytest.mark.usefixtures("card")
+def test_an_advisor_of_the_package_is_not_planned(shell: Shell) -> None:
+    said = shell.pace("run", "circle_packing", "--advisor", "tiny", "--dry-run")
+    assert said.code == 0, said.err

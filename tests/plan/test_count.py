@@ -1,0 +1,91 @@
+"""The count of a training step, against the storages of the learner's own step."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pace_async.errors import UsageError
+from pace_async.learn.settings import TrainerConfig
+from pace_async.learn.trainer import load_trainer
+from pace_async.plan.count import count
+from pace_async.plan.counted import counted
+from pace_async.plan.live import LiveBytes
+from pace_async.plan.step import StepShape
+from pace_async.replay.group import Group, TrainedCall, TrainedRollout
+from scripts.benchmarks.toys import write_llama
+
+VOCAB, PROMPT, ANSWER = 500, 90, 38
+CALLS = 4
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_llama(tmp_path_factory.mktemp("toy") / "model", vocab=VOCAB, width=64, layers=4)
+
+
+def group() -> Group:
+    call = TrainedCall(tuple([5] * PROMPT), tuple([7] * ANSWER), tuple([-6.0] * ANSWER), tuple([0] * ANSWER))
+    rollouts = [TrainedRollout(lease, 1.0 if lease % 2 else -0.5, 0.0, (call,)) for lease in range(CALLS)]
+    return Group(1, 0, "grpo", 0.0, 0, tuple(rollouts))
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize(
+    ("lora_rank", "precision", "kl_penalty"), [(None, "fp32", 0.0), (None, "bf16", 0.1), (4, "fp32", 0.1)]
+)
+def test_a_step_of_the_learner_takes_what_was_counted(
+    toy: Path, tmp_path: Path, checkpointing: bool, lora_rank: int | None, precision: str, kl_penalty: float
+) -> None:
+    """Weights and moments are there before the learner's second step, which takes the rest."""
+    tokens = PROMPT + ANSWER
+    settings = TrainerConfig(learning_rate=1e-3, micro_tokens=tokens, lora_rank=lora_rank, kl_penalty=kl_penalty)
+    settings = replace(settings, gradient_checkpointing=checkpointing, precision=precision)
+    trainer = load_trainer(toy, settings, tmp_path, toy)
+    assert trainer.step(group()).reason == ""
+    moments = [value for state in trainer.adamw.state.values() for value in state.values()]
+    reference = list(trainer.reference.parameters()) if trainer.reference is not None else []
+    with LiveBytes([*trainer.policy.parameters(), *moments, *reference]) as live:
+        assert trainer.step(group()).reason == ""
+    shape = StepShape(str(toy), 1, tokens, ANSWER, settings.precision, checkpointing, lora_rank, kl_penalty > 0)
+    step = count(shape)
+    assert step.gradient + step.passes == pytest.approx(live.peak, rel=0.1)
+    weights = sum(weight.numel() * weight.element_size() for weight in trainer.policy.parameters())
+    assert step.weights == pytest.approx(weights, rel=0.01)
+    trained = [weight for weight in trainer.policy.parameters() if weight.requires_grad]
+    assert step.trained == sum(weight.numel() for weight in trained)
+    assert step.gradient == 4 * step.trained
+    assert step.moments == pytest.approx(8 * step.trained, rel=0.01)
+    assert (step.reference > 0) is (kl_penalty > 0)
+
+
+def test_what_saves_memory_is_seen(toy: Path) -> None:
+    usual = StepShape(str(toy), 1, 512, 100)
+    passes = count(usual).passes
+    assert count(replace(usual, gradient_checkpointing=True)).passes < 0.5 * passes
+    assert count(replace(usual, precision="bf16")).passes < 0.8 * passes
+    assert count(replace(usual, rows=2)).passes == pytest.approx(2 * passes, rel=0.1)
+
+
+def test_nothing_is_kept_of_storages_that_are_gone() -> None:
+    import torch
+
+    with LiveBytes() as live:
+        held = torch.zeros(1000)
+        view = held[10:]
+        assert live.now == 4000
+        del held
+        assert live.now == 4000, "a view keeps its storage"
+        del view
+        assert (live.now, live.peak) == (0, 4000)
+
+
+def test_a_child_process_counts_and_a_model_that_cannot_be_built_is_refused(toy: Path, tmp_path: Path) -> None:
+    shape = StepShape(str(toy), 1, 64, 10)
+    assert counted(shape) == count(shape)
+    (tmp_path / "config.json").write_text('{"model_type": "no_such_model"}')
+    with pytest.raises(
+        UsageError, match=r"config\.json: .*no_such_model.*transformers cannot build this model"
+    ) as said:
+        counted(replace(shape, model=str(tmp_path)))
+    assert "\n" not in str(said.value)

@@ -1,0 +1,178 @@
+"""What a run needs, where it goes, and what is said where it does not fit. Steps are given, not counted."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pace_async.config import Config
+from pace_async.configure import resolve
+from pace_async.errors import UsageError
+from pace_async.plan.machine import told
+from pace_async.plan.needs import GIB, Owner
+from pace_async.plan.places import CardMemory, Room
+from pace_async.plan.planned import Model, Plan, plan_of
+from pace_async.plan.served import ServedModel, served_model
+from pace_async.plan.step import StepBytes, StepShape
+
+SHAPES = Path(__file__).parents[2] / "scripts" / "documentation" / "shapes" / "models"
+QWEN, R1 = SHAPES / "qwen3.5-4b", SHAPES / "deepseek-r1-0528-qwen3-8b"
+BILLIONS = 4
+STEP = StepBytes(
+    parameters=BILLIONS * 10**9,
+    trained=BILLIONS * 10**9,
+    weights=16 * 10**9,
+    reference=0,
+    gradient=16 * 10**9,
+    moments=32 * 10**9,
+    peak=94 * 10**9,
+)
+ONE: Mapping[Owner, str | None] = {"learner": "0", "engine": "0"}
+TWO: Mapping[Owner, str | None] = {"learner": "0", "engine": "1"}
+
+
+def count(shape: StepShape) -> StepBytes:
+    """Passes of 30 GB, a fifth of it if activations are recomputed, half in bf16. Adapters are a hundredth."""
+    passes = 30e9 * (0.2 if shape.gradient_checkpointing else 1) * (0.5 if shape.precision == "bf16" else 1)
+    if shape.lora_rank is None:
+        return replace(STEP, peak=int(64e9 + passes * shape.rows))
+    parts = replace(STEP, trained=4 * 10**7, weights=8 * 10**9, gradient=16 * 10**7, moments=32 * 10**7)
+    return replace(parts, peak=int(8.48e9 + passes * shape.rows))
+
+
+def planned(settings: dict[str, object], cards: Mapping[str, float], owned: Mapping[Owner, str | None] = ONE) -> Plan:
+    config = config_of(settings)
+    room = Room({name: CardMemory(name, size * GIB) for name, size in cards.items()})
+    return plan_of(config, Model(QWEN, 2048), owned, room, count)
+
+
+def config_of(settings: dict[str, object]) -> Config:
+    usual = {"advisor.engine": "vllm", "advisor.model": str(QWEN), "learner.micro_tokens": 2048}
+    return resolve(None, {**usual, **settings}, environment={})
+
+
+def test_keys_and_values_of_published_shapes_have_their_known_sizes() -> None:
+    assert served_model(R1) == ServedModel(2, 144 * 1024, 0)
+    qwen = served_model(QWEN)
+    assert (qwen.weight, qwen.token) == (2, 32 * 1024)
+    assert qwen.request == 24 * (32 * 128 * 128 * 4 + (2 * 16 * 128 + 32 * 128) * 4 * 2)
+
+
+@pytest.mark.parametrize(("text", "sentence"), [("{", "cannot be read"), ('{"num_hidden_layers": 3}', "KeyError")])
+def test_a_config_that_describes_no_language_model_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(UsageError, match=sentence):
+        served_model(tmp_path)
+
+
+def test_each_part_lies_with_its_owner_and_sums_are_those_of_the_parts() -> None:
+    plan = planned({"advisor.kv_cache_gib": 2, "search.threads": 4}, {"0": 200, "1": 80}, TWO)
+    places = {place.name: place for place in plan.places}
+    assert {part.owner for part in places["card 0"].parts} == {"learner"}
+    assert {part.owner for part in places["card 1"].parts} == {"engine"}
+    sizes = {part.what: part.size for part in places["card 1"].parts}
+    assert sizes["weights"] == STEP.parameters * 2
+    assert sizes["keys and values"] == 2 * GIB
+    disk = {part.what: part.size for part in places["disk"].parts}
+    assert disk == {"4 versions": 4 * 16e9, "3 checkpoints": 3 * 48e9}
+    host = {part.what: part.size for part in places["host memory"].parts}
+    assert host["weights and moments from before a step"] == 48e9
+    assert host["a checkpoint while it is written"] == 32e9
+    assert (plan.faults, plan.remedy, plan.refusal) == ((), None, None)
+
+
+def test_without_a_card_everything_is_in_host_memory() -> None:
+    plan = planned({"advisor.engine": "embedded"}, {}, {"learner": None, "engine": None})
+    host = plan.places[0]
+    assert (host.name, host.fits) == ("host memory", None)
+    assert host.needed > STEP.peak
+    assert not any(part.assumed for part in host.parts)
+
+
+@pytest.mark.parametrize(
+    ("gib", "remedy"),
+    [
+        (200, None),
+        (115, {"advisor.kv_cache_gib": 2}),
+        (92, {"advisor.kv_cache_gib": 2, "learner.gradient_checkpointing": True}),
+        (
+            81,
+            {"advisor.kv_cache_gib": 2, "learner.gradient_checkpointing": True, "learner.precision": "bf16"},
+        ),
+        (
+            60,
+            {
+                "advisor.kv_cache_gib": 2,
+                "learner.gradient_checkpointing": True,
+                "learner.precision": "bf16",
+                "learner.lora_rank": 16,
+            },
+        ),
+    ],
+)
+def test_the_first_settings_that_fit_are_named(gib: float, remedy: dict[str, object] | None) -> None:
+    settings: dict[str, object] = {"search.threads": 12, "advisor.gpu_memory": 0.5 if gib < 200 else 0.2}
+    plan = planned(settings, {"0": gib})
+    assert plan.remedy == remedy
+    assert bool(plan.faults) is (remedy is not None)
+    if remedy is not None:
+        words = [f"{key}={str(value).lower()}" for key, value in remedy.items()]
+        assert plan.refusal is not None
+        assert all(word in plan.refusal for word in words)
+        again = planned({**settings, **remedy}, {"0": gib})
+        assert again.faults == ()
+
+
+def test_where_nothing_helps_it_says_so_and_counts_no_more() -> None:
+    shapes: list[StepShape] = []
+
+    def counting(shape: StepShape) -> StepBytes:
+        shapes.append(shape)
+        return count(shape)
+
+    config = config_of({"learner.lora_rank": 16, "advisor.kv_cache_gib": 1, "learner.gradient_checkpointing": True})
+    room = Room({"0": CardMemory("0", 10 * GIB)})
+    plan = plan_of(config, Model(QWEN, 2048), ONE, room, counting)
+    assert plan.refusal == (
+        f"The run does not fit: card 0 has 10.0 GiB, and the run needs {plan.places[0].needed / GIB:.1f}. "
+        "No setting would make it fit."
+    )
+    assert len(shapes) == 1
+
+
+def test_memory_that_others_use_and_a_cache_that_is_too_small_are_told() -> None:
+    config = config_of({"advisor.kv_cache_gib": 0.01, "learner.objective": "none"})
+    room = Room({"0": CardMemory("0", 80 * GIB, 75 * GIB)}, host=1e12, disk=1e12)
+    plan = plan_of(config, Model(QWEN, 2048), ONE, room, lambda _: StepBytes(10**9, 0, 0, 0, 0, 0, 0))
+    assert plan.shape.rows == 0
+    assert plan.faults[0].startswith("card 0 has 80.0 GiB, of which others use 75.0, and the run needs")
+    assert plan.faults[1].endswith("GiB of keys and values, and vLLM would have 0.0")
+
+
+@pytest.mark.parametrize(
+    ("settings", "tokens", "rows"),
+    [
+        ({}, 2048, 1),
+        ({"learner.max_length": 500}, 500, 4),
+        ({"advisor.max_prompt_tokens": 300, "advisor.max_tokens": 100}, 400, 5),
+        ({"learner.micro_tokens": 100}, 2048, 1),
+    ],
+)
+def test_the_longest_call_is_what_all_limits_allow(settings: dict[str, object], tokens: int, rows: int) -> None:
+    shape = planned({"advisor.kv_cache_gib": 2, **settings}, {"0": 900}).shape
+    assert (shape.tokens, shape.rows) == (tokens, rows)
+
+
+def test_nvidia_smis_table_is_read_by_number_and_by_uuid_and_what_it_does_not_know_is_left_out() -> None:
+    table = "0, GPU-5a00, 143771, 12\n1, GPU-6b00, 81559, 4000\n2, GPU-7c00, [N/A], [N/A]\nfailed\n"
+    assert told(table, ["1", "GPU-5a", "2"]) == {
+        "1": CardMemory("1", 81559 * 2**20, 4000 * 2**20),
+        "GPU-5a": CardMemory("GPU-5a", 143771 * 2**20, 12 * 2**20),
+    }
+
+
+def test_the_shapes_that_the_ready_configs_are_planned_with_are_those_of_the_published_models() -> None:
+    for folder, layers in ((QWEN, 32), (R1, 36)):
+        assert json.loads((folder / "config.json").read_text())["num_hidden_layers"] == layers
