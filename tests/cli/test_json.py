@@ -28,6 +28,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "eval": ["circle_packing", "bad.py"],
     "advantages": ["1", "2", "3", "4"],
     "simulate": ["--candidates", "40"],
+    "plan": ["run.yaml", "--card", "79.2"],
     "doctor": [],
     "task list": [],
     "task init": ["new"],
