@@ -18,7 +18,7 @@ def standing_of(paths: "RunPaths", reader: "Reader") -> dict[str, Any]:
     driven = is_driven(paths.folder)
     status, header = reader.status(), reader.header()
     found = {**status, **ledger_of_rows(reader.timings(), header), "driven": driven}
-    found |= known_of(status["best_score"], header) | _parses(status["outcomes"], reader.recent_parsed())
+    found |= known_of(status["best_score"], header) | _parses(header, status["outcomes"], reader.recent_parsed())
     found["waiting"] = _waiting(holder_of(paths.folder), status["waiting"]) if driven else None
     found["few_scores"] = _few_scores(status, str(paths.folder))
     if status["failing"] or found["waiting"] or found["few_scores"]:
@@ -49,10 +49,12 @@ def _few_scores(status: Mapping[str, Any], run: str) -> str | None:
     return None if found is None else found.sentence
 
 
-def _parses(outcomes: Mapping[str, int], recent: Sequence[bool]) -> dict[str, Any]:
-    """The share of candidates whose answers parse, of all and of the last ones, and the alarm if it has fallen."""
-    from pace_async.observe.parse_rate import fallen, lately, parse_rate, share_text
+def _parses(header: "RunHeader", outcomes: Mapping[str, int], recent: Sequence[bool]) -> dict[str, Any]:
+    """The share of candidates whose answers parse, of all and of the last ones, and the alarm if it has fallen. Nulls
+    and an empty text for an advisor that has no model."""
+    from pace_async.observe.parse_rate import answers_of, fallen, lately, parse_rate, share_text
 
+    outcomes, recent = answers_of(header.advisor, outcomes, recent)
     return {
         "parse_rate": parse_rate(outcomes),
         "parse_rate_lately": lately(recent),

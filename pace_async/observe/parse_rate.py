@@ -3,13 +3,21 @@
 A rollout parses if each of its answers does. The share has fallen if the last RECENT rollouts have clearly more that do
 not parse than all before them: by the same gap and the same test by which a learning advisor goes back to an earlier
 version (`staleness.rollback`). An advisor that learns nothing has no version to go back to, so this is said for every
-advisor. Pure.
+advisor with a model. One without a model gives no answers, and nothing is said of it. Pure.
 """
 
 from collections.abc import Mapping, Sequence
 
 from pace_async.population.reading.progress import RECENT
+from pace_async.registry.advisors import advisor_of
 from pace_async.staleness.rollback import GAP, LEVEL, Count, chance
+
+
+def answers_of(
+    advisor: str, outcomes: Mapping[str, int], recent: Sequence[bool]
+) -> tuple[Mapping[str, int], Sequence[bool]]:
+    """The outcomes and the last candidates that tell of answers: none for an advisor that has no model."""
+    return (outcomes, recent) if advisor_of(advisor).has_model else ({}, ())
 
 
 def parse_rate(outcomes: Mapping[str, int]) -> float | None:

@@ -1,8 +1,10 @@
 """Reading a run from Python: what it gives is what the commands print, and importing it is quick."""
 
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,21 @@ def test_the_best_is_what_the_command_prints(folder: Path) -> None:
     del told["path"]  # of the copy that only the command writes
     assert json.loads(json.dumps(best)) == told
     assert best["score"] == max(row["score"] for row in pace_async.open(folder).rows() if row["score"] is not None)
+
+
+def test_the_standing_says_nothing_of_answers_where_no_model_gives_any(folder: Path) -> None:
+    assert "% parse" in pace("status", str(folder), cwd=folder.parents[1]).stdout
+    assert pace_async.open(folder).status()["parse_rate"] is not None
+    with closing(sqlite3.connect(folder / "population.db")) as database, database:
+        database.execute("update runs set advisor = 'bandit'")
+    assert "parse" not in pace("status", str(folder), cwd=folder.parents[1]).stdout
+    told = pace_async.open(folder).status()
+    assert (told["parse_rate"], told["parse_rate_lately"], told["parse_share"], told["parse_alarm"]) == (
+        None,
+        None,
+        "",
+        None,
+    )
 
 
 def test_rows_a_frame_and_sql_agree(folder: Path) -> None:

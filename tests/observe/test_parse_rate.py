@@ -13,7 +13,7 @@ from pace_async.observe.fold import fold, fold_all
 from pace_async.observe.history import view_of
 from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
-from pace_async.observe.parse_rate import fallen, lately, parse_rate, share_text
+from pace_async.observe.parse_rate import answers_of, fallen, lately, parse_rate, share_text
 from pace_async.observe.plain import PlainDisplay
 from pace_async.observe.search_sections import failing_or_bottleneck, search
 from pace_async.population.reading.progress import RECENT
@@ -83,6 +83,24 @@ def test_the_alarm_stands_on_the_screen_in_place_of_advice_and_is_printed_once(t
             display.take(event, shown)
         anyio.run(output.drain, 1.0)
     assert file.read_text().count("answers cannot be parsed") == 1
+
+
+@pytest.mark.parametrize(("advisor", "says"), [("bandit", False), ("tiny", True), ("api:any", True), ("./mine", True)])
+def test_nothing_is_said_of_answers_where_no_model_gives_any(advisor: str, says: bool, tmp_path: Path) -> None:
+    header = replace(HEADER, advisor=advisor)
+    parses = [True] * 48 + [False] * 32
+    view = fold_all(RunView(header=header), [RunStateChanged("running", "", 0.0), *events(parses)])
+    screen = "\n".join(line.plain for line in search(view, 9.0, 120).lines)
+    assert ("% parsed" in screen) is says
+    assert ("cannot be parsed" in failing_or_bottleneck(view, 200).plain) is says
+    outcomes, recent = answers_of(advisor, view.outcomes, view.recent_parsed)
+    assert bool(share_text(outcomes, recent)) is says
+    file = tmp_path / "screen"
+    with file.open("w") as stream:
+        output = Output(stream)
+        PlainDisplay(output).take(events([False])[0], view)
+        anyio.run(output.drain, 1.0)
+    assert ("answers cannot be parsed" in file.read_text()) is says
 
 
 @pytest.mark.anyio
