@@ -8,15 +8,35 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pace_async.interface.evaluating import evaluate_program, evaluate_program_async
     from pace_async.interface.reading import Run, open
     from pace_async.interface.running import Going, go_on, resume, run, start
+    from pace_async.interface.simulating import simulate_run, simulate_run_async
+    from pace_async.interface.tasks_in_code import Task
 
 __version__ = "0.2.0"
-__all__ = ["Going", "Run", "__version__", "go_on", "open", "resume", "run", "start"]
+__all__ = [
+    "Going",
+    "Run",
+    "Task",
+    "__version__",
+    "evaluate_program",
+    "evaluate_program_async",
+    "go_on",
+    "open",
+    "resume",
+    "run",
+    "simulate_run",
+    "simulate_run_async",
+    "start",
+]
 
 _FROM = {
     **dict.fromkeys(("Run", "open"), "pace_async.interface.reading"),
+    **dict.fromkeys(("evaluate_program", "evaluate_program_async"), "pace_async.interface.evaluating"),
     **dict.fromkeys(("Going", "go_on", "resume", "run", "start"), "pace_async.interface.running"),
+    **dict.fromkeys(("simulate_run", "simulate_run_async"), "pace_async.interface.simulating"),
+    "Task": "pace_async.interface.tasks_in_code",
 }
 
 

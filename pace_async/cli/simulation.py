@@ -1,26 +1,19 @@
 """pace simulate: predicts the speed of a run of a given shape."""
 
-import math
 import signal
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, cast
 
 import typer
 
 from pace_async.cli.options import command_of, known_in
 from pace_async.cli.output import JSON_OPTION, print_fields, print_json
-from pace_async.cli.simulated_nodes import nodes_in_words, nodes_of
-from pace_async.interface.opening import open_run
+from pace_async.interface.simulating import CANDIDATES, CV, Shape, predicted, scenario_of
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
-from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:
-    from pace_async.events import RunHeader
-    from pace_async.simulate.durations import Durations
-    from pace_async.simulate.predict import Scenario
-
-THREADS = 8
+    from pace_async.simulate.losses import NodesPart
+    from pace_async.simulate.predict import Prediction
 
 
 def register(app: typer.Typer) -> None:
@@ -41,14 +34,14 @@ class SimulateFlags:
         None, "--max-staleness", min=0, help="Hard bound on training data's age [default: 2]."
     )
     eval_mean: float | None = typer.Option(None, "--eval-mean", help="Mean seconds of an evaluation [default: 60].")
-    eval_cv: float = typer.Option(0.6, "--eval-cv", help="Their standard deviation over their mean (lognormal).")
+    eval_cv: float = typer.Option(CV, "--eval-cv", help="Their standard deviation over their mean (lognormal).")
     eval_cap: float | None = typer.Option(None, "--eval-cap", help="No evaluation takes longer, in seconds.")
     generation: float | None = typer.Option(
         None, "--generation", help="Seconds in which the advisor decides on one rollout [default: 5 % of the mean]."
     )
     learn: float | None = typer.Option(None, "--learn", help="Seconds of a step [default: 3 % of the mean].")
     pause: float | None = typer.Option(None, "--pause", help="Seconds of a push [default: 0.3 % of the mean].")
-    candidates: int = typer.Option(2000, "--candidates", min=1, help="Candidates simulated.")
+    candidates: int = typer.Option(CANDIDATES, "--candidates", min=1, help="Candidates simulated.")
     policy: str | None = typer.Option(
         None,
         "--policy",
@@ -83,108 +76,25 @@ def simulate(flags: SimulateFlags) -> None:
 
     Example: pace simulate --nodes 8 --slots-per-node 4 --threads 32 --node-mtbf 6h --preempt 0.05 --eval-mean 1800
     """
-    if flags.like is not None:
-        find_run_paths(flags.like)
-    else:
-        nodes_of(flags, flags.threads or THREADS)  # refuses before anything heavy is loaded
+    given = asdict(flags)
+    shape = cast("Shape", {name: given[name] for name in Shape.__annotations__})
+    scenario = scenario_of(flags.like, shape, _flag)
     from pace_async.observe import formatting
-    from pace_async.simulate.predict import predict
 
-    scenario = _scenario_of(flags)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # remove its folder in memory
-    found = predict(scenario)
+    found = predicted(scenario)
     if flags.as_json:
         print_json(found)
         return
     print_fields(_in_words(found, formatting.bound(scenario.policy, scenario.bound)))
 
 
-def _scenario_of(flags: SimulateFlags) -> "Scenario":
-    """The shape of the run: what the flags say, else the run of --like, else the defaults. Raises UsageError."""
-    from pace_async.config import Config
-    from pace_async.registry.objectives import trains
-    from pace_async.simulate.predict import Scenario
-
-    header, durations = _source_of(flags)
-    made = Config.model_validate(dict(header.config)) if header else None
-    bound = header.max_staleness if header else 2
-    threads = flags.threads or (header.threads if header else THREADS)
-    nodes = nodes_of(flags, threads)
-    own = made.evaluation.slots if made else None
-    return Scenario(
-        threads=threads,
-        group_size=flags.group_size or (header.group_size if header else 8),
-        bound=bound if flags.max_staleness is None else flags.max_staleness,
-        durations=replace(
-            durations,
-            generation=durations.generation if flags.generation is None else flags.generation,
-            learning=durations.learning if flags.learn is None else flags.learn,
-            pause=durations.pause if flags.pause is None else flags.pause,
-        ),
-        candidates=flags.candidates,
-        policy=flags.policy or (made.staleness.policy if made else "pace"),
-        slots=nodes.slots if nodes is not None else flags.slots or own,
-        seed=flags.seed,
-        learns=made is None or trains(made.learner.objective),
-        nodes=nodes,
-    )
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
-def _source_of(flags: SimulateFlags) -> "tuple[RunHeader | None, Durations]":
-    """The run of --like, if it is given, and durations: those of the run, or drawn ones. Raises UsageError."""
-    from pace_async.errors import UsageError
-
-    _refuse_unless_seconds(
-        {
-            "--eval-mean": flags.eval_mean,
-            "--eval-cv": flags.eval_cv,
-            "--eval-cap": flags.eval_cap,
-            "--generation": flags.generation,
-            "--learn": flags.learn,
-            "--pause": flags.pause,
-        }
-    )
-    if flags.like is None:
-        return None, _drawn(flags.eval_mean, flags.eval_cv, flags.eval_cap, flags.seed)
-    if flags.eval_mean is not None or flags.eval_cap is not None:
-        raise UsageError("--like takes the evaluations from the run: leave --eval-mean and --eval-cap out.")
-    return _recorded(flags.like, flags.seed)
-
-
-def _refuse_unless_seconds(given: Mapping[str, float | None]) -> None:
-    from pace_async.errors import UsageError
-
-    for name, value in given.items():
-        if value is not None and not (math.isfinite(value) and value >= 0):
-            raise UsageError(f"{name} must be a number of at least 0, not {value}.")
-    if given["--eval-mean"] == 0 or given["--eval-cap"] == 0:
-        raise UsageError("--eval-mean and --eval-cap must be above 0: the prediction is relative to the evaluations.")
-
-
-def _drawn(given: float | None, cv: float, cap: float | None, seed: int) -> "Durations":
-    from pace_async.simulate.durations import Durations
-
-    mean = 60.0 if given is None else given
-    return Durations(
-        seed=seed,
-        evaluation_mean=mean,
-        evaluation_cv=cv,
-        evaluation_cap=cap,
-        generation=0.05 * mean,
-        learning=0.03 * mean,
-        pause=0.003 * mean,
-    )
-
-
-def _recorded(run: str, seed: int) -> "tuple[RunHeader, Durations]":
-    with open_run(run) as (_, reader):
-        from pace_async.simulate.recorded import recorded_durations
-
-        return reader.header(), recorded_durations(reader.recorded_seconds(), seed)
-
-
-def _in_words(found: dict[str, Any], bound: str) -> dict[str, object]:
-    ages: dict[int, int] = {int(age): amount for age, amount in found["staleness"].items()}
+def _in_words(found: "Prediction", bound: str) -> dict[str, object]:
+    ages = {int(age): amount for age, amount in found["staleness"].items()}
     total = sum(ages.values())
     shares = ", ".join(f"{age}: {100 * amount / total:.0f} %" for age, amount in ages.items()) or "nothing trained"
     terms = ", ".join(f"{name} {_rate(value)}" for name, value in found["terms"].items())
@@ -197,7 +107,19 @@ def _in_words(found: dict[str, Any], bound: str) -> dict[str, object]:
         "candidates an hour": f"{_rate(found['candidates_per_hour'])}; sync {_rate(found['sync_candidates_per_hour'])}",
         "roofline": f"{_rate(found['roofline'])} an hour, bound by {found['binding']} ({terms})",
         "advice": found["advice"],
-        **(nodes_in_words(found["nodes"]) if found["nodes"] is not None else {}),
+        **(_nodes_in_words(found["nodes"]) if found["nodes"] is not None else {}),
+    }
+
+
+def _nodes_in_words(found: "NodesPart") -> dict[str, object]:
+    """The part of the printed result that tells of nodes."""
+    lost = f"{found['lost_to_node_deaths']:,} by {found['node_deaths']:,} node failures"
+    return {
+        "nodes": f"{found['nodes']:,} with {found['slots']:,} slots, away {100 * found['away']:.1f} % of the time",
+        "lost attempts": f"{lost}, {found['lost_to_preemption']:,} preempted, of {found['attempts']:,}",
+        "waste": f"{100 * found['waste']:.1f} % of the used slot seconds ({found['lost_slot_seconds']:,.0f} s)",
+        "wait for a slot": f"{found['queue_seconds']:,.1f} s in the mean",
+        "aborted": f"{found['aborted']:,} rollouts",
     }
 
 

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike, fspath
 from pathlib import Path
 from typing import IO
 
@@ -44,14 +45,17 @@ class Command:
 
 
 def run_command(
-    task: str | Path | None, settings: Settings | None, config: Sequence[str | Path], run_dir: str | Path | None
+    task: str | PathLike[str] | None,
+    settings: Settings | None,
+    config: Sequence[str | Path],
+    run_dir: str | Path | None,
 ) -> Command:
     """Begin a run. Raises UsageError for a wrong setting or task, before any process is started."""
     from pace_async.configure import resolve
     from pace_async.runtime.run_paths import new_run_paths
     from pace_async.task import load_task
 
-    given = {**(settings or {}), **({} if task is None else {"task": str(task)})}
+    given = {**(settings or {}), **({} if task is None else {"task": fspath(task)})}
     resolved = resolve([Path(file) for file in config], dict(given))
     folder = new_run_paths(load_task(resolved.task).name, None if run_dir is None else Path(run_dir)).folder.resolve()
     files = [word for file in config for word in ("--config", str(file))]

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +23,7 @@ LOOK_S = 0.1
 
 
 def run(
-    task: str | Path | None = None,
+    task: str | PathLike[str] | None = None,
     settings: Settings | None = None,
     *,
     config: Sequence[str | Path] = (),
@@ -93,7 +94,7 @@ class Going:
 
 @asynccontextmanager
 async def start(
-    task: str | Path | None = None,
+    task: str | PathLike[str] | None = None,
     settings: Settings | None = None,
     *,
     config: Sequence[str | Path] = (),

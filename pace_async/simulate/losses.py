@@ -1,10 +1,27 @@
 """What failures of simulated nodes cost a run. The seconds come from its rows, as those of a real run would."""
 
 from dataclasses import dataclass
-from typing import Any
+
+from typing_extensions import TypedDict
 
 from pace_async.population.reading.timings import AttemptedSeconds
 from pace_async.simulate.nodes import Nodes, NodesShape
+
+
+class NodesPart(TypedDict):
+    """The part of a prediction that tells of nodes: amounts, shares of 0 to 1, and seconds."""
+
+    nodes: int
+    slots: int
+    node_deaths: int
+    away: float
+    attempts: int
+    lost_to_node_deaths: int
+    lost_to_preemption: int
+    lost_slot_seconds: float
+    waste: float
+    queue_seconds: float
+    aborted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +47,7 @@ class Losses:
         """The share of the used slot seconds that was lost."""
         return self.lost_seconds / self.slot_seconds if self.slot_seconds else 0.0
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> NodesPart:
         """The values that `pace simulate --json` prints."""
         return {
             "nodes": self.shape.count,

@@ -10,9 +10,9 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import anyio
+from typing_extensions import TypedDict
 
 from pace_async.config import Config
 from pace_async.configure import resolve
@@ -24,7 +24,7 @@ from pace_async.population.reading.timings import aborted_leases, attempted_seco
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Handles
 from pace_async.simulate.durations import Durations
-from pace_async.simulate.losses import Losses, losses_of
+from pace_async.simulate.losses import Losses, NodesPart, losses_of
 from pace_async.simulate.nodes import Nodes, NodesShape
 from pace_async.simulate.runs import FAULTLESS, TINY_TASK, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
@@ -80,11 +80,34 @@ class Measured:
         return 3600.0 * self.candidates / self.seconds
 
 
-def predict(scenario: Scenario) -> dict[str, Any]:
-    """The values that `pace simulate` prints. `speedup` is relative to the whole synchronous loop on the same
-    durations. Divide it by threads / group_size for the gain per thread. `trained_speedup` leaves out the rollouts that
-    expired. `roofline` and `terms` are candidates an hour, and know no failures. `nodes` is None without nodes. Raises
-    UsageError for nodes on which hardly an evaluation ends."""
+class Prediction(TypedDict):
+    """What `pace simulate --json` prints. `speedup` is relative to the whole synchronous loop on the same durations.
+    Divide it by threads / group_size for the gain per thread. `trained_speedup` leaves out the rollouts that expired.
+    Utilisations are shares of 0 to 1. `staleness` counts trained rollouts by their age in updates. `roofline` and
+    `terms` are candidates an hour, and know no failures. `nodes` is None without nodes."""
+
+    speedup: float
+    trained_speedup: float
+    slot_utilisation: float
+    evaluator_utilisation: float
+    max_staleness: int
+    staleness: dict[str, int]
+    expired: int
+    candidates: int
+    candidates_per_hour: float
+    sync_candidates_per_hour: float
+    roofline: float
+    binding: str
+    terms: dict[str, float]
+    advice: str
+    trained_evaluation_seconds: float
+    evaluation_seconds: float
+    virtual_seconds: float
+    nodes: NodesPart | None
+
+
+def predict(scenario: Scenario) -> Prediction:
+    """The speed of a run. Raises UsageError for nodes on which hardly an evaluation ends."""
     found = measure(scenario)
     if scenario.nodes is None and (scenario.slots is None or scenario.slots >= scenario.group_size):
         synchronous = synchronous_seconds(

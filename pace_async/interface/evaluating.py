@@ -1,0 +1,127 @@
+"""Scores one program exactly as a run would, as `pace eval` does."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, NotRequired, cast
+
+from typing_extensions import TypedDict
+
+from pace_async.events import Outcome
+from pace_async.interface.loops import beside_any_loop
+from pace_async.interface.texts import given_text, text_of
+
+if TYPE_CHECKING:
+    from pace_async.evaluate.base import Evaluation
+    from pace_async.task import TaskSpec
+
+_OF_EVALUATOR = "evaluation.settings."
+
+
+class StageResult(TypedDict):
+    """One cheap stage of a cascade: the score and the threshold decide whether it is passed."""
+
+    stage: str
+    outcome: Outcome
+    score: float | None
+    threshold: float
+    passed: bool
+    seconds: float
+    memoised: bool
+
+
+class EvaluationResult(TypedDict):
+    """What `pace eval --json` prints. `score` is None unless `outcome` is "ok"; `detail` says why. `evaluator_error` is
+    an error of the task's evaluator. `evaluator_log` is what the evaluator printed, if it was asked for."""
+
+    outcome: Outcome
+    score: float | None
+    seconds: float
+    detail: str
+    metrics: dict[str, float]
+    feedback: str | None
+    cascade: list[StageResult]
+    evaluator_error: str | None
+    evaluator_log: NotRequired[str]
+
+
+def evaluate_program(
+    task: str | PathLike[str],
+    program: str | Path,
+    settings: Mapping[str, object] | None = None,
+    *,
+    seed: int = 0,
+    unsafe_no_sandbox: bool = False,
+    debug: bool = False,
+) -> EvaluationResult:
+    """Score one program in the sandbox, through the task's cascade where it has one. Returns the keys of
+    `pace eval --json`.
+
+    `program` is a file, or the program's text. A text of one line is the name of a file. `settings` are those of the
+    task's evaluator, `seed` is that of the hidden instances. `debug` adds `evaluator_log`. An event loop of this thread
+    waits. What a program does wrong is an outcome. Raises UsageError for a wrong task, file or setting, and for a
+    machine that cannot evaluate the task."""
+    asked = partial(
+        evaluate_program_async, task, program, settings, seed=seed, unsafe_no_sandbox=unsafe_no_sandbox, debug=debug
+    )
+
+    def scored() -> EvaluationResult:
+        import anyio
+
+        return anyio.run(asked)
+
+    return beside_any_loop(scored)
+
+
+async def evaluate_program_async(
+    task: str | PathLike[str],
+    program: str | Path,
+    settings: Mapping[str, object] | None = None,
+    *,
+    seed: int = 0,
+    unsafe_no_sandbox: bool = False,
+    debug: bool = False,
+) -> EvaluationResult:
+    """`evaluate_program` beside an event loop. A cancellation ends the evaluation."""
+    from pace_async.configure import resolve
+    from pace_async.evaluate.assemble import evaluate_file
+    from pace_async.evaluate.scorer.scorer_log import printed, scorer_log
+    from pace_async.task import load_task
+
+    loaded = load_task(fspath(task))
+    text = given_text(program) or _program_at(Path(program), loaded.spec)
+    own = {f"{_OF_EVALUATOR}{name.removeprefix(_OF_EVALUATOR)}": value for name, value in (settings or {}).items()}
+    overrides = {"evaluation.seed": seed, "evaluation.unsafe_no_sandbox": unsafe_no_sandbox}
+    resolved = resolve(overrides={**overrides, **own}, environment={}).evaluation
+    with scorer_log() as log:
+        found = _result_of(await evaluate_file(loaded, text, resolved, log))
+        if debug:
+            found["evaluator_log"] = printed(log)
+    return found
+
+
+def _result_of(found: "Evaluation") -> EvaluationResult:
+    return {
+        "outcome": found.outcome,
+        "score": found.score,
+        "seconds": found.seconds,
+        "detail": found.detail,
+        "metrics": dict(found.metrics),
+        "feedback": found.feedback or None,
+        "cascade": [cast("StageResult", asdict(score)) for score in found.cascade],
+        "evaluator_error": found.evaluator_error or None,
+    }
+
+
+def _program_at(file: Path, spec: "TaskSpec") -> str:
+    """The text of a program. If the task has several files and the text names none, the files beside it are added.
+    Raises UsageError."""
+    from pace_async.programs.text import joined, parted
+
+    program = text_of(file)
+    beside = {name: file.with_name(name) for name in spec.files if file.with_name(name).exists()}
+    if not beside or parted(program)[0][0]:
+        return program
+    return joined({spec.program: program, **{name: text_of(path) for name, path in beside.items()}})

@@ -1,0 +1,177 @@
+"""Predicts the speed of a run of a given shape, as `pace simulate` does.
+
+Invariant: without a recorded run, a shape that makes no sense is refused before anything heavy is loaded.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack, cast
+
+from pace_async.errors import UsageError
+from pace_async.interface.loops import beside_any_loop
+from pace_async.interface.opening import open_run
+from pace_async.interface.reading import Run
+from pace_async.interface.simulated_nodes import nodes_of
+from pace_async.registry.staleness_policies import STALENESS_POLICIES
+from pace_async.runtime.run_paths import find_run_paths
+
+if TYPE_CHECKING:
+    from pace_async.events import RunHeader
+    from pace_async.simulate.durations import Durations
+    from pace_async.simulate.predict import Prediction, Scenario
+
+THREADS, GROUP_SIZE, BOUND, CV, CANDIDATES, EVALUATION_S = 8, 8, 2, 0.6, 2000, 60.0
+_LEAST = {
+    "threads": 1,
+    "group_size": 2,
+    "max_staleness": 0,
+    "candidates": 1,
+    "seed": 0,
+    "slots": 1,
+    "nodes": 1,
+    "slots_per_node": 1,
+}
+_SECONDS = ("eval_mean", "eval_cv", "eval_cap", "generation", "learn", "pause")
+T = TypeVar("T")
+_ONE_AT_A_TIME = Lock()
+"""A simulation changes the garbage collector of its process while it runs."""
+
+
+class Shape(TypedDict, total=False):
+    """The shape of a run: the flags of `pace simulate`. What is left out or None has the flag's default. Times are
+    seconds, and those of nodes may also be text such as "6h"."""
+
+    threads: int | None
+    group_size: int | None
+    max_staleness: int | None
+    eval_mean: float | None
+    eval_cv: float | None
+    eval_cap: float | None
+    generation: float | None
+    learn: float | None
+    pause: float | None
+    candidates: int | None
+    policy: str | None
+    seed: int | None
+    slots: int | None
+    nodes: int | None
+    slots_per_node: int | None
+    node_mtbf: str | float | None
+    node_repair: str | float | None
+    preempt: float | None
+
+
+def simulate_run(like: str | Path | Run | None = None, **shape: Unpack[Shape]) -> "Prediction":
+    """Drive the runtime on simulated stages under a virtual clock, and the synchronous loop over the same durations.
+    `like` is a run whose settings and durations are taken where `shape` gives none. Returns the keys of
+    `pace simulate --json`. An event loop of this thread waits. Raises UsageError."""
+    return beside_any_loop(partial(_predicted, like, shape))
+
+
+async def simulate_run_async(like: str | Path | Run | None = None, **shape: Unpack[Shape]) -> "Prediction":
+    """`simulate_run` in a thread, beside the event loop. A cancellation takes effect when the simulation has ended."""
+    import anyio.to_thread
+
+    return await anyio.to_thread.run_sync(partial(_predicted, like, shape))
+
+
+def _predicted(like: str | Path | Run | None, shape: Shape) -> "Prediction":
+    return predicted(scenario_of(like.name if isinstance(like, Run) else None if like is None else str(like), shape))
+
+
+def predicted(scenario: "Scenario") -> "Prediction":
+    """What the run would do. Only one simulation of a process runs at a time."""
+    from pace_async.simulate.predict import predict
+
+    with _ONE_AT_A_TIME:
+        return predict(scenario)
+
+
+def scenario_of(like: str | None, shape: Shape, called: Callable[[str], str] = str) -> "Scenario":
+    """The run that is simulated: what `shape` says, else the run `like`, else the defaults. `called` gives the name of
+    a key in errors. Raises UsageError."""
+    _refuse(shape, called)
+    if like is not None:
+        find_run_paths(like)
+    else:
+        nodes_of(shape, shape.get("threads") or THREADS, called)
+    from pace_async.config import Config
+    from pace_async.registry.objectives import trains
+    from pace_async.simulate.predict import Scenario
+
+    header, durations = _source_of(like, shape, called)
+    made = Config.model_validate(dict(header.config)) if header else None
+    threads = shape.get("threads") or (header.threads if header else THREADS)
+    nodes = nodes_of(shape, threads, called)
+    return Scenario(
+        threads=threads,
+        group_size=shape.get("group_size") or (header.group_size if header else GROUP_SIZE),
+        bound=_or(shape.get("max_staleness"), header.max_staleness if header else BOUND),
+        durations=replace(
+            durations,
+            generation=_or(shape.get("generation"), durations.generation),
+            learning=_or(shape.get("learn"), durations.learning),
+            pause=_or(shape.get("pause"), durations.pause),
+        ),
+        candidates=shape.get("candidates") or CANDIDATES,
+        policy=shape.get("policy") or (made.staleness.policy if made else "pace"),
+        slots=nodes.slots if nodes is not None else shape.get("slots") or (made.evaluation.slots if made else None),
+        seed=shape.get("seed") or 0,
+        learns=made is None or trains(made.learner.objective),
+        nodes=nodes,
+    )
+
+
+def _refuse(shape: Shape, called: Callable[[str], str]) -> None:
+    """Raises UsageError for a key that no shape has, and for a value out of its range."""
+    unknown = next((name for name in shape if name not in Shape.__annotations__), None)
+    if unknown is not None:
+        raise UsageError(f"There is no {unknown!r}: a simulation takes {', '.join(Shape.__annotations__)}.")
+    values = {name: value for name, value in shape.items() if value is not None}
+    for name, value in values.items():
+        if name in _LEAST and not (isinstance(value, int) and value >= _LEAST[name]):
+            raise UsageError(f"{called(name)} must be a whole number of at least {_LEAST[name]}, not {value}.")
+        if name in _SECONDS and not (math.isfinite(cast("float", value)) and cast("float", value) >= 0):
+            raise UsageError(f"{called(name)} must be a number of at least 0, not {value}.")
+    if values.get("eval_mean") == 0 or values.get("eval_cap") == 0:
+        raise UsageError(
+            f"{called('eval_mean')} and {called('eval_cap')} must be above 0: the prediction is relative to the "
+            "evaluations."
+        )
+    if (policy := shape.get("policy")) is not None and policy not in STALENESS_POLICIES:
+        raise UsageError(STALENESS_POLICIES.unknown(policy))
+
+
+def _or(given: T | None, otherwise: T) -> T:
+    return otherwise if given is None else given
+
+
+def _source_of(like: str | None, shape: Shape, called: Callable[[str], str]) -> "tuple[RunHeader | None, Durations]":
+    """The run to take after, if one is given, and durations: those of the run, or drawn ones. Raises UsageError."""
+    seed, mean, cap = shape.get("seed") or 0, shape.get("eval_mean"), shape.get("eval_cap")
+    if like is None:
+        from pace_async.simulate.durations import Durations
+
+        mean = EVALUATION_S if mean is None else mean
+        return None, Durations(
+            seed=seed,
+            evaluation_mean=mean,
+            evaluation_cv=_or(shape.get("eval_cv"), CV),
+            evaluation_cap=cap,
+            generation=0.05 * mean,
+            learning=0.03 * mean,
+            pause=0.003 * mean,
+        )
+    if mean is not None or cap is not None:
+        raise UsageError(
+            f"{called('like')} takes the evaluations from the run: leave {called('eval_mean')} and "
+            f"{called('eval_cap')} out."
+        )
+    with open_run(like) as (_, reader):
+        from pace_async.simulate.recorded import recorded_durations
+
+        return reader.header(), recorded_durations(reader.recorded_seconds(), seed)
