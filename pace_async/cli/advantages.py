@@ -1,9 +1,14 @@
 """pace advantages: the advantages that the learner computes from given rewards."""
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from pace_async.cli.output import JSON_OPTION, print_json
 from pace_async.registry.objectives import OBJECTIVES
+
+if TYPE_CHECKING:
+    from pace_async.cli.documents import AdvantagesShown
 
 _K = 4  # of the best-of-k branch, as in a run
 _COLLAPSED = ("other_branch", "skip")
@@ -48,10 +53,13 @@ def show(
         )
     except ValueError as error:
         raise UsageError(f"{error}.") from None
-    skipped = isinstance(result, Collapsed)
     if as_json:
-        reason = {"reason": f"{result.branch} branch collapsed"} if isinstance(result, Collapsed) else {}
-        print_json({"advantages": None if skipped else result, "skipped": skipped, **reason})
+        document: AdvantagesShown = {"advantages": None, "skipped": True}
+        if isinstance(result, Collapsed):
+            document["reason"] = f"{result.branch} branch collapsed"
+        else:
+            document = {"advantages": list(result), "skipped": False}
+        print_json(document)
     elif isinstance(result, Collapsed):
         typer.echo(f"skipped: {_why(result.branch, rewards)}")
     else:

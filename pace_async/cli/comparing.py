@@ -1,12 +1,15 @@
 """pace diff: the difference of two candidates' programs."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from pace_async.cli.candidates import WHICH, find_candidate, without_run
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, colours, print_json
 from pace_async.interface.opening import open_run
+
+if TYPE_CHECKING:
+    from pace_async.cli.documents import Diff, DiffSide
 
 _COLOURS = {"file": {"bold": True}, "hunk": {"fg": "cyan"}, "removed": {"fg": "red"}, "added": {"fg": "green"}}
 
@@ -40,7 +43,8 @@ def diff(
     added, removed = counted(lines)
     if as_json:
         text = "".join(f"{line.text}\n" for line in lines)
-        print_json({"a": _side(first), "b": _side(second), "added": added, "removed": removed, "diff": text})
+        document: Diff = {"a": _side(first), "b": _side(second), "added": added, "removed": removed, "diff": text}
+        print_json(document)
         return
     if not lines:
         typer.echo(f"{_title(first)} and {_title(second)} are the same program")
@@ -73,5 +77,5 @@ def _title(candidate: dict[str, Any]) -> str:
     return f"{name} ({candidate['outcome'] if candidate['score'] is None else format(candidate['score'], '.10g')})"
 
 
-def _side(candidate: dict[str, Any]) -> dict[str, Any]:
-    return {name: candidate[name] for name in ("candidate", "score", "outcome")}
+def _side(candidate: dict[str, Any]) -> "DiffSide":
+    return {"candidate": candidate["candidate"], "score": candidate["score"], "outcome": candidate["outcome"]}

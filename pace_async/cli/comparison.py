@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import typer
 
@@ -10,6 +10,7 @@ from pace_async.cli.output import JSON_OPTION, print_json, print_table
 from pace_async.interface.opening import open_anywhere
 
 if TYPE_CHECKING:
+    from pace_async.cli.documents import Comparison
     from pace_async.report.comparison import Arm, ComparedRun, Estimate
 
 WIDTH, HEIGHT = 72, 14
@@ -165,7 +166,7 @@ def _drawing(arms: "Sequence[Arm]", candidates: int) -> list[str]:
 
 def _document(
     arms: "Sequence[Arm]", candidates: int, differences: "Sequence[tuple[Arm, Estimate | None]]"
-) -> dict[str, Any]:
+) -> "Comparison":
     first = arms[0].runs[0]
     return {
         "task": first.task,
@@ -181,7 +182,7 @@ def _document(
                 "best_score": run.best_after(run.candidates),
                 "best_compared": run.best_after(candidates),
                 "spend_usd": run.spend_usd,
-                "curve": [list(point) for point in run.curve],
+                "curve": list(run.curve),
             }
             for arm in arms
             for run in arm.runs
@@ -190,18 +191,21 @@ def _document(
             {
                 "arm": arm.name,
                 "seeds": len(arm.runs),
-                "settings": arm.settings,
-                **_numbers("mean", arm.mean(candidates)),
+                "settings": dict(arm.settings),
+                "mean": None if found is None else found.value,
+                "low": None if found is None else found.low,
+                "high": None if found is None else found.high,
             }
-            for arm in arms
+            for arm, found in ((arm, arm.mean(candidates)) for arm in arms)
         ],
         "differences": [
-            {"arm": arm.name, "against": arms[0].name, **_numbers("difference", found)} for arm, found in differences
+            {
+                "arm": arm.name,
+                "against": arms[0].name,
+                "difference": None if found is None else found.value,
+                "low": None if found is None else found.low,
+                "high": None if found is None else found.high,
+            }
+            for arm, found in differences
         ],
     }
-
-
-def _numbers(name: str, found: "Estimate | None") -> dict[str, float | None]:
-    if found is None:
-        return {name: None, "low": None, "high": None}
-    return {name: found.value, "low": found.low, "high": found.high}

@@ -1,11 +1,15 @@
 """pace config: the resolved configuration."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from pace_async.cli.options import overrides_of
 from pace_async.cli.output import JSON_OPTION, print_json, shown
+
+if TYPE_CHECKING:
+    from pace_async.cli.documents import Validated
 
 app = typer.Typer(help="The resolved configuration.", no_args_is_help=True)
 
@@ -52,7 +56,8 @@ def validate(
 
     found = mistakes(file)
     if as_json:
-        print_json({"valid": not found, "mistakes": found})
+        document: Validated = {"valid": not found, "mistakes": found}
+        print_json(document)
     else:
         for line in found:
             typer.echo(f"pace: {shown(line)}", err=True)

@@ -1,12 +1,16 @@
 """pace db: the population database."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, print_table, shown
 from pace_async.interface.opening import open_run
 from pace_async.runtime.run_paths import find_run_paths
+
+if TYPE_CHECKING:
+    from pace_async.cli.documents import CheckedDatabase, CopiedRun, CopiedTable, DatabaseFinding, Upgraded, WrittenFile
 
 app = typer.Typer(help="The population database of a run.", no_args_is_help=True)
 
@@ -134,8 +138,12 @@ def check(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
         found = reader.audit()
     sound = all(one.ok for one in found)
     if as_json:
-        checks = [{"check": one.name, "ok": one.ok, "found": one.found, "wrong": list(one.wrong)} for one in found]
-        print_json({"sound": sound, "damage": [line for one in found for line in one.wrong], "checks": checks})
+        checks: list[DatabaseFinding] = [
+            {"check": one.name, "ok": one.ok, "found": one.found, "wrong": list(one.wrong)} for one in found
+        ]
+        damage = [line for one in found for line in one.wrong]
+        document: CheckedDatabase = {"sound": sound, "damage": damage, "checks": checks}
+        print_json(document)
     else:
         print_table([{"check": one.name, "ok": "yes" if one.ok else "NO", "found": one.found} for one in found])
         for line in (line for one in found for line in one.wrong):
@@ -161,7 +169,8 @@ def backup(
 
     size = back_up(paths.population[0], file, force=force)
     if as_json:
-        print_json({"path": str(file), "bytes": size})
+        document: WrittenFile = {"path": str(file), "bytes": size}
+        print_json(document)
     else:
         typer.echo(f"{file}: {size:,} bytes, checked")
 
@@ -184,10 +193,19 @@ def copy(
     from pace_async.runtime.copy_run import copy_run
 
     made = copy_run(paths, target, run_dir)
-    tables = [{"table": one.table, "rows": one.rows, "digest": one.digest} for one in made.rows.tables]
+    tables: list[CopiedTable] = [
+        {"table": one.table, "rows": one.rows, "digest": one.digest} for one in made.rows.tables
+    ]
     if as_json:
-        place = {"folder": str(made.folder), "population": made.population, "run": made.rows.run}
-        print_json({**place, "files": made.files, "bytes": made.bytes, "tables": tables})
+        document: CopiedRun = {
+            "folder": str(made.folder),
+            "population": made.population,
+            "run": made.rows.run,
+            "files": made.files,
+            "bytes": made.bytes,
+            "tables": tables,
+        }
+        print_json(document)
         return
     print_table([{**one, "digest": str(one["digest"])[:16]} for one in tables if one["rows"]])
     typer.echo(f"{made.folder}: run {made.rows.run} in {made.population}, {made.files} files of {made.bytes:,} bytes")
@@ -209,6 +227,7 @@ def upgrade_schema(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
         before = schema_state(database)
         upgrade(database)
     if as_json:
-        print_json({"path": str(database), "upgraded": before != "current", "before": before})
+        document: Upgraded = {"path": str(database), "upgraded": before != "current", "before": before}
+        print_json(document)
     else:
         typer.echo("already current" if before == "current" else f"upgraded from {before}")

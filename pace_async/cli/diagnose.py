@@ -1,9 +1,14 @@
 """pace doctor: what this machine can do, each with a remedy."""
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from pace_async.cli.options import overrides_of
 from pace_async.cli.output import JSON_OPTION, print_json, print_table
+
+if TYPE_CHECKING:
+    from pace_async.cli.documents import Finding
 
 _WORDS = {True: "yes", False: "NO", None: "not here"}
 
@@ -42,7 +47,10 @@ def doctor(
         config.advisor if advisor is not None else None,
     )
     if as_json:
-        print_json([{"check": one.name, "ok": one.ok, "found": one.found, "remedy": one.remedy} for one in findings])
+        document: list[Finding] = [
+            {"check": one.name, "ok": one.ok, "found": one.found, "remedy": one.remedy} for one in findings
+        ]
+        print_json(document)
     else:
         print_table(
             [

@@ -7,10 +7,19 @@ refuses what a run refuses before its start, except a failing seed program, whic
 from collections.abc import Mapping
 from pathlib import Path
 
+from typing_extensions import TypedDict
+
 from pace_async.config import Config, StopConfig
 from pace_async.configure import dump
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.objectives import trains
+
+
+class Planned(TypedDict):
+    """What a run would do, in words by its parts, and its whole configuration."""
+
+    plan: dict[str, str]
+    config: Config
 
 
 def dry_run(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str]]:

@@ -1,12 +1,15 @@
 """pace export: a run's rows for other programs."""
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json
 from pace_async.interface.opening import open_run
+
+if TYPE_CHECKING:
+    from pace_async.cli.documents import ExportedFile
 
 What = Literal["candidates", "rollouts", "ideas", "updates", "programs"]
 Format = Literal["csv", "jsonl"]
@@ -60,6 +63,7 @@ def export(
         else:
             number = rows.write_rows(reader.stream(what), form, output, force=force)
     if as_json:
-        print_json({"what": what, "rows": number, "path": str(output)})
+        document: ExportedFile = {"what": what, "rows": number, "path": str(output)}
+        print_json(document)
     else:
         typer.echo(f"{number} {what} in {output}", err=True)

@@ -3,7 +3,7 @@
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -11,6 +11,7 @@ from pace_async.cli.output import JSON_OPTION, print_json, print_table
 from pace_async.runtime.run_paths import RUNS, RunPaths, runs_under
 
 if TYPE_CHECKING:
+    from pace_async.interface.documents import ListedRun
     from pace_async.population.reading.summaries import RunSummary
 
 _ALIVE = ("created", "running", "draining")
@@ -38,7 +39,7 @@ def list_runs(
     found = _in_database(where) if where is not None and "://" in where else _in_folder(Path(where or RUNS))
     found.sort(key=lambda one: one["last_at"] or 0.0, reverse=True)
     if as_json:
-        print_json([{**one, **_ages(one, now)} for one in found])
+        print_json([cast("ListedRun", {**one, **_ages(one, now)}) for one in found])
         return
     if not found:
         typer.echo(f"There is no run under {where or f'./{RUNS}'} yet: `pace run` makes one.")

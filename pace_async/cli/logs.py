@@ -1,10 +1,15 @@
 """pace log: a run that has ended, written into an experiment logger."""
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json
 from pace_async.interface.opening import open_anywhere
 from pace_async.registry.watchers import WATCHERS
+
+if TYPE_CHECKING:
+    from pace_async.cli.documents import Logged
 
 _TO = typer.Option(
     ..., "--to", help=f"Where to. {WATCHERS.described()} May be given several times.", metavar="NAME[=ARG]"
@@ -39,7 +44,8 @@ def log(run: str | None = RUN_ARGUMENT, to: list[str] = _TO, as_json: bool = JSO
         logged = LoggedRun(name, header.task, began, None if paths is None else paths.folder, header.config)
         written = {to_name: replay(watcher, logged, header, facts) for to_name, watcher in chosen}
     if as_json:
-        print_json({"run": name, "records": written})
+        document: Logged = {"run": name, "records": written}
+        print_json(document)
         return
     for to_name, records in written.items():
         typer.echo(f"{records} records of {name} are in {to_name}")

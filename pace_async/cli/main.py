@@ -24,6 +24,7 @@ from pace_async.cli import (
     reporting,
     rescoring,
     running,
+    schemas,
     simulation,
     tasks,
     watching,
@@ -75,6 +76,7 @@ for room in (
     simulation,
     planning,
     diagnose,
+    schemas,
 ):
     room.register(app)
 app.add_typer(tasks.app, name="task")

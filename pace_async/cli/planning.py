@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typing_extensions import TypedDict
 
 from pace_async.cli.options import command_of, overrides_of
 from pace_async.cli.output import JSON_OPTION, print_json
@@ -120,15 +121,52 @@ def _gib(size: float) -> str:
     return f"{size / 2**30:,.1f}"
 
 
-def as_fields(config: "Config", plan: "Plan") -> dict[str, Any]:
-    """The plan for programs. Sizes are in bytes."""
-    from dataclasses import asdict
+class PlannedPart(TypedDict):
+    """What one owner needs. `assumed`: a figure of experience, not counted."""
 
+    owner: str
+    what: str
+    size: float
+    assumed: bool
+
+
+class PlannedPlace(TypedDict):
+    """A card, host memory or the disk. None: not known."""
+
+    name: str
+    total_bytes: float | None
+    used_bytes: float
+    needed_bytes: float
+    fits: bool | None
+    parts: list[PlannedPart]
+
+
+class PlanFields(TypedDict):
+    """The plan for programs. `remedy` are settings with which the run fits. A call and an answer are in tokens."""
+
+    advisor: str
+    fits: bool
+    faults: list[str]
+    remedy: dict[str, Any] | None
+    parameters: int
+    trained: int
+    longest_call: int
+    longest_answer: int
+    rows: int
+    push_s: float
+    cache_bytes: float
+    cache_one_bytes: float
+    cache_all_bytes: float
+    places: list[PlannedPlace]
+
+
+def as_fields(config: "Config", plan: "Plan") -> PlanFields:
+    """The plan for programs. Sizes are in bytes."""
     return {
         "advisor": config.advisor.model,
         "fits": not plan.faults,
         "faults": list(plan.faults),
-        "remedy": plan.remedy,
+        "remedy": None if plan.remedy is None else dict(plan.remedy),
         "parameters": plan.step.parameters,
         "trained": plan.step.trained,
         "longest_call": plan.shape.tokens,
@@ -145,7 +183,10 @@ def as_fields(config: "Config", plan: "Plan") -> dict[str, Any]:
                 "used_bytes": place.used,
                 "needed_bytes": place.needed,
                 "fits": place.fits,
-                "parts": [asdict(part) for part in place.parts],
+                "parts": [
+                    {"owner": part.owner, "what": part.what, "size": part.size, "assumed": part.assumed}
+                    for part in place.parts
+                ],
             }
             for place in plan.places
         ],

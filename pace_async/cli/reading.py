@@ -1,6 +1,6 @@
 """pace status and best: read a run, whether or not it is running."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -11,7 +11,9 @@ from pace_async.interface.opening import open_run
 from pace_async.interface.standing import best_of, standing_of
 
 if TYPE_CHECKING:
+    from pace_async.cli.documents import BestWithFile
     from pace_async.events import RunHeader
+    from pace_async.interface.documents import Failing, Rollback, Waiting
 
 _FROM_FRESH, _FROM_AGAIN = "on instances that no other score comes from", "from a second evaluation"
 _CONSERVED = ("admitted", "trained", "skipped", "aborted", "expired", "open")
@@ -96,11 +98,11 @@ def _staleness(found: Mapping[str, Any]) -> str:
     return f"at most {found['max_trained_staleness']} in what was trained"
 
 
-def _fails(failing: list[dict[str, Any]]) -> dict[str, object]:
+def _fails(failing: "Sequence[Failing]") -> dict[str, object]:
     return {"fails": "; ".join(f"{one['stage']}: {one['why']}" for one in failing)} if failing else {}
 
 
-def _waits(waiting: dict[str, Any] | None) -> dict[str, object]:
+def _waits(waiting: "Waiting | None") -> dict[str, object]:
     from time import localtime, strftime
 
     if waiting is None:
@@ -108,7 +110,7 @@ def _waits(waiting: dict[str, Any] | None) -> dict[str, object]:
     return {"waits": f"{waiting['for']}, since {strftime('%Y-%m-%d %H:%M:%S', localtime(waiting['since']))}"}
 
 
-def _standing(found: dict[str, Any], folder: object) -> str:
+def _standing(found: Mapping[str, Any], folder: object) -> str:
     """The state, and what to do if the process has ended."""
     if found["state"] in ("created", "running", "draining") and not found["driven"]:
         return f"cut off while {found['state']}: `pace resume {folder}` goes on"
@@ -116,7 +118,7 @@ def _standing(found: dict[str, Any], folder: object) -> str:
     return f"{found['state']} ({found['reason']})" if told else found["state"]
 
 
-def _rollbacks(rollbacks: list[dict[str, Any]]) -> dict[str, str]:
+def _rollbacks(rollbacks: "Sequence[Rollback]") -> dict[str, str]:
     """The versions that repeat an earlier one, empty if there is none."""
     told = (f"version {one['version']} is version {one['restored']} again" for one in rollbacks)
     return {"rollbacks": ", ".join(told)} if rollbacks else {}
@@ -139,7 +141,8 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     except InfrastructureFault as fault:
         raise UsageError(f"Cannot write {path} ({fault}).") from None
     if as_json:
-        print_json({**found, "path": str(path)})
+        document: BestWithFile = {**found, "path": str(path)}
+        print_json(document)
         return
     print_fields(
         {

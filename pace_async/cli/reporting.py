@@ -1,11 +1,15 @@
 """pace report: a run as one HTML file."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json
 from pace_async.interface.opening import open_run
+
+if TYPE_CHECKING:
+    from pace_async.cli.documents import WrittenFile
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +41,8 @@ def report(
     target = output or paths.folder / "report.html"
     write_page(facts, target, force=force)
     if as_json:
-        print_json({"path": str(target), "bytes": target.stat().st_size})
+        document: WrittenFile = {"path": str(target), "bytes": target.stat().st_size}
+        print_json(document)
     else:
         typer.echo(f"{target}: open it in a browser")
     if show:

@@ -10,6 +10,7 @@ from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json
 from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:
+    from pace_async.cli.documents import Rescored
     from pace_async.runtime.start.rescoring import Rescore
 
 SHOW_S = 2.0
@@ -49,7 +50,7 @@ def rescore(
     typer.echo(_words(done, str(paths.folder)))
 
 
-def _fields(done: "Rescore") -> dict[str, object]:
+def _fields(done: "Rescore") -> "Rescored":
     before, after = done.before, done.best
     return {
         "epoch": done.epoch,

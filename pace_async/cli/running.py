@@ -152,11 +152,14 @@ def run(flags: RunFlags) -> None:
 
 def _planned(resolved: "Config", run_dir: Path | None, as_json: bool) -> None:
     """Print what a run would do."""
-    from pace_async.cli.dry_run import dry_run, dry_run_text
+    from pace_async.cli.dry_run import Planned, dry_run, dry_run_text
 
     resolved, lines = dry_run(resolved, run_dir)
     if as_json:
-        print_json({"plan": lines, "config": resolved.model_dump(mode="json")})
+        from pydantic import TypeAdapter
+
+        document: Planned = {"plan": lines, "config": resolved}
+        print_json(TypeAdapter(Planned).dump_python(document, mode="json"))
     else:
         typer.echo(dry_run_text(resolved, lines), nl=False)
 

@@ -1,6 +1,7 @@
 """pace show: one candidate with the models' answers that led to it, or the islands of a run."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -9,6 +10,8 @@ from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, indented, print_fie
 from pace_async.interface.opening import open_run
 
 if TYPE_CHECKING:
+    from pace_async.cli.documents import PromptsShown
+    from pace_async.population.reading.island_types import IslandNow, LastAction
     from pace_async.population.reading.reader import Reader
     from pace_async.runtime.run_paths import RunPaths
 
@@ -48,14 +51,14 @@ def show(
             _show_candidate(find_candidate(reader, candidate), as_json)
 
 
-def _show_islands(found: list[dict[str, Any]], as_json: bool) -> None:
+def _show_islands(found: "list[IslandNow]", as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
     print_table([_island(one) for one in found])
 
 
-def _island(found: dict[str, Any]) -> dict[str, object]:
+def _island(found: "IslandNow") -> dict[str, object]:
     acted = found["last_action"]
     return {
         "island": found["island"],
@@ -70,7 +73,7 @@ def _island(found: dict[str, Any]) -> dict[str, object]:
     }
 
 
-def _action(found: dict[str, Any], acted: dict[str, Any]) -> str:
+def _action(found: "IslandNow", acted: "LastAction") -> str:
     if acted["action"] == "crossover":
         return f"crossover with island {acted['partner']}, from candidate {acted['candidate']}"
     left = f" (its later ideas return in {found['staying']})" if found["staying"] else ""
@@ -151,7 +154,7 @@ def _show_prompts(paths: "RunPaths", reader: "Reader", candidate: int, as_json: 
 
     found = asked_for(paths, reader, candidate)
     if as_json:
-        print_json({"candidate": candidate, **asdict(found)})
+        print_json(cast("PromptsShown", {"candidate": candidate, **asdict(found)}))
         return
     for prompt in found.advisor:
         tokens = f" ({prompt.tokens} tokens)" if prompt.tokens is not None else ""
@@ -165,7 +168,7 @@ def _show_prompts(paths: "RunPaths", reader: "Reader", candidate: int, as_json: 
         typer.echo(f"{found.note[0].upper()}{found.note[1:]}.")
 
 
-def origin(found: dict[str, Any]) -> dict[str, object]:
+def origin(found: Mapping[str, Any]) -> dict[str, object]:
     """The origin of a candidate."""
     return {
         "idea": found["idea"],

@@ -12,6 +12,7 @@ from pace_async.cli.output import JSON_OPTION, indented, print_json, print_table
 from pace_async.registry.task_groups import TASK_GROUPS
 
 if TYPE_CHECKING:
+    from pace_async.cli.documents import CheckedTask, ImportedTask, ListedTask, NewTask, TaskFinding
     from pace_async.runtime.start.task_check import Check
 
 app = typer.Typer(help="Tasks: what can be searched for.", no_args_is_help=True)
@@ -42,20 +43,30 @@ def list_tasks(
     from pace_async.errors import UsageError
     from pace_async.task import load_task, task_folders
 
-    rows: list[dict[str, object]] = []
+    rows: list[ListedTask] = []
     for name, folder in task_folders().items():
         try:
             spec = load_task(str(folder)).spec
         except UsageError as error:
             if group is None:
-                row = {"task": name, "group": None, "direction": "-", "lower": None, "upper": None}
-                rows.append({**row, "about": f"broken: {error}"})
+                said = f"broken: {error}"
+                rows.append(
+                    {"task": name, "group": None, "direction": "-", "lower": None, "upper": None, "about": said}
+                )
             continue
         if group not in (None, spec.group):
             continue
         about, bounds = spec.background.split(". ")[0].strip(), spec.bounds
-        row = {"task": name, "group": spec.group, "direction": spec.direction}
-        rows.append({**row, "lower": bounds.lower, "upper": bounds.upper, "about": about})
+        rows.append(
+            {
+                "task": name,
+                "group": spec.group,
+                "direction": spec.direction,
+                "lower": bounds.lower,
+                "upper": bounds.upper,
+                "about": about,
+            }
+        )
     if as_json:
         print_json(rows)
     else:
@@ -87,7 +98,9 @@ def init(
     target = folder or Path(name)
     make_task(name, target, language, kind)
     if as_json:
-        print_json({"task": name, "folder": str(target), "files": sorted(file.name for file in target.iterdir())})
+        files = sorted(file.name for file in target.iterdir())
+        document: NewTask = {"task": name, "folder": str(target), "files": files}
+        print_json(document)
         return
     where = f"./{target}" if not target.is_absolute() else str(target)
     typer.echo(f"{target} holds a working task; read {target}/README.md, then:")
@@ -124,8 +137,13 @@ def import_task(flags: ImportFlags) -> None:
         flags.peer, flags.example, flags.to, Wanted(flags.program, flags.config, flags.score), flags.try_seed
     )
     if flags.as_json:
-        told = {"taken_over": made.lines, "not_taken_over": made.left}
-        print_json({"task": made.name, "folder": str(made.folder), **told})
+        document: ImportedTask = {
+            "task": made.name,
+            "folder": str(made.folder),
+            "taken_over": list(made.lines),
+            "not_taken_over": list(made.left),
+        }
+        print_json(document)
         return
     typer.echo(f"{made.folder} is a task made of {flags.example}:")
     for line in made.lines:
@@ -185,7 +203,7 @@ def check(
         _say_served(task, {"advisor.model": advisor, "implementer.model": implementer}, say)
     failed = sum(not one.ok for one in found)
     if as_json:
-        checks = [
+        checks: list[TaskFinding] = [
             {
                 "check": one.name,
                 "ok": one.ok,
@@ -196,7 +214,8 @@ def check(
             }
             for one in found
         ]
-        print_json({"sound": failed == 0, "checks": checks})
+        document: CheckedTask = {"sound": failed == 0, "checks": checks}
+        print_json(document)
     else:
         passed = f"sound: {len(found)} checks passed{', with a warning' if any(one.warns for one in found) else ''}"
         typer.echo(f"{failed} of {len(found)} checks failed" if failed else passed)

@@ -7,11 +7,14 @@ committed at that moment.
 import importlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pace_async.errors import UsageError
 from pace_async.interface.opening import open_anywhere, open_run
 from pace_async.interface.standing import best_of, standing_of
+
+if TYPE_CHECKING:
+    from pace_async.interface.documents import BestProgram, ShownCandidate, Status
 
 Rows = Literal["candidates", "rollouts", "ideas", "updates"]
 
@@ -25,23 +28,23 @@ class Run:
 
     name: str
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> "Status":
         """How far the run is, its outcomes, staleness, speed (per hour) and spend (USD): the keys of
         `pace status --json`. Raises UsageError for a run named by URL, whose folder is not here."""
         with open_run(self.name) as (paths, reader):
             return standing_of(paths, reader)
 
     @property
-    def best(self) -> dict[str, Any]:
+    def best(self) -> "BestProgram":
         """The best candidate: `candidate`, `score`, `program`, `fresh_score`, where it came from, `best_known`. Raises
         UsageError before the first candidate has a score."""
         with open_anywhere(self.name) as (_, reader):
             return best_of(reader)
 
-    def candidate(self, number: int) -> dict[str, Any]:
+    def candidate(self, number: int) -> "ShownCandidate":
         """One candidate with its idea, experiment, answers and program: the keys of `pace show --json`."""
         with open_anywhere(self.name) as (_, reader):
-            return reader.show(number)
+            return cast("ShownCandidate", reader.show(number))
 
     def rows(self, what: Rows = "candidates") -> list[dict[str, Any]]:
         """One dictionary for each candidate, rollout, idea or update, oldest first: the columns of `pace export`. Times

@@ -1,16 +1,17 @@
 """How a run stands, from its rows and its folder: what `pace status --json` prints and `Run.status()` returns."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from pace_async.events import RunHeader
+    from pace_async.interface.documents import BestProgram, Status
     from pace_async.population.lock import Holder
     from pace_async.population.reading.reader import Reader
     from pace_async.runtime.run_paths import RunPaths
 
 
-def standing_of(paths: "RunPaths", reader: "Reader") -> dict[str, Any]:
+def standing_of(paths: "RunPaths", reader: "Reader") -> "Status":
     """Every figure of a run's standing by its name in JSON. Raises UsageError if the population cannot be read."""
     from pace_async.observe.ledger import ledger_of_rows
     from pace_async.population.lock import holder_of, is_driven
@@ -23,13 +24,13 @@ def standing_of(paths: "RunPaths", reader: "Reader") -> dict[str, Any]:
     found["few_scores"] = _few_scores(status, str(paths.folder))
     if status["failing"] or found["waiting"] or found["few_scores"]:
         found["advice"] = None  # the advice is for a run that works, not for one that fails or waits
-    return found
+    return cast("Status", found)
 
 
-def best_of(reader: "Reader") -> dict[str, Any]:
+def best_of(reader: "Reader") -> "BestProgram":
     """The best candidate with its program, and the task's best known score. Raises UsageError if there is none."""
     found = reader.best()
-    return {**found, **known_of(found["score"], reader.header())}
+    return cast("BestProgram", {**found, **known_of(found["score"], reader.header())})
 
 
 def known_of(score: float | None, header: "RunHeader") -> dict[str, float | None]:

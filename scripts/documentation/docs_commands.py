@@ -23,7 +23,7 @@ Written by `python scripts/documentation/docs_commands.py` from the commands the
 
 RUN is a run's folder or its name under `./runs`; in brackets it may be left out, and the latest run is meant.
 TASK is a task's folder or name. `--json` prints one JSON document for programs: its keys are a promise, and new ones
-may come.
+may come. `pace schema COMMAND` prints its JSON Schema.
 
 | exit code | means |
 |---|---|

@@ -9,45 +9,16 @@ import pytest
 
 from scripts.documentation.docs_commands import PAGE, commands
 from tests.support.command_line import Shell
-from tests.support.examples import OPENEVOLVE, example
 from tests.support.finished_runs import copy_run, make_run
+from tests.support.json_commands import ARGUMENTS, RUN, write_places
 
-RUN = "circle_packing-1"
-ARGUMENTS: dict[str, list[str]] = {
-    "run": ["--dry-run"],
-    "status": [RUN],
-    "list": [],
-    "compare": [RUN],
-    "log": [RUN, "--to", "tensorboard=logs"],
-    "best": [RUN],
-    "show": [RUN, "1"],
-    "diff": [RUN],
-    "rescore": [RUN, "--dry-run"],
-    "export": [RUN, "--what", "updates"],
-    "report": [RUN],
-    "eval": ["circle_packing", "bad.py"],
-    "advantages": ["1", "2", "3", "4"],
-    "simulate": ["--candidates", "40"],
-    "plan": ["run.yaml", "--card", "79.2"],
-    "doctor": [],
-    "task list": [],
-    "task init": ["new"],
-    "task check": ["./broken"],
-    "task import": ["openevolve", "example", "--to", "imported", "--no-try"],
-    "db sql": [RUN, "select 1 as one"],
-    "db check": [RUN],
-    "db backup": [RUN, "copy.db"],
-    "db copy": [RUN, "copied"],
-    "db upgrade": [RUN],
-    "config show": [],
-    "config validate": ["run.yaml"],
-}
 WITHOUT = {
     "resume": "drives a run; `pace status --json` reads it",
     "watch": "a screen for a person; `pace status --json` reads a run",
     "web": "pages for a person, served until it is stopped",
     "db shell": "a prompt for a person",
     "config schema": "prints JSON anyway",
+    "schema": "prints JSON anyway",
 }
 
 
@@ -59,11 +30,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def shell(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
     copy_run(finished, tmp_path)
-    (tmp_path / "run.yaml").write_text("learner: {k: 2}\n")
-    (tmp_path / "bad.py").write_text("def pack(instance):\n    raise ValueError\n")
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "task.yaml").write_text("name: broken\n")
-    example(tmp_path / "example", OPENEVOLVE)
+    write_places(tmp_path)
     return Shell(tmp_path, monkeypatch, capsys)
 
 

@@ -1,23 +1,19 @@
 """The present state of each island, for people and programs: progress, momentum, the last action and its reason."""
 
-from typing import Any
-
+from pace_async.population.reading.island_types import IslandNow, LastAction
 from pace_async.population.reading.record import RunRecord
 from pace_async.population.reading.replay import rules_of_run
 from pace_async.search.actions import progress_of, why
 from pace_async.search.state import Island, Rules
 
 
-def islands_now(record: RunRecord) -> list[dict[str, Any]]:
-    """One mapping for each island that has opened a lease, by number. `best_score` and `best_candidate` are of the
-    program from which it continues, which after a backtrack is not its best ever. `progress` in [0, 1] is that score's.
-    `rollouts` have ended, `since_action` of them since the last action. `staying` rollouts are left until the ideas set
-    aside return. `last_action` is null or has its own keys, `why` among them."""
+def islands_now(record: RunRecord) -> list[IslandNow]:
+    """One mapping for each island that has opened a lease, by number."""
     rules = rules_of_run(record.header)
     return [_now(record.islands[number], rules) for number in sorted(record.islands)]
 
 
-def _now(island: Island, rules: Rules) -> dict[str, Any]:
+def _now(island: Island, rules: Rules) -> IslandNow:
     best, course = island.members[0], island.course
     return {
         "island": island.number,
@@ -36,7 +32,7 @@ def _now(island: Island, rules: Rules) -> dict[str, Any]:
     }
 
 
-def _last_action(island: Island) -> dict[str, Any] | None:
+def _last_action(island: Island) -> LastAction | None:
     acted = island.course.acted
     if acted is None:
         return None

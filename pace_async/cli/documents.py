@@ -1,0 +1,316 @@
+"""What commands print with `--json`, as typed dictionaries, and the table of all of them for `pace schema`.
+
+Invariant: each command that takes `--json` has an entry. What reads a run, evaluates or simulates has its types where
+Python gets the same values (`interface`).
+"""
+
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from pace_async.events import Outcome
+from pace_async.interface.documents import BestProgram, ListedRun, ShownCandidate
+from pace_async.population.reading.island_types import IslandNow
+
+Rows = list[dict[str, Any]]
+"""Rows by column name; docs/sql.md describes the columns."""
+
+
+class BestWithFile(BestProgram):
+    """The best candidate, and the file that its program was written to."""
+
+    path: str
+
+
+class PromptShown(TypedDict):
+    """One question to the advisor and its answer. `tokens` counts the question's, None if they are not known."""
+
+    purpose: str
+    tokens: int | None
+    text: str
+    answer: str
+
+
+class RepairShown(TypedDict):
+    """A question to the implementer after a failed try. `number` is that of the following try."""
+
+    number: int
+    content: str
+
+
+class PromptsShown(TypedDict):
+    """All prompts of one candidate. `messages` have `role` and `content`; `note` says why there are none, or how they
+    differ from what was asked."""
+
+    candidate: int
+    advisor: list[PromptShown]
+    messages: list[dict[str, str]]
+    note: str
+    repairs: list[RepairShown]
+
+
+Shown = ShownCandidate | PromptsShown | list[IslandNow]
+Listed = list[ListedRun]
+
+
+class DiffSide(TypedDict):
+    """One of two programs that are compared."""
+
+    candidate: int
+    score: float | None
+    outcome: Outcome
+
+
+class Diff(TypedDict):
+    """The difference of two programs. `diff` is unified; `added` and `removed` count lines."""
+
+    a: DiffSide
+    b: DiffSide
+    added: int
+    removed: int
+    diff: str
+
+
+class ComparedRunShown(TypedDict):
+    """One of the runs compared. `curve` has [candidates, score] at each improvement. `best_compared` is the best score
+    after the number of candidates at which all are compared."""
+
+    run: str
+    arm: str
+    seed: int
+    state: str
+    candidates: int
+    best_score: float | None
+    best_compared: float | None
+    spend_usd: float
+    curve: list[tuple[int, float]]
+
+
+class ArmShown(TypedDict):
+    """Runs that differ only in the seed: their mean with its 95 % interval, and the settings in which arms differ."""
+
+    arm: str
+    seeds: int
+    settings: dict[str, Any]
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+class DifferenceShown(TypedDict):
+    """How much the mean of an arm is above that of the first, with its 95 % interval."""
+
+    arm: str
+    against: str
+    difference: float | None
+    low: float | None
+    high: float | None
+
+
+class Comparison(TypedDict):
+    """Runs of one task, compared after `candidates`."""
+
+    task: str
+    direction: str
+    candidates: int
+    runs: list[ComparedRunShown]
+    arms: list[ArmShown]
+    differences: list[DifferenceShown]
+
+
+class Logged(TypedDict):
+    """How many records each logger was sent."""
+
+    run: str
+    records: dict[str, int]
+
+
+class RescoredBest(TypedDict):
+    """A best program before or after its run was scored anew."""
+
+    candidate: int
+    score: float
+
+
+class Rescored(TypedDict):
+    """What was scored anew, or would be. `unchanged`: the task has not changed, so there is nothing to do."""
+
+    epoch: int
+    programs: int
+    scored: int
+    expected_seconds: float
+    unchanged: bool
+    best_before: RescoredBest | None
+    best: RescoredBest | None
+
+
+class ExportedFile(TypedDict):
+    """Rows that were written to a file, or programs to a folder."""
+
+    what: str
+    rows: int
+    path: str
+
+
+Exported = Rows | ExportedFile
+
+
+class WrittenFile(TypedDict):
+    """A file that was written, and its size."""
+
+    path: str
+    bytes: int
+
+
+class AdvantagesShown(TypedDict):
+    """The advantages of a group, None if it is skipped, for a `reason`."""
+
+    advantages: list[float] | None
+    skipped: bool
+    reason: NotRequired[str]
+
+
+class Finding(TypedDict):
+    """One thing that was examined on this machine. `ok` is None where something is missing that only some
+    settings need."""
+
+    check: str
+    ok: bool | None
+    found: str
+    remedy: str
+
+
+Findings = list[Finding]
+
+
+class ListedTask(TypedDict):
+    """A task that can be searched. Of a broken one, `about` says what is wrong, and the other fields are empty."""
+
+    task: str
+    group: str | None
+    direction: str
+    lower: float | None
+    upper: float | None
+    about: str
+
+
+Tasks = list[ListedTask]
+
+
+class NewTask(TypedDict):
+    """A task that was made."""
+
+    task: str
+    folder: str
+    files: list[str]
+
+
+class ImportedTask(TypedDict):
+    """A task that was made of another project's example, and what of it was and was not taken over."""
+
+    task: str
+    folder: str
+    taken_over: list[str]
+    not_taken_over: list[str]
+
+
+class TaskFinding(TypedDict):
+    """One check of a task. `warning`: it passes, and a run says it too."""
+
+    check: str
+    ok: bool
+    warning: bool
+    found: str
+    remedy: str
+    evaluator_log: str | None
+
+
+class CheckedTask(TypedDict):
+    """Whether a task is sound."""
+
+    sound: bool
+    checks: list[TaskFinding]
+
+
+class DatabaseFinding(TypedDict):
+    """One check of a database. `wrong` has one line for each damage."""
+
+    check: str
+    ok: bool
+    found: str
+    wrong: list[str]
+
+
+class CheckedDatabase(TypedDict):
+    """Whether a database is sound."""
+
+    sound: bool
+    damage: list[str]
+    checks: list[DatabaseFinding]
+
+
+class CopiedTable(TypedDict):
+    """A table that was copied, with the digest that both sides have."""
+
+    table: str
+    rows: int
+    digest: str
+
+
+class CopiedRun(TypedDict):
+    """A run that was copied."""
+
+    folder: str
+    population: str
+    run: str
+    files: int
+    bytes: int
+    tables: list[CopiedTable]
+
+
+class Upgraded(TypedDict):
+    """A database after an upgrade, and whether there was one to make."""
+
+    path: str
+    upgraded: bool
+    before: str
+
+
+class Validated(TypedDict):
+    """Whether a file of settings is valid."""
+
+    valid: bool
+    mistakes: list[str]
+
+
+_HERE, _INTERFACE = "pace_async.cli.documents", "pace_async.interface"
+DOCUMENTS = {
+    "run": "pace_async.cli.dry_run:Planned",
+    "status": f"{_INTERFACE}.documents:Status",
+    "best": f"{_HERE}:BestWithFile",
+    "show": f"{_HERE}:Shown",
+    "list": f"{_HERE}:Listed",
+    "diff": f"{_HERE}:Diff",
+    "compare": f"{_HERE}:Comparison",
+    "export": f"{_HERE}:Exported",
+    "log": f"{_HERE}:Logged",
+    "report": f"{_HERE}:WrittenFile",
+    "rescore": f"{_HERE}:Rescored",
+    "eval": f"{_INTERFACE}.evaluating:EvaluationResult",
+    "advantages": f"{_HERE}:AdvantagesShown",
+    "simulate": "pace_async.simulate.predict:Prediction",
+    "plan": "pace_async.cli.planning:PlanFields",
+    "doctor": f"{_HERE}:Findings",
+    "task list": f"{_HERE}:Tasks",
+    "task init": f"{_HERE}:NewTask",
+    "task import": f"{_HERE}:ImportedTask",
+    "task check": f"{_HERE}:CheckedTask",
+    "db sql": f"{_HERE}:Rows",
+    "db check": f"{_HERE}:CheckedDatabase",
+    "db backup": f"{_HERE}:WrittenFile",
+    "db copy": f"{_HERE}:CopiedRun",
+    "db upgrade": f"{_HERE}:Upgraded",
+    "config show": "pace_async.config:Config",
+    "config validate": f"{_HERE}:Validated",
+}
+"""The type of what each command prints."""

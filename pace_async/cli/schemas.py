@@ -1,0 +1,55 @@
+"""pace schema: the JSON Schema of what a command prints with --json."""
+
+from typing import Any, cast
+
+import typer
+
+from pace_async.cli.output import print_json
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("schema")(schema)
+
+
+def schema(
+    command: list[str] | None = typer.Argument(
+        None, help="A command without `pace`, such as status or task check [default: all commands].", metavar="COMMAND"
+    ),
+) -> None:
+    """Print the JSON Schema of what a command prints with --json. Without a command: of each, by its name.
+
+    Programs may rely on the keys that are required. Further keys may be added.
+
+    Example: pace schema status
+
+    Example: pace schema task check
+    """
+    from pace_async.cli.documents import DOCUMENTS
+
+    if not command:
+        print_json({name: schema_of(name) for name in DOCUMENTS})
+        return
+    name = " ".join(command).removeprefix("pace ")
+    if name not in DOCUMENTS:
+        from difflib import get_close_matches
+
+        from pace_async.errors import UsageError
+
+        near = get_close_matches(name, DOCUMENTS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"these have: {', '.join(DOCUMENTS)}."
+        raise UsageError(f"No command {name!r} prints JSON: {hint}")
+    print_json(schema_of(name))
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """The schema of one command. KeyError for a command without."""
+    from pydantic import TypeAdapter
+
+    from pace_async.cli.documents import DOCUMENTS
+    from pace_async.registry.base import load_code
+
+    adapter = TypeAdapter(cast("Any", load_code(DOCUMENTS[name])))
+    return {"$schema": DIALECT, **adapter.json_schema(mode="serialization"), "title": f"pace {name} --json"}

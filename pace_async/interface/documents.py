@@ -1,0 +1,233 @@
+"""What reading a run gives, as typed dictionaries: the results of Python's functions, and what `--json` prints.
+
+Times are seconds since the epoch, durations seconds, costs USD, shares 0 to 1. Keys are added, never renamed.
+"""
+
+from typing_extensions import TypedDict
+
+from pace_async.events import Cause, Kind, Outcome
+
+Waiting = TypedDict("Waiting", {"for": str, "since": float | None})
+"""What a whole run waits for, and since when."""
+
+
+class Failing(TypedDict):
+    """A stage that fails at every try."""
+
+    stage: str
+    why: str
+    since: float
+
+
+class Rollback(TypedDict):
+    """A version that is an earlier one again."""
+
+    version: int
+    restored: int
+    group: int | None
+    at: float
+
+
+class ImplementerTally(TypedDict):
+    """What came of one model's programs for one kind of experiment, where a bandit chooses among several."""
+
+    kind: str
+    model: str
+    rollouts: int
+    gains: int
+    usd: float
+
+
+class Status(TypedDict):
+    """How far a run is. `candidates` leaves out the task's own program. `admitted` leases are the sum of `trained`,
+    `skipped`, `aborted`, `expired` and `open`. `updates` counts ended groups. Speeds are candidates an hour, None
+    before the first candidate. Shares of answers that parse are None for an advisor without a model."""
+
+    candidates: int
+    scored: int
+    outcomes: dict[Outcome, int]
+    causes: dict[Cause, int]
+    updates: int
+    versions_published: int
+    best_score: float | None
+    best_fresh_score: float | None
+    best_known: float | None
+    of_best_known: float | None
+    admitted: int
+    trained: int
+    skipped: int
+    aborted: int
+    expired: int
+    open: int
+    max_trained_staleness: int
+    spend_usd: float
+    spend_by_role: dict[str, float]
+    state: str
+    reason: str
+    driven: bool
+    trust: str
+    waiting: Waiting | None
+    failing: list[Failing]
+    few_scores: str | None
+    longest_stall_ms: float | None
+    longest_turn_cpu_ms: float | None
+    groups_trained: int
+    groups_skipped: int
+    rollbacks: list[Rollback]
+    steps_shortened: int
+    steps_undone: int
+    implementers: list[ImplementerTally]
+    slot_utilisation: float | None
+    candidates_per_hour: float | None
+    roofline: float | None
+    binding: str | None
+    advice: str | None
+    parse_rate: float | None
+    parse_rate_lately: float | None
+    parse_share: str
+    parse_alarm: str | None
+
+
+class _Program(TypedDict):
+    candidate: int
+    island: int | None
+    parent: int | None
+    outcome: Outcome
+    score: float | None
+    reward: float
+    mechanism: str | None
+    detail: str
+    seconds: float
+    memoised: bool
+    at: float
+    program_hash: str | None
+    lease_state: str | None
+    lease_stage: str | None
+    admitted_version: int | None
+    policy_version: int | None
+    group_number: int | None
+    update_number: int | None
+    staleness: int | None
+    advantage: float | None
+    idea_number: int | None
+    idea: str | None
+    experiment: str | None
+    cost_usd: float | None
+
+
+class BestProgram(_Program):
+    """The best candidate. `fresh_score` is that on the instances that confirmed it, None if it was not tried."""
+
+    program: str
+    fresh_score: float | None
+    best_known: float | None
+    of_best_known: float | None
+
+
+class ShownStage(TypedDict):
+    """A candidate's result in a cheap stage of its task's cascade, counted from 1."""
+
+    number: int
+    stage: str
+    outcome: Outcome
+    score: float | None
+    threshold: float
+    passed: bool
+    seconds: float
+    memoised: bool
+
+
+class ShownFreshScore(TypedDict):
+    """One try of a claimed best on the instances of a fresh seed. `held`: this try confirms the claim."""
+
+    seed: int
+    claimed: float
+    outcome: Outcome
+    score: float | None
+    own_score: float | None
+    held: bool
+    seconds: float
+
+
+class AdvisorCallShown(TypedDict):
+    """One answer of the advisor. `versions` are [version, first token, end] of its parts."""
+
+    purpose: str
+    text: str
+    prompt_tokens: int
+    completion_tokens: int
+    versions: list[tuple[int, int, int]]
+    seconds: float
+
+
+class PaidCall(TypedDict):
+    """One call of a model that is paid."""
+
+    model: str
+    outcome: str
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float
+    seconds: float
+
+
+class ChosenImplementer(TypedDict):
+    """The model that a bandit chose, by the sampled rate of gains and the expected cost of a rollout."""
+
+    lease: int
+    kind: Kind
+    model: str
+    rate: float
+    usd: float
+    at: float
+
+
+class ShownTry(TypedDict):
+    """One answer of a model to an experiment. `program` is set if the answer gave one, else `answer` is the text."""
+
+    number: int
+    model: str
+    outcome: str
+    detail: str
+    program: str | None
+    answer: str | None
+    evaluation: Outcome | None
+    evaluation_detail: str
+    evaluation_feedback: str | None
+
+
+class ShownCandidate(_Program):
+    """One candidate, with all that led to it. `queue_seconds` is its wait for a slot."""
+
+    program: str | None
+    metrics: dict[str, float]
+    queue_seconds: float | None
+    feedback: str | None
+    cascade: list[ShownStage]
+    fresh_scores: list[ShownFreshScore]
+    calls: list[AdvisorCallShown]
+    implementer_calls: list[PaidCall]
+    advisor_calls: list[PaidCall]
+    chosen: ChosenImplementer | None
+    tries: list[ShownTry]
+
+
+class ListedRun(TypedDict):
+    """A run of a folder or a database. `driven`: whether a process drives it, None for a database. One that cannot be
+    read has its `problem`, and None elsewhere."""
+
+    run: str
+    task: str | None
+    state: str | None
+    reason: str | None
+    candidates: int | None
+    updates: int | None
+    best_score: float | None
+    direction: str | None
+    spend_usd: float | None
+    made_at: float | None
+    last_at: float | None
+    folder: str | None
+    driven: bool | None
+    problem: str | None
+    age_seconds: float | None
