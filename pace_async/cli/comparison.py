@@ -1,8 +1,8 @@
 """pace compare: runs of one task beside each other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -36,6 +36,7 @@ def compare(runs: list[str] = _RUNS, plot: Path | None = _PLOT, as_json: bool = 
 
     Example: pace compare circle_packing-1 --json
     """
+    from pace_async.report.compared_runs import refuse_unless_comparable
     from pace_async.report.comparison import arms_of, common, difference
     from pace_async.report.comparison_plot import plot as draw
     from pace_async.report.comparison_plot import refuse_unless_drawable
@@ -43,7 +44,7 @@ def compare(runs: list[str] = _RUNS, plot: Path | None = _PLOT, as_json: bool = 
     if plot is not None:
         refuse_unless_drawable(plot)
     found = [_read(run) for run in dict.fromkeys(runs)]
-    _refuse_unless_comparable(found)
+    refuse_unless_comparable(found)
     arms, candidates = arms_of(found), common(found)
     differences = [(arm, difference(arm, arms[0], candidates)) for arm in arms[1:]]
     if plot is not None:
@@ -64,46 +65,10 @@ def compare(runs: list[str] = _RUNS, plot: Path | None = _PLOT, as_json: bool = 
 
 def _read(run: str) -> "ComparedRun":
     """One run. Raises UsageError."""
-    from pace_async.report.comparison import ComparedRun
-
     with open_anywhere(run) as (paths, reader):
-        standing = reader.standing()
-        curve = tuple((better.place, better.score) for better in reader.improvements())
-    header = standing.header
-    return ComparedRun(
-        run=header.name if paths is None else paths.name,
-        task=header.task,
-        task_digest=header.task_digest,
-        direction=header.direction,
-        seed=header.seed,
-        state=standing.state,
-        candidates=standing.candidates,
-        spend_usd=standing.spend_usd,
-        settings={**_flat(header.config), **standing.changes},
-        curve=curve,
-    )
+        from pace_async.report.compared_runs import compared_run
 
-
-def _flat(settings: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    found: dict[str, object] = {}
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            found.update(_flat(cast("Mapping[str, object]", value), f"{prefix}{name}."))
-        else:
-            found[f"{prefix}{name}"] = value
-    return found
-
-
-def _refuse_unless_comparable(runs: "Sequence[ComparedRun]") -> None:
-    from pace_async.errors import UsageError
-
-    first = runs[0]
-    for run in runs[1:]:
-        if (run.task, run.direction) != (first.task, first.direction):
-            raise UsageError(
-                f"{first.run} searches {first.task} and {run.run} searches {run.task}: scores of different tasks "
-                "do not compare."
-            )
+        return compared_run(reader, None if paths is None else paths.name)
 
 
 def _row(arm: "Arm", run: "ComparedRun", candidates: int) -> dict[str, object]:

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from pace_async.errors import UsageError
 from pace_async.population.reading.browse import Page
 from pace_async.population.reading.reader import Reader
-from pace_async.web import candidate, candidates, lineage, overview
+from pace_async.web import candidate, candidates, comparison, lineage, overview
 from pace_async.web.candidates import View
 from pace_async.web.guard import Guard
 from pace_async.web.runs import OpenRun
@@ -50,6 +50,7 @@ class Pages:
         }
         return [
             Route("/", self.index),
+            Route("/compare", self.compare),
             Route("/assets/{name}", asset),
             *[Route(f"/run/{{run}}{path}", self._of_facts(make)) for path, make in pages.items()],
             Route("/run/{run}/tree.json", self.tree),
@@ -62,6 +63,10 @@ class Pages:
     def index(self, _request: Request) -> Response:
         """The list of all runs."""
         return HTMLResponse(overview.runs_page(self._runs))
+
+    def compare(self, request: Request) -> Response:
+        """Runs beside each other."""
+        return HTMLResponse(comparison.comparison_page(self._runs, request.query_params.getlist("run")))
 
     def tree(self, request: Request) -> Response:
         """The tree's nodes as JSON."""

@@ -12,6 +12,8 @@ PAGES = {
     "spend": "Spend and faults",
 }
 """The pages of a run, by the last part of the address."""
+COMPARE = "compare"
+"""The page of several runs."""
 
 
 def address(run: str, page: str = "", candidate: int | None = None) -> str:
@@ -22,7 +24,7 @@ def address(run: str, page: str = "", candidate: int | None = None) -> str:
 
 
 def document(title: str, *body: Content, run: str | None = None, page: str | None = None, wide: bool = False) -> str:
-    """A whole page. `page` is the one of PAGES that is marked as the present one."""
+    """A whole page. `page` is the one of PAGES, or COMPARE, that is marked as the present one."""
     head = joined(
         [
             Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
@@ -38,7 +40,9 @@ def document(title: str, *body: Content, run: str | None = None, page: str | Non
 
 
 def _top(run: str | None, page: str | None) -> Markup:
-    links = [tag("a", "All runs", href="/", aria_current="page" if run is None else None)]
+    links = [tag("a", "All runs", href="/", aria_current="page" if run is None and page is None else None)]
+    if run is None:
+        links.append(tag("a", "Comparison", href="/compare", aria_current="page" if page == COMPARE else None))
     if run is not None:
         links += [
             tag("a", name, href=address(run, part), aria_current="page" if part == page else None)

@@ -1,0 +1,73 @@
+"""Draws the curves of compared runs as SVG: the mean of each arm with the band of its interval. Pure."""
+
+from collections.abc import Sequence
+
+from pace_async.report.axes import Frame, path, plot, spread
+from pace_async.report.comparison import Arm, ComparedRun, Estimate, band
+from pace_async.report.markup import Markup, joined, tag
+
+WIDTH, HEIGHT = 960.0, 360.0
+COLOURS = 6
+"""Colours of the style sheet. Later arms begin anew, and every curve ends with its arm's letter."""
+
+NAME = 14.0
+"""The width of an arm's letter. They stand side by side, so that arms that end alike can be told apart."""
+
+
+def curves(arms: Sequence[Arm], candidates: int) -> Markup:
+    """The drawing. x is the number of complete candidates, y the best score so far. Runs are thin lines behind the mean
+    of their arm. A band that is wider than the scores is cut off at the edges."""
+    scores = [score for arm in arms for run in arm.runs for place, score in run.curve if place <= candidates]
+    frame = Frame(WIDTH, HEIGHT, (0.0, max(1.0, float(candidates))), spread(scores))
+    drawn = [_arm(frame, arm, candidates, number) for number, arm in enumerate(arms)]
+    return plot(frame, "candidates complete", "Best score so far, by arm", *drawn)
+
+
+def _arm(frame: Frame, arm: Arm, candidates: int, number: int) -> Markup:
+    mean = band(arm, candidates)
+    thin = [_run(frame, run, candidates) for run in arm.runs] if len(arm.runs) > 1 else []
+    line = _steps(frame, [(place, found.value) for place, found in mean])
+    ends = Markup()
+    if line:
+        x, y = line[-1]
+        ends = tag("text", arm.name, x=x - 4 - NAME * number, y=y - 5, class_="arm-name halo end")
+    about = tag("title", f"{arm.name}: {', '.join(run.run for run in arm.runs)}")
+    return tag(
+        "g",
+        about,
+        _band(frame, mean),
+        joined(thin),
+        path(line, "mean") if line else None,
+        ends,
+        class_=f"arm{number % COLOURS}",
+    )
+
+
+def _run(frame: Frame, run: ComparedRun, candidates: int) -> Markup:
+    points = [(place, score) for place, score in run.curve if place <= candidates]
+    last = run.best_after(candidates)
+    if last is None:
+        return Markup()
+    return path(_steps(frame, [*points, (candidates, last)]), "seed")
+
+
+def _band(frame: Frame, mean: Sequence[tuple[int, Estimate]]) -> Markup:
+    """The area between the ends of the intervals. Empty for an arm of one seed."""
+    known = [
+        (place, found.low, found.high) for place, found in mean if found.low is not None and found.high is not None
+    ]
+    if len(known) < 2:
+        return Markup()
+    upper = _steps(frame, [(place, high) for place, _, high in known])
+    lower = _steps(frame, [(place, low) for place, low, _ in known])
+    return path([*upper, *reversed(lower)], "band")
+
+
+def _steps(frame: Frame, points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Positions of a line that stays level until the next point."""
+    found: list[tuple[float, float]] = []
+    for x, y in (frame.at(*point) for point in points):
+        if found:
+            found.append((x, found[-1][1]))
+        found.append((x, y))
+    return found
