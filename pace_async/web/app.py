@@ -46,13 +46,13 @@ class Pages:
             "": overview.run_page,
             "/tree": lineage.tree_page,
             "/learner": overview.learner_page,
-            "/spend": overview.spend_page,
         }
         return [
             Route("/", self.index),
             Route("/compare", self.compare),
             Route("/assets/{name}", asset),
             *[Route(f"/run/{{run}}{path}", self._of_facts(make)) for path, make in pages.items()],
+            Route("/run/{run}/spend", self.spend),
             Route("/run/{run}/tree.json", self.tree),
             Route("/run/{run}/candidates", self.candidates),
             Route("/run/{run}/candidates.csv", self.candidates_csv),
@@ -72,6 +72,14 @@ class Pages:
         """The tree's nodes as JSON."""
         answer = self._run(request).answer("tree", lambda reader: _json(lineage.tree_of(overview.facts_of(reader))))
         return Response(answer.value, media_type="application/json", headers=_again(answer.again))
+
+    def spend(self, request: Request) -> Response:
+        """What was paid, and what failed when."""
+        run, name = self._run(request), request.path_params["run"]
+        answer = run.answer(
+            "spend", lambda reader: overview.spend_page(name, overview.facts_of(reader), reader.timeline())
+        )
+        return HTMLResponse(answer.value, headers=_again(answer.again))
 
     def candidates(self, request: Request) -> Response:
         """A page of the table."""

@@ -5,13 +5,17 @@ from collections.abc import Mapping
 from pace_async.errors import UsageError
 from pace_async.observe import formatting
 from pace_async.population.reading.reader import Reader
+from pace_async.population.reading.timeline import Timeline
 from pace_async.report import sections
 from pace_async.report.facts import Facts, gather
+from pace_async.report.fault_timeline import fault_timeline
 from pace_async.report.markup import Markup, tag
 from pace_async.report.parts import table
 from pace_async.task import best_known
 from pace_async.web.runs import OpenRun
 from pace_async.web.shell import address, document
+
+_MARKS = "A mark stands for all faults of one span of time, and is the higher the more they are. Hover for their kinds."
 
 
 def facts_of(reader: Reader) -> Facts:
@@ -47,12 +51,14 @@ def learner_page(name: str, facts: Facts) -> str:
     return document(title, tag("h1", "Learner"), sections.learner(facts), run=name, page="learner")
 
 
-def spend_page(name: str, facts: Facts) -> str:
-    """What candidates came to, what failed, what was paid."""
+def spend_page(name: str, facts: Facts, timeline: Timeline) -> str:
+    """What candidates came to, what failed and when, what was paid."""
+    when, note = fault_timeline(timeline), tag("p", _MARKS, class_="sub")
     return document(
         f"{facts.header.name}: spend and faults",
         tag("h1", "Spend and faults"),
         tag("div", sections.outcomes(facts), sections.faults(facts), class_="pair"),
+        tag("div", tag("h3", "Faults over time"), when, note, class_="card after") if when else None,
         sections.spend(facts),
         run=name,
         page="spend",

@@ -131,6 +131,15 @@ def test_hostile_text_adds_no_element_to_any_page(folder: Path, tmp_path: Path) 
             assert "\x1b" not in answer.text and "\u202e" not in answer.text, path
 
 
+def test_the_page_of_faults_shows_when_they_were_where_there_were_any(client: TestClient, tmp_path: Path) -> None:
+    assert "Faults over time" not in client.get("/run/a run/spend").text
+    run = make_run(tmp_path / "run")
+    poison(run)
+    with open_readonly(run / "population.db") as reader:
+        page = _client(reader).get("/run/a run/spend").text
+    assert "Faults over time" in page and 'class="fault"' in page
+
+
 def test_every_answer_carries_the_policy_and_only_questions_are_answered(client: TestClient) -> None:
     for path in ("/", "/run/a run", "/assets/live.js", "/run/a run/tree.json", "/elsewhere"):
         answer = client.get(path)

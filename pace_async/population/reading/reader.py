@@ -28,6 +28,7 @@ from pace_async.population.reading.progress import Improvement, improvements_of,
 from pace_async.population.reading.read_facts import advice_of
 from pace_async.population.reading.record import RunRecord, Standing
 from pace_async.population.reading.summaries import RunSummary, made_at, summaries_of
+from pace_async.population.reading.timeline import Timeline, timeline_of
 from pace_async.population.reading.timings import recorded_seconds, timings_of
 from pace_async.population.reading.typed import Answer, ask
 from pace_async.population.schema import refuse_unless_current, state_of
@@ -121,6 +122,11 @@ class Reader:
         """See `timings.recorded_seconds`."""
         with self._open() as connection:
             return recorded_seconds(connection, find_run(connection, run or self._run))
+
+    def timeline(self, run: str | None = None) -> Timeline:
+        """See `timeline.timeline_of`."""
+        with self._open() as connection:
+            return timeline_of(connection, find_run(connection, run or self._run))
 
     def account(self, run: str | None = None) -> Account:
         """See `account.account_of`."""
