@@ -20,7 +20,7 @@ from starlette.routing import Route
 from pace_async.errors import UsageError
 from pace_async.population.reading.browse import Page
 from pace_async.population.reading.reader import Reader
-from pace_async.web import candidate, candidates, comparison, lineage, overview
+from pace_async.web import candidate, candidates, comparison, islands, lineage, overview
 from pace_async.web.candidates import View
 from pace_async.web.guard import Guard
 from pace_async.web.runs import OpenRun
@@ -52,6 +52,7 @@ class Pages:
             Route("/compare", self.compare),
             Route("/assets/{name}", asset),
             *[Route(f"/run/{{run}}{path}", self._of_facts(make)) for path, make in pages.items()],
+            Route("/run/{run}/islands", self.islands),
             Route("/run/{run}/spend", self.spend),
             Route("/run/{run}/tree.json", self.tree),
             Route("/run/{run}/candidates", self.candidates),
@@ -72,6 +73,14 @@ class Pages:
         """The tree's nodes as JSON."""
         answer = self._run(request).answer("tree", lambda reader: _json(lineage.tree_of(overview.facts_of(reader))))
         return Response(answer.value, media_type="application/json", headers=_again(answer.again))
+
+    def islands(self, request: Request) -> Response:
+        """The islands and their actions."""
+        run, name = self._run(request), request.path_params["run"]
+        answer = run.answer(
+            "islands", lambda reader: islands.islands_page(name, overview.facts_of(reader), reader.island_actions())
+        )
+        return HTMLResponse(answer.value, headers=_again(answer.again))
 
     def spend(self, request: Request) -> Response:
         """What was paid, and what failed when."""

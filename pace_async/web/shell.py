@@ -8,6 +8,7 @@ PAGES = {
     "": "Run",
     "candidates": "Candidates",
     "tree": "Tree",
+    "islands": "Islands",
     "learner": "Learner",
     "spend": "Spend and faults",
 }

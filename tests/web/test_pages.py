@@ -17,7 +17,7 @@ from pace_async.web.guard import HEADERS
 from pace_async.web.runs import OpenRun
 from tests.support.finished_runs import make_run, poison
 
-PAGES = ("", "/candidates", "/tree", "/learner", "/spend", "/candidate/0", "/candidate/1")
+PAGES = ("", "/candidates", "/tree", "/islands", "/learner", "/spend", "/candidate/0", "/candidate/1")
 
 
 @pytest.fixture(scope="module")

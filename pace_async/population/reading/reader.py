@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import DatabaseError
 
 from pace_async.errors import UsageError
-from pace_async.events import AdvisorCall, Fact, RunHeader
+from pace_async.events import AdvisorCall, Fact, IslandActed, RunHeader
 from pace_async.population.connect import Place, damage, dangling, engine, in_words, locate, refuse_unless_sound
 from pace_async.population.models import RunRow
 from pace_async.population.postgres import mark as server_mark
@@ -25,7 +25,7 @@ from pace_async.population.reading.load import find_run, header_of, load_record,
 from pace_async.population.reading.logged import logged_of
 from pace_async.population.reading.moment import Moment, moment_of
 from pace_async.population.reading.progress import Improvement, improvements_of, recent_parsed
-from pace_async.population.reading.read_facts import advice_of
+from pace_async.population.reading.read_facts import actions_of, advice_of
 from pace_async.population.reading.record import RunRecord, Standing
 from pace_async.population.reading.summaries import RunSummary, made_at, summaries_of
 from pace_async.population.reading.timeline import Timeline, timeline_of
@@ -122,6 +122,11 @@ class Reader:
         """See `timings.recorded_seconds`."""
         with self._open() as connection:
             return recorded_seconds(connection, find_run(connection, run or self._run))
+
+    def island_actions(self, run: str | None = None) -> tuple[IslandActed, ...]:
+        """What islands did that had stopped improving, oldest first."""
+        with self._open() as connection:
+            return tuple(actions_of(connection, find_run(connection, run or self._run)).values())
 
     def timeline(self, run: str | None = None) -> Timeline:
         """See `timeline.timeline_of`."""
