@@ -6,6 +6,7 @@ import typer
 
 from pace_async.cli.options import overrides_of
 from pace_async.cli.output import JSON_OPTION, print_json, print_table
+from pace_async.registry.evaluators import EVALUATORS
 
 if TYPE_CHECKING:
     from pace_async.cli.documents import Finding
@@ -25,6 +26,12 @@ def doctor(
     advisor: str | None = typer.Option(
         None, "--advisor", help="Also ask this advisor one tiny question.", metavar="api:MODEL"
     ),
+    evaluators: str | None = typer.Option(
+        None,
+        "--evaluators",
+        help="Also ask the machines on which programs would run for their self-check.",
+        metavar=EVALUATORS.metavar(),
+    ),
     sets: list[str] | None = typer.Option(
         None, "--set", help="A setting, such as implementer.api_base=URL.", metavar="KEY=VALUE"
     ),
@@ -39,12 +46,18 @@ def doctor(
     from pace_async.configure import resolve
     from pace_async.runtime.start.machine_checks import examine
 
-    config = resolve(None, overrides_of(sets, {"implementer.model": implementer, "advisor.model": advisor}))
+    given: dict[str, object] = {
+        "implementer.model": implementer,
+        "advisor.model": advisor,
+        "evaluation.evaluators": evaluators,
+    }
+    config = resolve(None, overrides_of(sets, given))
 
     findings = anyio.run(
         examine,
         config.implementer if implementer is not None else None,
         config.advisor if advisor is not None else None,
+        config.evaluation if evaluators is not None else None,
     )
     if as_json:
         document: list[Finding] = [

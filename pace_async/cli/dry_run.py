@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from pace_async.config import Config, StopConfig
 from pace_async.configure import dump
 from pace_async.registry.advisors import advisor_of
+from pace_async.registry.evaluators import EVALUATORS
 from pace_async.registry.objectives import trains
 
 
@@ -28,6 +29,7 @@ def dry_run(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str
     from pace_async.task import load_task
 
     asked = load_task(config.task)
+    from pace_async.evaluate.assemble import of_this_machine
     from pace_async.evaluate.resources import resources_of
     from pace_async.runtime.children.advisor_choice import in_words, with_advisor
     from pace_async.runtime.children.cards import taken_cards
@@ -38,8 +40,10 @@ def dry_run(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str
     task, paths = prepare(config, asked, run_dir)
     refuse_unless_it_fits(config, paths.folder)
     taken = taken_cards(config)
-    granted = resources_of(task, config.evaluation, taken)
-    evaluations = f"{len(granted.slots)} evaluation{'s' if len(granted.slots) > 1 else ''} at once"
+    granted = resources_of(task, of_this_machine(config.evaluation), taken)
+    kind = EVALUATORS[config.evaluation.evaluators]
+    slots, where = (config.evaluation.slots, f" ({kind.name})") if kind.elsewhere else (len(granted.slots), "")
+    evaluations = f"{slots} evaluation{'s' if slots > 1 else ''} at once{where}"
     staleness = "behind a barrier (sync)" if config.bound == 0 else f"at most {config.bound} updates behind"
     learns = trains(config.learner.objective)
     return config, {

@@ -11,6 +11,7 @@ from pace_async.cli.output import RUN_ARGUMENT, print_json
 from pace_async.registry.advisors import ADVISORS
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.engines import ADVISOR_ENGINES
+from pace_async.registry.evaluators import EVALUATORS
 from pace_async.registry.implementers import IMPLEMENTERS
 from pace_async.registry.objectives import OBJECTIVES
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
@@ -72,6 +73,9 @@ class RunFlags:
     implementer: str | None = typer.Option(
         None, "--implementer", help=f"What writes the code. {IMPLEMENTERS.described()} Or several: a=3,b=1."
     )
+    evaluators: str | None = typer.Option(
+        None, "--evaluators", help=f"Where programs run. {EVALUATORS.described()}", metavar=EVALUATORS.metavar()
+    )
     config: list[Path] | None = typer.Option(
         None,
         "--config",
@@ -113,6 +117,7 @@ class RunFlags:
             "advisor.model": self.advisor,
             "advisor.engine": self.engine,
             "implementer.model": self.implementer,
+            "evaluation.evaluators": self.evaluators,
             "seed": self.seed,
             "population.url": self.database,
             "evaluation.unsafe_no_sandbox": one_of(
@@ -190,8 +195,9 @@ def resume(flags: ResumeFlags) -> None:
     --minutes ended goes on for as many again. What --set changes is recorded and holds for later resumes. It takes
     settings that leave alone what the recorded groups train and what scores compare: those of stop, faults and
     implementer, and learner.max_length, learner.checkpoint_every, learner.gradient_checkpointing, learner.gpus,
-    learner.step_timeout_s, evaluation.slots, evaluation.warm, evaluation.memo, evaluation.retries, advisor.engine,
-    advisor.transport, advisor.max_tokens, advisor.max_tokens_by_call, advisor.chat_template, advisor.thinking,
+    learner.step_timeout_s, evaluation.evaluators, evaluation.ray_address, evaluation.ray_timeout_s,
+    evaluation.slots, evaluation.warm, evaluation.memo, evaluation.retries, advisor.engine, advisor.transport,
+    advisor.max_tokens, advisor.max_tokens_by_call, advisor.chat_template, advisor.thinking,
     advisor.end_of_thinking, advisor.requests, advisor.api_base, advisor.options, advisor.deadline_s,
     advisor.price_per_million_in, advisor.price_per_million_out, advisor.max_prompt_tokens, advisor.timeout_s,
     advisor.engine_start_s, advisor.threads, advisor.kv_cache_gib, advisor.gpus, advisor.gpu_memory,

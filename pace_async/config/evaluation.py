@@ -1,17 +1,30 @@
 """How candidates are scored, and the reward of a score."""
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from pace_async.config.choice import OneOf
 from pace_async.config.section import Section
+from pace_async.registry.evaluators import EVALUATORS
 
 
 class EvaluationConfig(Section):
     """How candidates are scored."""
 
-    slots: int = Field(default=2, ge=1, description="Evaluations that may run at once.")
+    evaluators: Annotated[str, OneOf(EVALUATORS)] = Field(
+        default="local", description=f"Where programs run. {EVALUATORS.described()}"
+    )
+    ray_address: str | None = Field(
+        default=None,
+        description="HOST:PORT of the Ray cluster; by default RAY_ADDRESS. Without either one is started on this "
+        "machine, for the run.",
+    )
+    ray_timeout_s: float = Field(
+        default=60.0, gt=0, description="Longest wait for a Ray cluster, and for the evaluator of one of its nodes."
+    )
+    slots: int = Field(default=2, ge=1, description="Evaluations that may run at once, on all machines together.")
     seed: int = Field(default=0, ge=0, lt=1 << 63, description="Seed of the fixed hidden set of instances.")
     fresh_seeds: int = Field(
         default=3,

@@ -2,16 +2,17 @@
 
 import platform
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Protocol, cast
 
 import anyio
 
 from pace_async import config
 from pace_async.errors import UsageError
-from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Limits
+from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Evaluator, Limits
 from pace_async.evaluate.builds import Builds
 from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.commands import Commands
@@ -27,6 +28,8 @@ from pace_async.evaluate.sandbox.warm import imports_of
 from pace_async.evaluate.scorer.scorer_client import Bounds, Scorer, Scorers
 from pace_async.evaluate.scorer.scorer_log import scorer_log
 from pace_async.programs.helpers import with_helpers
+from pace_async.registry.base import load_code
+from pace_async.registry.evaluators import EVALUATORS
 from pace_async.task import Setting, Task, refuse_if_changed, settings_of
 
 GROUPS_S = 30.0
@@ -38,6 +41,35 @@ Say = Callable[[str, str], Awaitable[None]]
 `scorer_timeout`, `scorer_memory`, `scorer_crashed`."""
 
 
+class OpensEvaluator(Protocol):
+    """The code of an entry of the registry of evaluators."""
+
+    def __call__(
+        self,
+        task: Task,
+        evaluation: config.EvaluationConfig,
+        *,
+        tier: Tier | None = None,
+        log: Path | None = None,
+        say: Say | None = None,
+        taken: Mapping[str, str] = NOTHING,
+        run: str = "",
+    ) -> AbstractAsyncContextManager[Evaluator]:
+        """See `open_evaluator`. `run` names the run to others who use the same machines."""
+        ...
+
+
+def of_this_machine(evaluation: config.EvaluationConfig) -> config.EvaluationConfig:
+    """The settings for what this machine evaluates: one program at a time, where the others run elsewhere."""
+    return evaluation.model_copy(update={"slots": 1}) if EVALUATORS[evaluation.evaluators].elsewhere else evaluation
+
+
+async def refuse_unless_evaluated(evaluation: config.EvaluationConfig) -> None:
+    """Raises UsageError if the evaluator of this configuration could not evaluate anything."""
+    if check := EVALUATORS[evaluation.evaluators].check:
+        await cast("Callable[[config.EvaluationConfig], Awaitable[None]]", load_code(check))(evaluation)
+
+
 @asynccontextmanager
 async def open_evaluator(
     task: Task,
@@ -47,12 +79,13 @@ async def open_evaluator(
     log: Path | None = None,
     say: Say | None = None,
     taken: Mapping[str, str] = NOTHING,
+    run: str = "",
 ) -> AsyncGenerator[LocalEvaluator]:
     """The evaluator of a configuration. `tier` is a sandbox tier that was proven already. Without one, the best tier
     that proves itself on this machine is used. `log` receives the output of the task's evaluator. Without one, the
     output is kept only for the note of an error. `taken` are the owners of cards, by name, that evaluations may not
-    use. Raises UsageError if no tier is proven, if the machine lacks a resource of the task, or if the task's evaluator
-    cannot be loaded."""
+    use. Nothing on this machine carries the name of the run. Raises UsageError if no tier is proven, if the machine
+    lacks a resource of the task, or if the task's evaluator cannot be loaded."""
     granted = resources_of(task, evaluation, taken)
     chosen = tier if tier is not None else await pick_tier(evaluation.unsafe_no_sandbox)
     if granted.models:

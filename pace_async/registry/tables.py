@@ -28,10 +28,10 @@ TABLES: tuple[tuple[str, Registry[Any]], ...] = (
     ("advisor.model", ADVISORS),
     ("advisor.engine", ADVISOR_ENGINES),
     ("advisor.transport", TRANSPORTS),
-    ("", EVALUATORS),
+    ("evaluation.evaluators", EVALUATORS),
     ("evaluation.unsafe_no_sandbox", SANDBOX_TIERS),
     ("--display", DISPLAYS),
     ("--log", WATCHERS),
     ("--group", TASK_GROUPS),
 )
-"""Each with the setting or flag that chooses an entry, empty if there is no choice."""
+"""Each with the setting or flag that chooses an entry."""

@@ -21,6 +21,7 @@ from pace_async.publish.base import PushFailed
 from pace_async.registry.base import Entry, Registry
 from pace_async.registry.corrections import CORRECTIONS, MASKS, OffPolicyCorrection
 from pace_async.registry.engines import ADVISOR_ENGINES, AdvisorEngine
+from pace_async.registry.evaluators import EVALUATORS, EvaluatorKind
 from pace_async.registry.implementers import IMPLEMENTERS, ImplementerKind
 from pace_async.registry.objectives import ALPHA_SCHEDULES, OBJECTIVES, AlphaSchedule, Objective, trains
 from pace_async.registry.parent_rules import PARENT_RULES
@@ -45,11 +46,13 @@ SETTINGS: list[Any] = [
     pytest.param(CORRECTIONS, OffPolicyCorrection("even", "a toy", f"{TOYS}:even"), "learner.correction", id="even"),
     pytest.param(MASKS, Entry("negated", "a toy", f"{TOYS}:negated"), "learner.mask", id="mask"),
     pytest.param(ALPHA_SCHEDULES, AlphaSchedule("half", "a toy", f"{TOYS}:half"), "learner.alpha_schedule", id="alpha"),
+    pytest.param(EVALUATORS, EvaluatorKind("abroad", "a toy", f"{TOYS}:abroad"), "evaluation.evaluators", id="abroad"),
     pytest.param(
         TRANSPORTS, PublisherTransport("post", "a toy", f"{TOYS}:by_post"), "advisor.transport", id="transport"
     ),
 ]
 FLAGS = [
+    pytest.param("evaluators", "EVALUATORS", "EvaluatorKind", "--evaluators", id="evaluator"),
     pytest.param("objectives", "OBJECTIVES", "Objective", "--objective", id="objective"),
     pytest.param(
         "staleness_policies", "STALENESS_POLICIES", "StalenessPolicy", "--staleness-policy", id="staleness policy"

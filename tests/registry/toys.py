@@ -1,10 +1,11 @@
 """Things that a newcomer might add, one for each registry."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from pace_async.config import SearchConfig
+from pace_async.config import EvaluationConfig, SearchConfig
 from pace_async.errors import UsageError
 from pace_async.evaluate.sandbox.tiers import NoSandbox, NotInstalled, Tier
 from pace_async.learn.correction import Booleans, Floats
@@ -14,6 +15,7 @@ from pace_async.search.state import Island, Member
 from pace_async.staleness.gate import Lease
 from pace_async.staleness.policies import Choice, Finished
 from pace_async.task import Task
+from tests.doubles.evaluators import Judge
 
 
 def centred(rewards_B: Vector, parameters: Parameters) -> Vector:
@@ -87,3 +89,9 @@ def by_post(parts: PublisherParts) -> EnginePublisher:
 def broken(engine: str) -> None:
     """The check of an engine that cannot serve."""
     raise UsageError(f"--engine {engine} is broken")
+
+
+@asynccontextmanager
+async def abroad(task: Task, evaluation: EvaluationConfig, **_: object) -> AsyncGenerator[Judge]:
+    """An evaluator."""
+    yield Judge()

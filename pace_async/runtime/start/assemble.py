@@ -6,12 +6,13 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from pace_async.advise.asked_advisor import open_asked_advisor
 from pace_async.config import Config
 from pace_async.durable import write_whole
 from pace_async.errors import InfrastructureFault
-from pace_async.evaluate.assemble import open_evaluator
+from pace_async.evaluate.assemble import OpensEvaluator
 from pace_async.evaluate.base import Evaluator
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.events import FaultSeen, Stalled, Starting
@@ -38,6 +39,7 @@ from pace_async.population.writing.outage import Outage, Say
 from pace_async.providers.base import ADVISOR
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
+from pace_async.registry.evaluators import EVALUATORS
 from pace_async.registry.objectives import trains
 from pace_async.runtime.children.cards import cards_of, taken_cards
 from pace_async.runtime.children.catalogue_reading import chooser_for, run_folder, wording_for
@@ -183,14 +185,16 @@ async def _stages(
         bus.publish(Starting("the learner" if learns else "the evaluator"))
         learner = await stack.enter_async_context(await _learner(resources)) if learns else None
         log = paths.logs / "scorer.log"
+        opens = cast("OpensEvaluator", EVALUATORS[config.evaluation.evaluators].load())
         evaluator = await stack.enter_async_context(
-            open_evaluator(
+            opens(
                 resources.task,
                 config.evaluation,
                 tier=resources.tier,
                 log=log,
                 say=say_slower,
                 taken=taken_cards(config),
+                run=paths.name,
             )
         )
         if learner is not None and state.learner > 0:

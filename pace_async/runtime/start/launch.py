@@ -18,7 +18,7 @@ from pace_async.config import Config
 from pace_async.configure import dump
 from pace_async.durable import write_whole
 from pace_async.errors import GaveUp, InfrastructureFault, Interrupted, SeedProgramFails, UsageError
-from pace_async.evaluate.assemble import open_evaluator
+from pace_async.evaluate.assemble import of_this_machine, open_evaluator, refuse_unless_evaluated
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
 from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.resources import resources_of
@@ -87,7 +87,7 @@ def prepare(config: Config, asked: Task, run_dir: Path | None) -> tuple[Task, Ru
     task = limits_of(config, asked)
     _refuse_unknown_stages(config, task)
     refuse_missing_mechanisms(config.implementer.model, task)
-    resources_of(task, config.evaluation, taken_cards(config))
+    resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
     return task, new_run_paths(task.name, run_dir)
 
 
@@ -116,6 +116,7 @@ async def _start(config: Config, task: Task, paths: RunPaths, shown: Shown, advi
     """`advisor` is what is said about it."""
     display, logs = shown
     await refuse_unless_fit(config, all_up=True)
+    await refuse_unless_evaluated(config.evaluation)
     _announce(display, "proving the sandbox, and scoring the seed program in it")
     tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
     with told_when_slow(display):
@@ -158,8 +159,9 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown) -
                 await say([f"{paths.folder} is finished: {finished}"])
                 return 0
             _refuse_unknown_stages(config, task)
-            resources_of(task, config.evaluation, taken_cards(config))
+            resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
             await refuse_unless_fit(config, all_up=False)
+            await refuse_unless_evaluated(config.evaluation)
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
             checks = await _check_models(config)
             own = () if standing.best is not None else await score_seed_program(config, task, tier)
@@ -222,7 +224,7 @@ async def _check_models(config: Config) -> tuple[ImplementerChecked, ...]:
 async def score_seed_program(config: Config, task: Task, tier: Tier) -> tuple[Evaluated | EvaluationAttempted, ...]:
     """Candidate 0, and the attempts to evaluate it. Raises SeedProgramFails, and UsageError if no new best could be
     confirmed. Nothing is written before that."""
-    cold = config.evaluation.model_copy(update={"warm": False})  # for one program
+    cold = of_this_machine(config.evaluation).model_copy(update={"warm": False})  # for one program
     request = EvaluationRequest.of(task.spec, EvaluationId("seed", 0), task.program, config.evaluation.seed)
     with scorer_log() as log:
         async with open_evaluator(task, cold, tier=tier, log=log, taken=taken_cards(config)) as evaluator:

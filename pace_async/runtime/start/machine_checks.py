@@ -1,12 +1,15 @@
 """What this machine can do, each with a remedy. Loads nothing heavy: a package is looked for, not imported."""
 
 import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from typing import cast
 
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
-from pace_async.config import AdvisorConfig, ImplementerConfig
+from pace_async.config import AdvisorConfig, EvaluationConfig, ImplementerConfig
 from pace_async.errors import UsageError
+from pace_async.evaluate.on_ray.wire import Looked
 from pace_async.evaluate.sandbox import cgroup
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.gpus import find_cards, in_words
@@ -14,6 +17,8 @@ from pace_async.implement.shares import models_of, parse_shares
 from pace_async.providers.base import ADVISOR
 from pace_async.providers.preflight import Checked, check_models
 from pace_async.registry.advisors import advisor_of, asked_model
+from pace_async.registry.base import load_code
+from pace_async.registry.evaluators import EVALUATORS
 from pace_async.registry.implementers import implementer_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
 
@@ -32,11 +37,16 @@ class Finding:
     remedy: str = ""
 
 
-async def examine(implementer: ImplementerConfig | None = None, advisor: AdvisorConfig | None = None) -> list[Finding]:
+async def examine(
+    implementer: ImplementerConfig | None = None,
+    advisor: AdvisorConfig | None = None,
+    evaluation: EvaluationConfig | None = None,
+) -> list[Finding]:
     """Every check, in the order in which a run needs them. The models of `implementer`, and an advisor over the
-    network, are asked a tiny question."""
+    network, are asked a tiny question, and the machines of `evaluation` for their self-check."""
     asked = await advisors(advisor) if advisor is not None else []
     asked += await implementers(implementer) if implementer is not None else []
+    asked += await evaluators(evaluation) if evaluation is not None else []
     return [
         _packages("engine embedded", "transformers"),
         _vllm(),
@@ -68,6 +78,18 @@ async def advisors(config: AdvisorConfig) -> list[Finding]:
     return [
         _answers(checked) for checked in await check_models([asked_model(config.model)], config.of_calls(), ADVISOR)
     ]
+
+
+async def evaluators(config: EvaluationConfig) -> list[Finding]:
+    """The machines on which programs would run, each by its self-check."""
+    kind = EVALUATORS[config.evaluators]
+    if not kind.look:
+        return [Finding(f"evaluators {kind.name}", True, kind.about)]
+    try:
+        found = await cast("Callable[[EvaluationConfig], Awaitable[Sequence[Looked]]]", load_code(kind.look))(config)
+    except UsageError as error:
+        return [Finding(f"evaluators {kind.name}", False, str(error))]
+    return [Finding(f"node {node.name}", node.fit, node.found, node.remedy) for node in found]
 
 
 def _answers(checked: Checked) -> Finding:

@@ -1,0 +1,28 @@
+"""The cluster of a configuration: one that is there, or one that is started on this machine."""
+
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+
+from pace_async.config import EvaluationConfig
+from pace_async.evaluate.on_ray.cluster import Cluster, connected
+from pace_async.evaluate.on_ray.head import own_head
+
+
+def address_of(evaluation: EvaluationConfig) -> str:
+    """HOST:PORT of the cluster, empty if one is to be started."""
+    return evaluation.ray_address or os.environ.get("RAY_ADDRESS", "")
+
+
+@asynccontextmanager
+async def reached(evaluation: EvaluationConfig, *, cpus: int, variables: Mapping[str, str]) -> AsyncGenerator[Cluster]:
+    """This process, connected. A cluster that is started here has so many processors, gets these variables, and ends
+    with the context. Raises UsageError if no cluster can be used at the address, and InfrastructureFault if none could
+    be started."""
+    address, limit = address_of(evaluation), evaluation.ray_timeout_s
+    if address:
+        async with connected(address, limit, {}) as cluster:
+            yield cluster
+        return
+    async with own_head(cpus, limit, variables) as head, connected(head.address, limit, head.environment) as cluster:
+        yield cluster

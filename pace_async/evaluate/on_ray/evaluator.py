@@ -1,0 +1,157 @@
+"""The evaluator of a Ray cluster: each program runs on one of its nodes, by that node's own evaluator.
+
+program ─► slot of a node ─► its actor (`node.py`) ─► Evaluation
+
+Invariants: an attempt whose actor was lost is a failure of the machine. It is recorded, the program is evaluated again
+as the next attempt, on any node, and it never becomes a result. An evaluation that was given up is told to its actor by
+its identity: Ray itself cancels nothing.
+"""
+
+import os
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from pace_async import config
+from pace_async.errors import InfrastructureFault
+from pace_async.evaluate.assemble import Say
+from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Needs
+from pace_async.evaluate.identities import Attempts, Identities
+from pace_async.evaluate.on_ray.cluster import ActorLost, Unanswered, refuse_unless_installed
+from pace_async.evaluate.on_ray.connection import reached
+from pace_async.evaluate.on_ray.fleet import ASK_AGAIN_S, Fleet, Placed, Wanted
+from pace_async.evaluate.on_ray.wire import Order, files_by_value
+from pace_async.evaluate.resources import NOTHING
+from pace_async.evaluate.sandbox.tiers import Tier
+from pace_async.task import Task
+
+CANCEL_S = 30.0
+"""How long a node may take to end an evaluation. An actor that takes longer is ended itself."""
+HUNG_S = 60.0
+
+
+class RayEvaluator:
+    """Implements `base.Evaluator`. Use as an async context manager. Evaluations that still run at its end are
+    cancelled."""
+
+    def __init__(self, fleet: Fleet, retries: int) -> None:
+        self.fleet = fleet
+        self._retries = retries
+        self._tasks: TaskGroup | None = None
+        self._identities = Identities(self._evaluated, self._begin)
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await anyio.create_task_group().__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._tasks is not None:
+            self._tasks.cancel_scope.cancel()
+            await self._tasks.__aexit__(None, None, None)
+
+    async def submit(self, request: EvaluationRequest) -> None:
+        self._identities.submit(request)
+
+    async def result(self, identity: EvaluationId) -> Evaluation:
+        return await self._identities.result(identity)
+
+    async def cancel(self, identity: EvaluationId) -> None:
+        await self._identities.cancel(identity)
+
+    def pending(self) -> Sequence[EvaluationId]:
+        return self._identities.pending()
+
+    def _begin(self, work: object) -> None:
+        assert self._tasks is not None, "it is used as a context manager"
+        self._tasks.start_soon(work)  # pyright: ignore[reportArgumentType]
+
+    async def _evaluated(self, request: EvaluationRequest) -> Evaluation:
+        """Evaluate, and again if the node was lost."""
+        attempts = Attempts(request)
+        while True:
+            asked, start = time.monotonic(), None
+            try:
+                async with self.fleet.slot() as placed:
+                    start = time.monotonic()
+                    numbered = replace(request.id, attempt=request.id.attempt + len(attempts.made))
+                    came = await _on(placed, replace(request, id=numbered))
+                return _after(attempts, came, start - asked)
+            except (ActorLost, InfrastructureFault) as fault:
+                now = time.monotonic()
+                began = now if start is None else start
+                gone = Evaluation("infrastructure_error", None, now - began, str(fault), queue_seconds=began - asked)
+            ended_at = time.time()
+            attempts.add(gone, ended_at - gone.seconds, ended_at, accepted=False)
+            if len(attempts.made) > self._retries:
+                return attempts.result(gone)
+
+
+async def _on(placed: Placed, request: EvaluationRequest) -> Evaluation:
+    """The evaluation by this actor. Raises ActorLost."""
+    try:
+        while True:
+            try:
+                return await placed.actor.call("evaluate", request)
+            except Unanswered:
+                await anyio.sleep(ASK_AGAIN_S)
+    except ActorLost as lost:
+        raise ActorLost(f"node {placed.node.name} lost it: {lost}") from None
+    except anyio.get_cancelled_exc_class():
+        await _cancelled(placed, request.id)
+        raise
+
+
+async def _cancelled(placed: Placed, identity: EvaluationId) -> None:
+    """Return when all processes of this evaluation have ended, with their actor if need be."""
+    with anyio.move_on_after(CANCEL_S, shield=True) as scope:
+        while True:
+            try:
+                await placed.actor.call("cancel", identity)
+                return
+            except ActorLost:
+                return
+            except Unanswered:
+                await anyio.sleep(ASK_AGAIN_S)
+    if scope.cancelled_caught:
+        placed.actor.kill()
+
+
+def _after(attempts: Attempts, came: Evaluation, waited: float) -> Evaluation:
+    """What a node found, after the attempts that were lost. The wait for the node's slot is that of its first
+    attempt."""
+    first, *others = came.attempts
+    made = (*attempts.made, replace(first, queue_seconds=first.queue_seconds + waited), *others)
+    return replace(came, attempts=made, queue_seconds=sum(attempt.queue_seconds for attempt in made))
+
+
+@asynccontextmanager
+async def open_ray_evaluator(
+    task: Task,
+    evaluation: config.EvaluationConfig,
+    *,
+    tier: Tier | None = None,
+    log: Path | None = None,
+    say: Say | None = None,
+    taken: Mapping[str, str] = NOTHING,
+    run: str = "pace",
+) -> AsyncGenerator[RayEvaluator]:
+    """The evaluator of a configuration on a cluster: the one at `evaluation.ray_address` or RAY_ADDRESS, or else one
+    that is started on this machine and ends with it. The parameters are those of `open_evaluator`, and `tier` is the
+    weakest sandbox that a node may have. `run` names the actors. Raises UsageError if there is no such cluster, or if
+    no node may evaluate, and InfrastructureFault if none could be started here."""
+    refuse_unless_installed()
+    order, files = Order.of(task, evaluation, tier, taken), files_by_value(task)
+    needs = Needs.of(task.spec)
+    async with AsyncExitStack() as stack:
+        cpus = max(len(os.sched_getaffinity(0)), round(evaluation.slots * needs.cpus))
+        named = {name: os.environ[name] for name in task.spec.environment.variables if name in os.environ}
+        cluster = await stack.enter_async_context(reached(evaluation, cpus=cpus, variables=named))
+        wanted = Wanted(run, evaluation.slots, needs, evaluation.ray_timeout_s, HUNG_S, say, log)
+        fleet = await stack.enter_async_context(Fleet(cluster, order, await cluster.put(files), wanted))
+        yield await stack.enter_async_context(RayEvaluator(fleet, evaluation.retries))

@@ -1,0 +1,171 @@
+"""The actor of a node: the evaluator of that machine, with its sandbox, its warm parents and its scorers.
+
+Invariant: an identity is evaluated once, as by every evaluator, so a call may be made again when its answer was lost.
+The evaluator has an event loop and a thread of its own, because Ray's loop ends tasks in its own ways.
+"""
+
+import asyncio
+import os
+import platform
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+from anyio.abc import TaskStatus
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from pace_async.errors import UsageError
+from pace_async.evaluate.assemble import open_evaluator
+from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
+from pace_async.evaluate.local import LocalEvaluator
+from pace_async.evaluate.on_ray.wire import (
+    Looked,
+    News,
+    Order,
+    Ready,
+    Refused,
+    Sandbox,
+    TaskFile,
+    machine_here,
+    pace_here,
+    written,
+)
+from pace_async.evaluate.resources import NOTHING
+from pace_async.evaluate.sandbox import leftovers
+from pace_async.evaluate.sandbox.selfcheck import describe, pick_tier
+from pace_async.evaluate.sandbox.tiers import Tier
+from pace_async.gpus import find_cards, in_words
+
+T = TypeVar("T")
+LOG_BYTES = 1 << 16
+"""The most of the evaluator's output that is told at once."""
+
+
+class NodeEvaluator:
+    """Ray makes one on each node. Its methods are called over the network."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._portal: BlockingPortal = self._stack.enter_context(start_blocking_portal())
+        self._evaluator: LocalEvaluator | None = None
+        self._serving: Future[Any] | None = None
+        self._closed, self._something = self._portal.call(anyio.Event), self._portal.call(anyio.Event)
+        self._said: list[tuple[str, str]] = []
+        self._log: Path | None = None
+        self._told_bytes = 0
+
+    async def pace(self) -> str:
+        """The pace of this node."""
+        return pace_here()
+
+    async def alive(self) -> bool:
+        """True, from the loop in which evaluations run."""
+        return await self._inside(self._alive)
+
+    async def look(self, name: str, unsafe: bool) -> Looked:
+        """What the self-check finds on this node, which has this name."""
+        try:
+            tier: Tier = await self._inside(pick_tier, unsafe)
+        except UsageError as error:
+            return Looked(name, False, str(error), "apt install bubblewrap")
+        return Looked(name, True, f"{describe(tier)}; {machine_here()}, {in_words(find_cards())}", tier.remedy)
+
+    async def open(self, order: Order, files: Sequence[TaskFile]) -> Ready | Refused:
+        """Make the evaluator. It stays until `close`."""
+        try:
+            self._serving, ready = await asyncio.to_thread(self._portal.start_task, self._serve, order, files)
+        except UsageError as error:
+            return Refused(str(error).rstrip("."))
+        return ready
+
+    async def evaluate(self, request: EvaluationRequest) -> Evaluation:
+        """See `Evaluator.submit` and `Evaluator.result`."""
+        return await self._inside(self._evaluate, request)
+
+    async def cancel(self, identity: EvaluationId) -> None:
+        """See `Evaluator.cancel`."""
+        await self._inside(self._open.cancel, identity)
+
+    async def news(self) -> News:
+        """Wait until there is something to tell."""
+        return await self._inside(self._news)
+
+    async def close(self) -> None:
+        """End the evaluations and all processes."""
+        serving, self._serving = self._serving, None
+        if serving is not None:
+            await self._inside(self._close)
+            await asyncio.wrap_future(serving)
+
+    @property
+    def _open(self) -> LocalEvaluator:
+        assert self._evaluator is not None, "it is opened first"
+        return self._evaluator
+
+    async def _inside(self, function: Callable[..., Awaitable[T]], *arguments: object) -> T:
+        return await asyncio.wrap_future(self._portal.start_task_soon(function, *arguments))
+
+    async def _alive(self) -> bool:
+        return True
+
+    async def _close(self) -> None:
+        self._closed.set()
+
+    async def _serve(
+        self, order: Order, files: Sequence[TaskFile], *, task_status: TaskStatus[Ready | Refused]
+    ) -> None:
+        with tempfile.TemporaryDirectory(prefix=leftovers.prefix()) as name:
+            folder, self._log = Path(name) / "task", Path(name) / "scorer.log"
+            tier = await pick_tier(order.evaluation.unsafe_no_sandbox)
+            own = Sandbox.of(tier)
+            if order.sandbox is not None and (weaker := own.weaker_than(order.sandbox)):
+                raise UsageError(weaker)
+            task = written(order, files, folder)
+            taken = order.taken if platform.node() == order.host else NOTHING
+            async with open_evaluator(
+                task, order.evaluation, tier=tier, log=self._log, say=self._say, taken=taken
+            ) as self._evaluator:
+                scorers = self._evaluator.parts.scorers
+                if scorers is not None and scorers.timed and machine_here() != order.machine:
+                    raise UsageError(
+                        f"its scores are times, and it is another class of machine ({machine_here()}) than the "
+                        f"runtime's ({order.machine})"
+                    )
+                task_status.started(Ready(own, machine_here(), os.getpid()))
+                await self._closed.wait()
+
+    async def _evaluate(self, request: EvaluationRequest) -> Evaluation:
+        await self._open.submit(request)
+        try:
+            return await self._open.result(request.id)
+        finally:
+            if self._log_size() > self._told_bytes:
+                self._something.set()
+
+    async def _say(self, kind: str, detail: str) -> None:
+        self._said.append((kind, detail))
+        self._something.set()
+
+    async def _news(self) -> News:
+        await self._something.wait()
+        self._something = anyio.Event()
+        said, self._said = tuple(self._said), []
+        return News(said, self._new_output())
+
+    def _new_output(self) -> bytes:
+        if self._log is None or not self._log.exists():
+            return b""
+        with self._log.open("rb") as stream:
+            stream.seek(self._told_bytes)
+            output = stream.read(LOG_BYTES)
+        self._told_bytes += len(output)
+        if self._log_size() > self._told_bytes:
+            self._something.set()
+        return output
+
+    def _log_size(self) -> int:
+        return self._log.stat().st_size if self._log is not None and self._log.exists() else 0

@@ -1,0 +1,241 @@
+"""Evaluations on a real Ray cluster of two nodes: what is lost is evaluated again, and what must not evaluate does
+not."""
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from pace_async.config import EvaluationConfig
+from pace_async.errors import UsageError
+from pace_async.evaluate.base import Evaluation, EvaluationRequest, Limits, Needs, evaluate
+from pace_async.evaluate.on_ray.cluster import connected
+from pace_async.evaluate.on_ray.evaluator import RayEvaluator, open_ray_evaluator
+from pace_async.evaluate.on_ray.fleet import Fleet, Placed, Wanted
+from pace_async.evaluate.on_ray.wire import Order, files_by_value
+from pace_async.evaluate.sandbox import leftovers
+from pace_async.evaluate.sandbox.selfcheck import pick_tier
+from pace_async.task import Task
+from tests.doubles.evaluators import request
+from tests.support.evaluate_tasks import make_task
+from tests.support.ray_nodes import NEEDS_RAY, RayNodes, ray_nodes
+
+pytestmark = [pytest.mark.anyio, NEEDS_RAY]
+DEADLINE_S = 60.0
+PACKAGE = Path(sys.modules["pace_async"].__file__ or "").parent
+PROGRAM = "def f(instance):\n    return 7\n"
+HELD = """
+import os, pathlib
+def instances(seed):
+    return [seed]
+def score(instances, outputs):
+    if not pathlib.Path({go!r}).exists():
+        with open({began!r}, "w") as began:
+            began.write(str(os.getppid()))
+        with open({held!r}) as held:
+            held.read()
+    return {{"score": outputs[0]}}
+"""
+"""Says which process it is a child of, and waits until it is killed, as long as there is no file `go`."""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Generator[RayNodes]:
+    with ray_nodes(2, 2) as nodes:
+        yield nodes
+
+
+@dataclass
+class Opened:
+    """An evaluator, and the pipes through which its scorers tell that they wait."""
+
+    evaluator: RayEvaluator
+    folder: Path
+    said: list[tuple[str, str]]
+
+    async def begun(self) -> Placed:
+        """Wait until an evaluation is held, and return its actor."""
+        with anyio.fail_after(DEADLINE_S):
+            pid = int(await anyio.to_thread.run_sync((self.folder / "began").read_text, abandon_on_cancel=True))
+        return next(placed for placed in self.evaluator.fleet.living if placed.ready.pid == pid)
+
+    def let_go(self) -> None:
+        (self.folder / "go").touch()
+
+
+def held_task(folder: Path) -> Task:
+    folder.mkdir(parents=True, exist_ok=True)
+    names = {name: str(folder / name) for name in ("go", "began", "held")}
+    os.mkfifo(names["began"])
+    os.mkfifo(names["held"])
+    return make_task(folder / "task", HELD.format(**names), deterministic=False)
+
+
+@asynccontextmanager
+async def opened(cluster: RayNodes, folder: Path, *, slots: int = 2, hung_s: float = 60.0) -> AsyncGenerator[Opened]:
+    """An evaluator of the cluster, and a task whose evaluations are held."""
+    task, said = held_task(folder), list[tuple[str, str]]()
+
+    async def say(kind: str, detail: str) -> None:
+        said.append((kind, detail))
+
+    order = Order.of(task, EvaluationConfig(warm=False, retries=1), await pick_tier(False), {})
+    async with connected(cluster.address, DEADLINE_S, {}) as connection:
+        wanted = Wanted("test", slots, Needs(), DEADLINE_S, hung_s, say, folder / "log")
+        fleet = Fleet(connection, order, await connection.put(files_by_value(task)), wanted)
+        async with fleet, RayEvaluator(fleet, 1) as evaluator:
+            yield Opened(evaluator, folder, said)
+
+
+async def outcomes(opened: Opened, asked: EvaluationRequest) -> tuple[Evaluation, list[tuple[int, str, bool]]]:
+    with anyio.fail_after(DEADLINE_S):
+        found = await opened.evaluator.result(asked.id)
+    return found, [(attempt.attempt, attempt.outcome, attempt.accepted) for attempt in found.attempts]
+
+
+LOST_ONCE = [(1, "infrastructure_error", False), (2, "ok", True)]
+
+
+async def test_two_nodes_evaluate_at_once(cluster: RayNodes, tmp_path: Path) -> None:
+    async with opened(cluster, tmp_path) as on_ray:
+        asked = [request(PROGRAM), request(PROGRAM)]
+        for one in asked:
+            await on_ray.evaluator.submit(one)
+        places = {(await on_ray.begun()).node.id for _ in asked}
+        assert len(places) == 2
+        on_ray.let_go()
+        for one in asked:
+            await on_ray.evaluator.cancel(one.id)
+        with anyio.fail_after(DEADLINE_S):
+            assert (await evaluate(on_ray.evaluator, request(PROGRAM))).score == 7
+        assert not on_ray.evaluator.pending()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+async def test_what_an_actor_had_is_evaluated_again_as_the_next_attempt(
+    how: signal.Signals, cluster: RayNodes, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A stopped process does not die: it is ended when it has not answered."""
+    async with opened(cluster, tmp_path, hung_s=4.0 if how == signal.SIGSTOP else 60.0) as on_ray:
+        asked = request(PROGRAM)
+        await on_ray.evaluator.submit(asked)
+        placed = await on_ray.begun()
+        on_ray.let_go()
+        os.kill(placed.ready.pid, how)
+        found, attempts = await outcomes(on_ray, asked)
+        assert (found.score, attempts) == (7, LOST_ONCE)
+        assert placed.node.name in found.attempts[0].detail
+        assert [kind for kind, _ in on_ray.said] == ["actor_lost"]
+        assert not placed.alive
+    assert not capfd.readouterr().out
+
+
+async def test_an_actor_that_was_lost_has_a_successor_on_its_node(cluster: RayNodes, tmp_path: Path) -> None:
+    async with opened(cluster, tmp_path, slots=1) as on_ray:
+        asked = request(PROGRAM)
+        await on_ray.evaluator.submit(asked)
+        placed = await on_ray.begun()
+        on_ray.let_go()
+        os.kill(placed.ready.pid, signal.SIGKILL)
+        found, attempts = await outcomes(on_ray, asked)
+        assert (found.score, attempts) == (7, LOST_ONCE)
+        (successor,) = on_ray.evaluator.fleet.living
+        assert successor.node.id == placed.node.id
+        assert successor.ready.pid != placed.ready.pid
+
+
+async def test_more_losses_than_retries_are_no_score(cluster: RayNodes, tmp_path: Path) -> None:
+    async with opened(cluster, tmp_path) as on_ray:
+        asked = request(PROGRAM)
+        await on_ray.evaluator.submit(asked)
+        for _ in range(2):
+            os.kill((await on_ray.begun()).ready.pid, signal.SIGKILL)
+        found, attempts = await outcomes(on_ray, asked)
+        assert (found.outcome, found.score) == ("infrastructure_error", None)
+        assert attempts == [(1, "infrastructure_error", False), (2, "infrastructure_error", False)]
+
+
+async def test_a_node_that_dies_loses_its_attempt_and_is_used_no_more(cluster: RayNodes, tmp_path: Path) -> None:
+    third = await anyio.to_thread.run_sync(cluster.add, 2)
+    async with opened(cluster, tmp_path, slots=3) as on_ray:
+        places: dict[str, EvaluationRequest] = {}
+        for asked in [request(PROGRAM) for _ in range(3)]:
+            await on_ray.evaluator.submit(asked)
+            places[(await on_ray.begun()).node.id] = asked
+        on_ray.let_go()
+        await anyio.to_thread.run_sync(cluster.kill, third)
+        for node, asked in places.items():
+            if node != third:
+                await on_ray.evaluator.cancel(asked.id)
+        found, attempts = await outcomes(on_ray, places[third])
+        assert (found.score, attempts) == (7, LOST_ONCE)
+        assert {placed.node.id for placed in on_ray.evaluator.fleet.living} == set(places) - {third}
+
+
+async def test_a_node_with_another_pace_is_refused_by_name(cluster: RayNodes, tmp_path: Path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "pace_async", ignore=shutil.ignore_patterns("__pycache__"))
+    with (tmp_path / "pace_async" / "errors.py").open("a") as changed:
+        changed.write("# another checkout\n")
+    other = await anyio.to_thread.run_sync(lambda: cluster.add(2, PYTHONPATH=str(tmp_path)))
+    try:
+        async with opened(cluster, tmp_path / "run", slots=6) as on_ray:
+            assert other not in {placed.node.id for placed in on_ray.evaluator.fleet.living}
+            assert len(on_ray.evaluator.fleet.living) == 2
+            ((kind, detail),) = on_ray.said
+            assert kind == "node_refused"
+            assert other[:6] in detail and "it has pace-async" in detail
+    finally:
+        await anyio.to_thread.run_sync(cluster.kill, other)
+
+
+async def test_files_that_are_not_those_of_the_digest_are_refused(cluster: RayNodes, tmp_path: Path) -> None:
+    task = make_task(tmp_path / "task")
+    order = replace(Order.of(task, EvaluationConfig(), None, {}), digest="0" * 32)
+    async with connected(cluster.address, DEADLINE_S, {}) as connection:
+        wanted = Wanted("test", 2, Needs(), DEADLINE_S, DEADLINE_S)
+        with pytest.raises(
+            UsageError, match=r"No node of the Ray cluster may evaluate: node .* not those of its digest"
+        ):
+            async with Fleet(connection, order, await connection.put(files_by_value(task)), wanted):
+                pass
+
+
+async def test_a_cluster_without_room_is_refused(cluster: RayNodes, tmp_path: Path) -> None:
+    task = make_task(tmp_path / "task")
+    order = Order.of(task, EvaluationConfig(), None, {})
+    async with connected(cluster.address, DEADLINE_S, {}) as connection:
+        wanted = Wanted("test", 2, Needs(cpus=64.0), DEADLINE_S, DEADLINE_S)
+        with pytest.raises(UsageError, match=r"has no room: an evaluation reserves 64 CPU, and its \d nodes have less"):
+            async with Fleet(connection, order, await connection.put(files_by_value(task)), wanted):
+                pass
+
+
+async def test_an_own_head_gets_no_secret_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a secret of the tests")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    task = make_task(tmp_path / "task")
+    async with open_ray_evaluator(task, EvaluationConfig(warm=False), tier=await pick_tier(False)) as evaluator:
+        with anyio.fail_after(DEADLINE_S):
+            asked = replace(request(task.program), limits=Limits.of(task.spec))
+            assert (await evaluate(evaluator, asked)).score == 6
+        (placed,) = evaluator.fleet.living
+        environment = await anyio.Path(f"/proc/{placed.ready.pid}/environ").read_bytes()
+        assert b"RAY_AUTH_TOKEN_PATH" in environment
+        assert b"a secret of the tests" not in environment
+        assert "OPENAI_API_KEY" in os.environ and "RAY_AUTH_TOKEN_PATH" not in os.environ
+    assert not await anyio.Path(f"/proc/{placed.ready.pid}").exists()
+    assert not [path async for path in anyio.Path("/tmp").glob(f"{leftovers.prefix()}*")]

@@ -1,0 +1,76 @@
+"""A Ray cluster of several nodes on this machine."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from pace_async.children import clean_environment
+
+NEEDS_RAY = pytest.mark.skipif(
+    find_spec("ray") is None or sys.platform != "linux", reason="Ray is not installed (pip install 'pace-async[ray]')"
+)
+END_S = 30.0
+
+
+@dataclass
+class RayNodes:
+    """Its first node is the head, which cannot be killed alone."""
+
+    process: "subprocess.Popen[str]"
+    address: str = ""
+
+    def add(self, cpus: int, **environment: str) -> str:
+        """Start a node with so many CPUs and these variables. Returns its identity."""
+        asked = {"num_cpus": cpus, "env_vars": environment} if environment else {"num_cpus": cpus}
+        node, self.address = self._asked(f"add {json.dumps(asked)}").split()
+        return node
+
+    def kill(self, node: str) -> None:
+        """Kill all processes of a node at once."""
+        self._asked(f"kill {node}")
+
+    def _asked(self, line: str) -> str:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().strip()
+        assert answer, "the cluster's process has ended"
+        return answer
+
+
+@contextmanager
+def ray_nodes(*cpus: int) -> Generator[RayNodes]:
+    """A cluster with a node for each number of CPUs, without a token. Nothing of it is left at the end."""
+    with tempfile.TemporaryDirectory(prefix="pace-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        environment = clean_environment(HOME=folder, RAY_TMPDIR=folder, RAY_USAGE_STATS_ENABLED="0")
+        with Path(folder, "log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.ray_nodes_process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment,
+                text=True,
+                start_new_session=True,
+            )
+        cluster = RayNodes(process)
+        try:
+            for count in cpus:
+                cluster.add(count)
+            yield cluster
+        finally:
+            with suppress(subprocess.TimeoutExpired, BrokenPipeError):
+                process.communicate(timeout=END_S)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(END_S)
