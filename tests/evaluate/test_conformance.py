@@ -1,4 +1,4 @@
-"""What every evaluator promises (`evaluate.base.Evaluator`), proven of the local one and of the simulated ones.
+"""What every evaluator promises (`evaluate.base.Evaluator`), proven of the real ones and of the simulated ones.
 
 A new evaluator joins by a line in EVALUATORS: a function that opens it with one slot as an `Opened`.
 """
@@ -14,7 +14,7 @@ import pytest
 
 from pace_async.config import EvaluationConfig
 from pace_async.errors import PaceBug
-from pace_async.evaluate.assemble import open_evaluator
+from pace_async.evaluate.assemble import OpensEvaluator, open_evaluator
 from pace_async.evaluate.base import (
     CANCELLED,
     Evaluation,
@@ -24,6 +24,7 @@ from pace_async.evaluate.base import (
     UnknownEvaluation,
     evaluate,
 )
+from pace_async.evaluate.on_ray.evaluator import open_ray_evaluator
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.search.draws import derive
 from pace_async.simulate.cluster import EvaluatorOnNodes
@@ -32,6 +33,7 @@ from pace_async.simulate.nodes import Nodes, NodesShape
 from pace_async.simulate.stages import SimulatedEvaluator, World
 from tests.doubles.evaluators import request
 from tests.support.evaluate_tasks import make_task
+from tests.support.ray_nodes import NEEDS_RAY, shared_node
 
 pytestmark = pytest.mark.anyio
 DEADLINE_S = 60.0
@@ -117,13 +119,13 @@ def score(instances, outputs):
 
 
 @asynccontextmanager
-async def local(folder: Path) -> AsyncGenerator[Opened]:
+async def real(folder: Path, opens: OpensEvaluator, address: str | None = None) -> AsyncGenerator[Opened]:
     """`full` is a program that never ends. Its evaluation is cancelled by its identity."""
     runs = folder / "runs"
     runs.touch()
     task = make_task(folder / "task", SCORER.format(runs=str(runs)), deterministic=False)
-    settings = EvaluationConfig(slots=1, retries=1, warm=False)
-    async with open_evaluator(task, settings, tier=await pick_tier(False), log=folder / "log") as evaluator:
+    settings = EvaluationConfig(slots=1, retries=1, warm=False, ray_address=address)
+    async with opens(task, settings, tier=await pick_tier(False), log=folder / "log") as evaluator:
 
         @asynccontextmanager
         async def full() -> AsyncGenerator[None]:
@@ -139,11 +141,25 @@ async def local(folder: Path) -> AsyncGenerator[Opened]:
         yield Opened(evaluator, f"{body}return 7", failing, lost, full, lambda: len(runs.read_text()))
 
 
+@asynccontextmanager
+async def local(folder: Path) -> AsyncGenerator[Opened]:
+    async with real(folder, open_evaluator) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def on_ray(folder: Path) -> AsyncGenerator[Opened]:
+    address = await anyio.to_thread.run_sync(shared_node)
+    async with real(folder, open_ray_evaluator, address) as opened:
+        yield opened
+
+
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 EVALUATORS = [
     pytest.param(simulated, id="simulated"),
     pytest.param(on_nodes, id="nodes"),
     pytest.param(local, id="local", marks=ON_LINUX),
+    pytest.param(on_ray, id="ray", marks=[NEEDS_RAY, pytest.mark.long]),
 ]
 each_evaluator = pytest.mark.parametrize("opens", EVALUATORS)
 

@@ -1,5 +1,6 @@
 """A Ray cluster of several nodes on this machine."""
 
+import atexit
 import json
 import os
 import signal
@@ -7,8 +8,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -46,6 +48,15 @@ class RayNodes:
         answer = self.process.stdout.readline().strip()
         assert answer, "the cluster's process has ended"
         return answer
+
+
+@cache
+def shared_node() -> str:
+    """The address of a cluster of one node, for all tests of this process. It ends with the process."""
+    stack = ExitStack()
+    cluster = stack.enter_context(ray_nodes(2))
+    atexit.register(stack.close)
+    return cluster.address
 
 
 @contextmanager

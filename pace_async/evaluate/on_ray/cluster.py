@@ -109,7 +109,13 @@ async def connected(address: str, timeout_s: float, environment: Mapping[str, st
     """Connect this process. `environment` are Ray's variables for the connection, such as where its token lies. Raises
     UsageError, in one sentence, if no cluster can be used at this address."""
     refuse_unless_installed()
-    if not await _answers(address, min(timeout_s, 5.0)):
+    host, port = _parted(address)
+    if not (host == "localhost" or _is_loopback(host) or await asyncio.wrap_future(_in_thread(_has_token))):
+        raise UsageError(
+            f"There is no token for the Ray cluster at {address}, and without one whoever reaches it runs code on its "
+            "nodes: `ray get-auth-token --generate` makes one, for all machines (docs/cluster.md)."
+        )
+    if not await _answers(host, port, min(timeout_s, 5.0)):
         raise UsageError(f"No Ray cluster answers at {address}: start one there (ray start --head), or name another.")
     silent = f"The Ray cluster at {address} did not answer within {timeout_s:.0f} s."
     with _handlers_kept():
@@ -117,8 +123,6 @@ async def connected(address: str, timeout_s: float, environment: Mapping[str, st
         with anyio.move_on_after(timeout_s) as scope:
             try:
                 await asyncio.wrap_future(began)
-            except UsageError:
-                raise
             except Exception as error:
                 if type(error).__name__ == "AuthenticationError":
                     silent = (
@@ -136,23 +140,32 @@ async def connected(address: str, timeout_s: float, environment: Mapping[str, st
             await asyncio.wrap_future(_in_thread(cast("Callable[[], object]", _ray().shutdown)))
 
 
-async def _answers(address: str, timeout_s: float) -> bool:
+def _parted(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not port.isdigit() or "/" in host:
         raise UsageError(f"{address!r} is no address of a Ray cluster: give HOST:PORT, such as 10.0.0.5:6379.")
+    return host.strip("[]"), int(port)
+
+
+async def _answers(host: str, port: int, timeout_s: float) -> bool:
     with anyio.move_on_after(timeout_s), suppress(OSError):
-        stream = await anyio.connect_tcp(host.strip("[]"), int(port))
+        stream = await anyio.connect_tcp(host, port)
         await stream.aclose()
         return True
     return False
 
 
-def _is_loopback(address: str) -> bool:
-    host = address.rpartition(":")[0].strip("[]")
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _is_loopback(host: str) -> bool:
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return False
+
+
+def _has_token() -> bool:
+    """Whether Ray finds one: in RAY_AUTH_TOKEN, in the file of RAY_AUTH_TOKEN_PATH, or in ~/.ray/auth_token."""
+    tokens = cast("Any", import_module("ray._raylet")).AuthenticationTokenLoader.instance()
+    tokens.reset_cache()
+    return bool(tokens.has_token(ignore_auth_mode=True))
 
 
 def _ray() -> Any:
@@ -166,13 +179,7 @@ def _connect(address: str, environment: Mapping[str, str]) -> None:
         ray, raylet = _ray(), cast("Any", import_module("ray._raylet"))
         logging.getLogger("ray._private.worker").setLevel(logging.ERROR)
         raylet.Config.initialize("")
-        tokens = raylet.AuthenticationTokenLoader.instance()
-        tokens.reset_cache()
-        if not _is_loopback(address) and not tokens.has_token(ignore_auth_mode=True):
-            raise UsageError(
-                f"There is no token for the Ray cluster at {address}, and without one whoever reaches it runs code on "
-                "its nodes: `ray get-auth-token --generate` makes one, for all machines (docs/cluster.md)."
-            )
+        raylet.AuthenticationTokenLoader.instance().reset_cache()
         own = ray.job_config.JobConfig(_client_job=True)
         utilities = cast("Any", import_module("ray._private.utils"))
         cast("Any", import_module("ray._private.worker")).print_to_stdstream = _print_nothing

@@ -6,8 +6,10 @@ connects needs its token. It listens on the loopback interface only: Ray replace
 reach, and leaves 127.0.0.2 as it is.
 """
 
+import os
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
@@ -93,7 +95,11 @@ def main() -> None:
         print(cluster.address, flush=True)
         sys.stdin.read()
     finally:
-        cluster.shutdown()
+        try:
+            cluster.shutdown()
+        finally:
+            if os.getpgrp() == os.getpid():
+                os.killpg(0, signal.SIGKILL)  # what it forgot, if one of its daemons had died before
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Evaluations on a real Ray cluster of two nodes: what is lost is evaluated again, and what must not evaluate does
 not."""
 
+import importlib
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -123,12 +125,13 @@ async def test_two_nodes_evaluate_at_once(cluster: RayNodes, tmp_path: Path) -> 
         assert not on_ray.evaluator.pending()
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.long)])
 async def test_what_an_actor_had_is_evaluated_again_as_the_next_attempt(
     how: signal.Signals, cluster: RayNodes, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A stopped process does not die: it is ended when it has not answered."""
-    async with opened(cluster, tmp_path, hung_s=4.0 if how == signal.SIGSTOP else 60.0) as on_ray:
+    """By a successor on the same node, because there is one slot. A stopped process does not die: it is ended when it
+    has not answered."""
+    async with opened(cluster, tmp_path, slots=1, hung_s=4.0 if how == signal.SIGSTOP else 60.0) as on_ray:
         asked = request(PROGRAM)
         await on_ray.evaluator.submit(asked)
         placed = await on_ray.begun()
@@ -138,24 +141,13 @@ async def test_what_an_actor_had_is_evaluated_again_as_the_next_attempt(
         assert (found.score, attempts) == (7, LOST_ONCE)
         assert placed.node.name in found.attempts[0].detail
         assert [kind for kind, _ in on_ray.said] == ["actor_lost"]
-        assert not placed.alive
-    assert not capfd.readouterr().out
-
-
-async def test_an_actor_that_was_lost_has_a_successor_on_its_node(cluster: RayNodes, tmp_path: Path) -> None:
-    async with opened(cluster, tmp_path, slots=1) as on_ray:
-        asked = request(PROGRAM)
-        await on_ray.evaluator.submit(asked)
-        placed = await on_ray.begun()
-        on_ray.let_go()
-        os.kill(placed.ready.pid, signal.SIGKILL)
-        found, attempts = await outcomes(on_ray, asked)
-        assert (found.score, attempts) == (7, LOST_ONCE)
         (successor,) = on_ray.evaluator.fleet.living
         assert successor.node.id == placed.node.id
         assert successor.ready.pid != placed.ready.pid
+    assert not capfd.readouterr().out
 
 
+@pytest.mark.long
 async def test_more_losses_than_retries_are_no_score(cluster: RayNodes, tmp_path: Path) -> None:
     async with opened(cluster, tmp_path) as on_ray:
         asked = request(PROGRAM)
@@ -167,6 +159,7 @@ async def test_more_losses_than_retries_are_no_score(cluster: RayNodes, tmp_path
         assert attempts == [(1, "infrastructure_error", False), (2, "infrastructure_error", False)]
 
 
+@pytest.mark.long
 async def test_a_node_that_dies_loses_its_attempt_and_is_used_no_more(cluster: RayNodes, tmp_path: Path) -> None:
     third = await anyio.to_thread.run_sync(cluster.add, 2)
     async with opened(cluster, tmp_path, slots=3) as on_ray:
@@ -184,6 +177,7 @@ async def test_a_node_that_dies_loses_its_attempt_and_is_used_no_more(cluster: R
         assert {placed.node.id for placed in on_ray.evaluator.fleet.living} == set(places) - {third}
 
 
+@pytest.mark.long
 async def test_a_node_with_another_pace_is_refused_by_name(cluster: RayNodes, tmp_path: Path) -> None:
     shutil.copytree(PACKAGE, tmp_path / "pace_async", ignore=shutil.ignore_patterns("__pycache__"))
     with (tmp_path / "pace_async" / "errors.py").open("a") as changed:
@@ -220,6 +214,28 @@ async def test_a_cluster_without_room_is_refused(cluster: RayNodes, tmp_path: Pa
         with pytest.raises(UsageError, match=r"has no room: an evaluation reserves 64 CPU, and its \d nodes have less"):
             async with Fleet(connection, order, await connection.put(files_by_value(task)), wanted):
                 pass
+
+
+async def test_no_variable_command_line_or_folder_of_this_process_reaches_a_node(
+    cluster: RayNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a secret of the tests")
+    monkeypatch.setattr(sys, "argv", ["pace", "run", "--db", "postgresql://user:word@host/name"])
+    monkeypatch.chdir(tmp_path)
+
+    class Curious:
+        async def seen(self) -> str:
+            ray, raylet = importlib.import_module("ray"), importlib.import_module("ray._raylet")
+            client: Any = raylet.GcsClient(address=ray.get_runtime_context().gcs_address)
+            return f"{dict(os.environ)} {sys.path} {client.get_all_job_info()}"
+
+    async with connected(cluster.address, DEADLINE_S, {}) as connection:
+        node, *_ = await connection.nodes()
+        with anyio.fail_after(DEADLINE_S):
+            seen = await (await connection.start(Curious, "curious", node, 0.0, 0.0)).call("seen")
+    assert 'entrypoint: "pace"' in seen
+    for hidden in ("a secret of the tests", "postgresql", "pytest -n", str(tmp_path)):
+        assert hidden not in seen
 
 
 async def test_an_own_head_gets_no_secret_and_leaves_nothing_behind(

@@ -1,0 +1,133 @@
+"""What is refused in one sentence before a run on Ray begins. Needs no cluster."""
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pace_async.config import EvaluationConfig
+from pace_async.errors import UsageError
+from pace_async.evaluate.base import Needs
+from pace_async.evaluate.on_ray.cluster import connected
+from pace_async.evaluate.on_ray.fleet import shares
+from pace_async.evaluate.on_ray.look import look, refuse_unless_there
+from pace_async.evaluate.on_ray.wire import Sandbox, files_by_value
+from tests.support.command_line import Shell
+from tests.support.evaluate_tasks import make_task
+from tests.support.ray_nodes import NEEDS_RAY
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+def nowhere() -> str:
+    """An address at which nothing listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+async def test_without_ray_one_sentence_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    for refused in (look, refuse_unless_there):
+        with pytest.raises(UsageError, match=r"not installed here: pip install 'pace-async\[ray\]'\.$"):
+            await refused(EvaluationConfig(evaluators="ray"))
+
+
+@NEEDS_RAY
+def test_an_address_where_nothing_is_is_refused_before_anything_is_written(shell: Shell) -> None:
+    address = nowhere()
+    said = shell.pace("run", "--evaluators", "ray", "--set", f"evaluation.ray_address={address}", "--display", "none")
+    assert said.code == 2
+    assert said.err.splitlines()[-1].startswith(f"pace: No Ray cluster answers at {address}: ")
+    assert not shell.files()
+
+
+@NEEDS_RAY
+def test_the_doctor_says_that_nothing_is_there(shell: Shell) -> None:
+    said = shell.pace("doctor", "--evaluators", "ray", "--set", f"evaluation.ray_address={nowhere()}")
+    assert said.code == 1
+    assert "No Ray cluster answers at" in said.out
+
+
+@NEEDS_RAY
+@pytest.mark.parametrize("address", ["somewhere", "ray://10.0.0.1:10001/x", "10.0.0.1"])
+async def test_a_text_that_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="is no address of a Ray cluster: give HOST:PORT"):
+        async with connected(address, 5.0, {}):
+            pass
+
+
+@NEEDS_RAY
+async def test_a_cluster_of_other_machines_needs_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(UsageError, match=r"^There is no token for the Ray cluster at 10\.0\.0\.1:6379, and "):
+        async with connected("10.0.0.1:6379", 5.0, {}):
+            pass
+
+
+@NEEDS_RAY
+async def test_a_memo_of_this_machine_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"evaluation\.memo is a file of this machine"):
+        await refuse_unless_there(EvaluationConfig(evaluators="ray", memo=tmp_path / "memo.db"))
+
+
+async def test_a_task_that_changed_after_it_was_loaded_does_not_travel(tmp_path: Path) -> None:
+    task = make_task(tmp_path / "task")
+    assert {file.name for file in files_by_value(task)} == {"task.yaml", "evaluator.py", "initial.py"}
+    (tmp_path / "task" / "more.py").write_text("another = 1\n")
+    with pytest.raises(UsageError, match="has changed"):
+        files_by_value(task)
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "says"),
+    [
+        (Sandbox("bubblewrap", ()), Sandbox("bubblewrap", ()), ""),
+        (Sandbox("bubblewrap", ()), Sandbox("rlimits", ("files",)), ""),
+        (Sandbox("rlimits", ()), Sandbox("bubblewrap", ()), "its sandbox is rlimits, and this run's is bubblewrap"),
+        (Sandbox("rlimits", ("network",)), Sandbox("rlimits", ()), "does not stop network"),
+    ],
+)
+async def test_a_weaker_sandbox_is_told_from_an_equal_or_stronger_one(own: Sandbox, other: Sandbox, says: str) -> None:
+    weaker = own.weaker_than(other)
+    assert says in weaker
+    assert bool(weaker) is bool(says)
+
+
+NODES = st.dictionaries(
+    st.text(max_size=3),
+    st.fixed_dictionaries({"CPU": st.floats(0, 64), "GPU": st.floats(0, 8)}),
+    max_size=6,
+)
+
+
+@given(NODES, st.integers(1, 40), st.sampled_from([1.0, 2.0, 8.0]), st.sampled_from([0.0, 0.5, 1.0]))
+async def test_no_node_gets_more_slots_than_it_has_room_for_and_no_room_is_left_idle(
+    free: dict[str, dict[str, float]], most: int, cpus: float, gpus: float
+) -> None:
+    dealt = shares(free, most, Needs(cpus, gpus))
+    assert sum(dealt.values()) <= most
+    assert all(slots > 0 for slots in dealt.values())
+    for node, slots in dealt.items():
+        assert slots * cpus <= free[node]["CPU"] + 1e-6
+        assert slots * gpus <= free[node]["GPU"] + 1e-6
+    if sum(dealt.values()) < most:
+        for node, resources in free.items():
+            more = dealt.get(node, 0) + 1
+            assert more * cpus > resources["CPU"] or more * gpus > resources["GPU"]

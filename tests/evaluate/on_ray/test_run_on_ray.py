@@ -1,0 +1,78 @@
+"""A whole run over a Ray cluster of two nodes on this machine, one of which dies while the run goes on."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import PACE
+from tests.support.ray_nodes import NEEDS_RAY, ray_nodes
+
+pytestmark = [NEEDS_RAY, pytest.mark.long, pytest.mark.timeout(300)]
+VERIFY = Path(__file__).parents[3] / "scripts" / "checks" / "verify_run.py"
+
+
+def begun(folder: Path, *arguments: str, **variables: str) -> "subprocess.Popen[str]":
+    """A run, after its first candidate was scored."""
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | variables
+    command = [PACE, "run", "circle_packing", "--async", "--evaluators", "ray", "--display", "plain"]
+    process = subprocess.Popen(
+        [*command, "--run-dir", str(folder), *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    said: list[str] = []
+    for line in process.stdout:
+        said.append(line)
+        if "scored" in line and "candidate" in line:
+            return process
+    raise AssertionError("".join(said))
+
+
+def verified(folder: Path, candidates: int) -> str:
+    done = subprocess.run(
+        [sys.executable, str(VERIFY), str(folder), "--candidates", str(candidates)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_a_run_over_two_nodes_ends_sound_though_one_of_them_dies(tmp_path: Path) -> None:
+    with ray_nodes(1, 1) as cluster:
+        other = cluster.add(1)
+        folder = tmp_path / "run"
+        arguments = ("--candidates", "32", "--set", "evaluation.slots=3")
+        process = begun(folder, *arguments, RAY_ADDRESS=cluster.address)
+        cluster.kill(other)
+        out, _ = process.communicate(timeout=240)
+        assert process.returncode == 0, out
+        assert "Done after" in out and "(raylet)" not in out
+        verified(folder, 32)
+        with sqlite3.connect(folder / "population.db") as database:
+            faults = database.execute("select kind, detail from faults where stage = 'evaluate'").fetchall()
+        assert {kind for kind, _ in faults} == {"actor_lost"}
+        assert all(other[:6] in detail for _, detail in faults)
+
+
+def test_sigterm_drains_a_run_on_its_own_cluster_and_a_resume_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = begun(folder, "--candidates", "4000", "--advisor", "bandit")
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, out
+    assert "Interrupted after" in out and "SIGTERM received" not in out
+    resume = [PACE, "resume", str(folder), "--candidates", "16", "--display", "none"]
+    subprocess.run(resume, capture_output=True, timeout=240, check=True)
+    verified(folder, 16)
