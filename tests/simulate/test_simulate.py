@@ -6,7 +6,6 @@ import math
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -24,7 +23,7 @@ from pace_async.runtime.run.core import Core
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Handles
 from pace_async.simulate.durations import Durations
-from pace_async.simulate.predict import Scenario, measure, predict
+from pace_async.simulate.predict import Prediction, Scenario, measure, predict
 from pace_async.simulate.recorded import recorded_durations
 from pace_async.simulate.runs import FAULTLESS, TINY_TASK, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
@@ -115,7 +114,7 @@ def test_simulate_prints_its_json_keys_and_the_same_twice() -> None:
 
 
 def test_the_gain_of_more_slots_is_not_hidden_by_the_wait_for_one() -> None:
-    def found(slots: int) -> dict[str, Any]:
+    def found(slots: int) -> Prediction:
         durations = Durations(0, 60.0, 0.6, None, 3.0, 1.8, 0.18)
         return predict(Scenario(threads=16, group_size=8, bound=2, durations=durations, candidates=160, slots=slots))
 
