@@ -59,6 +59,13 @@ if [ "${1:-}" = dev ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgre
     fi
 fi
 if [ "${1:-}" = dev ]; then bash scripts/compilers.sh; fi
+if [ "${1:-}" = dev ]; then
+    if command -v npm >/dev/null && npm ci --prefix tests/web/axe --ignore-scripts --no-audit --no-fund >/dev/null 2>&1; then
+        echo "installed axe-core in tests/web/axe: a test looks for barriers in the pages of pace web"
+    else
+        echo "no axe-core: the test that looks for barriers in the pages is skipped (npm ci --prefix tests/web/axe)"
+    fi
+fi
 if [ "${1:-}" = dev ] && [ -z "${PACE_BROWSER:-}" ] && ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then
     if as_root && install_debian --no-install-recommends chromium 2>/dev/null; then
         echo "installed chromium: a test opens the report in it"

@@ -14,6 +14,12 @@ def card(*content: Content) -> Markup:
     return tag("div", *content, class_="card")
 
 
+def scrolling(name: str, *content: Content, class_: str = "card wide") -> Markup:
+    """A box whose content may be wider than the page. It can be reached by keyboard, and screen readers read out its
+    `name`."""
+    return tag("div", *content, class_=class_, tabindex="0", role="region", aria_label=name)
+
+
 def table(rows: Sequence[Mapping[str, Content]], empty: str) -> Markup:
     """Rows under the names of the first row's columns, or the sentence `empty` if there are none."""
     if not rows:

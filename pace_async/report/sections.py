@@ -11,7 +11,7 @@ from pace_async.report import learning, progress
 from pace_async.report.difference import counted, difference
 from pace_async.report.facts import Facts, Row
 from pace_async.report.markup import Markup, joined, tag
-from pace_async.report.parts import card, table
+from pace_async.report.parts import card, scrolling, table
 from pace_async.report.tree import tree
 
 
@@ -95,7 +95,7 @@ def lineage(facts: Facts) -> Markup:
         }
         for row in facts.lineage
     ]
-    return card(table(rows, "Nothing has a score yet."))
+    return scrolling("The best program and its ancestors", table(rows, "Nothing has a score yet."))
 
 
 def tree_of_lineage(facts: Facts) -> list[Markup]:
@@ -103,7 +103,7 @@ def tree_of_lineage(facts: Facts) -> list[Markup]:
     if not facts.lineage:
         return [card(tag("p", "Nothing has a score yet.", class_="sub"))]
     picture, caption = tree(facts)
-    return [tag("p", caption, class_="sub"), tag("div", picture, class_="card wide")]
+    return [tag("p", caption, class_="sub"), scrolling("Lineage", picture)]
 
 
 def learner(facts: Facts) -> Markup:
@@ -125,7 +125,8 @@ def outcomes(facts: Facts) -> Markup:
     rows = [
         {"outcome": formatting.OUTCOMES.get(name, name), "candidates": number} for name, number in counts.most_common()
     ]
-    return card(tag("h3", "What became of candidates"), table(rows, "No candidate is complete yet."))
+    title = "What became of candidates"
+    return scrolling(title, tag("h3", title), table(rows, "No candidate is complete yet."))
 
 
 def faults(facts: Facts) -> Markup:
@@ -134,7 +135,8 @@ def faults(facts: Facts) -> Markup:
         {"where": row.stage, "kind": row.kind, "times": row.times, "the last": row.detail}
         for row in facts.account.faults
     ]
-    return card(tag("h3", "Faults of services and the machine"), table(rows, "None."))
+    title = "Faults of services and the machine"
+    return scrolling(title, tag("h3", title), table(rows, "None."))
 
 
 def spend(facts: Facts) -> Markup:
@@ -151,7 +153,8 @@ def spend(facts: Facts) -> Markup:
         }
         for row in facts.account.spend
     ]
-    return tag("div", card(tag("h3", "Spend"), table(rows, "Nothing was called yet.")), class_="after")
+    spent = scrolling("Spend", tag("h3", "Spend"), table(rows, "Nothing was called yet."))
+    return tag("div", spent, class_="after")
 
 
 def against_seed(facts: Facts) -> Markup:
@@ -166,7 +169,7 @@ def against_seed(facts: Facts) -> Markup:
     added, removed = counted(lines)
     shown = [tag("span", line.text, class_=line.kind) for line in lines]
     caption = f"{formatting.count(added, 'line')} added, {formatting.count(removed, 'line')} removed."
-    return joined([tag("p", caption, class_="sub"), tag("div", tag("pre", *shown), class_="card wide")])
+    return joined([tag("p", caption, class_="sub"), scrolling("Difference", tag("pre", *shown))])
 
 
 def foot(facts: Facts) -> Markup:

@@ -6,7 +6,7 @@ from typing import Any
 from pace_async.observe import formatting
 from pace_async.report.difference import counted, difference
 from pace_async.report.markup import Content, Markup, joined, tag
-from pace_async.report.parts import card, table
+from pace_async.report.parts import card, scrolling, table
 from pace_async.web.shell import address, document
 
 Row = Mapping[str, Any]
@@ -81,7 +81,7 @@ def _compared(row: Row, other: Row | None, what: str) -> list[Markup]:
     added, removed = counted(lines)
     caption = f"{formatting.count(added, 'line')} added, {formatting.count(removed, 'line')} removed."
     shown = tag("pre", *[tag("span", line.text, class_=line.kind) for line in lines])
-    box = tag("div", shown, class_="card wide", tabindex="0", role="region", aria_label=f"Difference to {what}")
+    box = scrolling(f"Difference to {what}", shown)
     return [heading, tag("p", caption, class_="sub"), box]
 
 
@@ -89,7 +89,7 @@ def _program(row: Row) -> list[Markup]:
     if row["program"] is None:
         return [card(tag("p", "No program was written.", class_="sub"))]
     shown = tag("pre", row["program"])
-    box = tag("div", shown, class_="card wide", tabindex="0", role="region", aria_label="Program")
+    box = scrolling("Program", shown)
     return [tag("h2", "The program"), box]
 
 
@@ -103,7 +103,7 @@ def _asked(row: Row) -> list[Markup]:
         parts += [card(tag("h3", f"Try {at}"), tag("pre", _words(each))) for at, each in enumerate(row["tries"], 1)]
     paid = [*row["advisor_calls"], *row["implementer_calls"]]
     if paid:
-        parts += [tag("h2", "Paid calls"), tag("div", table(_flat(paid), "None."), class_="card wide")]
+        parts += [tag("h2", "Paid calls"), scrolling("Paid calls", table(_flat(paid), "None."))]
     return parts
 
 

@@ -12,6 +12,7 @@ from starlette.datastructures import QueryParams
 from pace_async.observe import formatting
 from pace_async.population.reading.browse import COLUMNS, Page, Selection
 from pace_async.report.markup import Markup, joined, tag
+from pace_async.report.parts import scrolling
 from pace_async.web.shell import address, document
 
 ON_A_PAGE = 100
@@ -70,7 +71,7 @@ def candidates_page(name: str, view: View, page: Page, refused: str = "") -> str
         _form(view),
         said,
         tag("p", count, _turns(view, last), class_="sub"),
-        tag("div", _rows(name, view, page), class_="card wide", tabindex="0", role="region", aria_label="Candidates"),
+        scrolling("Candidates", _rows(name, view, page)),
         tag("p", tag("a", "These candidates as CSV", href=address(name, "candidates.csv") + view.query(page=""))),
         run=name,
         page="candidates",

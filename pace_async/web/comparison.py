@@ -9,7 +9,7 @@ from pace_async.report.compared_curves import curves
 from pace_async.report.compared_runs import compared_run, refuse_unless_comparable
 from pace_async.report.comparison import Arm, ComparedRun, Estimate, arms_of, common, difference
 from pace_async.report.markup import Content, Markup, tag
-from pace_async.report.parts import card, table
+from pace_async.report.parts import card, scrolling, table
 from pace_async.web.runs import OpenRun
 from pace_async.web.shell import COMPARE, address, document
 
@@ -37,9 +37,9 @@ def comparison_page(runs: Mapping[str, OpenRun], asked: Sequence[str]) -> str:
         tag("p", _caption(arms, candidates, found), class_="sub"),
         card(curves(arms, candidates)),
         tag("h2", "Arms"),
-        tag("div", table(_arms(arms, candidates), ""), class_="card wide"),
+        scrolling("Arms", table(_arms(arms, candidates), "")),
         tag("h2", "Runs"),
-        tag("div", table([_row(arm, run, candidates) for arm in arms for run in arm.runs], ""), class_="card wide"),
+        scrolling("Runs", table([_row(arm, run, candidates) for arm in arms for run in arm.runs], "")),
         tag("h2", "Choose runs"),
         form,
     )

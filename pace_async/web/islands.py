@@ -10,7 +10,7 @@ from pace_async.population.reading.account import CompletedCandidate
 from pace_async.report.axes import Frame, path, plot, spread
 from pace_async.report.facts import Facts
 from pace_async.report.markup import Content, Markup, joined, tag
-from pace_async.report.parts import card, table
+from pace_async.report.parts import card, scrolling, table
 from pace_async.search.actions import why
 from pace_async.web.shell import address, document
 
@@ -44,9 +44,9 @@ def islands_page(name: str, facts: Facts, actions: Sequence[IslandActed]) -> str
         tag("h1", "Islands"),
         tag("p", f"The best score that each island itself has found, in the order of the run.{marked}", class_="sub"),
         tag("div", *cards, class_="pair") if cards else tag("p", "No candidate is complete yet.", class_="sub"),
-        tag("div", table(rows, ""), class_="card wide after") if rows else None,
+        scrolling("Islands", table(rows, ""), class_="card wide after") if rows else None,
         tag("h2", "When an island had stopped improving"),
-        tag("div", table([_action(name, one) for one in reversed(actions[-NEWEST:])], _NEVER), class_="card wide"),
+        scrolling("Actions", table([_action(name, one) for one in reversed(actions[-NEWEST:])], _NEVER)),
         run=name,
         page="islands",
     )

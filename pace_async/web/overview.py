@@ -10,7 +10,7 @@ from pace_async.report import sections
 from pace_async.report.facts import Facts, gather
 from pace_async.report.fault_timeline import fault_timeline
 from pace_async.report.markup import Markup, tag
-from pace_async.report.parts import table
+from pace_async.report.parts import scrolling, table
 from pace_async.task import best_known
 from pace_async.web.runs import OpenRun
 from pace_async.web.shell import address, document
@@ -68,7 +68,7 @@ def spend_page(name: str, facts: Facts, timeline: Timeline) -> str:
 def runs_page(runs: Mapping[str, OpenRun]) -> str:
     """Every run that this server shows, with its state and best score."""
     rows = [_row(name, run) for name, run in runs.items()]
-    return document("Runs", tag("h1", "Runs"), tag("div", table(rows, "There is no run yet."), class_="card wide"))
+    return document("Runs", tag("h1", "Runs"), scrolling("Runs", table(rows, "There is no run yet.")))
 
 
 def _row(name: str, run: OpenRun) -> dict[str, Markup | str]:

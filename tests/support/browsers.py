@@ -1,13 +1,19 @@
 """A headless browser, where the machine has one. PACE_BROWSER names another."""
 
 import os
+import re
 import shutil
+import signal
 import struct
 import subprocess
 import zlib
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.support.command_line import PACE
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -18,6 +24,27 @@ def browser() -> str:
     if found is None or shutil.which(found) is None:
         pytest.skip("no headless browser on this machine: apt install chromium, or name one in PACE_BROWSER")
     return found
+
+
+def browser_path() -> str:
+    """The file of the browser's command."""
+    return shutil.which(browser()) or browser()
+
+
+@contextmanager
+def served(run: Path) -> Generator[str]:
+    """`pace web` of a run, or of the runs in a folder: the address that it prints."""
+    environment = {**os.environ, "PACE_WEB_TOKEN": "secret"}
+    server = subprocess.Popen([PACE, "web", str(run)], stdout=subprocess.PIPE, text=True, env=environment)
+    assert server.stdout is not None
+    try:
+        address = server.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+(/run/run|/)\?token=secret", address), address
+        yield address
+    finally:
+        server.send_signal(signal.SIGINT)
+        assert server.wait(30) in (0, 130)
+        server.stdout.close()
 
 
 def look(page: Path, folder: Path, *flags: str) -> subprocess.CompletedProcess[bytes]:

@@ -1,40 +1,18 @@
 """`pace web` in a real browser: drawn, live, driven by keys, and without a request to anywhere else."""
 
-import os
-import re
-import shutil
-import signal
 import sqlite3
-import subprocess
 import time
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from tests.support.browsers import browser
-from tests.support.command_line import PACE
+from tests.support.browsers import browser_path, served
 from tests.support.finished_runs import make_run, poison
 
 LONG_MS = 60_000
 pytestmark = pytest.mark.long
-
-
-@contextmanager
-def _served(run: Path) -> Generator[str]:
-    environment = {**os.environ, "PACE_WEB_TOKEN": "secret"}
-    server = subprocess.Popen([PACE, "web", str(run)], stdout=subprocess.PIPE, text=True, env=environment)
-    assert server.stdout is not None
-    try:
-        address = server.stdout.readline().strip()
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/run/run\?token=secret", address), address
-        yield address
-    finally:
-        server.send_signal(signal.SIGINT)
-        assert server.wait(30) in (0, 130)
-        server.stdout.close()
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    with _served(folder) as address:
+    with served(folder) as address:
         yield address
 
 
@@ -57,7 +35,7 @@ def page(address: str) -> Iterator[Page]:
     asked: list[str] = []
     errors: list[str] = []
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=_path(), args=["--no-sandbox", "--disable-gpu"])
+        opened = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox", "--disable-gpu"])
         window = opened.new_page()
         window.set_default_timeout(LONG_MS)
         window.on("request", lambda request: asked.append(request.url))
@@ -69,10 +47,6 @@ def page(address: str) -> Iterator[Page]:
         origin = address.split("/run")[0]
         assert all(url.startswith((origin, "data:")) for url in asked), asked
         opened.close()
-
-
-def _path() -> str:
-    return shutil.which(browser()) or browser()
 
 
 def _until(page: Page, expression: str) -> None:
