@@ -117,7 +117,10 @@ async def connected(address: str, timeout_s: float, environment: Mapping[str, st
         )
     if not await _answers(host, port, min(timeout_s, 5.0)):
         raise UsageError(f"No Ray cluster answers at {address}: start one there (ray start --head), or name another.")
-    silent = f"The Ray cluster at {address} did not answer within {timeout_s:.0f} s."
+    silent = (
+        f"The Ray cluster at {address} did not answer within {timeout_s:.0f} s: is this the port of its head, and does "
+        "it have the token of this machine (RAY_AUTH_MODE=token, RAY_AUTH_TOKEN_PATH)?"
+    )
     with _handlers_kept():
         began = _in_thread(partial(_connect, address, environment))
         with anyio.move_on_after(timeout_s) as scope:

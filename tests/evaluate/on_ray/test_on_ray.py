@@ -21,6 +21,8 @@ from pace_async.evaluate.base import Evaluation, EvaluationRequest, Limits, Need
 from pace_async.evaluate.on_ray.cluster import connected
 from pace_async.evaluate.on_ray.evaluator import RayEvaluator, open_ray_evaluator
 from pace_async.evaluate.on_ray.fleet import Fleet, Placed, Wanted
+from pace_async.evaluate.on_ray.head import own_head
+from pace_async.evaluate.on_ray.look import look
 from pace_async.evaluate.on_ray.wire import Order, files_by_value
 from pace_async.evaluate.sandbox import leftovers
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
@@ -236,6 +238,15 @@ async def test_no_variable_command_line_or_folder_of_this_process_reaches_a_node
     assert 'entrypoint: "pace"' in seen
     for hidden in ("a secret of the tests", "postgresql", "pytest -n", str(tmp_path)):
         assert hidden not in seen
+
+
+@pytest.mark.long
+async def test_a_wrong_token_is_one_sentence_within_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with own_head(1, DEADLINE_S, {}) as head:
+        for name, value in {"RAY_ADDRESS": head.address, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "b" * 64}.items():
+            monkeypatch.setenv(name, value)
+        with anyio.fail_after(DEADLINE_S), pytest.raises(UsageError, match=r"did not answer within 4 s: .* the token"):
+            await look(EvaluationConfig(evaluators="ray", ray_timeout_s=4.0))
 
 
 async def test_an_own_head_gets_no_secret_and_leaves_nothing_behind(
