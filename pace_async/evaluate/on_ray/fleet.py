@@ -89,6 +89,7 @@ class Fleet:
         self._mark = secrets.token_hex(4)
         self.living: list[Placed] = []
         self.refused: dict[str, str] = {}
+        self._not_begun: dict[str, str] = {}
 
     async def __aenter__(self) -> Self:
         self._tasks = await anyio.create_task_group().__aenter__()
@@ -147,8 +148,8 @@ class Fleet:
         return [(node, dealt[node.id]) for node in new if node.id in dealt]
 
     def _why_none(self, nodes: Sequence[NodeSeen]) -> str:
-        if self.refused:
-            return "No node of the Ray cluster may evaluate: " + "; ".join(self.refused.values()) + "."
+        if said := [*self.refused.values(), *self._not_begun.values()]:
+            return "No node of the Ray cluster can evaluate: " + "; ".join(said) + "."
         needs = self._wanted.needs
         each = f"{needs.cpus:g} CPU" + (f" and {needs.gpus:g} GPU" if needs.gpus else "")
         return (
@@ -179,7 +180,8 @@ class Fleet:
                 task_status.started()
                 return
             except ActorLost as lost:
-                await self._say("actor_lost", f"node {node.name}: its evaluator did not start ({lost})")
+                self._not_begun[node.id] = f"node {node.name}: its evaluator did not start ({lost})"
+                await self._say("actor_lost", self._not_begun[node.id])
             else:
                 pause = RESTART_S
                 self._add(placed, slots)

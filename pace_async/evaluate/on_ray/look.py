@@ -60,7 +60,7 @@ async def refuse_unless_there(evaluation: EvaluationConfig) -> None:
     found = await look(evaluation)
     if not any(node.fit for node in found):
         said = "; ".join(f"node {node.name}: {node.found}" for node in found)
-        raise UsageError(f"No node of the Ray cluster may evaluate: {said or 'it has none'}.")
+        raise UsageError(f"No node of the Ray cluster can evaluate: {said or 'it has none'}.")
 
 
 async def _asked(evaluation: EvaluationConfig) -> list[Looked]:

@@ -202,10 +202,34 @@ async def test_files_that_are_not_those_of_the_digest_are_refused(cluster: RayNo
     async with connected(cluster.address, DEADLINE_S, {}) as connection:
         wanted = Wanted("test", 2, Needs(), DEADLINE_S, DEADLINE_S)
         with pytest.raises(
-            UsageError, match=r"No node of the Ray cluster may evaluate: node .* not those of its digest"
+            UsageError, match=r"No node of the Ray cluster can evaluate: node .* not those of its digest"
         ):
             async with Fleet(connection, order, await connection.put(files_by_value(task)), wanted):
                 pass
+
+
+async def test_what_one_run_has_reserved_is_no_room_for_another(cluster: RayNodes, tmp_path: Path) -> None:
+    task = make_task(tmp_path / "task")
+    order = Order.of(task, EvaluationConfig(warm=False), None, {})
+    async with connected(cluster.address, DEADLINE_S, {}) as connection:
+        files = await connection.put(files_by_value(task))
+        room = sum(int(node.free["CPU"]) for node in await connection.nodes())
+        first = Wanted("first", room, Needs(), DEADLINE_S, DEADLINE_S)
+        second = Wanted("second", room, Needs(), 5.0, DEADLINE_S)
+        async with Fleet(connection, order, files, first) as fleet:
+            assert len(fleet.living) == 2
+            with pytest.raises(UsageError, match=r"has no room|did not start \(not within"):  # Ray's figures lag
+                async with Fleet(connection, order, files, second):
+                    pass
+
+
+async def test_a_mistake_of_the_user_that_a_node_finds_is_told_as_on_this_machine(
+    cluster: RayNodes, tmp_path: Path
+) -> None:
+    async with opened(cluster, tmp_path, slots=1) as on_ray:
+        asked = replace(request(PROGRAM), needs=Needs(gpus=1.0))
+        with anyio.fail_after(DEADLINE_S), pytest.raises(UsageError, match=r"^An evaluation gets 0 GPUs here, and one"):
+            await evaluate(on_ray.evaluator, asked)
 
 
 async def test_a_cluster_without_room_is_refused(cluster: RayNodes, tmp_path: Path) -> None:
