@@ -101,7 +101,10 @@ def test_the_tutorial_works_from_its_first_file_to_its_last_command(
             if "oven_cpp" in step.line and "init" not in step.line and not compiled:
                 continue
             words = small(shlex.split(step.line.replace(URL, url))[1:])
-            if words == ["show", "best", "--prompts"] and json.loads(shell.pace("best", "--json").out)["candidate"] == 0:
+            if (
+                words == ["show", "best", "--prompts"]
+                and json.loads(shell.pace("best", "--json").out)["candidate"] == 0
+            ):
                 words[1] = "1"  # nobody was asked for the seed program, and among 6 candidates it may stay the best
             said = search(tmp_path, words) if words[0] == "run" else shell.pace(*words)
             assert said.code == 0, f"{step.line}: {said.err}{said.out}"

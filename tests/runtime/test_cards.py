@@ -30,6 +30,7 @@ def config_of(settings: dict[str, object]):
         ({"advisor.engine": "http://127.0.0.1:1"}, ["3"], Cards("3", None)),
         (NCCL, ["3", "5"], Cards("3", "5")),
         ({**NCCL, "learner.gpus": [1]}, ["3", "5"], Cards("5", "3")),
+        ({**NCCL, "advisor.gpus": [0]}, ["3", "5"], Cards("5", "3")),
     ],
 )
 def test_each_child_gets_one_card(settings: dict[str, object], visible: list[str], cards: Cards) -> None:

@@ -51,12 +51,14 @@ def cards_of(config: Config) -> Cards:
 def assigned(config: Config, gpus: Sequence[str]) -> Cards:
     """As `cards_of`, for these visible cards. Pure but for a UUID in the settings, which is looked up in the driver's
     files. Raises UsageError."""
-    own = TRANSPORTS[config.advisor.transport].gpu_to_gpu
-    learner = _chosen("learner.gpus", config.learner.gpus, gpus, gpus[:1]) if _has_learner(config) else None
-    others = [gpu for gpu in gpus if gpu != learner] if own else gpus
-    engine = _chosen("advisor.gpus", config.advisor.gpus, gpus, others[:1]) if _starts_engine(config) else None
-    if own and (learner is None or (_starts_engine(config) and engine in (None, learner))):
-        wanted = "two GPUs, one for the learner and one for vLLM" if _starts_engine(config) else "a GPU for the learner"
+    own, starts, given = TRANSPORTS[config.advisor.transport].gpu_to_gpu, _starts_engine(config), config.advisor.gpus
+    named = _chosen("advisor.gpus", given, gpus, ()) if starts and isinstance(given, list) else None
+    free = [gpu for gpu in gpus if not (own and gpu == named)]
+    learner = _chosen("learner.gpus", config.learner.gpus, gpus, free[:1]) if _has_learner(config) else None
+    others = [gpu for gpu in gpus if not (own and gpu == learner)]
+    engine = (named or _chosen("advisor.gpus", given, gpus, others[:1])) if starts else None
+    if own and (learner is None or (starts and engine in (None, learner))):
+        wanted = "two GPUs, one for the learner and one for vLLM" if starts else "a GPU for the learner"
         raise UsageError(f"advisor.transport {config.advisor.transport} needs {wanted}; {len(gpus)} can be seen.")
     return Cards(learner, engine)
 
