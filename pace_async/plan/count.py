@@ -28,11 +28,15 @@ from pace_async.plan.step import StepBytes, StepShape
 _adamw = cast("Any", torch.optim.AdamW)
 
 
+class CannotBuild(ValueError):
+    """transformers makes no causal language model of a config.json."""
+
+
 def count(shape: StepShape) -> StepBytes:
-    """The bytes of a step. Raises ValueError or OSError for a configuration that transformers cannot build."""
+    """The bytes of a step. Raises CannotBuild."""
     if shape.rows == 1:
         masking_utils.find_packed_sequence_indices = _nothing_is_packed
-    config = cast("Any", AutoConfig).from_pretrained(shape.model, local_files_only=True)
+    config = _config(shape.model)
     with torch.device("meta"):
         if shape.rows == 0:
             whole = sum(weight.numel() for weight in _built(config, torch.float32).parameters())
@@ -69,6 +73,13 @@ def count(shape: StepShape) -> StepBytes:
         )
 
 
+def _config(model: str) -> Any:
+    try:
+        return cast("Any", AutoConfig).from_pretrained(model, local_files_only=True)
+    except (ValueError, OSError, KeyError, AttributeError, TypeError) as error:
+        raise CannotBuild(str(error)) from error
+
+
 def _policy(config: Any, shape: StepShape) -> Any:
     if shape.lora_rank is None:
         policy = _built(config, torch.float32)
@@ -81,7 +92,10 @@ def _policy(config: Any, shape: StepShape) -> Any:
 
 
 def _built(config: Any, dtype: torch.dtype) -> Any:
-    return cast("Any", AutoModelForCausalLM).from_config(config, dtype=dtype)
+    try:
+        return cast("Any", AutoModelForCausalLM).from_config(config, dtype=dtype)
+    except (ValueError, KeyError, AttributeError, TypeError, ImportError) as error:
+        raise CannotBuild(str(error)) from error
 
 
 def _place(model: Any) -> None:
@@ -134,7 +148,7 @@ def main() -> None:
     logging.set_verbosity_error()
     try:
         counted = count(StepShape.from_json(sys.argv[1]))
-    except (ValueError, OSError, KeyError, AttributeError, TypeError) as error:
+    except CannotBuild as error:
         words = " ".join(f"{error}".split())[:300]
         print(json.dumps({"refused": f"{Path(json.loads(sys.argv[1])['model']) / 'config.json'}: {words}"}))
         return

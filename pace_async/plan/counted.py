@@ -13,8 +13,12 @@ DEADLINE_S = 900.0
 """A count takes 10 to 60 s on a quiet core."""
 
 
+class NotCounted(UsageError):
+    """The step of a model was not counted. The model may work all the same."""
+
+
 def counted(shape: StepShape) -> StepBytes:
-    """The bytes of a step. Raises UsageError for a model that cannot be built."""
+    """The bytes of a step. Raises UsageError for a model that cannot be built, NotCounted if the count fails."""
     environment = clean_environment(OMP_NUM_THREADS="1", **{PARENT: str(os.getpid())})
     command = python_module("pace_async.plan.count", shape.to_json())
     try:
@@ -22,11 +26,11 @@ def counted(shape: StepShape) -> StepBytes:
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE_S, check=False
         )
     except subprocess.TimeoutExpired:
-        raise UsageError(f"The memory of {shape.model} was not counted after {DEADLINE_S:.0f} s.") from None
+        raise NotCounted(f"The memory of {shape.model} was not counted after {DEADLINE_S:.0f} s.") from None
     lines = done.stdout.decode(errors="replace").splitlines()
     if done.returncode != 0 or not lines:
         last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no word of it"])[-1]
-        raise UsageError(f"The memory of {shape.model} could not be counted: {last[:300]}.")
+        raise NotCounted(f"The memory of {shape.model} could not be counted: {last[:300]}.")
     answer: dict[str, Any] = json.loads(lines[-1])
     if "refused" in answer:
         raise UsageError(f"{answer['refused']}: transformers cannot build this model.")

@@ -11,6 +11,7 @@ import pytest
 from pace_async import gpus
 from pace_async.plan import counted as counting
 from pace_async.plan import planned
+from pace_async.plan.step import StepBytes
 from pace_async.runtime.start import planning
 from scripts.benchmarks.toys import write_llama
 from tests.support.command_line import Shell
@@ -113,6 +114,18 @@ def test_a_run_that_cannot_fit_is_refused_before_anything_is_written(
     assert "The run does not fit: card 0 has 80.0 GiB, of which others use 79.0, and the run needs" in said.err
     assert said.err.endswith("`pace plan` prints every part.\n")
     assert shell.files() == before
+
+
+@pytest.mark.usefixtures("card")
+def test_a_step_that_cannot_be_counted_refuses_no_run(
+    shell: Shell, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: object) -> StepBytes:
+        raise counting.NotCounted("The memory of it could not be counted.")
+
+    monkeypatch.setattr(planned.plan_of, "__defaults__", (fails,))
+    said = shell.pace("run", "circle_packing", "--advisor", str(model), "--dry-run")
+    assert said.code == 0, said.err
 
 
 @pytest.mark.usefixtures("card")

@@ -10,7 +10,7 @@ from pathlib import Path
 from pace_async.config import Config
 from pace_async.errors import UsageError
 from pace_async.gpus import visible_gpus
-from pace_async.plan.counted import counted
+from pace_async.plan.counted import NotCounted, counted
 from pace_async.plan.machine import room_here
 from pace_async.plan.needs import Owner
 from pace_async.plan.places import CardMemory, Room
@@ -37,14 +37,18 @@ def plan_here(config: Config, folder: Path) -> Plan:
 
 
 def refuse_unless_it_fits(config: Config, folder: Path) -> None:
-    """Raises UsageError for a run that cannot fit on this machine, as far as that is known."""
+    """Raises UsageError for a run that cannot fit on this machine, as far as that is known. A step that cannot be
+    counted refuses nothing."""
     kind = advisor_of(config.advisor.model)
     if not kind.served or kind.packaged:
         return
     room = room_here(visible_gpus(), folder)
     if not room.cards and _size(advisor_folder(config.advisor.model)) < SMALL:
         return
-    plan = plan_of(config, _model(config), _owned(config, list(room.cards)), room)
+    try:
+        plan = plan_of(config, _model(config), _owned(config, list(room.cards)), room)
+    except NotCounted:
+        return
     if plan.refusal is not None:
         raise UsageError(f"{plan.refusal} `pace plan` prints every part.")
 
