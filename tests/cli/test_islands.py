@@ -5,36 +5,15 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-import anyio
 import pytest
 
-from pace_async.runtime.start.supervisor import drive
-from pace_async.simulate.runs import SimulatedFaults
-from pace_async.simulate.stages import World
 from tests.support.command_line import Shell
-from tests.support.simulated_runs import settings, simulated
-
-SEARCH: dict[str, object] = {
-    "search__backtracking": True,
-    "search__momentum_trigger": 0.1,
-    "search__action_interval": 2,
-    "search__threads": 3,
-    "learner__group_size": 3,
-    "learner__k": 2,
-}
+from tests.support.island_runs import make_island_run
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("islands")
-
-    async def search() -> None:
-        config = settings(**SEARCH, stop__candidates=30)
-        async with simulated(folder, config, World(seed=3), SimulatedFaults(reach=0.5)) as run:
-            assert await drive(run.core) == "done"
-
-    anyio.run(search)
-    return folder
+    return make_island_run(tmp_path_factory.mktemp("islands"))
 
 
 @pytest.fixture

@@ -11,35 +11,15 @@ import pytest
 from starlette.testclient import TestClient
 
 from pace_async.population.reading.reader import open_readonly
-from pace_async.runtime.start.supervisor import drive
-from pace_async.simulate.runs import SimulatedFaults
-from pace_async.simulate.stages import World
 from pace_async.web.app import application
 from pace_async.web.runs import OpenRun
 from tests.support.finished_runs import make_run
-from tests.support.simulated_runs import settings, simulated
-
-SEARCH: dict[str, object] = {
-    "search__backtracking": True,
-    "search__momentum_trigger": 0.1,
-    "search__action_interval": 2,
-    "search__threads": 3,
-    "learner__group_size": 3,
-    "learner__k": 2,
-}
+from tests.support.island_runs import make_island_run
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("islands")
-
-    async def search() -> None:
-        config = settings(**SEARCH, stop__candidates=30)
-        async with simulated(folder, config, World(seed=3), SimulatedFaults(reach=0.5)) as run:
-            assert await drive(run.core) == "done"
-
-    anyio.run(search)
-    return folder
+    return make_island_run(tmp_path_factory.mktemp("islands"))
 
 
 @pytest.fixture(scope="module")
