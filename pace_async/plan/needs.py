@@ -177,14 +177,16 @@ def _version(step: StepBytes) -> float:
 
 
 def _host(config: Config, step: StepBytes, on_card: bool) -> Iterator[Part]:
-    """Host memory beside `device`."""
+    """Host memory beside `device`. The learner has either its copy from before a step or a checkpoint that it writes,
+    never both."""
     if not step.trained:
         return
     learner = config.learner
     if any(limit is not None for limit in (learner.max_move, learner.min_move_ess, learner.max_sure_move)):
         yield Part("learner", "weights and moments from before a step", 12.0 * step.trained)
+    elif on_card:
+        yield Part("learner", "a checkpoint while it is written", 8.0 * step.trained)
     if on_card:
-        yield Part("learner", "a checkpoint while it is written", max(_version(step), 8.0 * step.trained))
         yield Part("engine", "a version while it is read", _version(step))
 
 

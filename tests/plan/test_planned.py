@@ -79,8 +79,17 @@ def test_each_part_lies_with_its_owner_and_sums_are_those_of_the_parts() -> None
     assert disk == {"4 versions": 4 * 16e9, "3 checkpoints": 3 * 48e9}
     host = {part.what: part.size for part in places["host memory"].parts}
     assert host["weights and moments from before a step"] == 48e9
-    assert host["a checkpoint while it is written"] == 32e9
+    assert host["a version while it is read"] == 16e9
     assert (plan.faults, plan.remedy, plan.refusal) == ((), None, None)
+
+
+def test_a_copy_from_before_a_step_and_a_checkpoint_are_never_in_host_memory_at_once() -> None:
+    without = {"learner.max_move": None, "learner.min_move_ess": None, "learner.max_sure_move": None}
+    sums: list[float] = []
+    for settings in ({}, without):
+        plan = planned({"advisor.kv_cache_gib": 2, **settings}, {"0": 900})
+        sums.append(next(place.needed for place in plan.places if place.name == "host memory"))
+    assert sums == [48e9 + 16e9, 32e9 + 16e9]
 
 
 def test_without_a_card_everything_is_in_host_memory() -> None:
