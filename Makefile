@@ -18,8 +18,6 @@ test: .venv/.ready-dev
 test-long: .venv/.ready-dev
 	$(BIN)/pytest $(SHARED) -m long $(ARGS)
 
-# Two workers, so that its longest test has a core to itself.
-test-faults: WORKERS := 2
 test-faults: .venv/.ready-dev
 	$(BIN)/pytest $(SHARED) --faults -q $(ARGS)
 

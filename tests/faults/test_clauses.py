@@ -3,6 +3,7 @@ that it holds whichever tests are run."""
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 from tests.faults.clauses import CLAUSES, NOT_COVERED
@@ -11,6 +12,7 @@ TESTS = Path(__file__).parents[1]
 LISTED = {(heading, clause) for heading, clauses in CLAUSES.items() for clause in clauses}
 
 
+@cache
 def marked() -> Counter[tuple[str, str]]:
     """How often each clause is named in a mark, over all files of tests."""
     found: Counter[tuple[str, str]] = Counter()

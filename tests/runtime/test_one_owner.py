@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -43,9 +44,13 @@ STATES = {"state", "run_state", "_state"}
 KINDS = {kind.__name__ for kind in (RunState, Places, Visible, Underway)}
 
 
-def _files() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def _files() -> tuple[tuple[str, ast.Module], ...]:
+    """The path and the syntax tree of each file of the package. Nobody changes the trees."""
+    return tuple(
+        (path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text(encoding="utf-8")))
+        for path in sorted(PACKAGE.rglob("*.py"))
+    )
 
 
 def _chain(node: ast.AST) -> list[str]:
