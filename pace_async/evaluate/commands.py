@@ -142,12 +142,13 @@ def _copied(folder: Path, target: Path) -> tuple[Path, ...]:
 
 
 def _files(output: bytes) -> Mapping[str, str | int]:
-    """The files that the driver sent. Raises Invalid."""
+    """The files that the driver sent. A text above the driver's own limit is too long. Raises Invalid."""
     value: Any = parse(output)
     if not isinstance(value, dict):
         raise Invalid("no mapping of files")
     found = cast("dict[str, Any]", value)
-    return {name: one for name, one in found.items() if isinstance(one, str | int)}
+    read = {name: one for name, one in found.items() if isinstance(one, str | int)}
+    return {name: len(one) if isinstance(one, str) and len(one) > LONGEST_FILE else one for name, one in read.items()}
 
 
 def _last_lines(stderr: bytes) -> str:

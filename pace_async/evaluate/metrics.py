@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from pace_async.evaluate.scorer.strict_json import DEEPEST, Invalid, measure
 from pace_async.task import TaskSpec
 from pace_async.task.command import FEEDBACK_FILE, LAST_LINE, MEAN
 
@@ -100,8 +101,10 @@ def _object(left: Left, name: str) -> Mapping[str, Any]:
     if not text.strip():
         raise _Wrong(f"the evaluator's {name} is empty")
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = _parsed(text)
+    except Invalid:
+        raise _Wrong(f"the evaluator's {name} is nested deeper than {DEEPEST}") from None
+    except ValueError:
         raise _Wrong(f"the evaluator's {name} is not JSON, or only half of it") from None
     if not isinstance(value, dict):
         raise _Wrong(f"the evaluator's {name} holds {_kind(value)}, not an object with metrics")
@@ -115,14 +118,21 @@ def _last_object(stdout: bytes) -> Mapping[str, Any]:
         if not line.lstrip().startswith("{"):
             continue
         try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
+            value = _parsed(line)
+        except ValueError:
             if number == 0:
                 raise _Wrong("the last line of standard output begins a JSON object and does not end it") from None
             continue
         if isinstance(value, dict):
             return cast("dict[str, Any]", value)
     raise _Wrong("no line of standard output is a JSON object with metrics")
+
+
+def _parsed(text: str) -> Any:
+    """The value of a text. Raises Invalid for one that is nested deeper than what is written of it later can be, and
+    another ValueError for one that is no JSON."""
+    measure(text.encode("utf-8", "replace"))
+    return json.loads(text)
 
 
 def _refuse_unless_valid(spec: TaskSpec, metrics: Mapping[str, Any], left: Left) -> None:
@@ -144,7 +154,7 @@ def _score(spec: TaskSpec, metrics: Mapping[str, Any]) -> float:
     for name in spec.score:
         value = _at(metrics, name)
         if value is None and name == MEAN:
-            numbers = [number for number in metrics.values() if _is_number(number)]
+            numbers = [_as_float(number) for number in metrics.values() if _is_number(number)]
             value = sum(numbers) / len(numbers) if numbers else None
         if value is not None:
             return _number(name, value)
@@ -156,13 +166,18 @@ def _score(spec: TaskSpec, metrics: Mapping[str, Any]) -> float:
 def _number(name: str, value: object) -> float:
     if not _is_number(value):
         raise _Wrong(f"the metric {name} is {_kind(value)}, not a number")
-    try:
-        number = float(cast("float", value))
-    except OverflowError:
-        number = math.inf
+    number = _as_float(value)
     if not math.isfinite(number):
         raise _Wrong(f"the metric {name} is not finite ({number})")
     return number
+
+
+def _as_float(number: Any) -> float:
+    """A whole number that is too large for a float is infinite."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def _is_number(value: object) -> bool:
@@ -188,10 +203,7 @@ def _numbers(said: Mapping[str, Any]) -> dict[str, float]:
         if len(found) == MOST_METRICS:
             break
         if isinstance(value, int | float) and len(name) <= LONGEST_NAME:
-            try:
-                number = float(value)
-            except OverflowError:
-                continue
+            number = _as_float(value)
             if math.isfinite(number):
                 found[name] = number
     return found
@@ -214,8 +226,8 @@ def _feedback(spec: TaskSpec, said: Mapping[str, Any], left: Left) -> str:
     artifacts = left.files.get(ARTIFACTS_FILE)
     if isinstance(artifacts, str):
         try:
-            value: Any = json.loads(artifacts)
-        except (ValueError, RecursionError):
+            value: Any = _parsed(artifacts)
+        except ValueError:
             value = artifacts
         parts.append(_part("artifacts", value))
     text = left.files.get(FEEDBACK_FILE)

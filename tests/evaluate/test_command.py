@@ -49,6 +49,14 @@ FAULTS: dict[str, tuple[str, Outcome, str]] = {
         "invalid_score",
         "the evaluator left no metrics.json",
     ),
+    "a folder": ("mkdir $RESULTS/metrics.json", "invalid_score", "the evaluator left no metrics.json"),
+    "a pipe": ("mkfifo $RESULTS/metrics.json", "invalid_score", "the evaluator left no metrics.json"),
+    "a pipe that a process holds": (
+        "mkfifo $RESULTS/metrics.json; exec 9<> $RESULTS/metrics.json; sleep 100 &",
+        "invalid_score",
+        "the evaluator left no metrics.json",
+    ),
+    "no folder of results": ("rm -r $RESULTS", "invalid_score", "the evaluator left no metrics.json"),
     "too much output": ("while :; do echo more; done", "output_overflow", "too much on standard output"),
 }
 
@@ -63,7 +71,7 @@ async def test_each_fault_is_told_apart_and_charged_to_the_program(tmp_path: Pat
 
 
 async def test_an_evaluator_that_does_not_end_is_stopped(tmp_path: Path) -> None:
-    more = {"timeout_s": 0.5}
+    more = {"timeout_s": 5}  # the sandbox's start counts, and takes seconds on a busy machine
     async with evaluating(make_command_task(tmp_path / "any", SOURCED, program=GOOD, more=more)) as evaluator:
         found = await scored(evaluator, "sleep 100")
     assert (found.outcome, found.detail[:13]) == ("timeout", "stopped after")

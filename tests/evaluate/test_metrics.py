@@ -38,7 +38,7 @@ def reading(metrics: object, files: dict[str, str | int] | None = None, **more: 
     [
         ("", "the evaluator's metrics.json is empty"),
         ('{"combined_score": 1', "the evaluator's metrics.json is not JSON, or only half of it"),
-        ("[" * 100_000, "the evaluator's metrics.json is not JSON, or only half of it"),
+        ("[" * 100_000, "the evaluator's metrics.json is nested deeper than 32"),
         (LONGEST_FILE + 1, "the evaluator's metrics.json is too long: 131073 bytes, and 131072 are read"),
         ([1], "the evaluator's metrics.json holds a list, not an object with metrics"),
         ({"loss": 1}, "the metric combined_score is missing; there are: loss"),
@@ -99,6 +99,22 @@ def test_what_is_not_valid_has_no_score(valid: str, correct: dict[str, object], 
     assert reading({"combined_score": 1, **correct}, valid=valid).wrong == words
     elsewhere = reading({"combined_score": 1}, {"correct.json": json.dumps(correct)}, valid=f"correct.json:{valid}")
     assert elsewhere.wrong.removeprefix("correct.json:") == words
+
+
+@pytest.mark.parametrize("digits", [300, 400, 4000])
+def test_a_whole_number_of_any_length_ends_in_a_mean_or_in_a_sentence(digits: int) -> None:
+    long = int("9" * digits)
+    found = reading({"a": long, "b": 1.5}, score=["combined_score", "mean"])
+    assert found.score is not None if digits < 308 else found.wrong == "the metric mean is not finite (inf)"
+
+
+def test_what_can_be_read_but_not_written_again_is_refused_at_once() -> None:
+    """Python reads some depths that it cannot write. A RecursionError here would end the run."""
+    for depth in (33, 500, *range(960, 1000), 5000):
+        deep = "[" * depth + "]" * depth
+        found = reading(f'{{"correct": false, "error": {deep}}}', {"artifacts.json": f'{{"worst": {deep}}}'})
+        assert found.wrong == "the evaluator's metrics.json is nested deeper than 32", depth
+        assert len(found.feedback) < LONGEST_FEEDBACK + 60
 
 
 def test_an_error_beside_what_is_not_valid_is_told() -> None:

@@ -39,6 +39,11 @@ def parse(data: bytes) -> Any:
     return parse_all([data])[0]
 
 
+def measure(data: bytes, most: int = MOST_VALUES) -> None:
+    """Nothing is parsed. Raises Invalid for a text that is nested deeper than 32 or holds more than `most` values."""
+    _size(data, most, most)
+
+
 def _size(data: bytes, left: int, most: int) -> int:
     """How many values and names a JSON text holds, at most. Of a text that is no JSON, those of the part before its
     first mistake, which is as far as it will be parsed. Raises Invalid for more than `left`, and for nesting."""

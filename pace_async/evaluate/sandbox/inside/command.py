@@ -11,6 +11,7 @@ The program shares its user with all of this. What comes back is therefore no mo
 import contextlib
 import json
 import os
+import stat
 import sys
 from typing import Any, BinaryIO
 
@@ -134,17 +135,28 @@ def _ending(code: int) -> str:
 
 
 def _left(path: str, most: int) -> str | int | None:
-    """The text of a file, or its size if it is too long. None if there is no such file."""
+    """The text of a file, or its size if it is too long. None if there is no such file, or something else of its name:
+    a folder, a link, a pipe, a device."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as stream:
-        try:
-            size = os.fstat(descriptor).st_size
-            return stream.read(most).decode("utf-8", "replace") if size <= most else size
-        except OSError:
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             return None
+        return _read(descriptor, most) if status.st_size <= most else status.st_size
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, most: int) -> str:
+    data = b""
+    while len(data) < most and (chunk := os.read(descriptor, most - len(data))):
+        data += chunk
+    return data.decode("utf-8", "replace")
 
 
 def _fail(result: int, nonce: str, why: str) -> None:
