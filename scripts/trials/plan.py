@@ -111,6 +111,40 @@ FAMILIES = {"learning": Family(FRESH, _PAYS), "objectives": Family(2000, _COMPAR
 needed. Planned on 24 November 2026, the second one after the verdicts of the first."""
 
 
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Two arms of equal seeds that stop at the same time, on columnar with a program that sleeps: lognormal, a mean of
+    `sleep` seconds with a coefficient of variation `cv`, cut off at `cap`. The claim: after `seconds` the best score of
+    `ours` is higher than that of `theirs`. It is one comparison, so nothing is corrected. `marks` are exploratory. The
+    scores are those of the task, in bits, because the end of the way is not known on these tables."""
+
+    first: int
+    seeds: int
+    seconds: int
+    marks: Sequence[int]
+    ours: str
+    theirs: str
+    sleep: float
+    cv: float
+    cap: float
+
+
+CLOCK = Clock(3000, 10, 360, (60, 120, 180, 240, 300, 360), "async", "sync", 6.0, 0.6, 18.0)
+"""Equal wall clock. Planned on 25 November 2026, before any of its runs. Eight threads and eight evaluations at once in
+both arms, staleness at most 2 or a barrier after each group. No new best is confirmed on fresh instances, because that
+sleeps again. The horizon of alpha is that of CANDIDATES."""
+
+
+def clock_arguments(arm: str, task: Path, seed: int) -> Sequence[str]:
+    """The arguments of `pace run` of one of the two arms of CLOCK, with its time as the limit."""
+    modes = {"async": ("--async", "--max-staleness", "2"), "sync": ("--sync",)}
+    own_rate = f"--set=learner.tiny_learning_rate={OWN_RATE['pace']:g}"
+    learner = ("--objective", "pace", *FREE, *RELATIVE, own_rate, f"--set=learner.horizon={CANDIDATES // 8}")
+    evaluation = ("--set=evaluation.slots=8", "--set=evaluation.fresh_seeds=0", f"--set=evaluation.seed={seed}")
+    limit = ("--seed", str(seed), "--minutes", f"{CLOCK.seconds / 60:g}")
+    return (str(task), *COMMON, *learner, *modes[arm], *evaluation, *limit)
+
+
 def arm_arguments() -> Mapping[str, Sequence[str]]:
     """The arguments of `pace run` of each arm, without task, seeds and length. The names of sweeps end in the rate."""
 
