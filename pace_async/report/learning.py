@@ -1,13 +1,13 @@
-"""The learner's panels and the histogram of staleness. Pure. Each measure has one small drawing over the groups."""
+"""The learner's panels and the histogram of staleness. Pure. Each measure has one small drawing over a common axis."""
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
-from pace_async.population.reading.account import ShippedGroup
+from pace_async.population.reading.rewards import RewardsOfGroup
 from pace_async.report.axes import Frame, path, plot, spread
 from pace_async.report.facts import Facts
 from pace_async.report.markup import Markup, joined, tag
+from pace_async.report.progress_axis import MOST, Axis, thinned
 
 WIDTH, HEIGHT = 460.0, 190.0
 MEASURES = (
@@ -16,80 +16,163 @@ MEASURES = (
     ("loss", "Loss"),
     ("alpha", "Alpha: weight of the best-of-k branch"),
     ("ess", "Effective sample size of a group, share"),
+    ("k3", "k3: how far the trained policy is from the sampled one, nats"),
     ("clip_fraction", "Share of tokens clipped"),
 )
+AGED = (
+    ("ess_age_", "Effective sample size by age of the tokens, share"),
+    ("k3_age_", "k3 by age of the tokens, nats"),
+)
+AGES = 6
+"""Ages that are drawn, the youngest. The style sheet has as many colours."""
+PARSED_OVER = 40
+"""Parts of the run of which each gives one point of the parse rate."""
+
+Points = Sequence[tuple[float, float]]
 
 
-def panels(facts: Facts) -> list[tuple[str, Markup]]:
-    """(title, drawing) for each measure that the learner reported, rewards first."""
-    found = [("Rewards of each group, and their mean", _rewards(facts))] if facts.account.rewards else []
-    for name, title in MEASURES:
-        if any(getattr(row, name) is not None for row in facts.account.groups):
-            found.append((title, _line(facts.account.groups, name, title)))
+def panels(facts: Facts, axis: Axis) -> list[tuple[str, Markup]]:
+    """(title, drawing) for each measure that the run has, the paper's three first: score, entropy, gradient norm."""
+    found = [("Best score so far", _one(axis, "Best score so far", _best(facts, axis), steps=True))]
+    found += [
+        (title, _measure(facts, axis, name, title))
+        for name, title in MEASURES
+        if any(getattr(row, name) is not None for row in facts.account.groups)
+    ]
+    if facts.account.rewards:
+        found.insert(3, ("Rewards of each group: mean, least and greatest", _rewards(facts, axis)))
+        found.insert(4, ("Spread of the rewards in a group (standard deviation)", _spread(facts, axis)))
+    for prefix, title in AGED:
+        lines = _aged(facts, axis, prefix)
+        if lines:
+            found.append((title, _by_age(axis, title, lines)))
+    parsed = _parsed(facts, axis)
+    if parsed:
+        found.append(("Share of answers that parse", _one(axis, "Share of answers that parse", parsed)))
     return found
 
 
 def staleness(facts: Facts) -> Markup:
     """The histogram of the trained rollouts' staleness. The run's bound is marked."""
-    counts = Counter(row.staleness or 0 for row in facts.account.rewards if row.state == "trained")
+    counts = facts.account.ages
     bound = facts.header.max_staleness
     last = min(max([bound, *counts]), max(counts, default=0) + 8)
     top = max(counts.values(), default=1)
     frame = Frame(WIDTH, HEIGHT, (-0.5, last + 0.5), (0.0, top * 1.12))
     bars: list[Markup] = []
     for value in range(last + 1):
-        (x1, y), (x2, foot) = frame.at(value - 0.35, counts[value]), frame.at(value + 0.35, 0)
-        bars.append(
-            tag(
-                "rect",
-                x=x1,
-                y=y,
-                width=x2 - x1,
-                height=max(0.0, foot - y),
-                class_="bar over" if value > bound else "bar",
-            )
-        )
-        bars.append(tag("text", str(counts[value]), x=(x1 + x2) / 2, y=y - 4, class_="tick middle"))
+        count = counts.get(value, 0)
+        (x1, y), (x2, foot) = frame.at(value - 0.35, count), frame.at(value + 0.35, 0)
+        over = "bar over" if value > bound else "bar"
+        bars.append(tag("rect", x=x1, y=y, width=x2 - x1, height=max(0.0, foot - y), class_=over))
+        bars.append(tag("text", f"{count:,}", x=(x1 + x2) / 2, y=y - 4, class_="tick middle"))
     if bound <= last:
         x, y = frame.at(bound + 0.5, frame.y[1])
         bars.append(tag("line", x1=x, x2=x, y1=y, y2=frame.at(0, 0)[1], class_="bound"))
     return plot(frame, "updates", "Staleness of trained rollouts", *bars)
 
 
-def _edges(groups: Sequence[ShippedGroup]) -> tuple[float, float]:
-    numbers = [float(row.group_number) for row in groups]
-    return (min(numbers), max(*numbers, min(numbers) + 1)) if numbers else (0.0, 1.0)
+def _best(facts: Facts, axis: Axis) -> Points:
+    points: list[tuple[float, float]] = []
+    for row in facts.account.candidates:
+        if row.best_so_far is not None and (not points or points[-1][1] != row.best_so_far):
+            points.append((axis.at(row.at), row.best_so_far))
+    return [*points, (axis.edges[1], points[-1][1])] if points else []
 
 
-def _line(groups: Sequence[ShippedGroup], name: str, title: str) -> Markup:
-    frame = Frame(WIDTH, HEIGHT, _edges(groups), spread(getattr(row, name) for row in groups))
+def _one(axis: Axis, title: str, points: Points, *, steps: bool = False) -> Markup:
+    frame = _frame(axis, [y for _, y in points])
+    if steps:
+        before = [*points[:1], *points]
+        points = [place for (x, y), (_, old) in zip(points, before, strict=False) for place in ((x, old), (x, y))]
+    return _plot(frame, axis, title, _line(frame, points))
+
+
+def _measure(facts: Facts, axis: Axis, name: str, title: str) -> Markup:
+    """A line that is broken where a group has no value, with a red tick for each skipped group."""
+    groups = facts.account.groups
+    frame = _frame(axis, [value for row in groups if (value := getattr(row, name)) is not None])
     pieces: list[list[tuple[float, float]]] = [[]]
     skipped: list[Markup] = []
     for row in groups:
-        if getattr(row, name) is not None:
-            pieces[-1].append(frame.at(row.group_number, getattr(row, name)))
-        elif pieces[-1]:
+        x, value = axis.of(row), getattr(row, name)
+        if x is None:
+            continue
+        if value is not None:
+            pieces[-1].append((x, value))
+        elif pieces[-1] and len(groups) <= MOST:
             pieces.append([])
-        if row.state == "skipped":
-            x, y = frame.at(row.group_number, frame.y[0])
+        if row.state == "skipped" and len(skipped) < 200:
+            left, foot = frame.at(x, frame.y[0])
             tip = tag("title", f"group {row.group_number} skipped: {row.reason}")
-            skipped.append(tag("line", tip, x1=x, x2=x, y1=y, y2=y - 7, class_="failed"))
-    dots = [tag("circle", cx=x, cy=y, r=2, class_="point") for piece in pieces for x, y in piece]
-    lines = [path(piece, "measure") for piece in pieces if len(piece) > 1]
-    return plot(frame, "group", title, *lines, *dots, *skipped)
+            skipped.append(tag("line", tip, x1=left, x2=left, y1=foot, y2=foot - 7, class_="failed"))
+    return _plot(frame, axis, title, *(_line(frame, piece) for piece in pieces), *skipped)
 
 
-def _rewards(facts: Facts) -> Markup:
-    by_group: defaultdict[int, list[Any]] = defaultdict(list)
+def _line(frame: Frame, points: Points, class_: str = "measure") -> Markup:
+    places = [frame.at(x, y) for x, y in thinned(points)]
+    dots = places if len(places) <= 60 else []
+    marks = [tag("circle", cx=x, cy=y, r=2, class_="point") for x, y in dots]
+    return joined([path(places, class_) if len(places) > 1 else Markup(), *marks])
+
+
+def _rewards(facts: Facts, axis: Axis) -> Markup:
+    rows = list(_placed(facts, axis))
+    frame = _frame(axis, [value for _, row in rows for value in (row.least, row.most)])
+    upper = [frame.at(x, y) for x, y in thinned([(x, row.most) for x, row in rows])]
+    lower = [frame.at(x, y) for x, y in thinned([(x, row.least) for x, row in rows])]
+    area = path([*upper, *reversed(lower)], "band") if len(upper) > 1 else Markup()
+    mean = _line(frame, [(x, row.mean) for x, row in rows], "best")
+    return _plot(frame, axis, "Rewards of each group", tag("g", area, mean, class_="arm0"))
+
+
+def _spread(facts: Facts, axis: Axis) -> Markup:
+    points = [(x, row.spread) for x, row in _placed(facts, axis)]
+    frame = _frame(axis, [y for _, y in points])
+    return _plot(frame, axis, "Spread of the rewards in a group", _line(frame, points))
+
+
+def _placed(facts: Facts, axis: Axis) -> Iterator[tuple[float, RewardsOfGroup]]:
+    places = {row.group_number: axis.of(row) for row in facts.account.groups}
     for row in facts.account.rewards:
-        if row.reward is not None:
-            by_group[row.group_number].append(row.reward)
-    everything = [value for values in by_group.values() for value in values]
-    frame = Frame(WIDTH, HEIGHT, _edges(facts.account.groups), spread(everything))
-    dots = [
-        tag("circle", cx=x, cy=y, r=2.5, class_="dot")
-        for number, values in by_group.items()
-        for x, y in (frame.at(number, value) for value in values)
+        x = places.get(row.group_number)
+        if x is not None:
+            yield x, row
+
+
+def _aged(facts: Facts, axis: Axis, prefix: str) -> dict[int, list[tuple[float, float]]]:
+    found: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
+    for row in facts.account.groups:
+        x = axis.of(row)
+        for name, value in row.by_age.items():
+            if x is not None and name.startswith(prefix):
+                found[int(name.removeprefix(prefix))].append((x, value))
+    return {age: found[age] for age in sorted(found)[:AGES]}
+
+
+def _by_age(axis: Axis, title: str, lines: Mapping[int, Points]) -> Markup:
+    frame = _frame(axis, [y for points in lines.values() for _, y in points])
+    drawn: list[Markup] = []
+    for place, (age, points) in enumerate(lines.items()):
+        places = [frame.at(x, y) for x, y in thinned(points)]
+        name = tag("text", str(age), x=places[-1][0] - 2 - 12 * place, y=places[-1][1] - 4, class_="arm-name halo end")
+        drawn.append(tag("g", tag("title", f"age {age}"), path(places, "mean"), name, class_=f"arm{place}"))
+    return _plot(frame, axis, title, *drawn)
+
+
+def _parsed(facts: Facts, axis: Axis) -> Points:
+    rows = [row for row in facts.account.candidates if row.candidate > 0]
+    each = max(1, -(-len(rows) // PARSED_OVER))
+    parts = (rows[first : first + each] for first in range(0, len(rows), each))
+    return [
+        (axis.at(part[-1].at), sum(row.outcome != "unparsed" for row in part) / len(part)) for part in parts if part
     ]
-    means = [frame.at(number, sum(values) / len(values)) for number, values in sorted(by_group.items())]
-    return plot(frame, "group", "Rewards of each group", joined(dots), path(means, "best"))
+
+
+def _frame(axis: Axis, values: Sequence[float]) -> Frame:
+    return Frame(WIDTH, HEIGHT, axis.edges, spread(values))
+
+
+def _plot(frame: Frame, axis: Axis, title: str, *content: Markup) -> Markup:
+    label = {"candidates": "candidates complete", "groups": "group", "hours": "hours"}[axis.by]
+    return plot(frame, label, title, *content, whole_x=axis.by != "hours")

@@ -1,5 +1,7 @@
 """The curve of the best score so far, with every candidate on it. Pure."""
 
+from collections.abc import Sequence
+
 from pace_async.observe import formatting
 from pace_async.population.reading.account import CompletedCandidate
 from pace_async.report.axes import Frame, path, plot, spread
@@ -7,13 +9,17 @@ from pace_async.report.facts import Facts
 from pace_async.report.markup import Markup, joined, tag
 
 WIDTH, HEIGHT = 960.0, 320.0
+DRAWN = 2_000
+"""Candidates of which each is a mark. Of a longer run one mark stands for all that lie in the same CELL."""
+CELL = 6.0
+"""In units of the drawing."""
 
 
 def curve(facts: Facts) -> tuple[Markup, int]:
     """The drawing, and how many scores lie beyond its worse edge. x is the number of complete candidates, y the score.
-    Each score is a dot, and each candidate without one a tick at the foot. The best program's ancestors have rings, and
-    the task's bounds are lines if they fit. Scores beyond the worse edge are drawn on it, because they would flatten
-    all others."""
+    Each score is a dot, and each candidate without one a tick at the foot. In a run longer than DRAWN one mark stands
+    for several. The best program's ancestors have rings, and the task's bounds are lines if they fit. Scores beyond the
+    worse edge are drawn on it, because they would flatten all others."""
     rows = facts.account.candidates
     scores = [row.score for row in rows]
     low, high, below = _window(scores, facts.header.direction)
@@ -24,7 +30,7 @@ def curve(facts: Facts) -> tuple[Markup, int]:
         for value, name in ((bounds.lower, "lower bound"), (bounds.upper, "upper bound"))
         if low <= value <= high
     ]
-    dots = [_dot(frame, row) for row in rows]
+    dots = _dots(frame, rows)
     rings = [_ring(frame, row) for row in facts.lineage if row.score is not None]
     steps = _steps(frame, rows)
     return plot(frame, "candidates complete", "Best score so far", *marks, *dots, steps, joined(rings)), below
@@ -45,9 +51,11 @@ def _window(scores: list[float | None], direction: str) -> tuple[float, float, i
 
 def _steps(frame: Frame, rows: tuple[CompletedCandidate, ...]) -> Markup:
     points: list[tuple[float, float]] = []
+    last: float | None = None
     for row in rows:
-        if row.best_so_far is None:
+        if row.best_so_far is None or (row.best_so_far == last and row.completed < len(rows)):
             continue
+        last = row.best_so_far
         x, y = frame.at(row.completed, row.best_so_far)
         if points:
             points.append((x, points[-1][1]))
@@ -55,13 +63,25 @@ def _steps(frame: Frame, rows: tuple[CompletedCandidate, ...]) -> Markup:
     return path(points, "best")
 
 
-def _dot(frame: Frame, row: CompletedCandidate) -> Markup:
-    what = tag("title", describe(row))
+def _dots(frame: Frame, rows: Sequence[CompletedCandidate]) -> list[Markup]:
+    cells: dict[tuple[int, int] | int, tuple[CompletedCandidate, int]] = {}
+    for row in rows:
+        x, y = frame.at(row.completed, frame.y[0] if row.score is None else row.score)
+        place = row.completed if len(rows) <= DRAWN else (int(x / CELL), -1 if row.score is None else int(y / CELL))
+        first, times = cells.get(place, (row, 0))
+        cells[place] = first, times + 1
+    return [_dot(frame, row, times) for row, times in cells.values()]
+
+
+def _dot(frame: Frame, row: CompletedCandidate, times: int) -> Markup:
+    """The mark of a candidate, and of `times` − 1 others near it."""
+    more = f" (and {formatting.count(times - 1, 'candidate')} near it)" if times > 1 else ""
+    what = tag("title", describe(row) + more)
     if row.score is None:
         x, y = frame.at(row.completed, frame.y[0])
         return tag("line", what, x1=x, x2=x, y1=y, y2=y - 7, class_="failed")
     x, y = frame.at(row.completed, row.score)
-    return tag("circle", what, cx=x, cy=y, r=2.5, class_="dot")
+    return tag("circle", what, cx=x, cy=y, r=2.5 if times < 4 else 3.5, class_="dot")
 
 
 def _ring(frame: Frame, row: CompletedCandidate) -> Markup:

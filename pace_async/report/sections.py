@@ -12,6 +12,7 @@ from pace_async.report.difference import counted, difference
 from pace_async.report.facts import Facts, Row
 from pace_async.report.markup import Markup, joined, tag
 from pace_async.report.parts import card, scrolling, table
+from pace_async.report.progress_axis import By, axis_of
 from pace_async.report.tree import tree
 
 
@@ -106,12 +107,13 @@ def tree_of_lineage(facts: Facts) -> list[Markup]:
     return [tag("p", caption, class_="sub"), scrolling("Lineage", picture)]
 
 
-def learner(facts: Facts) -> Markup:
-    """The learner's panels."""
+def learner(facts: Facts, by: By = "candidates") -> Markup:
+    """The learner's panels, over an axis of candidates, groups or hours."""
     if not facts.account.groups:
         return card(tag("p", "No group has been trained.", class_="sub"))
     drawn = [("Staleness of what was trained, in updates; the line is the bound", learning.staleness(facts))]
-    cards = [card(tag("h3", title), picture) for title, picture in [*drawn, *learning.panels(facts)]]
+    panels = learning.panels(facts, axis_of(facts.account, by))
+    cards = [card(tag("h3", title), picture) for title, picture in [*panels, *drawn]]
     skipped = facts.status["groups_skipped"]
     note = f"Red ticks: {formatting.count(skipped, 'group')} skipped, in which nothing was learned." if skipped else ""
     if facts.status["rollbacks"]:

@@ -20,6 +20,7 @@ from starlette.routing import Route
 from pace_async.errors import UsageError
 from pace_async.population.reading.browse import Page
 from pace_async.population.reading.reader import Reader
+from pace_async.report.progress_axis import by_of
 from pace_async.web import candidate, candidates, comparison, islands, lineage, overview
 from pace_async.web.candidates import View
 from pace_async.web.guard import Guard
@@ -45,7 +46,6 @@ class Pages:
         pages: Mapping[str, Callable[[str, Any], str]] = {
             "": overview.run_page,
             "/tree": lineage.tree_page,
-            "/learner": overview.learner_page,
         }
         return [
             Route("/", self.index),
@@ -53,6 +53,7 @@ class Pages:
             Route("/assets/{name}", asset),
             *[Route(f"/run/{{run}}{path}", self._of_facts(make)) for path, make in pages.items()],
             Route("/run/{run}/islands", self.islands),
+            Route("/run/{run}/learner", self.learner),
             Route("/run/{run}/spend", self.spend),
             Route("/run/{run}/tree.json", self.tree),
             Route("/run/{run}/candidates", self.candidates),
@@ -71,23 +72,29 @@ class Pages:
 
     def tree(self, request: Request) -> Response:
         """The tree's nodes as JSON."""
-        answer = self._run(request).answer("tree", lambda reader: _json(lineage.tree_of(overview.facts_of(reader))))
+        level = lineage.level_of(request.query_params)
+        answer = self._run(request).drawn(level, overview.facts_of, lambda facts: _json(lineage.tree_of(facts, level)))
         return Response(answer.value, media_type="application/json", headers=_again(answer.again))
 
     def islands(self, request: Request) -> Response:
         """The islands and their actions."""
         run, name = self._run(request), request.path_params["run"]
-        answer = run.answer(
-            "islands", lambda reader: islands.islands_page(name, overview.facts_of(reader), reader.island_actions())
-        )
+        actions = run.answer("actions", lambda reader: reader.island_actions()).value
+        answer = run.drawn("islands", overview.facts_of, lambda facts: islands.islands_page(name, facts, actions))
+        return HTMLResponse(answer.value, headers=_again(answer.again))
+
+    def learner(self, request: Request) -> Response:
+        """What the learner did, over the axis that the address names."""
+        run, name = self._run(request), request.path_params["run"]
+        by = by_of(request.query_params.get("by", ""))
+        answer = run.drawn(("learner", by), overview.facts_of, lambda facts: overview.learner_page(name, facts, by))
         return HTMLResponse(answer.value, headers=_again(answer.again))
 
     def spend(self, request: Request) -> Response:
         """What was paid, and what failed when."""
         run, name = self._run(request), request.path_params["run"]
-        answer = run.answer(
-            "spend", lambda reader: overview.spend_page(name, overview.facts_of(reader), reader.timeline())
-        )
+        timeline = run.answer("timeline", lambda reader: reader.timeline()).value
+        answer = run.drawn("spend", overview.facts_of, lambda facts: overview.spend_page(name, facts, timeline))
         return HTMLResponse(answer.value, headers=_again(answer.again))
 
     def candidates(self, request: Request) -> Response:
@@ -133,7 +140,7 @@ class Pages:
     def _of_facts(self, make: Callable[[str, Any], str]) -> Callable[[Request], Response]:
         def page(request: Request) -> Response:
             run, name = self._run(request), request.path_params["run"]
-            answer = run.answer(make, lambda reader: make(name, overview.facts_of(reader)))
+            answer = run.drawn(make, overview.facts_of, lambda facts: make(name, facts))
             return HTMLResponse(answer.value, headers=_again(answer.again))
 
         return page

@@ -9,8 +9,9 @@ from pace_async.population.reading.timeline import Timeline
 from pace_async.report import sections
 from pace_async.report.facts import Facts, gather
 from pace_async.report.fault_timeline import fault_timeline
-from pace_async.report.markup import Markup, tag
+from pace_async.report.markup import Markup, joined, tag
 from pace_async.report.parts import scrolling, table
+from pace_async.report.progress_axis import CHOICES, By
 from pace_async.task import best_known
 from pace_async.web.runs import OpenRun
 from pace_async.web.shell import address, document
@@ -45,10 +46,15 @@ def run_page(name: str, facts: Facts) -> str:
     )
 
 
-def learner_page(name: str, facts: Facts) -> str:
-    """What the learner did, group by group."""
+def learner_page(name: str, facts: Facts, by: By) -> str:
+    """What the learner did, over candidates, groups or hours."""
     title = f"{facts.header.name}: learner"
-    return document(title, tag("h1", "Learner"), sections.learner(facts), run=name, page="learner")
+    choices = [
+        joined([" ", tag("a", said, href=f"?by={said}", aria_current="true" if said == by else None)])
+        for said in CHOICES
+    ]
+    over = tag("p", "Over ", *choices, class_="sub choices") if facts.account.groups else None
+    return document(title, tag("h1", "Learner"), over, sections.learner(facts, by), run=name, page="learner")
 
 
 def spend_page(name: str, facts: Facts, timeline: Timeline) -> str:

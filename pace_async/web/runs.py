@@ -25,11 +25,12 @@ LOOKED_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Something made of one moment's rows. `again` is None if it is the newest, else the seconds after which a newer
+    """Something made of the rows of `moment`. `again` is None if it is the newest, else the seconds after which a newer
     one can be had."""
 
     value: Any
     again: float | None
+    moment: str = ""
 
 
 @dataclass(slots=True)
@@ -62,20 +63,29 @@ class OpenRun:
 
     def answer(self, key: Hashable, make: Callable[[Reader], Any]) -> Answer:
         """`make(reader)`, or what it gave since the last commit. Raises what `make` raises."""
+        return self._kept(key, self.moment, lambda: make(self.reader))
+
+    def drawn(self, key: Hashable, read: Callable[[Reader], Any], draw: Callable[[Any], Any]) -> Answer:
+        """`draw(value)` of the answer that `read` gives. Pages that are drawn of the same answer share it."""
+        rows = self.answer(read, read)
+        made = self._kept(key, lambda: rows.moment, lambda: draw(rows.value))
+        return Answer(made.value, rows.again if made.again is None else made.again, made.moment)
+
+    def _kept(self, key: Hashable, newest: Callable[[], str], make: Callable[[], Any]) -> Answer:
         with self._lock:
             made = self._made.pop(key, None) or _Made("", None, float("-inf"), 0.0)
             self._made[key] = made
             while len(self._made) > KEPT:
                 self._made.popitem(last=False)
         with made.lock:
-            moment, now = self.moment(), self._clock()
+            moment, now = newest(), self._clock()
             rest = made.at + REST * made.took - now
             if made.moment and (made.moment == moment or rest > 0):
-                return Answer(made.value, None if made.moment == moment else rest)
-            made.value = make(self.reader)
+                return Answer(made.value, None if made.moment == moment else rest, made.moment)
+            made.value = make()
             ended = self._clock()
             made.moment, made.at, made.took = moment, ended, ended - now
-            return Answer(made.value, None)
+            return Answer(made.value, None, moment)
 
 
 @contextmanager

@@ -1,44 +1,63 @@
 "use strict";
-// Draws the tree of lineage on a canvas: one column a generation, one line a branch, only what is in view.
+// Draws the tree of lineage on a canvas: one column a generation, one line a branch, only what is in view. The server
+// decides how much of a large tree is sent: `most` nodes, and all below the branches in `opened`.
 (() => {
   const canvas = document.getElementById("tree");
   if (!canvas) return;
-  const COLUMN = 110, ROW = 18, EMPTY = 0.25;
+  const COLUMN = 110, ROW = 18, EMPTY = 0.25, SHADES = 24;
   const pen = canvas.getContext("2d");
-  const beside = document.getElementById("beside");
-  const colour = document.getElementById("colour");
-  const count = document.getElementById("count");
-  const folded = new Set();
-  let data = null, nodes = [], order = [], byId = new Map(), best = new Set();
-  let chosen = null, view = { x: 20, y: 20, across: 1, down: 1 }, placed = false, frame = 0;
+  const [beside, colour, level, count] = ["beside", "colour", "level", "count"].map((id) => document.getElementById(id));
+  const folded = new Set(), asked = new URLSearchParams(location.search), opened = new Set(asked.getAll("open"));
+  let nodes = [], order = [], byId = new Map(), best = new Set(), total = 0, turn = 0;
+  let chosen = null, view = { x: 20, y: 20, across: 1, down: 1 }, placed = false, frame = 0, frames = 0;
+  for (const [box, name] of [[level, "most"], [colour, "colour"]]) {
+    if ([...box.options].some((option) => option.value === asked.get(name))) box.value = asked.get(name);
+  }
+
+  function address() {
+    const query = new URLSearchParams();
+    if (!level.selectedOptions[0].defaultSelected) query.set("most", level.value);
+    if (colour.selectedIndex) query.set("colour", colour.value);
+    for (const id of opened) query.append("open", id);
+    history.replaceState(null, "", location.pathname + (query.size ? `?${query}` : "") + location.hash);
+    query.delete("colour");
+    return query.size ? `?${query}` : "";
+  }
 
   async function renew() {
-    const answer = await fetch(canvas.dataset.source, { credentials: "same-origin" });
+    const mine = ++turn;
+    const answer = await fetch(canvas.dataset.source + address(), { credentials: "same-origin" });
     if (!answer.ok) throw new Error(String(answer.status));
-    read(await answer.json());
+    const json = await answer.json();
+    if (mine === turn) read(json);
     return Number(answer.headers.get("X-Pace-Again") || 0);
   }
 
   function read(json) {
-    data = json;
     best = new Set(json.best);
+    total = json.all;
     nodes = json.id.map((id, at) => ({
-      id, at, parent: json.parent[at], score: json.score[at], island: json.island[at],
-      outcome: json.outcome[at], hidden: json.hidden[at], children: [], x: 0, y: 0,
+      id, age: json.age[at], parent: json.parent[at], score: json.score[at], island: json.island[at],
+      outcome: json.outcome[at], hidden: json.hidden[at], children: [], x: 0, y: 0, shade: 0,
     }));
     byId = new Map(nodes.map((node) => [node.id, node]));
-    const roots = [];
-    for (const node of nodes) (byId.get(node.parent)?.children ?? roots).push(node);
+    const found = [];
+    for (const node of nodes) (byId.get(node.parent)?.children ?? found).push(node);
     const sign = json.direction === "maximize" ? 1 : -1;
-    rank(roots, sign);
+    rank(found, sign);
     const known = nodes.filter((node) => node.score !== null).map((node) => node.score).sort((a, b) => sign * (b - a));
     range = [known[Math.floor(known.length * 0.9)] ?? 0, known[0] ?? 1];
-    place(roots);
+    place(found);
+    paints();
     if (!placed && nodes.length) { placed = true; chosen = byId.get(json.best.at(-1)) ?? nodes[0]; whole(); }
     if (chosen) chosen = byId.get(chosen.id) ?? null;
-    const rest = json.all - nodes.length;
-    count.textContent = `${nodes.length.toLocaleString("en")} candidates` + (rest ? `, ${rest.toLocaleString("en")} more not drawn` : "");
+    tell();
     draw();
+  }
+
+  function tell() {
+    const rest = total - nodes.length, said = (number) => number.toLocaleString("en");
+    count.textContent = rest ? `${said(nodes.length)} of ${said(total)} candidates drawn` : `${said(total)} candidates`;
   }
 
   // The branch with the best score first; merits from the leaves, because a child stands after its parent in the list.
@@ -75,78 +94,99 @@
     rows = line + 1;
   }
 
-  function shade(node) {
+  // The colours that nodes may have, and which one each has: looked up once, not at every frame.
+  let palette = [], ink = "", edge = "", strong = "", faint = "";
+  function paints() {
     const css = getComputedStyle(document.documentElement);
-    if (colour.value === "outcome") return css.getPropertyValue(node.outcome === "ok" ? "--green" : "--red");
-    if (node.score === null && colour.value === "score") return css.getPropertyValue("--red");
-    if (colour.value === "island") return `hsl(${((node.island ?? 0) * 137) % 360} 55% 50%)`;
-    const share = colour.value === "age" ? node.at / Math.max(1, nodes.length - 1)
-      : Math.min(1, Math.max(0, (node.score - range[0]) / (range[1] - range[0] || 1)));
-    return `hsl(${220 - 190 * share} 65% 50%)`;
+    const named = (name) => css.getPropertyValue(name).trim();
+    [ink, edge, strong, faint] = ["--ink", "--edge", "--amber", "--faint"].map(named);
+    const by = colour.value, last = Math.max(1, total);
+    palette = by === "outcome" ? [named("--green"), named("--red")]
+      : Array.from({ length: SHADES }, (_, at) => by === "island" ? `hsl(${(at * 137) % 360} 55% 50%)`
+        : `hsl(${220 - (190 * at) / (SHADES - 1)} 65% 50%)`);
+    if (by === "score") palette.push(named("--red"));
+    for (const node of nodes) {
+      const share = by === "age" ? node.age / last : (node.score - range[0]) / (range[1] - range[0] || 1);
+      node.shade = by === "outcome" ? Number(node.outcome !== "ok") : by === "island" ? (node.island ?? 0) % SHADES
+        : by === "score" && node.score === null ? SHADES
+        : Math.round(Math.min(1, Math.max(0, share)) * (SHADES - 1));
+    }
   }
 
   function draw() {
     if (!frame) frame = requestAnimationFrame(paint);
   }
 
+  // Straight lines as filled boxes and one mark for each spot: that is what keeps a large tree smooth without a card.
   function paint() {
     frame = 0;
-    const css = getComputedStyle(document.documentElement);
-    const [ink, edge, strong, faint] = ["--ink", "--edge", "--amber", "--faint"].map((name) => css.getPropertyValue(name));
-    const dots = window.devicePixelRatio || 1;
-    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+    if (nodes.length && !frames++) performance.mark("tree drawn");
+    const dots = window.devicePixelRatio || 1, [width, height] = [canvas.clientWidth, canvas.clientHeight];
     if (canvas.width !== Math.round(width * dots) || canvas.height !== Math.round(height * dots)) {
       canvas.width = Math.round(width * dots);
       canvas.height = Math.round(height * dots);
     }
     const { x, y, across, down } = view;
-    const scale = Math.min(across, down);
     pen.setTransform(dots, 0, 0, dots, 0, 0);
     pen.clearRect(0, 0, width, height);
-    const sx = (node) => node.x * across + x, sy = (node) => node.y * down + y;
-    const [top, bottom] = [-ROW * down, height + ROW * down];
-    for (const path of [false, true]) {
-      pen.beginPath();
-      for (const node of order) {
-        const parent = byId.get(node.parent);
-        if (!parent || (best.has(node.id) !== path)) continue;
-        const [y1, y2] = [sy(parent), sy(node)];
-        if (Math.max(y1, y2) < top || Math.min(y1, y2) > bottom || sx(node) < 0 || sx(parent) > width) continue;
-        const turn = sx(node) - 12 * across;
-        pen.moveTo(sx(parent), y1);
-        pen.lineTo(turn - 6 * across, y1);
-        pen.lineTo(turn, y2);
-        pen.lineTo(sx(node), y2);
+    const size = Math.max(1.5, Math.min(5, 4 * Math.min(across, down))), grain = Math.max(1, Math.floor(size));
+    const seen = new Set(), shown = palette.map(() => []), labels = [], lines = [], path = [];
+    for (const node of order) {
+      const px = node.x * across + x, py = node.y * down + y;
+      const below = folded.has(node.id) ? [] : node.children, joint = px + Math.min(12, 0.35 * COLUMN * across);
+      const foot = below.length ? below[below.length - 1].y * down + y : py;
+      if (foot < -9 || py > height + 9 || px > width || px < -2 * COLUMN * across) continue;
+      if (below.length) {
+        lines.push(px, py, joint - px, 1);
+        if (foot - py > 1) lines.push(joint, Math.max(py, -9), 1, Math.min(foot, height + 9) - Math.max(py, -9));
       }
-      pen.strokeStyle = path ? strong : edge;
-      pen.lineWidth = path ? 2 : 1;
-      pen.stroke();
+      const onPath = best.has(node.id);
+      if (py < -9) continue;
+      const spot = Math.round(px) * 65536 + Math.round(py / grain);
+      if (seen.has(spot) && !onPath && node !== chosen) continue;
+      seen.add(spot);
+      const parent = byId.get(node.parent);
+      if (parent) {
+        const from = parent.x * across + x + Math.min(12, 0.35 * COLUMN * across), above = parent.y * down + y;
+        lines.push(from, py, px - from, 1);
+        if (onPath) path.push(from - 12, above - 0.5, 13, 2, from, above, 2, py - above, from, py - 0.5, px - from, 2);
+      }
+      shown[node.shade].push(px, py);
+      labels.push(node, px, py);
     }
-    const size = Math.max(1.5, Math.min(5, 4 * scale));
-    const named = across >= 0.55 && down >= 0.55;
+    for (const [boxes, ofColour] of [[lines, edge], [path, strong]]) {
+      pen.fillStyle = ofColour;
+      for (let at = 0; at < boxes.length; at += 4) pen.fillRect(boxes[at], boxes[at + 1], boxes[at + 2], boxes[at + 3]);
+    }
+    shown.forEach((spots, at) => {
+      pen.fillStyle = palette[at];
+      for (let i = 0; i < spots.length; i += 2) {
+        if (size < 3) { pen.fillRect(spots[i] - size, spots[i + 1] - size, 2 * size, 2 * size); continue; }
+        pen.beginPath();
+        pen.arc(spots[i], spots[i + 1], size, 0, 7);
+        pen.fill();
+      }
+    });
     pen.font = "11px system-ui, sans-serif";
     pen.textBaseline = "middle";
-    for (const node of order) {
-      const [px, py] = [sx(node), sy(node)];
-      if (px < -COLUMN * across || px > width || py < top || py > bottom) continue;
+    for (let at = 0; at < labels.length; at += 3) label(labels[at], labels[at + 1], labels[at + 2], size);
+  }
+
+  function label(node, px, py, size) {
+    const inside = (folded.has(node.id) ? node.children.length : 0) + node.hidden;
+    const near = view.down >= 0.3;
+    if (node === chosen || (inside && near)) {
+      pen.strokeStyle = node === chosen ? ink : faint;
+      pen.lineWidth = node === chosen ? 2 : 1;
       pen.beginPath();
-      pen.arc(px, py, size, 0, 7);
-      pen.fillStyle = shade(node);
-      pen.fill();
-      const inside = (folded.has(node.id) ? node.children.length : 0) + node.hidden;
-      if (node === chosen || inside) {
-        pen.strokeStyle = node === chosen ? ink : faint;
-        pen.lineWidth = node === chosen ? 2 : 1;
-        pen.beginPath();
-        pen.arc(px, py, size + 2.5, 0, 7);
-        pen.stroke();
-      }
-      if (named) {
-        const score = node.score === null ? "–" : Number(node.score.toPrecision(5));
-        pen.fillStyle = best.has(node.id) ? ink : faint;
-        pen.fillText(`${score} #${node.id}${inside ? ` +${inside}` : ""}`, px + size + 4, py - (node.children.length ? 6 * down : 0), (COLUMN - 24) * across);
-      }
+      pen.arc(px, py, size + 2.5, 0, 7);
+      pen.stroke();
     }
+    if (node !== chosen && (view.across < 0.55 || view.down < 0.55)) return;
+    const score = node.score === null ? "–" : Number(node.score.toPrecision(5));
+    pen.fillStyle = best.has(node.id) ? ink : faint;
+    const room = Math.max(80, (COLUMN - 24) * view.across), more = inside ? ` +${inside.toLocaleString("en")}` : "";
+    pen.fillText(`${score} #${node.id}${more}`, px + size + 5, py - (node.children.length ? 7 : 0), room);
   }
 
   function whole() {
@@ -198,11 +238,17 @@
     }
     beside.replaceChildren(...page.children);
     beside.scrollTop = 0;
-    history.replaceState(null, "", `#candidate-${node.id}`);
+    history.replaceState(null, "", `${location.search}#candidate-${node.id}`);
     requestAnimationFrame(() => look(node));
   }
 
   function fold(node) {
+    if (node?.hidden && !opened.has(String(node.id))) {
+      folded.delete(node.id);
+      opened.add(String(node.id));
+      renew().then(() => look(chosen), lost);
+      return;
+    }
     if (!node?.children.length) return;
     if (!folded.delete(node.id)) folded.add(node.id);
     const [px, py] = [node.x, node.y];
@@ -247,8 +293,12 @@
     }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (act) { event.preventDefault(); act(); }
   });
-  colour.addEventListener("change", draw);
-  document.getElementById("whole").addEventListener("click", () => { folded.clear(); place(); whole(); });
+  const lost = () => { count.textContent = "The tree could not be read."; };
+  const again = () => { address(); paints(); draw(); };
+  colour.addEventListener("change", again);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  level.addEventListener("change", () => { opened.clear(); placed = false; renew().catch(lost); });
+  document.getElementById("whole").addEventListener("click", () => { folded.clear(); place(); whole(); tell(); });
   document.getElementById("path").addEventListener("click", () => {
     folded.clear();
     for (const node of nodes) if (!best.has(node.id) && node.children.length) folded.add(node.id);
@@ -256,9 +306,9 @@
     whole();
   });
   new ResizeObserver(draw).observe(canvas);
-  window.paceTree = { renew, view: () => ({ ...view, nodes: order.length, chosen: chosen?.id ?? null }) };
+  window.paceTree = { renew, view: () => ({ ...view, nodes: order.length, frames, total, chosen: chosen?.id ?? null }) };
   renew().then(() => {
     const named = /^#candidate-(\d+)$/.exec(location.hash);
     if (named) open(byId.get(Number(named[1])));
-  }).catch(() => { count.textContent = "The tree could not be read."; });
+  }).catch(lost);
 })();

@@ -164,3 +164,14 @@ def test_without_the_token_nothing_is_shown_and_with_it_a_cookie_is_kept(folder:
         assert (given.status_code, given.headers["location"]) == (303, "/run/a%20run/candidates?sort=score")
         assert "HttpOnly" in given.headers["set-cookie"] and "SameSite=strict" in given.headers["set-cookie"]
         assert client.get("/run/a run").status_code == 200
+
+
+def test_the_learner_is_shown_over_the_axis_that_the_address_names(client: TestClient) -> None:
+    for asked, label in (("", "candidates complete"), ("?by=hours", "hours"), ("?by=x", "candidates complete")):
+        page = client.get(f"/run/a run/learner{asked}").text
+        assert f">{label}</text>" in page and page.count('aria-current="true"') == 1
+    assert (
+        client.get("/run/a run/tree.json?most=12").json()["all"]
+        > 12
+        == len(client.get("/run/a run/tree.json?most=12").json()["id"])
+    )

@@ -81,3 +81,24 @@ def test_many_threads_that_ask_at_once_get_one_answer() -> None:
     for thread in threads:
         thread.join(30)
     assert made == [1]
+
+
+def test_pages_drawn_of_the_same_rows_read_them_once_and_are_as_old_as_they_are() -> None:
+    database, clock = Database(), Clock()
+    run = OpenRun(database, clock)  # type: ignore[arg-type]
+    read: list[str] = []
+
+    def rows(_: object) -> str:
+        clock.seconds += 2.0
+        read.append(database.now)
+        return database.now
+
+    assert run.drawn("a", rows, str.upper).value == "ONE"
+    assert run.drawn("b", rows, str.title).value == "One"
+    database.now = "two"
+    clock.seconds += 1.0
+    old = run.drawn("a", rows, str.upper)
+    assert (old.value, old.again) == ("ONE", REST * 2.0 - 1.0)
+    clock.seconds += REST * 2.0 - 1.0
+    new = run.drawn("a", rows, str.upper)
+    assert (new.value, new.again, read) == ("TWO", None, ["one", "two"])

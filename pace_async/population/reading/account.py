@@ -1,18 +1,29 @@
-"""A report's data: the candidates, groups, faults and spend of a run, each as a list of typed rows."""
+"""A report's data: the candidates, groups, faults and spend of a run, each as a list of typed rows.
 
+Invariant: each table is read once, without a join. The rewards of a group are summed up by the database.
+"""
+
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, select, text
 
-from pace_async.population.models import CandidateRow, GroupRow, LeaseRow, RunRow
+from pace_async.population.models import CandidateRow, GroupRow, RunRow
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
+from pace_async.population.reading.rewards import RewardsOfGroup, ages_of, rewards_of
 from pace_async.population.reading.timings import driven_seconds
+from pace_async.population.reading.worth_telling import worth_telling
+
+TOLD = 20_000
+"""Candidates of which every idea and experiment is read. Of a longer run only those of the candidates worth telling."""
+AT_A_TIME = 500
 
 
-@dataclass(frozen=True, slots=True)
-class CompletedCandidate:
+class CompletedCandidate(NamedTuple):
     """A candidate in the order of completion. `completed` counts from 1 and includes the task's own program.
-    `best_so_far` is the best score up to then, None before the first."""
+    `best_so_far` is the best score up to then, None before the first. `at` is in seconds since the epoch. Of a run of
+    more than TOLD candidates the idea and the experiment are None but for those worth telling."""
 
     completed: int
     candidate: int
@@ -23,11 +34,11 @@ class CompletedCandidate:
     island: int | None
     idea: str | None
     experiment: str | None
+    at: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class ShippedGroup:
-    """A group and the learner's figures for it."""
+class ShippedGroup(NamedTuple):
+    """A group and the learner's figures for it. `by_age` are those of the tokens of one age, such as `ess_age_0`."""
 
     group_number: int
     state: str
@@ -38,16 +49,9 @@ class ShippedGroup:
     grad_norm: float | None
     clip_fraction: float | None
     ess: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class RewardInGroup:
-    """The reward of one rollout of a group."""
-
-    group_number: int
-    reward: float | None
-    staleness: int | None
-    state: str
+    k3: float | None
+    ended_at: float | None
+    by_age: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +80,13 @@ class Spend:
 @dataclass(frozen=True, slots=True)
 class Account:
     """`candidates` are in the order of completion, `groups` and `rewards` by group, `faults` the most frequent first.
-    `began` is when the run was made, in seconds since the epoch, `driven` the seconds in which a process drove it."""
+    `ages` counts the trained rollouts by staleness. `began` is when the run was made, in seconds since the epoch,
+    `driven` the seconds in which a process drove it."""
 
     candidates: tuple[CompletedCandidate, ...]
     groups: tuple[ShippedGroup, ...]
-    rewards: tuple[RewardInGroup, ...]
+    rewards: tuple[RewardsOfGroup, ...]
+    ages: dict[int, int]
     faults: tuple[FaultCount, ...]
     spend: tuple[Spend, ...]
     began: float
@@ -89,20 +95,12 @@ class Account:
 
 def account_of(connection: Connection, run_id: int) -> Account:
     """The account of one run."""
-    groups = select(
-        *(GroupRow.group_number, GroupRow.state, GroupRow.reason, GroupRow.alpha, GroupRow.loss, GroupRow.entropy),
-        *(GroupRow.grad_norm, GroupRow.clip_fraction, GroupRow.ess),
-    ).where(GroupRow.run_id == run_id)
-    rewards = select(LeaseRow.group_number, LeaseRow.group_reward, LeaseRow.staleness, LeaseRow.state).where(
-        LeaseRow.run_id == run_id, LeaseRow.group_number.is_not(None)
-    )
     began = connection.execute(select(RunRow.created_at, RunRow.name).where(RunRow.run_id == run_id)).one()
     return Account(
         candidates=_candidates(connection, run_id),
-        groups=tuple(ShippedGroup(*row) for row in connection.execute(groups.order_by(GroupRow.group_number))),
-        rewards=tuple(
-            RewardInGroup(*row) for row in connection.execute(rewards.order_by(LeaseRow.group_number, LeaseRow.lease))
-        ),
+        groups=_groups(connection, run_id),
+        rewards=rewards_of(connection, run_id),
+        ages=ages_of(connection, run_id),
         faults=_faults(connection, run_id),
         spend=_spend(connection, began.name),
         began=began.created_at,
@@ -113,16 +111,77 @@ def account_of(connection: Connection, run_id: int) -> Account:
 def _candidates(connection: Connection, run_id: int) -> tuple[CompletedCandidate, ...]:
     direction = connection.execute(select(RunRow.direction).where(RunRow.run_id == run_id)).scalar_one()
     sign = 1.0 if direction == "maximize" else -1.0
-    order = (CandidateRow.at, CandidateRow.candidate)
-    completed = func.row_number().over(order_by=order).label("completed")
-    best = (sign * func.max(CandidateRow.merit).over(order_by=order, rows=(None, 0))).label("best_so_far")
-    named = columns("candidate", "outcome", "score")
     rows = connection.execute(
-        candidates_with_experiments(completed, *named, best, *columns("parent", "island", "idea", "experiment"))
+        select(
+            *(CandidateRow.candidate, CandidateRow.outcome, CandidateRow.score, CandidateRow.parent),
+            *(CandidateRow.island, CandidateRow.at),
+        )
         .where(CandidateRow.run_id == run_id)
-        .order_by(*order)
+        .order_by(CandidateRow.at, CandidateRow.candidate)
+    ).all()
+    told = _told(
+        connection,
+        run_id,
+        None
+        if len(rows) <= TOLD
+        else worth_telling(
+            (row.candidate, None if row.score is None else sign * row.score, row.parent, row.island) for row in rows
+        ),
     )
-    return tuple(CompletedCandidate(*row) for row in rows)
+    best: float | None = None
+    found: list[CompletedCandidate] = []
+    for place, (candidate, outcome, score, parent, island, at) in enumerate(rows, 1):
+        if score is not None and (best is None or sign * score > sign * best):
+            best = score
+        idea, experiment = told.get(candidate, (None, None))
+        found.append(CompletedCandidate(place, candidate, outcome, score, best, parent, island, idea, experiment, at))
+    return tuple(found)
+
+
+def _told(
+    connection: Connection, run_id: int, chosen: Collection[int] | None
+) -> dict[int, tuple[str | None, str | None]]:
+    """Idea and experiment of the chosen candidates, or of all."""
+    statement = candidates_with_experiments(*columns("candidate", "idea", "experiment")).where(
+        CandidateRow.run_id == run_id
+    )
+    if chosen is None:
+        return {row.candidate: (row.idea, row.experiment) for row in connection.execute(statement)}
+    listed = sorted(chosen)
+    return {
+        row.candidate: (row.idea, row.experiment)
+        for first in range(0, len(listed), AT_A_TIME)
+        for row in connection.execute(statement.where(CandidateRow.candidate.in_(listed[first : first + AT_A_TIME])))
+    }
+
+
+def _groups(connection: Connection, run_id: int) -> tuple[ShippedGroup, ...]:
+    rows = connection.execute(
+        select(
+            *(GroupRow.group_number, GroupRow.state, GroupRow.reason, GroupRow.alpha, GroupRow.loss, GroupRow.entropy),
+            *(GroupRow.grad_norm, GroupRow.clip_fraction, GroupRow.ess, GroupRow.k3, GroupRow.ended_at),
+            GroupRow.metrics,
+        )
+        .where(GroupRow.run_id == run_id)
+        .order_by(GroupRow.group_number)
+    )
+    return tuple(
+        ShippedGroup(
+            group_number=row.group_number,
+            state=row.state,
+            reason=row.reason,
+            alpha=row.alpha,
+            loss=row.loss,
+            entropy=row.entropy,
+            grad_norm=row.grad_norm,
+            clip_fraction=row.clip_fraction,
+            ess=row.ess,
+            k3=row.k3,
+            ended_at=row.ended_at,
+            by_age={name: value for name, value in row.metrics.items() if "_age_" in name and value is not None},
+        )
+        for row in rows
+    )
 
 
 def _faults(connection: Connection, run_id: int) -> tuple[FaultCount, ...]:
