@@ -1,6 +1,9 @@
 """pace web: runs in a browser."""
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -47,7 +50,7 @@ def web(
     places = _places(runs or [])
     from pace_async.web.runs import opened
 
-    with opened(places) as shown, bound(host, port) as listening:
+    with opened({name: run.place for name, run in places.items()}) as shown, bound(host, port) as listening:
         secret = (os.environ.get(TOKEN) or new_token()) if token else None
         where = f"[{host}]" if ":" in host else host
         page = f"/run/{next(iter(shown))}" if len(shown) == 1 else "/"
@@ -60,32 +63,60 @@ def web(
 
                 webbrowser.open(address)
 
-        serve(shown, listening, token=secret, hosts=frozenset((*LOOPBACK, host.lower(), *name)), begun=begun)
+        hosts = frozenset((*LOOPBACK, host.lower(), *name))
+        serve(shown, listening, token=secret, hosts=hosts, asker=partial(_asked, places), begun=begun)
 
 
-def _places(wanted: list[str]) -> dict[str, tuple[Path | str, str | None]]:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Where a run is. `paths` is None for one that is named by the URL of its database."""
+
+    place: tuple[Path | str, str | None]
+    paths: RunPaths | None
+
+
+def _asked(runs: Mapping[str, _Run], name: str, candidate: int) -> list[tuple[str, str]]:
+    """The prompts and answers of a candidate, each text with its heading."""
+    from pace_async.cli.prompt_history import asked_for
+    from pace_async.population.reading.reader import open_readonly
+
+    run = runs[name]
+    if run.paths is None:
+        raise UsageError("Prompts are read with the run's folder: name the run by it, not by the URL of a database.")
+    with open_readonly(*run.place) as reader:
+        found = asked_for(run.paths, reader, candidate)
+    texts: list[tuple[str, str]] = []
+    for prompt in found.advisor:
+        tokens = f" ({prompt.tokens:,} tokens)" if prompt.tokens is not None else ""
+        texts += [(f"Advisor, {prompt.purpose}{tokens}", prompt.text), ("Its answer", prompt.answer)]
+    texts += [(f"Implementer, {message['role']}", message["content"]) for message in found.messages]
+    texts += [(f"Implementer, before try {again.number}", again.content) for again in found.repairs]
+    return [*texts, ("Note", f"{found.note[0].upper()}{found.note[1:]}.")] if found.note else texts
+
+
+def _places(wanted: list[str]) -> dict[str, _Run]:
     """Where each run is, by a name that no other has."""
-    found: dict[str, tuple[Path | str, str | None]] = {}
+    found: dict[str, _Run] = {}
     for where in wanted or [str(RUNS)]:
-        for name, place in _at(where):
+        for name, run in _at(where):
             unique, number = name, 2
             while unique in found:
                 unique, number = f"{name}-{number}", number + 1
-            found[unique] = place
+            found[unique] = run
     if not found:
         raise UsageError("There is no run under ./runs yet: `pace run` makes one.")
     return found
 
 
-def _at(where: str) -> list[tuple[str, tuple[Path | str, str | None]]]:
+def _at(where: str) -> list[tuple[str, _Run]]:
     if "://" in where:
         from pace_async.population.reading.reader import open_readonly
 
         with open_readonly(where) as reader:
-            return [(run, (where, run)) for run in reader.runs()]
+            return [(run, _Run((where, run), None)) for run in reader.runs()]
     folder = Path(where)
     inside = sorted(runs_under(folder), key=lambda paths: paths.name)
     if not RunPaths(folder).exists and (inside or folder == RUNS):
-        return [(paths.name, paths.population) for paths in inside]
+        return [(paths.name, _Run(paths.population, paths)) for paths in inside]
     paths = find_run_paths(where)
-    return [(paths.name, paths.population)]
+    return [(paths.name, _Run(paths.population, paths))]

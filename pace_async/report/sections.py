@@ -13,6 +13,7 @@ from pace_async.report.facts import Facts, Row
 from pace_async.report.markup import Markup, joined, tag
 from pace_async.report.parts import card, scrolling, table
 from pace_async.report.progress_axis import By, axis_of
+from pace_async.report.syntax import line_of
 from pace_async.report.tree import tree
 
 
@@ -169,7 +170,7 @@ def against_seed(facts: Facts) -> Markup:
     if not lines:
         return card(tag("p", "The best program is the seed program.", class_="sub"))
     added, removed = counted(lines)
-    shown = [tag("span", line.text, class_=line.kind) for line in lines]
+    shown = [tag("span", line_of(line), class_=line.kind) for line in lines]
     caption = f"{formatting.count(added, 'line')} added, {formatting.count(removed, 'line')} removed."
     return joined([tag("p", caption, class_="sub"), scrolling("Difference", tag("pre", *shown))])
 

@@ -5,7 +5,7 @@ new content in place. Without script every page is whole, as of the moment at wh
 """
 
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -31,14 +31,18 @@ CSV_MOST = 100_000
 """Rows of one CSV."""
 AGAIN = "X-Pace-Again"
 """Header: the seconds after which a newer answer can be had, of one that is not the newest."""
+Asker = Callable[[str, int], Sequence[tuple[str, str]]]
+"""Gives the prompts and answers of a candidate of a run, each text with its heading. Raises UsageError."""
 _ASSETS = {"style.css": "text/css", "live.js": "text/javascript", "tree.js": "text/javascript"}
 
 
 class Pages:
-    """The answers about `runs`, by the names that addresses have. `stopping` ends the streams of events."""
+    """The answers about `runs`, by the names that addresses have. `stopping` ends the streams of events, `asker` gives
+    the prompts of a candidate."""
 
-    def __init__(self, runs: Mapping[str, OpenRun], stopping: anyio.Event) -> None:
+    def __init__(self, runs: Mapping[str, OpenRun], stopping: anyio.Event, asker: Asker) -> None:
         self._runs = runs
+        self._asker = asker
         self._stopping = stopping
 
     def routes(self) -> list[Route]:
@@ -59,6 +63,7 @@ class Pages:
             Route("/run/{run}/candidates", self.candidates),
             Route("/run/{run}/candidates.csv", self.candidates_csv),
             Route("/run/{run}/candidate/{number:int}", self.candidate),
+            Route("/run/{run}/candidate/{number:int}/prompts", self.prompts),
             Route("/run/{run}/events", self.events),
         ]
 
@@ -121,6 +126,12 @@ class Pages:
         best = run.answer("best", _best).value
         return HTMLResponse(candidate.candidate_page(name, row, parent, best))
 
+    def prompts(self, request: Request) -> Response:
+        """What the models were asked for one candidate."""
+        self._run(request)
+        name, number = request.path_params["run"], request.path_params["number"]
+        return HTMLResponse(candidate.prompts_page(name, number, self._asker(name, number)))
+
     async def events(self, request: Request) -> Response:
         """A line after every commit, at once on opening, until the browser goes or the server ends."""
         run = self._run(request)
@@ -170,8 +181,18 @@ def asset(request: Request) -> Response:
     return Response(said, media_type=_ASSETS[name])
 
 
+def without_prompts(_run: str, _candidate: int) -> Sequence[tuple[str, str]]:
+    """An Asker for runs whose prompts cannot be read."""
+    raise UsageError("The prompts of this run cannot be read here.")
+
+
 def application(
-    runs: Mapping[str, OpenRun], *, token: str | None, hosts: frozenset[str], stopping: anyio.Event
+    runs: Mapping[str, OpenRun],
+    *,
+    token: str | None,
+    hosts: frozenset[str],
+    stopping: anyio.Event,
+    asker: Asker = without_prompts,
 ) -> Starlette:
     """The server for these runs. See `Guard` for `token` and `hosts`."""
 
@@ -182,7 +203,7 @@ def application(
         return HTMLResponse(problem("There is no such page."), 404)
 
     return Starlette(
-        routes=Pages(runs, stopping).routes(),
+        routes=Pages(runs, stopping, asker).routes(),
         middleware=[Middleware(Guard, token=token, hosts=hosts), Middleware(GZipMiddleware, compresslevel=1)],
         exception_handlers={UsageError: refused, 404: unknown},
     )

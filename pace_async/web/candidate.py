@@ -7,9 +7,12 @@ from pace_async.observe import formatting
 from pace_async.report.difference import counted, difference
 from pace_async.report.markup import Content, Markup, joined, tag
 from pace_async.report.parts import card, scrolling, table
+from pace_async.report.syntax import coloured, line_of
 from pace_async.web.shell import address, document
 
 Row = Mapping[str, Any]
+STRIP = 600.0
+"""The width of a strip of tokens, in units of the drawing."""
 
 
 def candidate_page(name: str, row: Row, parent: Row | None, best: Row | None) -> str:
@@ -25,7 +28,7 @@ def candidate_page(name: str, row: Row, parent: Row | None, best: Row | None) ->
         *_compared(row, parent, "its parent"),
         *(_compared(row, best, "the best program") if best is not None and best["candidate"] != number else []),
         *_program(row),
-        *_asked(row),
+        *_asked(name, row),
         run=name,
     )
 
@@ -80,7 +83,7 @@ def _compared(row: Row, other: Row | None, what: str) -> list[Markup]:
         return [heading, card(tag("p", "The two programs are equal.", class_="sub"))]
     added, removed = counted(lines)
     caption = f"{formatting.count(added, 'line')} added, {formatting.count(removed, 'line')} removed."
-    shown = tag("pre", *[tag("span", line.text, class_=line.kind) for line in lines])
+    shown = tag("pre", *[tag("span", line_of(line), class_=line.kind) for line in lines])
     box = scrolling(f"Difference to {what}", shown)
     return [heading, tag("p", caption, class_="sub"), box]
 
@@ -88,16 +91,19 @@ def _compared(row: Row, other: Row | None, what: str) -> list[Markup]:
 def _program(row: Row) -> list[Markup]:
     if row["program"] is None:
         return [card(tag("p", "No program was written.", class_="sub"))]
-    shown = tag("pre", row["program"])
+    shown = tag("pre", coloured(row["program"]))
     box = scrolling("Program", shown)
     return [tag("h2", "The program"), box]
 
 
-def _asked(row: Row) -> list[Markup]:
+def _asked(name: str, row: Row) -> list[Markup]:
     parts: list[Markup] = []
+    if row["calls"] or row["implementer_calls"]:
+        link = tag("a", "The prompts, word for word", href=address(name, candidate=row["candidate"]) + "/prompts")
+        parts.append(tag("p", link))
     if row["calls"]:
         parts.append(tag("h2", "What the advisor answered"))
-        parts += [_call(call) for call in row["calls"]]
+        parts += [_call(call, _update(row)) for call in row["calls"]]
     if row["tries"]:
         parts.append(tag("h2", "Tries of the implementer"))
         parts += [card(tag("h3", f"Try {at}"), tag("pre", _words(each))) for at, each in enumerate(row["tries"], 1)]
@@ -107,15 +113,53 @@ def _asked(row: Row) -> list[Markup]:
     return parts
 
 
-def _call(call: Row) -> Markup:
-    versions = ", ".join(f"version {version}: tokens {start} to {end}" for version, start, end in call["versions"])
+def _update(row: Row) -> int | None:
+    """The learner's version when the candidate's group was shipped, None before that."""
+    if row["staleness"] is None or row["policy_version"] is None:
+        return None
+    return row["policy_version"] + row["staleness"]
+
+
+def _call(call: Row, update: int | None) -> Markup:
     tokens = f"{call['prompt_tokens']:,} tokens asked, {call['completion_tokens']:,} answered"
+    spans = [(version, start, end) for version, start, end in call["versions"] if end > start]
     return card(
         tag("h3", call["purpose"]),
         tag("pre", call["text"]),
-        tag("p", " · ".join(part for part in (tokens, versions) if part), class_="sub"),
+        _ages(spans, update) if spans else None,
+        tag("p", tokens, class_="sub"),
     )
+
+
+def _ages(spans: Sequence[tuple[int, int, int]], update: int | None) -> Markup:
+    """A strip of the answer's tokens: each part by the version that sampled it, darker the staler it was."""
+    whole = max(end for _, _, end in spans)
+    parts: list[Markup] = []
+    said: list[str] = []
+    for version, start, end in spans:
+        age = None if update is None else update - version
+        stale = "" if age is None else f", {formatting.count(age, 'update')} old when trained on"
+        said.append(f"tokens {start + 1:,} to {end:,} by version {version}{stale}")
+        left, wide = STRIP * start / whole, STRIP * (end - start) / whole
+        parts.append(
+            tag("rect", tag("title", said[-1]), x=left, y=0, width=wide, height=8, class_=f"age{min(age or 0, 4)}")
+        )
+    view = f"0 0 {STRIP:g} 8"
+    strip = tag("svg", *parts, viewBox=view, role="img", aria_label="; ".join(said), class_="strip")
+    return joined([strip, tag("p", " · ".join(said), class_="sub")])
 
 
 def _words(tried: Row) -> str:
     return "\n".join(f"{key}: {value}" for key, value in tried.items() if value not in (None, "", [], {}))
+
+
+def prompts_page(name: str, number: int, asked: Sequence[tuple[str, str]]) -> str:
+    """What the models were asked for one candidate, and what they answered: each text under its heading."""
+    cards = [card(tag("h2", heading), tag("pre", said)) for heading, said in asked]
+    return document(
+        f"{name}: prompts of candidate {number}",
+        tag("h1", f"Prompts of candidate {number}"),
+        tag("p", tag("a", f"Candidate {number}", href=address(name, candidate=number))),
+        *(cards or [card(tag("p", "No model was asked.", class_="sub"))]),
+        run=name,
+    )

@@ -1,18 +1,25 @@
 """The pages that `pace web` serves: each is there, sorted and filtered by its address, and inert."""
 
 import csv
+import html
 import io
 import json
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from pace_async.population.reading.reader import open_readonly
-from pace_async.web.app import application
+from pace_async.report.markup import text
+from pace_async.report.syntax import coloured
+from pace_async.web.app import Asker, application, without_prompts
+from pace_async.web.candidate import candidate_page
 from pace_async.web.guard import HEADERS
 from pace_async.web.runs import OpenRun
 from tests.support.finished_runs import make_run, poison
@@ -31,9 +38,9 @@ def client(folder: Path) -> Iterator[TestClient]:
         yield _client(reader)
 
 
-def _client(reader: object, token: str | None = None) -> TestClient:
+def _client(reader: object, token: str | None = None, asker: Asker = without_prompts) -> TestClient:
     runs = {"a run": OpenRun(reader)}  # type: ignore[arg-type]
-    app = application(runs, token=token, hosts=frozenset(("testserver",)), stopping=anyio.Event())
+    app = application(runs, token=token, hosts=frozenset(("testserver",)), stopping=anyio.Event(), asker=asker)
     return TestClient(app)
 
 
@@ -50,6 +57,18 @@ class Tags(HTMLParser):
         if tag == "script":
             self.scripts.append(dict(attrs).get("src"))
         self.handlers += [name for name, _ in attrs if name.startswith("on")]
+
+
+class Text(HTMLParser):
+    """What a reader of the page reads."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.said = ""
+        self.feed(page)
+
+    def handle_data(self, data: str) -> None:
+        self.said += data
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -175,3 +194,36 @@ def test_the_learner_is_shown_over_the_axis_that_the_address_names(client: TestC
         > 12
         == len(client.get("/run/a run/tree.json?most=12").json()["id"])
     )
+
+
+def test_a_programs_words_are_coloured_and_none_is_lost(client: TestClient, folder: Path) -> None:
+    with open_readonly(folder / "population.db") as reader:
+        best = reader.best()
+    page = client.get(f"/run/a run/candidate/{best['candidate']}").text
+    shown = Text(page.rpartition("The program</h2>")[2].partition("</pre>")[0]).said
+    assert shown == best["program"] and '<i class="keyword">def</i>' in page
+
+
+@given(st.text("ab1 #/\"'\\<&\n;=def\u202e"))
+def test_the_text_of_coloured_words_is_the_text_that_was_given(program: str) -> None:
+    assert html.unescape(re.sub("</?i[^>]*>", "", coloured(program))) == html.unescape(text(program))
+
+
+def test_each_token_is_shown_with_the_version_that_sampled_it(tmp_path: Path) -> None:
+    call = {"purpose": "propose", "text": "x", "prompt_tokens": 5, "completion_tokens": 40}
+    with open_readonly(make_run(tmp_path / "run") / "population.db") as reader:
+        row = reader.show(1) | {"staleness": 2, "policy_version": 3}
+    row["calls"] = [{**call, "versions": [[3, 0, 10], [4, 10, 40]]}]
+    page = candidate_page("run", row, None, None)
+    assert "tokens 1 to 10 by version 3, 2 updates old when trained on" in page
+    assert "tokens 11 to 40 by version 4, 1 update old when trained on" in page
+    assert 'class="age2"' in page and 'width="150"' in page
+
+
+def test_prompts_are_shown_word_for_word_and_a_run_without_them_says_why(folder: Path) -> None:
+    with open_readonly(folder / "population.db") as reader:
+        address = "/run/a run/candidate/1/prompts"
+        assert "cannot be read here" in _client(reader).get(address).text
+        client = _client(reader, asker=lambda run, number: [(f"{run} {number}", "what <b>now</b>")])
+        page = client.get(address).text
+    assert "<h2>a run 1</h2>" in page and "what &lt;b&gt;now&lt;/b&gt;" in page
