@@ -2,9 +2,12 @@
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
-# Three workers for two cores, because many tests wait. They take whole files, in the order of tests/conftest.py, so that
+# Bytecode is kept, whatever the environment says: otherwise each of the tests' hundreds of processes compiles the package,
+# and each worker all tests, anew.
+export PYTHONDONTWRITEBYTECODE :=
+# Four workers for two cores, because many tests wait. They take whole files, in the order of tests/conftest.py, so that
 # nothing slow begins last.
-WORKERS := 3
+WORKERS := 4
 SHARED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: run test test-long test-faults test-vllm check format docs setup setup-vllm clean
