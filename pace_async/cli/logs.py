@@ -1,5 +1,7 @@
 """pace log: a run that has ended, written into an experiment logger."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import typer
@@ -42,10 +44,29 @@ def log(run: str | None = RUN_ARGUMENT, to: list[str] = _TO, as_json: bool = JSO
         header, (began, facts) = reader.header(), reader.logged()
         name = header.name if paths is None else paths.name
         logged = LoggedRun(name, header.task, began, None if paths is None else paths.folder, header.config)
-        written = {to_name: replay(watcher, logged, header, facts) for to_name, watcher in chosen}
+        written: dict[str, int] = {}
+        for to_name, watcher in chosen:
+            with _told(to_name):
+                written[to_name] = replay(watcher, logged, header, facts, reader.said)
     if as_json:
         document: Logged = {"run": name, "records": written}
         print_json(document)
         return
     for to_name, records in written.items():
         typer.echo(f"{records} records of {name} are in {to_name}")
+
+
+@contextmanager
+def _told(name: str) -> Generator[None]:
+    """Raises GaveUp, in one sentence, for whatever a logger raises."""
+    from pace_async.errors import GaveUp, PaceError
+    from pace_async.observe.formatting import clean
+    from pace_async.observe.watchers.base import LogFailed
+
+    try:
+        yield
+    except PaceError:
+        raise
+    except Exception as error:
+        reason = str(error) if isinstance(error, LogFailed) else f"{type(error).__name__}: {error}"
+        raise GaveUp(f"The log {name} failed and is incomplete: {clean(reason, 300)}") from None

@@ -27,4 +27,16 @@ WATCHERS = Registry(
         "pace_async.observe.watchers.tensorboard:TensorBoard",
         needs="tensorboard",
     ),
+    RunWatcher(
+        "trackio",
+        "its database on this machine or a Space, in the project ARG or pace",
+        "pace_async.observe.watchers.trackio:trackio",
+        needs="trackio",
+    ),
+    RunWatcher(
+        "wandb",
+        "Weights & Biases, in the project ARG (or ENTITY/PROJECT) or pace",
+        "pace_async.observe.watchers.wandb:wandb",
+        needs="wandb",
+    ),
 )

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Sequence
 
-from pace_async.observe.watchers.base import LoggedRun, Record
+from pace_async.observe.watchers.base import LogFailed, LoggedRun, Record
 
 
 class KeptRecords:
@@ -30,6 +30,13 @@ class Down(KeptRecords):
 
     def write(self, records: Sequence[Record]) -> None:
         raise ConnectionError("the \x1b[31mlogger is away")
+
+
+class Late(KeptRecords):
+    """Takes everything, and says at the end that it wrote nothing."""
+
+    def close(self) -> None:
+        raise LogFailed("it is full", len(self.records))
 
 
 class Hangs(KeptRecords):

@@ -1,6 +1,7 @@
 """Experiment loggers: what they get, and that none stops or slows a run."""
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from pace_async.errors import UsageError
-from pace_async.events import Fact
+from pace_async.events import Fact, GroupShipped
 from pace_async.observe.bus import Bus, observing
 from pace_async.observe.fold import fold, fold_all
 from pace_async.observe.model import RunView
@@ -18,11 +19,13 @@ from pace_async.observe.watchers import choose, thread
 from pace_async.observe.watchers.base import LoggedRun, Record, Watcher
 from pace_async.observe.watchers.records import record_of
 from pace_async.observe.watchers.replay import replay
+from pace_async.observe.watchers.texts import LONGEST, OpenTexts, completions_of
 from pace_async.observe.watchers.thread import WatcherDisplay
 from pace_async.population.reading.load import find_run
 from pace_async.population.reading.logged import logged_of
+from pace_async.population.reading.said import Said, said_of, said_of_open
 from pace_async.population.store import Store
-from tests.doubles.watchers import Down, Hangs, KeptRecords
+from tests.doubles.watchers import Down, Hangs, KeptRecords, Late
 from tests.support.observe_facts import BEGIN, life
 from tests.support.population_facts import HEADER, empty_population
 
@@ -37,10 +40,11 @@ def anyio_backend() -> str:
 
 
 def directly(facts: Sequence[Fact]) -> list[Record]:
-    view, found = EMPTY, list[Record | None]()
+    view, found, texts = EMPTY, list[Record | None](), OpenTexts()
     for fact in facts:
         view = fold(view, fact)
-        found.append(record_of(fact, view, BEGIN))
+        texts.take(fact)
+        found.append(record_of(fact, view, BEGIN, texts.shipped))
     return [record for record in found if record is not None]
 
 
@@ -72,9 +76,18 @@ async def test_the_rows_of_a_run_give_the_records_that_it_gave_live(tmp_path: Pa
         await store.create_run(HEADER)
         await store.commit(*facts)
         found = await store.read(lambda connection: logged_of(connection, find_run(connection, "demo")))
+        said = await store.read(lambda connection: said_of(connection, find_run(connection, "demo"), range(100)))
+        still = await store.read(lambda connection: said_of_open(connection, find_run(connection, "demo")))
     kept = KeptRecords()
-    assert replay(kept, LOGGED, HEADER, found) == len(kept.records)
+    assert replay(kept, LOGGED, HEADER, found, lambda leases: {lease: said[lease] for lease in leases}) == len(
+        kept.records
+    )
     assert kept.records == directly(facts)
+    assert any(record.completions for record in kept.records)
+    texts = OpenTexts()
+    for fact in facts:
+        texts.take(fact)
+    assert texts.open == still  # what a resume begins with is what the run would have gone on with
     assert (kept.begun, kept.closed) == ([("demo", True)], True)
 
 
@@ -109,6 +122,31 @@ async def test_a_watcher_that_hangs_costs_only_its_records(
     assert told.count("too slow and loses records") == 1
     assert "did not finish within" in told
     assert f"lost {records - 1} records" in told
+
+
+def test_a_group_shipped_after_a_resume_has_what_was_said_before_it() -> None:
+    group = next(fact for fact in life(4) if isinstance(fact, GroupShipped))
+    heard = Said(("first", "x" * LONGEST), "An experiment.", "ok", 1.5)
+    texts = OpenTexts({group.leases[0]: heard, 99: heard})
+    texts.take(group)
+    known, unknown = completions_of(group, texts.shipped(group.leases))
+    assert (known.experiment, known.score, len(known.completion)) == ("An experiment.", 1.5, LONGEST)
+    assert (unknown.experiment, unknown.completion, unknown.reward) == ("", "", group.rewards[1])
+    assert set(texts.open) == {99}
+
+
+async def test_a_log_that_is_written_later_says_itself_what_it_lost(caplog: pytest.LogCaptureFixture) -> None:
+    facts = list(life(4))
+    display = await watched(Late(), facts)
+    assert display.dropped == len(directly(facts))
+    assert "the log kept failed and gets nothing more, the run goes on: it is full" in caplog.messages
+
+
+def test_runs_of_one_name_made_at_different_times_have_different_ids_in_a_logger() -> None:
+    one = LoggedRun("../odd näme", "toy", 1.25, None, {})
+    assert one.id == replace(one, folder=Path("elsewhere")).id
+    assert one.id != replace(one, began=1.5).id
+    assert re.fullmatch(r"\.\._odd_n_me-[0-9a-f]{8}", one.id)
 
 
 async def test_figures_that_are_no_numbers_are_left_out() -> None:

@@ -5,17 +5,25 @@ live. Excepted is the record of the task's own program, which is scored before t
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pace_async.events import Evaluated, GroupEnded, GroupShipped
 from pace_async.observe.base import Event
 from pace_async.observe.model import RunView
 from pace_async.observe.watchers.base import Record
+from pace_async.observe.watchers.texts import SaidFor, completions_of
+from pace_async.population.reading.said import Said
 
 
-def record_of(event: Event, view: RunView, began: float) -> Record | None:
+def nothing_said(leases: Sequence[int]) -> Mapping[int, Said]:
+    """Where completions are not wanted."""
+    return {}
+
+
+def record_of(event: Event, view: RunView, began: float, said: SaidFor = nothing_said) -> Record | None:
     """The record of an event, None if it has no figures. `view` is the one just after it, `began` when the run was
-    made."""
+    made. `said` tells what was said for the leases of a group."""
+    completions = ()
     match event:
         case Evaluated():
             return Record(
@@ -29,6 +37,7 @@ def record_of(event: Event, view: RunView, began: float) -> Record | None:
                 "learner/staleness_mean": sum(ages) / len(ages),
                 "learner/staleness_max": max(ages),
             }
+            completions = completions_of(event, said(event.leases))
         case GroupEnded():
             values = {
                 **{f"learner/{name}": value for name, value in event.metrics.items()},
@@ -40,7 +49,7 @@ def record_of(event: Event, view: RunView, began: float) -> Record | None:
         case _:
             return None
     candidates, _, seconds, usd = _axes(view, event.at - began)
-    return Record("update", event.at, candidates, event.update, seconds, usd, _finite(values))
+    return Record("update", event.at, candidates, event.update, seconds, usd, _finite(values), completions)
 
 
 def _axes(view: RunView, seconds: float) -> tuple[int, int, float, float]:

@@ -6,18 +6,21 @@ from pace_async.events import Fact, RunHeader
 from pace_async.observe.fold import fold
 from pace_async.observe.model import RunView
 from pace_async.observe.watchers.base import LoggedRun, Record, Watcher
-from pace_async.observe.watchers.records import record_of
+from pace_async.observe.watchers.records import nothing_said, record_of
+from pace_async.observe.watchers.texts import SaidFor
 
 BATCH = 1000
 
 
-def replay(watcher: Watcher, logged: LoggedRun, header: RunHeader, facts: Iterable[Fact]) -> int:
+def replay(
+    watcher: Watcher, logged: LoggedRun, header: RunHeader, facts: Iterable[Fact], said: SaidFor = nothing_said
+) -> int:
     """Write the records of the facts, which are in order. Returns their number. Raises what the watcher raises."""
     watcher.begin(logged, replay=True)
     view, batch, written = RunView(header), list[Record](), 0
     for fact in facts:
         view = fold(view, fact)
-        if (record := record_of(fact, view, logged.began)) is not None:
+        if (record := record_of(fact, view, logged.began, said)) is not None:
             batch.append(record)
         if len(batch) == BATCH:
             watcher.write(batch)

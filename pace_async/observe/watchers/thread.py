@@ -8,14 +8,17 @@ told at the end.
 import logging
 import threading
 from collections import deque
+from collections.abc import Mapping
 
 import anyio
 
 from pace_async.observe.base import Event
 from pace_async.observe.formatting import clean, count
 from pace_async.observe.model import RunView
-from pace_async.observe.watchers.base import LoggedRun, Record, Watcher
+from pace_async.observe.watchers.base import LogFailed, LoggedRun, Record, Watcher
 from pace_async.observe.watchers.records import record_of
+from pace_async.observe.watchers.texts import OpenTexts
+from pace_async.population.reading.said import Said
 
 CAPACITY = 4096
 LAST_S = 2.0
@@ -25,10 +28,19 @@ log = logging.getLogger(__name__)
 
 
 class WatcherDisplay:
-    """A display that hands records to a watcher."""
+    """A display that hands records to a watcher. `said` is what an earlier process of the run heard for the leases that
+    are still open."""
 
-    def __init__(self, name: str, watcher: Watcher, logged: LoggedRun, capacity: int = CAPACITY) -> None:
+    def __init__(
+        self,
+        name: str,
+        watcher: Watcher,
+        logged: LoggedRun,
+        capacity: int = CAPACITY,
+        said: Mapping[int, Said] | None = None,
+    ) -> None:
         self._name, self._watcher, self._logged, self._capacity = name, watcher, logged, capacity
+        self._texts = OpenTexts(said)
         self._records: deque[Record] = deque()
         self._news = threading.Condition()
         self._closing = self._failed = self._slow = False
@@ -41,7 +53,8 @@ class WatcherDisplay:
         return f"log {self._name}"
 
     def take(self, event: Event, view: RunView) -> None:
-        record = record_of(event, view, self._logged.began)
+        self._texts.take(event)
+        record = record_of(event, view, self._logged.began, self._texts.shipped)
         if record is None:
             return
         with self._news:
@@ -81,13 +94,14 @@ class WatcherDisplay:
                 self._watcher.write(batch)
             self._watcher.close()
         except Exception as error:
+            later = isinstance(error, LogFailed)
             with self._news:
                 told = self._failed
                 self._failed = True
-                self.dropped += len(batch) + len(self._records)
+                self.dropped += (error.lost if later else len(batch)) + len(self._records)
                 self._records.clear()
             if not told:
-                reason = clean(f"{type(error).__name__}: {error}", 200)
+                reason = clean(str(error) if later else f"{type(error).__name__}: {error}", 200)
                 log.warning("the log %s failed and gets nothing more, the run goes on: %s", self._name, reason)
 
     def _next(self) -> list[Record]:

@@ -4,7 +4,7 @@ Invariant: it never creates or changes the file, and every problem is one UsageE
 commands use it without an event loop.
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from pace_async.population.reading.moment import Moment, moment_of
 from pace_async.population.reading.progress import Improvement, improvements_of, recent_parsed
 from pace_async.population.reading.read_facts import actions_of, advice_of
 from pace_async.population.reading.record import RunRecord, Standing
+from pace_async.population.reading.said import Said, said_of
 from pace_async.population.reading.summaries import RunSummary, made_at, summaries_of
 from pace_async.population.reading.timeline import Timeline, timeline_of
 from pace_async.population.reading.timings import recorded_seconds, timings_of
@@ -62,6 +63,11 @@ class Reader:
         with self._open() as connection:
             run_id = find_run(connection, self._run)
             return made_at(connection, run_id), logged_of(connection, run_id)
+
+    def said(self, leases: Collection[int]) -> dict[int, Said]:
+        """See `said.said_of`."""
+        with self._open() as connection:
+            return said_of(connection, find_run(connection, self._run), leases)
 
     def improvements(self) -> tuple[Improvement, ...]:
         """See `progress.improvements_of`."""

@@ -33,6 +33,7 @@ from pace_async.observe.watchers.thread import WatcherDisplay
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.progress import groups_of_versions
 from pace_async.population.reading.record import RunRecord
+from pace_async.population.reading.said import said_of_open
 from pace_async.population.reading.summaries import made_at
 from pace_async.population.store import Store
 from pace_async.population.writing.outage import Outage, Say
@@ -117,8 +118,9 @@ async def _logged(resources: Resources, logs: Sequence[Chosen]) -> list[WatcherD
     if not logs:
         return []
     began = await resources.store.read(lambda connection: made_at(connection, record.run_id))
+    said = await resources.store.read(lambda connection: said_of_open(connection, record.run_id))
     logged = LoggedRun(paths.name, record.header.task, began, paths.folder, record.header.config)
-    return [WatcherDisplay(name, watcher, logged) for name, watcher in logs]
+    return [WatcherDisplay(name, watcher, logged, said=said) for name, watcher in logs]
 
 
 def keep_best(path: Path, best: Member | None) -> None:

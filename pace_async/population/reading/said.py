@@ -1,0 +1,44 @@
+"""What the advisor said for a rollout and what came of it, read from the rows."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, and_, select
+
+from pace_async.population.models import AdvisorCallRow, CandidateRow, ExperimentRow, LeaseRow
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """`answers` are the texts of the advisor's calls, in order. `experiment` is None if they could not be parsed.
+    `outcome` and `score` are those of the candidate, empty and None before there is one."""
+
+    answers: tuple[str, ...]
+    experiment: str | None
+    outcome: str = ""
+    score: float | None = None
+
+
+def said_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, Said]:
+    """What was said for these leases, by lease. A lease without an advisor's decision is left out."""
+    answers: dict[int, list[str]] = {}
+    call = AdvisorCallRow
+    asked = select(call.lease, call.text).where(call.run_id == run_id, call.lease.in_(leases))
+    for lease, text in connection.execute(asked.order_by(call.lease, call.ordinal)):
+        answers.setdefault(lease, []).append(text)
+    same = and_(CandidateRow.run_id == ExperimentRow.run_id, CandidateRow.candidate == ExperimentRow.lease)
+    decided = (
+        select(ExperimentRow.lease, ExperimentRow.description, CandidateRow.outcome, CandidateRow.score)
+        .outerjoin(CandidateRow, same)
+        .where(ExperimentRow.run_id == run_id, ExperimentRow.lease.in_(leases))
+    )
+    return {
+        lease: Said(tuple(answers.get(lease, ())), experiment, outcome or "", score)
+        for lease, experiment, outcome, score in connection.execute(decided)
+    }
+
+
+def said_of_open(connection: Connection, run_id: int) -> dict[int, Said]:
+    """What was said for the leases that have not closed."""
+    still = select(LeaseRow.lease).where(LeaseRow.run_id == run_id, LeaseRow.state == "open")
+    return said_of(connection, run_id, connection.execute(still).scalars().all())
