@@ -1,10 +1,16 @@
-"""An ordered table from a name to an entry."""
+"""An ordered table from a name to an entry.
+
+A table may have a group of entry points. A name that is not in the table is then looked for among those that installed
+packages add. Invariant: what packages add is looked for only by a name that the table lacks. So the commands that need
+none start as fast as without it, and nothing of a package is imported before it is named.
+"""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
 
 
@@ -32,15 +38,24 @@ _imported = cache(import_module)
 """Code is loaded several times a candidate, and `import_module` takes its locks each time."""
 
 
+@cache
+def entry_points_of(group: str) -> Mapping[str, EntryPoint]:
+    """The entry points of a group, by name. Packages are looked through once."""
+    return {point.name: point for point in entry_points(group=group)}
+
+
 E = TypeVar("E", bound=Entry)
 
 
 class Registry(Mapping[str, E], Generic[E]):
-    """Entries by name, in the order of the table. `kind` is the noun for an entry in a sentence."""
+    """Entries by name, in the order of the table. `kind` is the noun for an entry in a sentence. `group` is that of the
+    entry points, None if packages can add nothing. Iteration, length and help have the table's own entries only."""
 
-    def __init__(self, kind: str, *entries: E) -> None:
+    def __init__(self, kind: str, *entries: E, group: str | None = None) -> None:
         self.kind = kind
+        self.group = group
         self._entries: dict[str, E] = {}
+        self._of_packages: dict[str, E] = {}
         for entry in entries:
             self.add(entry)
 
@@ -51,7 +66,16 @@ class Registry(Mapping[str, E], Generic[E]):
         self._entries[entry.name] = entry
 
     def __getitem__(self, name: str) -> E:
-        return self._entries[name]
+        if name in self._entries:
+            return self._entries[name]
+        if name not in self._of_packages:
+            if name not in self._points():
+                raise KeyError(name)
+            try:
+                self._of_packages[name] = self._loaded(self._points()[name])
+            except Exception as error:
+                raise KeyError(name, f"{type(error).__name__}: {error}") from None
+        return self._of_packages[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
@@ -61,15 +85,40 @@ class Registry(Mapping[str, E], Generic[E]):
 
     def named(self, name: str) -> E:
         """The entry of this name. Raises ValueError with the nearest known name."""
-        if name in self._entries:
-            return self._entries[name]
+        if name in self:
+            return self[name]
         raise ValueError(self.unknown(name))
 
     def unknown(self, name: str) -> str:
-        """A sentence without a full stop about a name that is not in the table."""
-        near = get_close_matches(name, self._entries, n=1, cutoff=0.5)
+        """A sentence without a full stop about a name that is not in the table, or that a package adds and cannot be
+        loaded."""
+        points = self._points()
+        if name in points:
+            try:
+                self[name]
+            except KeyError as error:
+                package = getattr(points[name].dist, "name", "a package")
+                return f"the {self.kind} {name!r} of {package} cannot be loaded ({error.args[-1]})"
+        near = get_close_matches(name, [*self._entries, *points], n=1, cutoff=0.5)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        return f"unknown {self.kind} {name!r}{hint}: there is {self.listed()}"
+        more = f", and packages add {', '.join(sorted(points))}" if points else ""
+        return f"unknown {self.kind} {name!r}{hint}: there is {self.listed()}{more}"
+
+    def _points(self) -> Mapping[str, EntryPoint]:
+        """What installed packages add, without the names that the table has."""
+        if self.group is None:
+            return {}
+        return {name: point for name, point in entry_points_of(self.group).items() if name not in self._entries}
+
+    def _loaded(self, point: EntryPoint) -> E:
+        """The entry of a package: the object itself if it is one, else an entry whose code is the object."""
+        found, kind = cast("object", point.load()), type(next(iter(self._entries.values())))
+        if type(found) is kind:
+            return replace(cast("E", found), name=point.name)
+        if isinstance(found, Entry) or not callable(found):
+            raise TypeError(f"{point.value} is neither a {kind.__name__} nor something to call")
+        package = getattr(point.dist, "name", "a package")
+        return kind(point.name, f"of the package {package}", point.value)
 
     def listed(self) -> str:
         """The names for a sentence, as in `a, b and c`."""

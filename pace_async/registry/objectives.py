@@ -1,7 +1,8 @@
 """Objectives of the learner (`--objective`) and schedules of alpha (`learner.alpha_schedule`).
 
-The code of an objective is a function of one group: `objectives.base.Objective`. That of a schedule is a function of
-the groups so far: `objectives.schedule.ScheduleFunction`.
+The code of an objective is a function of one group: `objectives.base.ObjectiveFunction`. Other packages add theirs by
+an entry point of the group `pace.objectives`, which names the function or an `Objective` of this file. The code of a
+schedule is a function of the groups so far: `objectives.schedule.ScheduleFunction`.
 """
 
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ OBJECTIVES = Registry(
     ),
     Objective("maxk", "contribution to the best of k", "pace_async.objectives.maxk:maxk"),
     Objective("none", "no training", trains=False),
+    group="pace.objectives",
 )
 
 ALPHA_SCHEDULES = Registry(

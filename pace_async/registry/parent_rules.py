@@ -1,6 +1,7 @@
 """Parent rules (`search.parents`): how an island chooses the program to change.
 
-The code of a rule is a function of one island: `search.parents.ParentRule`.
+The code of a rule is a function of one island: `search.parents.ParentRule`. Other packages add theirs by an
+entry point of the group `pace.parent_rules`, which names the function.
 """
 
 from pace_async.registry.base import Entry, Registry
@@ -17,4 +18,5 @@ PARENT_RULES = Registry(
         "map_elites", "the best of one cell of a grid over features of programs", "pace_async.search.grid:map_elites"
     ),
     Entry("top_k", "one of its best, drawn uniformly", "pace_async.search.parents:top_k"),
+    group="pace.parent_rules",
 )

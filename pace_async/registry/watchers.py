@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from pace_async.registry.base import Entry, Registry
 
-GROUP = "pace.watchers"
-
 
 @dataclass(frozen=True, slots=True)
 class RunWatcher(Entry):
@@ -39,4 +37,5 @@ WATCHERS = Registry(
         "pace_async.observe.watchers.wandb:wandb",
         needs="wandb",
     ),
+    group="pace.watchers",
 )

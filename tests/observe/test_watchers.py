@@ -4,9 +4,7 @@ import logging
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -154,20 +152,6 @@ async def test_figures_that_are_no_numbers_are_left_out() -> None:
     facts[1] = replace(facts[1], score=float("nan"), reward=float("inf"))  # type: ignore[arg-type]
     first = directly(facts)[0]
     assert not {"search/score", "search/reward"} & set(first.values)
-
-
-def test_a_watcher_of_another_package_is_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint("ours", "tests.doubles.watchers:KeptRecords", "pace.watchers")
-
-    def points(**wanted: Any) -> list[EntryPoint]:
-        return [point] if wanted == {"group": "pace.watchers"} else []
-
-    monkeypatch.setattr(choose, "entry_points", points)
-    [(name, watcher)] = choose.watchers_of(["ours=somewhere"])
-    assert isinstance(watcher, KeptRecords)
-    assert (name, watcher.argument) == ("ours", "somewhere")
-    with pytest.raises(UsageError, match=r"unknown watcher 'our'.*packages add ours"):
-        choose.watchers_of(["our"])
 
 
 def test_a_wrong_name_a_name_given_twice_and_a_missing_package_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

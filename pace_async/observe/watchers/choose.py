@@ -1,13 +1,12 @@
 """Chooses the watchers that `--log` names."""
 
 from collections.abc import Sequence
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import cast
 
 from pace_async.errors import UsageError
 from pace_async.observe.watchers.base import Watcher, WatcherFactory
-from pace_async.registry.watchers import GROUP, WATCHERS
+from pace_async.registry.watchers import WATCHERS
 
 Chosen = tuple[str, Watcher]
 """A watcher and its name."""
@@ -26,16 +25,10 @@ def watchers_of(named: Sequence[str], flag: str = "--log") -> list[Chosen]:
 
 
 def _factory(name: str, flag: str) -> WatcherFactory:
-    if name in WATCHERS:
-        entry = WATCHERS[name]
-        if find_spec(entry.needs) is None:
-            raise UsageError(f"{flag} {name} needs a package: pip install 'pace-async[{name}]'.")
-        return cast("WatcherFactory", entry.load())
-    others = {point.name: point for point in entry_points(group=GROUP)}
-    if name not in others:
-        more = f"; packages add {', '.join(sorted(others))}" if others else ""
-        raise UsageError(f"{flag}: {WATCHERS.unknown(name)}{more}.")
     try:
-        return cast("WatcherFactory", others[name].load())
-    except Exception as error:
-        raise UsageError(f"{flag} {name} cannot be loaded ({type(error).__name__}: {error}).") from None
+        entry = WATCHERS.named(name)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}.") from None
+    if entry.needs and find_spec(entry.needs) is None:
+        raise UsageError(f"{flag} {name} needs a package: pip install 'pace-async[{name}]'.")
+    return cast("WatcherFactory", entry.load())

@@ -1,0 +1,28 @@
+"""Train with an objective of one's own: pip install examples/our_objective, python examples/a_custom_objective.py.
+
+The objective is examples/our_objective/rank_objective.py. The package names it by an entry point. Nothing of pace is
+changed. It needs no GPU and no key, and trains twice.
+"""
+
+import pace_async as pace
+
+SETTINGS = {
+    "learner.objective": "rank",
+    "learner.group_size": 4,
+    "learner.k": 2,
+    "search.threads": 2,
+    "stop.candidates": 10,
+}
+
+
+def main() -> None:
+    run = pace.run("circle_packing", SETTINGS)
+    for group in run.sql("select group_number, state, loss from groups order by group_number"):
+        print(f"group {group['group_number']}: {group['state']}, loss {group['loss']}")
+    lease = "select group_reward, advantage from leases where group_number = 1 order by group_reward"
+    for row in run.sql(lease):
+        print(f"  reward {row['group_reward']:+.3f} has advantage {row['advantage']:+.3f}")
+
+
+if __name__ == "__main__":
+    main()
