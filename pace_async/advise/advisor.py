@@ -6,23 +6,21 @@ Invariant: the result holds every sampled call, parsed or not, because each one 
 An answer that cannot be parsed ends the rollout without an experiment. An InfrastructureFault passes through, and there
 is no rollout. A prompt that does not fit is sent again in a shorter form. The module keeps no state between rollouts.
 
-What an answer must look like stands in `parsing`. What a thinking model writes before its last end-of-thinking mark is
-not parsed, but its tokens are part of the call.
+What an answer must look like stands in `parsing`. All of its tokens are part of the call, those of a model's thinking
+too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import ceil
-from random import Random
 from typing import Literal, Protocol
 
 import anyio
 
 from pace_async.advise.base import Advisor, Engine, Prompt, PromptTooLong
-from pace_async.advise.chat import after_thinking
-from pace_async.advise.parsing import parse_assess, parse_propose, parse_select
-from pace_async.advise.prompts import Detail
-from pace_async.advise.wording import Question, Wording, read_words
+from pace_async.advise.parsing import after_thinking, parse_assess, parse_propose, parse_select
+from pace_async.advise.wording import Detail, Question, Wording, read_words
 from pace_async.config.advisor import END_OF_THINKING
 from pace_async.errors import CandidateFault
 from pace_async.events import AdvisorCall, IdeaNote, Purpose
@@ -121,19 +119,16 @@ async def advise(
                 call, finish = await advisor.ask(prompt)
                 break
             except PromptTooLong as fault:
-                excess = excess_of(fault, prompt)
-                less = wording.shorter(replace(context, ideas=pool), proposals, detail, excess)
+                less = wording.shorter(replace(context, ideas=pool), proposals, detail, excess_of(fault, prompt))
                 if less is None:
                     raise
                 detail = less
-        call = _read(call, asked.words, now() - begun)
-        calls.append(call)
+        calls.append(_read(call, asked.words, now() - begun))
         if finish == "length" and asked.cut_after is None:
             raise CandidateFault("unparsed", f"{purpose} did not end within {prompt.max_tokens} tokens")
-        return call.text, asked.ideas
+        return calls[-1].text, asked.ideas
 
-    def draw() -> Random:
-        return generator(sampling.seed, lease, "propose", "menu")
+    draw = partial(generator, sampling.seed, lease, "propose", "menu")
 
     def admitted(verdicts: Sequence[int | None]) -> None:
         nonlocal pool, notes, next_idea
@@ -170,7 +165,7 @@ def _read(call: AdvisorCall, words: Mapping[str, str], seconds: float) -> Adviso
         completion_ids=call.completion_ids,
         logprobs=call.logprobs,
         spans=call.spans,
-        text=read_words(call.text, words),
+        text=read_words(call.text, words) if words else call.text,
         seconds=call.seconds or seconds,
         prompt=call.prompt,
         words=words,

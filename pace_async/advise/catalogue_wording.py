@@ -8,7 +8,7 @@ offered. A present value is read from the parent's evolve block. A target that t
 not offered.
 
 Where words of the catalogue share entries of the advisor's vocabulary (`binding`), a prompt holds at most one word of
-each entry. Ideas of the pool have precedence, the latest first; what does not fit beside them is not offered. Where
+each entry. Ideas of the pool have precedence, the latest first. What does not fit beside them is not offered. Where
 nothing could be offered beside them, the oldest are left out.
 """
 
@@ -30,11 +30,10 @@ from pace_async.advise.catalogue_prompts import (
     select_text,
 )
 from pace_async.advise.parsing import parse_first
-from pace_async.advise.prompts import Detail
-from pace_async.advise.wording import Question
+from pace_async.advise.wording import Detail, Question
 from pace_async.errors import CandidateFault
-from pace_async.programs.languages import PYTHON, Language, assignments
-from pace_async.programs.text import editable
+from pace_async.programs.languages import PYTHON, Language
+from pace_async.programs.text import assignments, editable
 from pace_async.reward import better
 from pace_async.search.edit_bandit import edit_text
 from pace_async.search.ideas import recognised

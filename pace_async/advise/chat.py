@@ -76,11 +76,6 @@ def template_of(folder: Path) -> str | None:
     return None
 
 
-def after_thinking(text: str, mark: str) -> str:
-    """What stands after the last end-of-thinking mark, the whole text without one."""
-    return text.rpartition(mark)[2]
-
-
 @dataclass(frozen=True, slots=True)
 class Frame:
     """Tokens that the template puts before and after a question. `end` are the tokens that end an answer's turn."""

@@ -12,15 +12,18 @@ is tolerated only where the meaning stays certain:
 - Ideas 4 to MOST_IDEAS and verdicts on proposals that there are not are left out. More ideas are no answer.
 
 A line that was asked for and stands twice, in another order or in another form makes the answer unparsed. Ideas are not
-interpreted here: the implementer does that. Pure.
+interpreted here: the implementer does that. What a thinking model writes before its last end-of-thinking mark is not
+parsed. Pure.
 """
 
 import re
 from collections.abc import Sequence
+from itertools import product
 
-from pace_async.advise.prompts import IDEAS_PER_PROPOSAL
 from pace_async.errors import CandidateFault
 
+IDEAS_PER_PROPOSAL = 3
+"""How many ideas a proposal is asked for."""
 MAX_SENTENCE = 2000
 """Longest hypothesis, reasoning or experiment description, in characters."""
 MOST_IDEAS = 2 * IDEAS_PER_PROPOSAL
@@ -48,18 +51,24 @@ _CHOICE, _EXPERIMENT = _named("Idea ID"), _named("Experiment description")
 _CHOSEN = re.compile(r"(?:idea )?#?(?P<number>[1-9][0-9]{0,8})\.?", _FLAGS)
 
 
+def after_thinking(text: str, mark: str) -> str:
+    """What stands after the last end-of-thinking mark, the whole text without one."""
+    return text.rpartition(mark)[2]
+
+
 def parse_propose(text: str) -> tuple[tuple[str, str], ...]:
     """((hypothesis, reasoning), ...): one pair for each of the three requested ideas."""
     lines = _lines(text)
-    starts = [at for at in range(len(lines)) if _idea_at(lines, at) is not None]
+    headings = [(at, number) for at in range(len(lines)) if (number := _idea_at(lines, at)) is not None]
+    starts = [at for at, _ in headings]
     if not starts:
         raise _unparsed(f"expected 'Idea 1', got {_short(lines[0]) if lines else 'nothing'}")
     if len(starts) > MOST_IDEAS:
         raise _unparsed(f"expected {IDEAS_PER_PROPOSAL} ideas, got {len(starts)}")
     _refuse_like(lines[: starts[0]], (_HYPOTHESIS, _REASONING))
     pairs: list[tuple[str, str]] = []
-    for place, start in enumerate(starts):
-        if _idea_at(lines, start) != place + 1:
+    for place, (start, number) in enumerate(headings):
+        if number != place + 1:
             raise _unparsed(f"expected 'Idea {place + 1}', got {_short(lines[start])}")
         last = place == IDEAS_PER_PROPOSAL - 1
         end = starts[place + 1] if place + 1 < len(starts) else len(lines)
@@ -160,8 +169,8 @@ def _field(lines: Sequence[str], name: re.Pattern[str], said: str) -> tuple[str,
 def _idea_at(lines: Sequence[str], at: int) -> int | None:
     """The number of the idea whose heading this line is."""
     match = _HEADING.fullmatch(lines[at])
-    if match is None and at + 1 < len(lines) and _HYPOTHESIS.fullmatch(lines[at + 1]):
-        match = _TITLED.fullmatch(lines[at])
+    if match is None and at + 1 < len(lines) and (titled := _TITLED.fullmatch(lines[at])):
+        match = titled if _HYPOTHESIS.fullmatch(lines[at + 1]) else None
     return int(match["number"]) if match else None
 
 
@@ -173,8 +182,8 @@ def _asked_for(lines: Sequence[str]) -> bool:
 
 def _refuse_like(lines: Sequence[str], names: Sequence[re.Pattern[str]]) -> None:
     """Raises CandidateFault if one of these fields stands where it was not asked for."""
-    for line in lines:
-        if any(name.fullmatch(line) for name in names):
+    for line, name in product(lines, names):
+        if name.fullmatch(line):
             raise _unparsed(f"{_short(line)} stands where it was not asked for")
 
 

@@ -1,4 +1,4 @@
-"""The prompts of a rollout: propose, assess, select; or the only one.
+"""The prompts of a rollout: propose, assess and select, or the only one.
 
 All have the same order: the task, the parent's evolve block, the lines in which the best program differs, the
 idea pool, and last the question. So the prompts of one rollout share a prefix. Code is indented by four spaces. An idea
@@ -8,33 +8,18 @@ what it omits to save space. The wording is our own. The parts follow the paper'
 equal values give equal text. `advisor` reads the answers.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from textwrap import dedent
 
+from pace_async.advise.parsing import parse_only
+from pace_async.advise.wording import Detail, Question
 from pace_async.programs.text import changes
 from pace_async.search.ideas import summarised
 from pace_async.search.state import Idea, SearchContext
 from pace_async.task import Task, split_block
-
-IDEAS_PER_PROPOSAL = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Detail:
-    """How much a prompt contains. An idea shows its latest `trials_shown` experiments, after a summary of all if there
-    are `summary_from` or more. To save space: `results` False omits all results, `best` False omits the lines in which
-    the best program differs, `ideas_left_out` omits that many ideas from the start of the pool (least recently used),
-    and a text longer than `longest` characters loses its middle."""
-
-    trials_shown: int = 2
-    summary_from: int = 20
-    results: bool = True
-    best: bool = True
-    ideas_left_out: int = 0
-    longest: int | None = None
-
 
 WHOLE = Detail()
 REMEMBERED = 128
@@ -177,9 +162,10 @@ def _pool(ideas: Sequence[Idea], direction: str, detail: Detail) -> str:
 
 
 def _idea(place: int, idea: Idea, direction: str, detail: Detail) -> str:
-    return (
-        f"Idea {place}: {_cut(one_line(idea.description), detail.longest)} ({_experiments(idea, direction, detail)})\n"
-    )
+    description = one_line(idea.description)
+    if detail.longest is not None:
+        description = _cut(description, detail.longest)
+    return f"Idea {place}: {description} ({_experiments(idea, direction, detail)})\n"
 
 
 def _experiments(idea: Idea, direction: str, detail: Detail) -> str:
@@ -236,3 +222,32 @@ def _code(lines: Iterable[str]) -> str:
 def score_text(score: float) -> str:
     """Five significant digits at most."""
     return f"{score:.5g}"
+
+
+class ProseWording:
+    """Implements `Wording` with the prompts for any language model."""
+
+    compares = False
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    def propose(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
+        return Question(propose_prompt(self._task, context, detail), context.ideas)
+
+    def only(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
+        return Question(only_prompt(self._task, context, detail), context.ideas)
+
+    def read_only(self, context: SearchContext, text: str) -> tuple[str, str]:
+        return parse_only(text)
+
+    def assess(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Question:
+        return Question(assess_prompt(self._task, context, proposals, detail), context.ideas)
+
+    def select(self, context: SearchContext, detail: Detail) -> Question:
+        return Question(select_prompt(self._task, context, detail), context.ideas)
+
+    def shorter(
+        self, context: SearchContext, proposals: Sequence[str], detail: Detail, excess: int | None = None
+    ) -> Detail | None:
+        return shorter(detail, len(context.ideas), longest_text(self._task, context, proposals), excess)

@@ -1,7 +1,7 @@
-"""How the three questions of a rollout are worded, as a choice of the advisor.
+"""The seam to the wording of a rollout's questions, which is a choice of the advisor.
 
-A question tells which ideas its numbers mean, because a wording may list only part of the pool. The prose wording is
-that of `prompts`, for any language model. An advisor trained on another wording brings its own. Pure: a wording draws
+A question tells which ideas its numbers mean, because a wording may list only part of the pool. The wording for any
+language model is `prompts.ProseWording`. An advisor trained on another wording brings its own. Pure: a wording draws
 only from the generator that `draw` makes.
 """
 
@@ -11,20 +11,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pace_async.advise.parsing import parse_only
-from pace_async.advise.prompts import (
-    Detail,
-    assess_prompt,
-    longest_text,
-    only_prompt,
-    propose_prompt,
-    select_prompt,
-    shorter,
-)
 from pace_async.search.state import Idea, SearchContext
-from pace_async.task import Task
 
 _WORD = re.compile(r"[\w.+-]*\w")
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much a prompt contains. An idea shows its latest `trials_shown` experiments, after a summary of all if there
+    are `summary_from` or more. To save space: `results` False omits all results, `best` False omits the lines in which
+    the best program differs, `ideas_left_out` omits that many ideas from the start of the pool (least recently used),
+    and a text longer than `longest` characters loses its middle."""
+
+    trials_shown: int = 2
+    summary_from: int = 20
+    results: bool = True
+    best: bool = True
+    ideas_left_out: int = 0
+    longest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,32 +79,3 @@ class Wording(Protocol):
     ) -> Detail | None:
         """The next shorter detail, or None after the shortest. `excess`: the characters too many, if that is known."""
         ...
-
-
-class ProseWording:
-    """Implements `Wording` with the prompts for any language model."""
-
-    compares = False
-
-    def __init__(self, task: Task) -> None:
-        self._task = task
-
-    def propose(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
-        return Question(propose_prompt(self._task, context, detail), context.ideas)
-
-    def only(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
-        return Question(only_prompt(self._task, context, detail), context.ideas)
-
-    def read_only(self, context: SearchContext, text: str) -> tuple[str, str]:
-        return parse_only(text)
-
-    def assess(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Question:
-        return Question(assess_prompt(self._task, context, proposals, detail), context.ideas)
-
-    def select(self, context: SearchContext, detail: Detail) -> Question:
-        return Question(select_prompt(self._task, context, detail), context.ideas)
-
-    def shorter(
-        self, context: SearchContext, proposals: Sequence[str], detail: Detail, excess: int | None = None
-    ) -> Detail | None:
-        return shorter(detail, len(context.ideas), longest_text(self._task, context, proposals), excess)

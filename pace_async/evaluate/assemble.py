@@ -3,6 +3,7 @@
 import platform
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -102,7 +103,7 @@ async def open_evaluator(
             commands, used = await _of_command(stack, task, granted)
             runner = CandidateRunner(chosen, (PACKAGE,))
             parts = Parts(runner, None, memo, f"{own_setting} {used}", say=say, commands=commands)
-            yield await stack.enter_async_context(LocalEvaluator(task, evaluation, granted.added_to(parts)))
+            yield await stack.enter_async_context(LocalEvaluator(task, evaluation, _with(granted, parts)))
             return
         scorers = await stack.enter_async_context(_scorers(task, evaluation, log or own))
         if scorers.timed and task.spec.deterministic:
@@ -124,7 +125,12 @@ async def open_evaluator(
             builds = stack.enter_context(Builds(task.spec, toolchain))
             setting = f"{setting} {toolchain.identity}"
         parts = Parts(runner, scorers, memo, setting, builds, say)
-        yield await stack.enter_async_context(LocalEvaluator(task, evaluation, granted.added_to(parts)))
+        yield await stack.enter_async_context(LocalEvaluator(task, evaluation, _with(granted, parts)))
+
+
+def _with(granted: Resources, parts: Parts) -> Parts:
+    """The parts of an evaluator that grants these."""
+    return replace(parts, slots=granted.slots, variables=granted.environment.variables)
 
 
 async def _of_command(stack: AsyncExitStack, task: Task, granted: Resources) -> tuple[Commands, str]:

@@ -152,6 +152,33 @@ class Identities:
 
 
 @dataclass(slots=True)
+class Attempt:
+    """One attempt that is made: the time of its request (monotonic), the time of its slot (monotonic, and since the
+    epoch), and the seconds of its run, once it has run."""
+
+    asked: float = field(default_factory=time.monotonic)
+    began: float | None = None
+    started_at: float = field(default_factory=time.time)
+    ran: float | None = None
+
+    def begin(self) -> None:
+        """It has its slot."""
+        self.began, self.started_at = time.monotonic(), time.time()
+
+    @property
+    def queue_seconds(self) -> float:
+        """The wait for a slot."""
+        return (time.monotonic() if self.began is None else self.began) - self.asked
+
+    @property
+    def seconds(self) -> float:
+        """Those of its run. Without one, the seconds since it began."""
+        if self.ran is not None:
+            return self.ran
+        return time.monotonic() - (self.asked if self.began is None else self.began)
+
+
+@dataclass(slots=True)
 class Attempts:
     """The attempts of one evaluation so far, numbered on from that of its request."""
 
@@ -176,6 +203,12 @@ class Attempts:
                 accepted=accepted,
             )
         )
+
+    def end(self, attempt: Attempt, came: Evaluation, *, accepted: bool) -> Evaluation:
+        """Add an attempt that ends now. Returns its result with its wait."""
+        came = replace(came, queue_seconds=attempt.queue_seconds)
+        self.add(came, attempt.started_at, time.time(), accepted=accepted)
+        return came
 
     def result(self, last: Evaluation) -> Evaluation:
         """The result of the last attempt, with all attempts and their total wait."""

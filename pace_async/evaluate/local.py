@@ -23,13 +23,13 @@ from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate.base import SECRET_SEEDS, Evaluation, EvaluationId, EvaluationRequest, Limits
 from pace_async.evaluate.builds import BuildFailed, Builds
 from pace_async.evaluate.commands import Commands
-from pace_async.evaluate.identities import Attempts, Identities, attempted_once
+from pace_async.evaluate.identities import Attempt, Attempts, Identities, attempted_once
 from pace_async.evaluate.memo import Key, ScoreMemo
+from pace_async.evaluate.resources import NOTHING_OWNED, Slot
 from pace_async.evaluate.sandbox.converse import Job
 from pace_async.evaluate.sandbox.launch import CandidateRunner
 from pace_async.evaluate.sandbox.verdict import Ended, doubt, judge, one_line
 from pace_async.evaluate.scorer.scorer_client import EvaluatorFailed, Outputs, OverBound, Scored, Scorers
-from pace_async.evaluate.slots import Slot, Slots
 from pace_async.programs.compiled import LONGEST_PROGRAM, compiled_off_loop
 from pace_async.programs.text import parted
 from pace_async.task import FULL, Task, TaskSpec
@@ -55,30 +55,6 @@ class Parts:
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(slots=True)
-class _Attempt:
-    """One running attempt: the time of its request (monotonic), the time of its slot (monotonic, and since the epoch),
-    and how its run ended."""
-
-    asked: float = field(default_factory=time.monotonic)
-    began: float | None = None
-    started_at: float = field(default_factory=time.time)
-    ended: Ended | None = None
-
-    def begin(self) -> None:
-        self.began, self.started_at = time.monotonic(), time.time()
-
-    @property
-    def queue_seconds(self) -> float:
-        return (time.monotonic() if self.began is None else self.began) - self.asked
-
-    @property
-    def seconds(self) -> float:
-        if self.ended is not None:
-            return self.ended.seconds
-        return time.monotonic() - (self.asked if self.began is None else self.began)
-
-
 class LocalEvaluator:
     """Implements `base.Evaluator`. Use as an async context manager. Evaluations that still run at its end are
     cancelled."""
@@ -87,7 +63,7 @@ class LocalEvaluator:
         self.task, self.parts = task, parts
         self.turns = Turns()
         self._retries = evaluation.retries
-        self._slots = Slots(parts.slots or (Slot(),) * evaluation.slots)
+        self._slots = Slots(parts.slots or (NOTHING_OWNED,) * evaluation.slots)
         self._share = min(1.0, len(os.sched_getaffinity(0)) / self._slots.count)
         self._tasks: TaskGroup | None = None
         self._identities = Identities(self._evaluated, self._begin)
@@ -169,7 +145,7 @@ class LocalEvaluator:
 
     async def _try(self, request: EvaluationRequest, attempts: Attempts) -> Evaluation:
         """One attempt, or two if the first may have another cause."""
-        attempt = _Attempt()
+        attempt = Attempt()
         own = self.parts.commands or self.parts.builds
         limits = request.limits if own is None else own.limits(request.limits)
         try:
@@ -177,15 +153,17 @@ class LocalEvaluator:
             attempt.asked = time.monotonic()
             async with self._slots.one() as slot, self.turns.together():
                 attempt.begin()
-                attempt.ended = ended = await self._run(job, limits, slot)
+                ended = await self._run(job, limits, slot)
+                attempt.ran = ended.seconds
             if (doubted := doubt(ended, self._share)) is not None:
                 verdict = judge(ended)
                 first = Evaluation(verdict.outcome, None, ended.seconds, f"{doubted}: run once more, alone")
-                _tell(attempts, attempt, first, accepted=False)
-                attempt = _Attempt()
+                attempts.end(attempt, first, accepted=False)
+                attempt = Attempt()
                 async with self.turns.alone():
                     attempt.begin()
-                    attempt.ended = ended = await self._run(job, limits, self._slots.first)
+                    ended = await self._run(job, limits, self._slots.first)
+                    attempt.ran = ended.seconds
                 if doubt(ended, 1.0) not in (None, doubted):
                     raise InfrastructureFault("evaluation_disturbed", "it was starved once and killed once")
             came = await self._scored(request, ended)
@@ -197,7 +175,7 @@ class LocalEvaluator:
             error = one_line(fault.detail) if isinstance(fault, EvaluatorFailed) else ""
             detail = one_line(str(fault))
             came = Evaluation("infrastructure_error", None, attempt.seconds, detail, evaluator_error=error)
-        return _tell(attempts, attempt, came, accepted=came.outcome != "infrastructure_error")
+        return attempts.end(attempt, came, accepted=came.outcome != "infrastructure_error")
 
     async def _job(self, request: EvaluationRequest) -> Job:
         if self.parts.commands is not None:
@@ -226,8 +204,11 @@ class LocalEvaluator:
 
     async def _run(self, job: Job, limits: Limits, slot: Slot) -> Ended:
         """Run it with what the slot owns. A caller that is alone may take any slot."""
-        given = replace(job, variables={**slot.variables(alone=self.parts.runner.hides_files), **self.parts.variables})
-        return await self.parts.runner.run(given, slot.limits(limits))
+        runner, variables = self.parts.runner, self.parts.variables
+        if slot != NOTHING_OWNED:
+            variables = {**slot.variables(alone=runner.hides_files), **variables}
+            limits = slot.limits(limits)
+        return await runner.run(replace(job, variables=variables), limits)
 
     async def _disturbed(self, fault: OverBound) -> None:
         detail = f"the process of the task's evaluator {one_line(fault.detail)}, another did not with the same outputs"
@@ -251,6 +232,24 @@ class LocalEvaluator:
             detail, error = one_line(scored.invalid), one_line(scored.raised)
             return Evaluation("invalid_score", None, ended.seconds, detail, evaluator_error=error)
         return Evaluation("ok", scored.score, ended.seconds, "", scored.metrics)
+
+
+class Slots:
+    """Gives each evaluation a slot, in order of arrival. Invariant: a slot is held by one evaluation at a time."""
+
+    def __init__(self, slots: Sequence[Slot]) -> None:
+        self._limiter, self._free = anyio.CapacityLimiter(len(slots)), list(reversed(slots))
+        self.first, self.count = slots[0], len(slots)
+
+    @asynccontextmanager
+    async def one(self) -> AsyncGenerator[Slot]:
+        """A free slot. Waits for one."""
+        async with self._limiter:
+            slot = self._free.pop()
+            try:
+                yield slot
+            finally:
+                self._free.append(slot)
 
 
 @dataclass(eq=False, slots=True)
@@ -340,12 +339,6 @@ async def score_fairly(
     if disturbed is not None:
         await disturbed(doubted)
     return scored
-
-
-def _tell(attempts: Attempts, attempt: _Attempt, came: Evaluation, *, accepted: bool) -> Evaluation:
-    came = replace(came, queue_seconds=attempt.queue_seconds)
-    attempts.add(came, attempt.started_at, time.time(), accepted=accepted)
-    return came
 
 
 def _unrun(request: EvaluationRequest, came: Evaluation) -> Evaluation:

@@ -1,6 +1,8 @@
 """What a task's evaluations get of this machine: slots with processors and cards of their own, and the user's
 environment.
 
+Invariant: what a slot owns belongs to no other slot, except a card of which the task asks for a share.
+
 Whatever a task asks for and this machine does not have is refused here, in one sentence, before anything is started.
 """
 
@@ -10,13 +12,52 @@ from dataclasses import dataclass, replace
 
 from pace_async import config
 from pace_async.errors import UsageError
-from pace_async.evaluate.local import Parts
+from pace_async.evaluate.base import Limits
 from pace_async.evaluate.sandbox.environment import Environment, find_environment
-from pace_async.evaluate.slots import Slot
-from pace_async.gpus import Card, find_cards
+from pace_async.evaluate.sandbox.tiers import THREADS
+from pace_async.gpus import Card, driver_libraries, driver_nodes, find_cards
 from pace_async.task import Task
 
 NOTHING: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What an evaluation owns. Without `processors` it shares all of them."""
+
+    processors: tuple[int, ...] = ()
+    cards: tuple[Card, ...] = ()
+
+    def limits(self, limits: Limits) -> Limits:
+        """The limits of an evaluation in this slot. CUDA reserves more addresses than any limit on them would leave."""
+        if self.processors:
+            limits = replace(limits, processors=self.processors)
+        if not self.cards:
+            return limits
+        all_of_them = int(limits.seconds * len(os.sched_getaffinity(0))) + 2
+        return replace(
+            limits,
+            address_space=False,
+            processor_s=all_of_them if limits.processor_s is None else limits.processor_s,
+            devices=(*(card.node for card in self.cards), *driver_nodes()),
+            libraries=driver_libraries(),
+        )
+
+    def variables(self, *, alone: bool) -> dict[str, str]:
+        """Variables for the libraries of a program: how many threads to start, and which cards to use. `alone`: no
+        other card can be opened in the sandbox, so CUDA counts from 0 there."""
+        threads: dict[str, str] = {}
+        if self.processors:
+            threads.update(dict.fromkeys(THREADS, str(len(self.processors))))
+        if not self.cards:
+            return threads
+        names = [str(at) if alone else card.name for at, card in enumerate(self.cards)]
+        if all(card.uuid for card in self.cards):
+            names = [card.uuid for card in self.cards]
+        return {**threads, "CUDA_VISIBLE_DEVICES": ",".join(names)}
+
+
+NOTHING_OWNED = Slot()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +88,6 @@ class Resources:
         """Whether a function has to be started without a warm parent: libraries read variables when they are imported,
         which the parent has done, and a process that uses a card cannot be forked."""
         return bool(self.environment.variables) or (self.cpus or 1) > 1 or bool(self.models)
-
-    def added_to(self, parts: Parts) -> Parts:
-        """The parts of an evaluator that grants these."""
-        return replace(parts, slots=self.slots, variables=self.environment.variables)
 
     def in_words(self) -> str:
         """For the plan of a run, empty if nothing was asked for."""

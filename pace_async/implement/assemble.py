@@ -11,7 +11,7 @@ from pace_async.implement.agent_folder import AgentFolders
 from pace_async.implement.base import BuiltInFactory, Implementer
 from pace_async.implement.catalogue import refuse_unless_assigned
 from pace_async.implement.model_maker import ModelMaker
-from pace_async.implement.pool import BuiltInMaker, ImplementerPool, Maker
+from pace_async.implement.pool import BuiltIn, ImplementerPool, Maker
 from pace_async.implement.shares import models_of, parse_shares
 from pace_async.providers.base import CallLedger
 from pace_async.providers.chat import open_chats
@@ -50,13 +50,16 @@ async def open_implementer(
 ) -> AsyncGenerator[Implementer]:
     """The implementer, ready for use. It is closed when the context ends. An implementer that runs a command needs
     `folders`."""
-    shares = parse_shares(config.implementer.model)
+    shares, built_in = parse_shares(config.implementer.model), _built_in(config.implementer.model)
+    if len(shares) == len(built_in) == 1:
+        yield BuiltIn(built_in[0].name, _made(built_in[0], task), ledger)
+        return
     async with open_chats(models_of(config.implementer.model), config.implementer) as chats:
         makers: dict[str, Maker] = {
             chat.model: ModelMaker(chat, ledger, config.implementer.max_tokens) for chat in chats
         }
-        for kind in _built_in(config.implementer.model):
-            makers[kind.name] = BuiltInMaker(kind.name, _made(kind, task), ledger)
+        for kind in built_in:
+            makers[kind.name] = BuiltIn(kind.name, _made(kind, task), ledger)
         agents = [kind for kind in _kinds(config.implementer.model) if kind.runs_command]
         if agents and folders is not None:
             for kind in agents:

@@ -25,7 +25,8 @@ from pace_async.errors import CandidateFault, UsageError
 from pace_async.events.causes import NAMES_NO_MECHANISM, NAMES_NO_OPTION
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.programs.compiled import hash_off_loop
-from pace_async.programs.languages import LANGUAGES, PYTHON, Language, assigned, assignments
+from pace_async.programs.languages import LANGUAGES, PYTHON, Language
+from pace_async.programs.text import assigned, assignments
 from pace_async.search.state import Member
 from pace_async.task import Task, editable
 from pace_async.yaml_text import NAME_PATTERN, mistake

@@ -1,4 +1,4 @@
-"""The implementer of a run: one or several weighted models, or a built-in one under its name, behind one pool."""
+"""The implementer of a run: a built-in one, or a pool of one or several weighted models and built-in ones."""
 
 import time
 from typing import Protocol
@@ -22,8 +22,9 @@ class Maker(Protocol):
         ...
 
 
-class BuiltInMaker:
-    """A built-in implementer under its name. It costs nothing and fails only by the candidate's fault."""
+class BuiltIn:
+    """A built-in implementer under its name. It costs nothing and fails only by the candidate's fault, so it needs no
+    pool where it stands alone. Implements `Maker` and `implement.base.Implementer`."""
 
     def __init__(self, name: str, implementer: Implementer, ledger: CallLedger) -> None:
         self._name = name
@@ -31,6 +32,9 @@ class BuiltInMaker:
         self._ledger = ledger
 
     async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
+        return await self.implement(task, parent, experiment)
+
+    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
         began = time.perf_counter()
         outcome = "ok"
         try:

@@ -1,4 +1,4 @@
-"""The languages that a program may be written in: how its marks, code blocks, assignments and compiler errors look.
+"""The languages that a program may be written in: how comments, code blocks, assignments and compiler errors look.
 
 A program may be in any language. A language that is not in the table uses `OTHER`, whose patterns are the most common
 ones. Pure: `evaluate.sandbox.toolchain` finds installed compilers.
@@ -7,7 +7,6 @@ ones. Pure: `evaluate.sandbox.toolchain` finds installed compilers.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 PYTHON = "python"
 BUILD_FAILED = "the build failed: "
@@ -16,7 +15,6 @@ PROGRAM_ENDED = "the program ended before its last answer"
 """What the detail of a program begins with that ended too early."""
 EVALUATOR_ENDED = "the evaluator ended with "
 """Beginning of the detail of a program whose evaluator, in a command task, ended with an error."""
-_VALUE = r'"[^"\n]*"|[^\s;,]+'
 _C_LIKE = r"(?:[\w:<>&*\[\] \t]*[\w>&*\]][ \t&*]+)?{name}(?:\[\])?(?:[ \t]*:[ \t]*[\w<>&\[\]' ]+)?[ \t]*(?::=|=)[ \t]*"
 
 
@@ -133,40 +131,6 @@ def named(name: str) -> Language | None:
 def language_of(name: str) -> Language:
     """The language of this name. One that is not in the table has its name as its fence."""
     return LANGUAGES.get(name) or replace(OTHER, name=name, title=name.capitalize(), fences=(name,))
-
-
-def assigned(language: Language, name: str) -> re.Pattern[str]:
-    """A pattern of a line that assigns the name one value: (what stands before the value, the value, the rest). In
-    Python the value may be any expression, and an entry of a table that has a line of its own, `"name": value,`, is an
-    assignment too."""
-    escaped = re.escape(name)
-    return _python_line(escaped) if language.name == PYTHON else _line(language, escaped)
-
-
-@lru_cache(maxsize=16)
-def assignments(block: str, language: str = PYTHON) -> Mapping[str, tuple[str, ...]]:
-    """The values that are assigned to each name, in order."""
-    name = r"(?P<name>[a-z][a-z0-9_]*)"
-    line = (
-        _python_line(name, r"(?P<entry>[a-z][a-z0-9_]*)") if language == PYTHON else _line(language_of(language), name)
-    )
-    found: dict[str, tuple[str, ...]] = {}
-    for match in line.finditer(block):
-        groups = match.groupdict()
-        known = groups["name"] or groups["entry"]
-        found[known] = (*found.get(known, ()), groups["value"])
-    return found
-
-
-def _line(language: Language, name: str) -> re.Pattern[str]:
-    before = language.assignment.replace("{name}", name)
-    comment = re.escape(language.comment) if language.comment else "|".join(map(re.escape, COMMENTS))
-    return re.compile(rf"^([ \t]*{before})(?P<value>{_VALUE})([ \t]*[;,]?[ \t]*(?:(?:{comment}).*)?)$", re.MULTILINE)
-
-
-def _python_line(name: str, entry: str | None = None) -> re.Pattern[str]:
-    sign = rf"(?:{name}[ \t]*=(?!=)|[\"']{entry or name}[\"'][ \t]*:)"
-    return re.compile(rf"^([ \t]*{sign}[ \t]*)(?P<value>[^#\n]*?)([ \t]*,?[ \t]*(?:#.*)?)$", re.MULTILINE)
 
 
 def first_error(language: Language, said: str) -> str:

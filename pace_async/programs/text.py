@@ -1,4 +1,4 @@
-"""A program as text: its files, its evolve block, and the lines in which two programs differ.
+"""A program as text: its files, its evolve block, its assignments, and the lines in which two programs differ.
 
 Several files are one text. A line `# FILE: name.py`, a comment to Python, stands before each file. Edits, hashes and
 rows therefore deal with one text, and the files are parted only to be compiled or run. Invariant: parting and joining
@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 
-from pace_async.programs.languages import COMMENTS
+from pace_async.programs.languages import COMMENTS, PYTHON, Language, language_of
 
 LINE_END = "\n"
 FILE_NAME = r"[a-z_][a-z0-9_]*\.py"
@@ -30,6 +30,7 @@ END_MARK = "EVOLVE-BLOCK-END"
 BLOCK_START = f"# {START_MARK}"
 BLOCK_END = f"# {END_MARK}"
 _HEADER = re.compile(rf"^# FILE: ({FILE_NAME})[ \t]*$", re.MULTILINE)
+_VALUE = r'"[^"\n]*"|[^\s;,]+'
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # as `str.splitlines` has them
 
 Change = tuple[str, int, int, int, int]
@@ -130,3 +131,37 @@ def steps(a: Sequence[str], b: Sequence[str]) -> int:
     finds. It finds no more runs than the shorter text has lines."""
     there = Counter(b)
     return sum(there[line] for line in a) * min(len(a), len(b))
+
+
+def assigned(language: Language, name: str) -> re.Pattern[str]:
+    """A pattern of a line that assigns the name one value: (what stands before the value, the value, the rest). In
+    Python the value may be any expression, and an entry of a table that has a line of its own, `"name": value,`, is an
+    assignment too."""
+    escaped = re.escape(name)
+    return _python_line(escaped) if language.name == PYTHON else _line(language, escaped)
+
+
+@lru_cache(maxsize=16)
+def assignments(block: str, language: str = PYTHON) -> Mapping[str, tuple[str, ...]]:
+    """The values that are assigned to each name, in order."""
+    name = r"(?P<name>[a-z][a-z0-9_]*)"
+    line = (
+        _python_line(name, r"(?P<entry>[a-z][a-z0-9_]*)") if language == PYTHON else _line(language_of(language), name)
+    )
+    found: dict[str, tuple[str, ...]] = {}
+    for match in line.finditer(block):
+        groups = match.groupdict()
+        known = groups["name"] or groups["entry"]
+        found[known] = (*found.get(known, ()), groups["value"])
+    return found
+
+
+def _line(language: Language, name: str) -> re.Pattern[str]:
+    before = language.assignment.replace("{name}", name)
+    comment = re.escape(language.comment) if language.comment else "|".join(map(re.escape, COMMENTS))
+    return re.compile(rf"^([ \t]*{before})(?P<value>{_VALUE})([ \t]*[;,]?[ \t]*(?:(?:{comment}).*)?)$", re.MULTILINE)
+
+
+def _python_line(name: str, entry: str | None = None) -> re.Pattern[str]:
+    sign = rf"(?:{name}[ \t]*=(?!=)|[\"']{entry or name}[\"'][ \t]*:)"
+    return re.compile(rf"^([ \t]*{sign}[ \t]*)(?P<value>[^#\n]*?)([ \t]*,?[ \t]*(?:#.*)?)$", re.MULTILINE)

@@ -137,7 +137,7 @@ def rollout_of(state: RunState, fact: Evaluated) -> tuple[Island, Rollout]:
         result_of(underway, fact),
         fact.outcome != "unparsed",
         fact.at,
-        arm_in(advice.experiment),
+        arm_in(advice.experiment) if state.terms.edits else None,
         fact.gained,
     )
     return island, rollout

@@ -33,20 +33,23 @@ from pace_async.staleness.rollback import NO_GROUPS, Count, Health
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What the configuration says about a run's state: the group size, the staleness bound and its policy, whether
-    anything is trained, and what is fixed about the islands."""
+    anything is trained, what is fixed about the islands, and whether the results of a catalogue's edits are counted
+    (`edits`), which only an advisor without a model asks for."""
 
     size: int
     bound: int
     rules: Rules
     trains: bool = True
     policy: str = "pace"
+    edits: bool = True
 
 
 @dataclass(frozen=True)
 class Rollout:
     """A complete rollout in the replay buffer, with the pool of its island at that time, and the result of its chosen
     implementer, if one was chosen. `parsed`: all of its answers could be parsed. `at` is the time of completion. `arm`
-    is that of its experiment, None if it is no edit of a catalogue. `gained`: it scored better than its parent."""
+    is that of its experiment, None if it is no edit of a catalogue or edits are not counted. `gained`: it scored better
+    than its parent."""
 
     lease: Lease
     calls: tuple[AdvisorCall, ...]

@@ -10,7 +10,7 @@ import pytest
 
 from pace_async.advise.advisor import Advice, Sampling, advise
 from pace_async.advise.asked_advisor import AskedAdvisor, open_asked_advisor
-from pace_async.advise.wording import ProseWording
+from pace_async.advise.prompts import ProseWording
 from pace_async.config import Config
 from pace_async.errors import InfrastructureFault
 from pace_async.search.state import SearchContext

@@ -21,8 +21,7 @@ from pace_async.advise.catalogue_wording import (
     menu,
     present_values,
 )
-from pace_async.advise.prompts import Detail
-from pace_async.advise.wording import read_words
+from pace_async.advise.wording import Detail, read_words
 from pace_async.programs.languages import LANGUAGES
 from pace_async.search.state import Idea, Member, SearchContext, Trial
 from pace_async.task import load_task

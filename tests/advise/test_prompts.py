@@ -9,8 +9,8 @@ import pytest
 
 from pace_async.advise.advisor import Advice, Sampling, ServedAdvisor, advise
 from pace_async.advise.base import PromptTooLong
-from pace_async.advise.prompts import Detail, assess_prompt, propose_prompt, select_prompt, shorter
-from pace_async.advise.wording import ProseWording
+from pace_async.advise.prompts import ProseWording, assess_prompt, propose_prompt, select_prompt, shorter
+from pace_async.advise.wording import Detail
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.search.ideas import record_trial
 from pace_async.search.state import Idea, Member, SearchContext, Trial

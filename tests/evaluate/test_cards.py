@@ -17,10 +17,9 @@ from pace_async.configure import resolve
 from pace_async.errors import UsageError
 from pace_async.evaluate.assemble import evaluate_file, open_evaluator
 from pace_async.evaluate.base import EvaluationId, EvaluationRequest, Limits, evaluate
-from pace_async.evaluate.resources import resources_of
+from pace_async.evaluate.resources import Slot, resources_of
 from pace_async.evaluate.sandbox.selfcheck import check_tier, refuse_unless_owned
 from pace_async.evaluate.sandbox.tiers import NoSandbox, Tier
-from pace_async.evaluate.slots import Slot
 from pace_async.gpus import Card, find_cards
 from pace_async.runtime.children import cards as children
 from pace_async.runtime.children.cards import taken_cards

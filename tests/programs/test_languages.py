@@ -2,8 +2,8 @@
 
 import pytest
 
-from pace_async.programs.languages import LANGUAGES, assigned, first_error, language_of, named
-from pace_async.programs.text import editable, is_marked, marks, split_block
+from pace_async.programs.languages import LANGUAGES, first_error, language_of, named
+from pace_async.programs.text import assigned, editable, is_marked, marks, split_block
 
 LINES = {
     "c": ["const int tries = 200;", "int tries = 200; // how often", "#define other 1\nstatic const long tries = 200;"],

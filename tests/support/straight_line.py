@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pace_async.advise.advisor import Advice, Sampling, ServedAdvisor, advise
-from pace_async.advise.wording import ProseWording
+from pace_async.advise.prompts import ProseWording
 from pace_async.config import Config
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
 from pace_async.evaluate.identities import InTaskEvaluator

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, not_, or_, select
 
-from pace_async.config import SearchConfig
+from pace_async.config import AdvisorConfig, SearchConfig
 from pace_async.events import (
     Advised,
     Evaluated,
@@ -59,6 +59,7 @@ from pace_async.population.reading.read_facts import (
     stages_of,
 )
 from pace_async.population.reading.read_spending import tries_by_call
+from pace_async.registry.advisors import advisor_of
 from pace_async.search.islands import goal_of
 from pace_async.search.state import Member, Rules, rules_of
 from pace_async.state.apply import apply
@@ -80,7 +81,9 @@ def rules_of_run(header: RunHeader) -> Rules:
 def state_of(connection: Connection, run_id: int, header: RunHeader) -> RunState:
     """The fold over all facts of a run. The configuration in the run's row says how much is kept. Raises PaceBug for
     rows that no run can have written."""
-    terms = Terms(header.group_size, header.max_staleness, rules_of_run(header))
+    advisor = cast("dict[str, Any]", header.config.get("advisor") or {})
+    edits = not advisor_of(advisor.get("model", AdvisorConfig().model)).has_model
+    terms = Terms(header.group_size, header.max_staleness, rules_of_run(header), edits=edits)
     state = RunState(terms, spend_usd=_sum_of_calls(connection, run_id))
     source = _Source(connection, run_id)
     state.lent.update(dict.fromkeys(source.lent, ()))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from pace_async.config import Config
-from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationLost, EvaluationRequest
+from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationLost, EvaluationRequest, evaluate
 from pace_async.evaluate.cascade import cascaded
 from pace_async.events import (
     CascadeScore,
@@ -66,8 +66,8 @@ async def implemented_and_evaluated(
         if begun is None or made.program != begun.program:
             passed = ()
         core.show(StageChanged(island, experiment.lease, "evaluate"))
-        evaluate = _Evaluating(core, experiment.lease, made, list(passed)).evaluated
-        evaluation = await patience.tried(EVALUATE, experiment.lease, evaluate, ran=_ran)
+        evaluating = _Evaluating(core, experiment.lease, made, list(passed))
+        evaluation = await patience.tried(EVALUATE, experiment.lease, evaluating.evaluated, ran=_ran)
         if made.tried is None:
             return made, evaluation
         tried = replace(
@@ -107,8 +107,8 @@ async def _implemented(
 
 @dataclass(slots=True)
 class _Evaluating:
-    """One program in the task's cascade. Each passed stage is committed with its program, so that neither a resume nor
-    another try repeats it."""
+    """One program, in the task's cascade if it has cheap stages. Each passed stage is committed with its program, so
+    that neither a resume nor another try repeats it."""
 
     core: Core
     lease: int
@@ -117,20 +117,25 @@ class _Evaluating:
 
     async def evaluated(self) -> Evaluation:
         """Evaluate from the first stage that is not passed yet. Raises EvaluationLost."""
-        core, spec = self.core, self.core.task.spec
-        identity = EvaluationId(core.run, self.lease)
-        request = EvaluationRequest.of(spec, identity, self.made.program, core.config.evaluation.seed)
-        found = await cascaded(
-            core.stages.evaluator,
-            spec,
-            request,
-            done=tuple(self.passed),
-            passed=self._keep,
-            number=lambda identity: core.state.next_attempt(identity.series),
-        )
+        identity = EvaluationId(self.core.run, self.lease)
+        identity = replace(identity, attempt=self._number(identity))
+        program, seed = self.made.program, self.core.config.evaluation.seed
+        request = EvaluationRequest.of(self.core.task.spec, identity, program, seed)
+        found = await self._evaluation(request)
         if found.outcome == "infrastructure_error":
             raise EvaluationLost(found.detail, found.attempts)
         return found
+
+    async def _evaluation(self, request: EvaluationRequest) -> Evaluation:
+        evaluator, spec = self.core.stages.evaluator, self.core.task.spec
+        if not spec.cascade:
+            return await evaluate(evaluator, request)
+        done = tuple(self.passed)
+        return await cascaded(evaluator, spec, request, done=done, passed=self._keep, number=self._number)
+
+    def _number(self, identity: EvaluationId) -> int:
+        """The number of the next attempt."""
+        return self.core.state.next_attempt(identity.series)
 
     async def _keep(self, score: CascadeScore, attempts: tuple[EvaluationAttempted, ...]) -> None:
         self.passed.append(score)

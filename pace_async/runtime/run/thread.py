@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from pace_async.advise.advisor import Advice, PaidAnswers, advise
 from pace_async.advise.base import PromptTooLong
-from pace_async.advise.wording import ProseWording
+from pace_async.advise.prompts import ProseWording
 from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault, PaceBug
 from pace_async.evaluate.base import Evaluation
 from pace_async.events import (

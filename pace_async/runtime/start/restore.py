@@ -2,6 +2,7 @@
 
 from pace_async.config import Config
 from pace_async.population.reading.record import RunRecord
+from pace_async.registry.advisors import advisor_of
 from pace_async.registry.objectives import trains
 from pace_async.search.islands import goal_of
 from pace_async.search.state import rules_of
@@ -18,5 +19,6 @@ def restore(record: RunRecord, config: Config) -> RunState:
         rules=rules_of(config.search, header.direction, goal_of(header.direction, header.lower, header.upper)),
         trains=trains(config.learner.objective),
         policy=config.staleness.policy,
+        edits=not advisor_of(config.advisor.model).has_model,
     )
     return resumed(record.run_state, terms, config.search.threads)

@@ -29,7 +29,8 @@ from pace_async.evaluate.scorer.scorer_log import printed, scorer_log
 from pace_async.implement.catalogue import Mechanism, MechanismEdit, apply_edit, load_catalogue
 from pace_async.observe.formatting import SHARED_MEANS
 from pace_async.programs.compiled import compiled, program_hash
-from pace_async.programs.languages import PYTHON, Language, assignments
+from pace_async.programs.languages import PYTHON, Language
+from pace_async.programs.text import assignments
 from pace_async.reward import better, progress
 from pace_async.runtime.children.advisor_choice import with_advisor
 from pace_async.runtime.children.catalogue_reading import read_by

@@ -20,8 +20,7 @@ from pace_async.advise.binding import bound_folder, slots_of
 from pace_async.advise.catalogue_prompts import idea_text
 from pace_async.advise.catalogue_wording import MENU, CatalogueWording, is_listed_whole
 from pace_async.advise.parsing import parse_assess, parse_propose, parse_select
-from pace_async.advise.prompts import Detail
-from pace_async.advise.wording import read_words
+from pace_async.advise.wording import Detail, read_words
 from pace_async.errors import CandidateFault
 from pace_async.implement.catalogue import Catalogue, Mechanism, find_edit, load_catalogue
 from pace_async.search.ideas import admit, recognised
