@@ -174,6 +174,8 @@ class Core:
     stopping: Reason | None = None
     engine_up: bool = True
     parked: set[int] = field(default_factory=set[int])
+    state: RunState = field(init=False)
+    bus: Bus = field(init=False)
     unfinished: list[Work] = field(init=False)
     sampling: Sampling = field(init=False)
     _waiting: Waiting = field(default_factory=Waiting)
@@ -181,20 +183,11 @@ class Core:
 
     def __post_init__(self) -> None:
         """Every island without work waits already, whether or not its thread has started."""
+        self.state, self.bus = self.recorder.state, self.recorder.bus
         self.unfinished = unfinished(self.state)
         self.sampling = sampling_of(self.config)
         busy = {work.island for work in self.unfinished}
         self._line = Line(self.state.turn_of(island) for island in self.state.islands if island not in busy)
-
-    @property
-    def state(self) -> RunState:
-        """The state of the run."""
-        return self.recorder.state
-
-    @property
-    def bus(self) -> Bus:
-        """The bus that shows events."""
-        return self.recorder.bus
 
     async def record(self, *facts: Fact) -> None:
         """Commit facts in one transaction, apply them, show them. Raises GaveUp."""
