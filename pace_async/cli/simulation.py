@@ -8,7 +8,8 @@ import typer
 
 from pace_async.cli.options import command_of, known_in
 from pace_async.cli.output import JSON_OPTION, print_fields, print_json
-from pace_async.interface.simulating import CANDIDATES, CV, Shape, predicted, scenario_of
+from pace_async.interface.simulated_shape import Shape
+from pace_async.interface.simulating import CANDIDATES, CV, predicted, scenario_of
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
 
 if TYPE_CHECKING:

@@ -33,8 +33,9 @@ class StageResult(TypedDict):
 
 
 class EvaluationResult(TypedDict):
-    """What `pace eval --json` prints. `score` is None unless `outcome` is "ok"; `detail` says why. `evaluator_error` is
-    an error of the task's evaluator. `evaluator_log` is what the evaluator printed, if it was asked for."""
+    """What `pace eval --json` prints. `score` is None unless `outcome` is "ok", and `detail` says why.
+    `evaluator_error` is an error of the task's evaluator. `evaluator_log` is what the evaluator printed, where it was
+    asked for."""
 
     outcome: Outcome
     score: float | None

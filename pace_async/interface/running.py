@@ -29,7 +29,7 @@ def run(
     config: Sequence[str | Path] = (),
     run_dir: str | Path | None = None,
 ) -> Run:
-    """Search to the end, as `pace run` does, and return the run. `config` are files of settings; `settings` override
+    """Search to the end, as `pace run` does, and return the run. `config` are files of settings. `settings` override
     them. The run is a process of its own. Ctrl-C drains it, and raises Interrupted when it has ended. Raises PaceError
     for what the command refuses, with its sentence."""
     return _to_its_end(run_command(task, settings, config, run_dir))
@@ -100,7 +100,7 @@ async def start(
     config: Sequence[str | Path] = (),
     run_dir: str | Path | None = None,
 ) -> AsyncGenerator[Going]:
-    """Begin a run beside the event loop. Leaving the block waits for its end; leaving it by an exception or a
+    """Begin a run beside the event loop. Leaving the block waits for its end. Leaving it by an exception or a
     cancellation drains it first. Raises as `run` does."""
     command = await anyio.to_thread.run_sync(run_command, task, settings, config, run_dir)
     async with _beside(command) as going:

@@ -3,20 +3,18 @@
 Invariant: without a recorded run, a shape that makes no sense is refused before anything heavy is loaded.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from pace_async.errors import UsageError
 from pace_async.interface.loops import beside_any_loop
 from pace_async.interface.opening import open_run
 from pace_async.interface.reading import Run
-from pace_async.interface.simulated_nodes import nodes_of
-from pace_async.registry.staleness_policies import STALENESS_POLICIES
+from pace_async.interface.simulated_shape import Shape, nodes_of, refuse_unless_valid
 from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:
@@ -25,44 +23,9 @@ if TYPE_CHECKING:
     from pace_async.simulate.predict import Prediction, Scenario
 
 THREADS, GROUP_SIZE, BOUND, CV, CANDIDATES, EVALUATION_S = 8, 8, 2, 0.6, 2000, 60.0
-_LEAST = {
-    "threads": 1,
-    "group_size": 2,
-    "max_staleness": 0,
-    "candidates": 1,
-    "seed": 0,
-    "slots": 1,
-    "nodes": 1,
-    "slots_per_node": 1,
-}
-_SECONDS = ("eval_mean", "eval_cv", "eval_cap", "generation", "learn", "pause")
 T = TypeVar("T")
 _ONE_AT_A_TIME = Lock()
 """A simulation changes the garbage collector of its process while it runs."""
-
-
-class Shape(TypedDict, total=False):
-    """The shape of a run: the flags of `pace simulate`. What is left out or None has the flag's default. Times are
-    seconds, and those of nodes may also be text such as "6h"."""
-
-    threads: int | None
-    group_size: int | None
-    max_staleness: int | None
-    eval_mean: float | None
-    eval_cv: float | None
-    eval_cap: float | None
-    generation: float | None
-    learn: float | None
-    pause: float | None
-    candidates: int | None
-    policy: str | None
-    seed: int | None
-    slots: int | None
-    nodes: int | None
-    slots_per_node: int | None
-    node_mtbf: str | float | None
-    node_repair: str | float | None
-    preempt: float | None
 
 
 def simulate_run(like: str | Path | Run | None = None, **shape: Unpack[Shape]) -> "Prediction":
@@ -94,7 +57,7 @@ def predicted(scenario: "Scenario") -> "Prediction":
 def scenario_of(like: str | None, shape: Shape, called: Callable[[str], str] = str) -> "Scenario":
     """The run that is simulated: what `shape` says, else the run `like`, else the defaults. `called` gives the name of
     a key in errors. Raises UsageError."""
-    _refuse(shape, called)
+    refuse_unless_valid(shape, called)
     if like is not None:
         find_run_paths(like)
     else:
@@ -124,26 +87,6 @@ def scenario_of(like: str | None, shape: Shape, called: Callable[[str], str] = s
         learns=made is None or trains(made.learner.objective),
         nodes=nodes,
     )
-
-
-def _refuse(shape: Shape, called: Callable[[str], str]) -> None:
-    """Raises UsageError for a key that no shape has, and for a value out of its range."""
-    unknown = next((name for name in shape if name not in Shape.__annotations__), None)
-    if unknown is not None:
-        raise UsageError(f"There is no {unknown!r}: a simulation takes {', '.join(Shape.__annotations__)}.")
-    values = {name: value for name, value in shape.items() if value is not None}
-    for name, value in values.items():
-        if name in _LEAST and not (isinstance(value, int) and value >= _LEAST[name]):
-            raise UsageError(f"{called(name)} must be a whole number of at least {_LEAST[name]}, not {value}.")
-        if name in _SECONDS and not (math.isfinite(cast("float", value)) and cast("float", value) >= 0):
-            raise UsageError(f"{called(name)} must be a number of at least 0, not {value}.")
-    if values.get("eval_mean") == 0 or values.get("eval_cap") == 0:
-        raise UsageError(
-            f"{called('eval_mean')} and {called('eval_cap')} must be above 0: the prediction is relative to the "
-            "evaluations."
-        )
-    if (policy := shape.get("policy")) is not None and policy not in STALENESS_POLICIES:
-        raise UsageError(STALENESS_POLICIES.unknown(policy))
 
 
 def _or(given: T | None, otherwise: T) -> T:

@@ -34,9 +34,9 @@ class Task:
 
     `score(instances, outputs)` is a function at the top of a file, which returns a number or a dictionary with `score`
     and further numbers, and raises ValueError for an output that is not allowed. It may take what an evaluator may take
-    (docs/tasks.md). The lines that it needs of its file are copied; other files that it imports stand in `beside`.
+    (docs/tasks.md). The lines that it needs of its file are copied. Other files that it imports stand in `beside`.
     `instances` are JSON values, or a function of the seed that returns them. `seed` is a file or a text of several
-    lines; without marks of an evolve block all of it may change. `entry` is its function that is called with an
+    lines. Without marks of an evolve block all of it may change. `entry` is its function that is called with an
     instance, by default its only one. `bounds` are the scores between which progress is measured. `background` is by
     default the docstring of `score`. `catalogue` has the content of a catalogue.yaml, and `fields` any other fields of
     task.yaml. Raises UsageError."""

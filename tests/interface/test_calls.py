@@ -13,7 +13,7 @@ import pytest
 import pace_async as pace
 from pace_async.cli.simulation import SimulateFlags
 from pace_async.errors import UsageError
-from pace_async.interface.simulating import Shape
+from pace_async.interface.simulated_shape import Shape
 from pace_async.task import load_task
 from tests.support.finished_runs import make_run
 from tests.support.finished_runs import pace as command
