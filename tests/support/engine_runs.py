@@ -14,7 +14,7 @@ from typing import Any
 from pace_async.errors import InfrastructureFault
 from pace_async.events import FaultSeen
 from pace_async.runtime.children.fleet import Fleet, FleetPolicy, fleet_of
-from pace_async.runtime.children.replica import Probing, Replica
+from pace_async.runtime.children.replica import Delivery, Probing, Replica
 from pace_async.runtime.run.core import Core
 from pace_async.simulate.stages import World
 from tests.doubles.clocks import Brisk
@@ -74,9 +74,9 @@ async def searching(
         async def tell(fault: InfrastructureFault) -> None:
             await run.core.record(FaultSeen("engine", fault.kind, fault.detail, None, time.time()))
 
-        probing = Probing(learner, tell=tell, tokens=ANSWER_IDS)
+        probing, delivery = Probing(learner, tell=tell, tokens=ANSWER_IDS), Delivery(phase_s=phase_s)
         replicas = [
-            await stack.enter_async_context(Replica(url, probing=probing, timeout_s=timeout_s, phase_s=phase_s))
+            await stack.enter_async_context(Replica(url, probing=probing, timeout_s=timeout_s, delivery=delivery))
             for url in urls
         ]
         policy = FleetPolicy(tell, config.faults.backoff, wait_s=timeout_s, look_s=5.0, answer_s=60.0)

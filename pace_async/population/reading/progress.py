@@ -127,15 +127,17 @@ def progress_of(connection: Connection, run_id: int, kept: int) -> Progress:
         undone=int(undone or 0),
         faults=connection.execute(select(func.count()).where(FaultRow.run_id == run_id)).scalar_one(),
         spent=spend_by_role(connection, run_id),
-        calls={
-            row[0]: row[1]
-            for row in connection.execute(
-                select(ImplementerCallRow.role, func.count())
-                .where(ImplementerCallRow.run_id == run_id)
-                .group_by(ImplementerCallRow.role)
-            )
-        },
+        calls=_calls_by_role(connection, run_id),
     )
+
+
+def _calls_by_role(connection: Connection, run_id: int) -> dict[str, int]:
+    rows = connection.execute(
+        select(ImplementerCallRow.role, func.count())
+        .where(ImplementerCallRow.run_id == run_id)
+        .group_by(ImplementerCallRow.role)
+    )
+    return {row[0]: row[1] for row in rows}
 
 
 def recent_parsed(connection: Connection, run_id: int) -> tuple[bool, ...]:

@@ -113,12 +113,13 @@ class Probing:
 class Delivery:
     """How versions reach an engine. `numbered`: the run starts it with known weights. `adapters`: each version is a
     LoRA adapter, and the engine's base is known to be version 0. `transport` carries whole weights, from `sender` where
-    it takes them from the learner's memory."""
+    it takes them from the learner's memory. Each phase of a push has `phase_s` seconds."""
 
     numbered: bool = False
     adapters: bool = False
     transport: str = "file"
     sender: Sender | None = None
+    phase_s: float = 60.0
 
 
 BY_FILE = Delivery()
@@ -134,7 +135,6 @@ class Replica:
         probing: Probing,
         special_ids: Collection[int] = (),
         timeout_s: float = 120.0,
-        phase_s: float = 60.0,
         delivery: Delivery = BY_FILE,
         chat: ChatFormat | None = None,
     ) -> None:
@@ -146,10 +146,10 @@ class Replica:
         )
         self._publisher: EnginePublisher
         if held is not None:
-            self._publisher = AdapterPublisher(url, held, phase_s=phase_s, label=self.labels.begin)
+            self._publisher = AdapterPublisher(url, held, phase_s=delivery.phase_s, label=self.labels.begin)
         else:
             factory = cast("PublisherFactory", TRANSPORTS[delivery.transport].load())
-            self._publisher = factory(PublisherParts(url, phase_s, self.labels.begin, delivery.sender))
+            self._publisher = factory(PublisherParts(url, delivery.phase_s, self.labels.begin, delivery.sender))
         self._probing = probing
         self._timeout_s = timeout_s
         self._alarms = 0

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -177,9 +178,6 @@ async def _stages(
     async def record(where: str, kind: str, detail: str) -> None:
         await recorder.record_uncut(FaultSeen(where, kind, detail, None, RealClock().now()))
 
-    async def say_slower(kind: str, detail: str) -> None:
-        await record("evaluate", kind, detail)
-
     async def say_fault(fault: InfrastructureFault) -> None:
         await record("engine", fault.kind, fault.detail)
 
@@ -194,7 +192,7 @@ async def _stages(
                 config.evaluation,
                 tier=resources.tier,
                 log=log,
-                say=say_slower,
+                say=partial(record, "evaluate"),
                 taken=taken_cards(config),
                 run=paths.name,
             )
