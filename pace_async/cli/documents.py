@@ -39,7 +39,7 @@ class RepairShown(TypedDict):
 
 
 class PromptsShown(TypedDict):
-    """All prompts of one candidate. `messages` have `role` and `content`; `note` says why there are none, or how they
+    """All prompts of one candidate. `messages` have `role` and `content`. `note` says why there are none, or how they
     differ from what was asked."""
 
     candidate: int
@@ -62,7 +62,7 @@ class DiffSide(TypedDict):
 
 
 class Diff(TypedDict):
-    """The difference of two programs. `diff` is unified; `added` and `removed` count lines."""
+    """The difference of two programs. `diff` is unified. `added` and `removed` count lines."""
 
     a: DiffSide
     b: DiffSide

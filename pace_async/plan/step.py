@@ -8,7 +8,7 @@ from typing import Literal, Self
 @dataclass(frozen=True, slots=True)
 class StepShape:
     """The largest forward and backward pass that a run may take. `model` is a folder with config.json. A pass has
-    `rows` calls of `tokens` tokens, of which the last `answers` are scored; without rows only the weights are counted.
+    `rows` calls of `tokens` tokens, of which the last `answers` are scored. Without rows only the weights are counted.
     `lora_rank` None: all weights are trained.
     `reference`: a second copy of the model scores each pass, for the KL penalty."""
 

@@ -59,7 +59,7 @@ class Answer:
 
 
 def ask(connection: Connection, statement: str, timeout_s: float, remedy: str = "") -> Answer:
-    """The statement's rows, within `timeout_s` seconds; `remedy` ends the sentence of one that takes longer. Raises
+    """The statement's rows, within `timeout_s` seconds. `remedy` ends the sentence of one that takes longer. Raises
     UsageError, with the reason in lower case, if the statement is refused, takes longer, or gives more than MOST_ROWS
     rows."""
     if not (math.isfinite(timeout_s) and timeout_s > 0):

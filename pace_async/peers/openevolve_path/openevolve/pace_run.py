@@ -2,8 +2,8 @@
 
     python -m openevolve.pace_run EVALUATOR PROGRAM RESULTS STAGE --functions evaluate_stage1,evaluate_stage2
 
-The functions are the stages in their order. A stage is named stage1, stage2, …; `full` is the last of them. The working
-folder is the evaluator's, and it can import what lies beside it.
+The functions are the stages in their order. A stage is named stage1, stage2, …, and `full` is the last of them. The
+working folder is the evaluator's, and it can import what lies beside it.
 
 RESULTS gets `metrics.json` (the finite numbers, and `mean_of_metrics` where the evaluator gives no combined_score) and
 `artifacts.json` (artifacts, and metrics that are no finite number).
