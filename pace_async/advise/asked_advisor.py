@@ -23,7 +23,7 @@ from pace_async.events import AdvisorCall
 from pace_async.providers.base import ADVISOR, CallLedger, Share
 from pace_async.providers.bill import billed
 from pace_async.providers.chat import Chat, ChatAnswer, open_chats
-from pace_async.providers.pool import CallLimits, ModelPool, Question
+from pace_async.providers.pool import CallLimits, ModelPool, ModelQuestion
 from pace_async.providers.redact import holds_secret
 from pace_async.registry.advisors import asked_model
 
@@ -62,7 +62,7 @@ class AskedAdvisor:
 
         try:
             async with self._room:
-                answer = await self._pool.answer(Question(prompt.lease, once))
+                answer = await self._pool.answer(ModelQuestion(prompt.lease, once))
         except CandidateFault as fault:
             if fault.kind == "prompt_too_long":
                 raise PromptTooLong(len(prompt.text) // 4, None) from None

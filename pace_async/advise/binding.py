@@ -63,14 +63,14 @@ def spare_entries(folder: Path) -> Spare | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class TokenSlots:
     """The spare word for each word of a catalogue: `own` ones are renamed, `shared` ones stand for several words."""
 
     own: Mapping[str, str]
     shared: Mapping[str, str]
 
 
-def slots_of(given: Path, options: Options) -> Slots:
+def slots_of(given: Path, options: Options) -> TokenSlots:
     """Which spare entry stands for which word. Equal catalogues have equal slots."""
     spare = spare_entries(given) or Spare(0, 0)
     mechanisms = list(dict.fromkeys(target.split()[-1] for target in options))
@@ -80,7 +80,7 @@ def slots_of(given: Path, options: Options) -> Slots:
     first = len(mechanisms) if sites and len(mechanisms) <= spare.names // 2 else 0
     named = _dealt([*mechanisms, *sites], spare.names, first, spare_name)
     valued = _dealt(values, spare.values, 0, spare_value)
-    return Slots({**named.own, **valued.own}, {**named.shared, **valued.shared})
+    return TokenSlots({**named.own, **valued.own}, {**named.shared, **valued.shared})
 
 
 def bound_folder(given: Path, options: Options, folder: Path) -> Path:
@@ -138,12 +138,12 @@ def _silenced(head: Stored, tokenizer: str, given: Path, shared: Collection[str]
     return bytes(data)
 
 
-def _dealt(words: Sequence[str], count: int, first: int, spare: Callable[[int], str]) -> Slots:
+def _dealt(words: Sequence[str], count: int, first: int, spare: Callable[[int], str]) -> TokenSlots:
     """`count` entries dealt to words. If these are too many, the `first` ones have their own, and the others share."""
     if len(words) <= count:
-        return Slots({word: spare(i) for i, word in enumerate(words)}, {})
+        return TokenSlots({word: spare(i) for i, word in enumerate(words)}, {})
     own = {word: spare(i) for i, word in enumerate(words[:first])}
-    return Slots(own, {word: spare(first + i % (count - first)) for i, word in enumerate(words[first:])})
+    return TokenSlots(own, {word: spare(first + i % (count - first)) for i, word in enumerate(words[first:])})
 
 
 @lru_cache(maxsize=100_000)

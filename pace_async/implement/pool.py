@@ -8,7 +8,7 @@ from pace_async.errors import CandidateFault
 from pace_async.events import ImplementerCalled
 from pace_async.implement.base import Experiment, Implemented, Implementer
 from pace_async.providers.base import IMPLEMENTER, CallLedger, Share
-from pace_async.providers.pool import CallLimits, ModelPool, Question
+from pace_async.providers.pool import CallLimits, ModelPool, ModelQuestion
 from pace_async.search.state import Member
 from pace_async.task import Task
 
@@ -68,4 +68,4 @@ class ImplementerPool:
         async def ask(model: str, timeout_s: float) -> Implemented:
             return await self._makers[model].make(task, parent, experiment, timeout_s)
 
-        return await self._pool.answer(Question(experiment.lease, ask, experiment.model))
+        return await self._pool.answer(ModelQuestion(experiment.lease, ask, experiment.model))

@@ -38,7 +38,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class RunNeeds:
     """`device` is on the card of each part's owner, or in host memory if the owner computes on the processor. `push_s`
     are seconds. `cache` are the bytes that vLLM gets for keys and values, and `cache_one` and `cache_all` those of one
     request and of all requests at their longest."""
@@ -85,13 +85,13 @@ def longest_call(config: Config, context: int | None) -> int:
 
 def needs_of(
     config: Config, step: StepBytes, served: ServedModel, tokens: int, cards: Mapping[Owner, float | None]
-) -> Needs:
+) -> RunNeeds:
     """The needs of a run. `tokens` are those of the longest call. `cards` has the size of each owner's card in bytes,
     None if it computes on the processor."""
     starts = engine_of(config.advisor.engine)
     engine = _Engine(config, step, served, tokens, cards.get("engine"))
     on_card = cards.get("learner") is not None
-    return Needs(
+    return RunNeeds(
         device=(*_learner(step, on_card), *(engine.parts() if not starts.runs_already else ())),
         host=tuple(_host(config, step, on_card)),
         disk=tuple(_disk(step)),

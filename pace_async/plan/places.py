@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pace_async.plan.needs import GIB, Needs, Owner, Part
+from pace_async.plan.needs import GIB, Owner, Part, RunNeeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Room:
     disk: float | None = None
 
 
-def places_of(needs: Needs, owned: Mapping[Owner, str | None], room: Room) -> tuple[Place, ...]:
+def places_of(needs: RunNeeds, owned: Mapping[Owner, str | None], room: Room) -> tuple[Place, ...]:
     """Every place that the run uses. `owned` gives each owner's card, None for the processor."""
     places: list[Place] = []
     for name, card in room.cards.items():
@@ -56,7 +56,7 @@ def places_of(needs: Needs, owned: Mapping[Owner, str | None], room: Room) -> tu
     return tuple(place for place in places if place.parts)
 
 
-def faults(places: Sequence[Place], needs: Needs) -> list[str]:
+def faults(places: Sequence[Place], needs: RunNeeds) -> list[str]:
     """What does not fit, a clause for each, empty if all that is known fits."""
     found = [_fault(place) for place in places if place.fits is False]
     if needs.cache_one > needs.cache:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pace_async.config import Config
 from pace_async.configure import flat, resolve
 from pace_async.plan.counted import counted
-from pace_async.plan.needs import Needs, Owner, longest_call, needs_of, shape_of
+from pace_async.plan.needs import Owner, RunNeeds, longest_call, needs_of, shape_of
 from pace_async.plan.places import Place, Room, faults, places_of
 from pace_async.plan.remedy import in_words, remedies
 from pace_async.plan.served import served_model
@@ -31,7 +31,7 @@ class Plan:
 
     shape: StepShape
     step: StepBytes
-    needs: Needs
+    needs: RunNeeds
     places: tuple[Place, ...]
     faults: tuple[str, ...]
     remedy: Mapping[str, object] | None

@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[R]):
+class ModelQuestion(Generic[R]):
     """What a lease wants to know. `model` is preferred to the drawn one while it is up. `ask` makes one call, given the
     model and the seconds that it may take. It raises CandidateFault, CallFailed, BudgetReached, and InfrastructureFault
     for an answer that must not be stored."""
@@ -89,7 +89,7 @@ class ModelPool:
         self._probing = anyio.Lock()
         stamina.instrumentation.set_on_retry_hooks(())  # by default it writes each failure to the terminal
 
-    async def answer(self, question: Question[R]) -> R:
+    async def answer(self, question: ModelQuestion[R]) -> R:
         """The answer, from the first model that gives one. Raises CandidateFault, BudgetReached, InfrastructureFault if
         only this lease's calls fail, GaveUp if no model answered within the patience."""
         while True:
@@ -103,7 +103,7 @@ class ModelPool:
             if done is not None:
                 return done
 
-    def _choose(self, question: Question[R]) -> str | None:
+    def _choose(self, question: ModelQuestion[R]) -> str | None:
         """The preferred model, or the one drawn for the lease, among models that are up or due for a new try. None
         while all are down."""
         if all(health.down for health in self._health.values()):
@@ -115,7 +115,7 @@ class ModelPool:
         share = draw(self._shares, self._seed, question.lease, down)
         return None if share is None else share.model
 
-    async def _patiently(self, model: str, question: Question[R]) -> R | None:
+    async def _patiently(self, model: str, question: ModelQuestion[R]) -> R | None:
         """Call with retries. None if the model is down. A try starts only if it has its full time, as the first one
         always has: one that is cut short may be charged and brings nothing."""
         began, health = anyio.current_time(), self._health[model]
@@ -141,7 +141,7 @@ class ModelPool:
             await self._is_down(model, failure)
         return None
 
-    async def _ask_again(self, model: str, question: Question[R]) -> R | None:
+    async def _ask_again(self, model: str, question: ModelQuestion[R]) -> R | None:
         """One try of a model that was down. None if it still is."""
         try:
             async with self._probing:
@@ -150,7 +150,7 @@ class ModelPool:
             self._postpone(model)
             return None
 
-    async def _pause(self, question: Question[R]) -> R | None:
+    async def _pause(self, question: ModelQuestion[R]) -> R | None:
         """Wait for the turn, wait longer than last time, and call once. None: choose a model again."""
         async with self._probing:
             if not all(each.down for each in self._health.values()):
@@ -170,7 +170,7 @@ class ModelPool:
                 self._postpone(model)
                 return None
 
-    async def _once(self, model: str, question: Question[R], timeout_s: float) -> R:
+    async def _once(self, model: str, question: ModelQuestion[R], timeout_s: float) -> R:
         """One call. Any answer, even a bad one, shows that the model is up."""
         health = self._health[model]
         try:

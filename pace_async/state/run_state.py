@@ -160,7 +160,7 @@ class Visible:
 
 
 @dataclass(slots=True)
-class Places:
+class Claims:
     """What is claimed at this moment, each by its number: leases, programs and whole rollouts that the other islands
     see already, USD of calls."""
 
@@ -202,7 +202,7 @@ class RunState:
     lent: dict[int, Pool] = field(default_factory=dict[int, Pool])
     lent_programs: dict[int, Member] = field(default_factory=dict[int, Member])
     visible: Visible = field(init=False)
-    claimed: Places = field(default_factory=Places)
+    claimed: Claims = field(default_factory=Claims)
 
     def __post_init__(self) -> None:
         self.visible = Visible(self.terms.rules.direction)

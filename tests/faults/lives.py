@@ -44,7 +44,7 @@ from pace_async.publish.base import Receipt
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.fresh import FreshInstances, fresh_seeds
 from pace_async.runtime.start import launch
-from pace_async.runtime.start.assemble import Resources
+from pace_async.runtime.start.assemble import RunResources
 from pace_async.runtime.start.supervisor import drive
 from pace_async.search.state import Member
 from pace_async.simulate.runs import SimulatedFaults, seed_program
@@ -252,7 +252,7 @@ def _start_up(life: ProcessLife, at: Failpoints) -> None:
     """The command's own start, with stages that need no time."""
     task = load_task("circle_packing")
 
-    async def reached(resources: Resources, _display: str, _logs: object) -> str:
+    async def reached(resources: RunResources, _display: str, _logs: object) -> str:
         assert resources.record.seed_program is not None
         (resources.paths.folder / REACHED).touch()
         return "done"

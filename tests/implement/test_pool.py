@@ -6,7 +6,7 @@ import pytest
 from pace_async.config import FaultsConfig
 from pace_async.providers.base import IMPLEMENTER, Share
 from pace_async.providers.failures import CallFailed
-from pace_async.providers.pool import CallLimits, ModelPool, Question
+from pace_async.providers.pool import CallLimits, ModelPool, ModelQuestion
 from tests.doubles.implementers import PlainLedger
 
 pytestmark = pytest.mark.anyio
@@ -47,12 +47,12 @@ async def test_patience_counts_anew_where_another_call_was_answered_while_a_fail
 
     async def ask_second() -> None:
         await ledger.failing.wait()
-        answers.append(await pool.answer(Question(2, answered)))
+        answers.append(await pool.answer(ModelQuestion(2, answered)))
         ledger.answered.set()
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask_second)
-            answers.append(await pool.answer(Question(1, refused_once)))
+            answers.append(await pool.answer(ModelQuestion(1, refused_once)))
     assert answers == ["second", "first"]
     assert [kind for kind, _ in ledger.faults] == ["bad_key", "all_providers_down", "provider_back"]

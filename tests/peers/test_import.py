@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pace_async.runtime.start import importing
-from pace_async.runtime.start.importing import Tried, guessed_bounds, thresholds
+from pace_async.runtime.start.importing import SeedTrial, guessed_bounds, thresholds
 from tests.support.command_line import Shell
 from tests.support.examples import OPENEVOLVE, PEERS, SHINKA, example
 
@@ -76,7 +76,7 @@ def test_a_shinka_example_runs_unchanged_without_shinka(shell: Shell) -> None:
 
 
 def test_a_threshold_that_the_seed_program_misses_is_lowered_and_said() -> None:
-    tried = Tried(1.0, "ok", {"stage1": [1.2, 1.4, 1.3], "stage2": [2.0]})
+    tried = SeedTrial(1.0, "ok", {"stage1": [1.2, 1.4, 1.3], "stage2": [2.0]})
     kept, told = thresholds((("stage1", 1.3), ("stage2", 2.0), ("stage3", 3.0)), tried)
     assert kept == (("stage1", 0.9988), ("stage2", 2.0), ("stage3", 3.0))
     assert len(told) == 1
@@ -88,7 +88,7 @@ def test_a_threshold_that_the_seed_program_misses_is_lowered_and_said() -> None:
     [(0.0, (0.0, 1.0)), (0.4, (0.4, 1.2)), (99.0, (99.0, 297.0)), (-5.0, (-5.0, 5.0)), (None, (0.0, 1.0))],
 )
 def test_bounds_leave_room_above_the_seed_program(score: float | None, bounds: tuple[float, float]) -> None:
-    assert guessed_bounds(Tried(score, "timeout", {}))[0] == bounds
+    assert guessed_bounds(SeedTrial(score, "timeout", {}))[0] == bounds
 
 
 def test_a_target_that_is_there_is_refused_and_nothing_is_written(shell: Shell) -> None:

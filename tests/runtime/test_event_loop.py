@@ -16,7 +16,7 @@ from pace_async.population.reading.reader import open_readonly
 from pace_async.replay.group import Group
 from pace_async.runtime.run import learning
 from pace_async.runtime.run.core import Core
-from pace_async.runtime.run.loop_turns import TimedLoop, Turns, turns_here
+from pace_async.runtime.run.loop_turns import LoopTurns, TimedLoop, turns_here
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.durations import CALLS
 from pace_async.simulate.runs import FAULTLESS
@@ -30,7 +30,7 @@ PROMPT = 8000
 
 def test_the_longest_turn_is_kept_by_each_clock() -> None:
     wall, cpu = iter([0.0, 0.5, 1.0, 8.0, 9.0, 9.25]), iter([0.0, 0.5, 1.0, 1.25, 2.0, 2.125])
-    turns = Turns(lambda: next(wall), lambda: next(cpu))
+    turns = LoopTurns(lambda: next(wall), lambda: next(cpu))
     for _ in range(3):
         turns.select(0)
     assert (turns.longest_wall, turns.longest_cpu) == (7.0, 0.5)
@@ -40,7 +40,7 @@ def test_the_longest_turn_is_kept_by_each_clock() -> None:
 
 
 def test_a_loop_that_is_not_timed_has_no_turns() -> None:
-    async def turns() -> Turns | None:
+    async def turns() -> LoopTurns | None:
         return turns_here()
 
     assert asyncio.run(turns()) is None
@@ -82,7 +82,7 @@ class CountedLoop(asyncio.SelectorEventLoop):
     """Its turns are measured by the tokens that its thread went through."""
 
     def __init__(self) -> None:
-        self.turns = Turns(cpu=lambda: float(Tokens.seen[threading.get_ident()]))
+        self.turns = LoopTurns(cpu=lambda: float(Tokens.seen[threading.get_ident()]))
         super().__init__(self.turns)
 
 

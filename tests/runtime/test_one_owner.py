@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import pace_async
-from pace_async.state.run_state import Places, RunState, Underway, Visible
+from pace_async.state.run_state import Claims, RunState, Underway, Visible
 
 PACKAGE = Path(pace_async.__file__).parent
 
@@ -38,10 +38,10 @@ CHANGES = {
 }
 """Where the state, or a collection that it holds, is changed."""
 
-HELD = {field.name for kind in (RunState, Places, Visible, Underway) for field in fields(kind)}
+HELD = {field.name for kind in (RunState, Claims, Visible, Underway) for field in fields(kind)}
 MUTATORS = {"add", "append", "clear", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"}
 STATES = {"state", "run_state", "_state"}
-KINDS = {kind.__name__ for kind in (RunState, Places, Visible, Underway)}
+KINDS = {kind.__name__ for kind in (RunState, Claims, Visible, Underway)}
 
 
 @cache

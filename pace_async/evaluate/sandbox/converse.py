@@ -111,7 +111,7 @@ class Conversation:
         self._group = group if job.timed and not job.one_thread else None
         self._driver: int | None = None
         self._unsent = b""
-        self._began: Moment = now(None)
+        self._began: ClockReading = now(None)
 
     def open(self, descriptor: int, head: bytes) -> None:
         """Write as much of the head as fits into the pipe before the driver reads, so that it need not wait."""
@@ -165,7 +165,7 @@ class Conversation:
         """Seconds since the last call of this method."""
         moment = now(self._driver)
         if self._group is not None:
-            moment = Moment(moment.wall, self._group.processor_s())
+            moment = ClockReading(moment.wall, self._group.processor_s())
         before, self._began = self._began, moment
         return self._began.since(before)
 
@@ -310,27 +310,27 @@ def _read_header(header: bytes, nonce: str) -> tuple[str | None, str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ClockReading:
     """Seconds since some beginning. `processor` is None if it cannot be read for the process."""
 
     wall: float
     processor: float | None
 
-    def since(self, earlier: "Moment") -> float:
+    def since(self, earlier: "ClockReading") -> float:
         """Seconds of work between two moments."""
         if self.processor is None or earlier.processor is None:
             return self.wall - earlier.wall
         return self.processor - earlier.processor
 
 
-def now(pid: int | None) -> Moment:
+def now(pid: int | None) -> ClockReading:
     """The clocks' values. `pid` is the process whose processor time is read, None for the wall clock alone."""
     try:
         # Linux numbers a process's clock by its id; Python names no function for it.
         used = None if pid is None else time.clock_gettime(~pid << 3 | _SCHEDULER)
     except OSError:  # it has ended
         used = None
-    return Moment(time.perf_counter(), used)
+    return ClockReading(time.perf_counter(), used)
 
 
 def last_descendant(pid: int) -> int | None:

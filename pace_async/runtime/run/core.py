@@ -1,10 +1,10 @@
 """The shared core of search threads and the learning loop: state, seams, waiting, and the end of the run.
 
 Only `record` changes the state of the run. After each change the tasks whose condition now holds are woken, and each
-tests its condition again (`Waiting`). Islands are admitted in the order of their last lease (`Turn`), so neither the
+tests its condition again (`Waiters`). Islands are admitted in the order of their last lease (`Turn`), so neither the
 speed of a stage nor a crash changes which island gets which lease.
 
-Invariant of `Waiting`: every change of the state is followed by a notification, and every task whose condition then
+Invariant of `Waiters`: every change of the state is followed by a notification, and every task whose condition then
 holds is woken. Each tests its condition again before it goes on, because another task may have been faster. Only the
 first of the islands that wait for admission can go on, so a change costs the same for a thousand of them as for one.
 """
@@ -33,7 +33,7 @@ from pace_async.publish.base import Publisher
 from pace_async.reward import better
 from pace_async.runtime.run.clock import Clock
 from pace_async.runtime.run.fresh import FreshInstances
-from pace_async.runtime.run.loop_turns import Turns
+from pace_async.runtime.run.loop_turns import LoopTurns
 from pace_async.runtime.run.recorder import ClaimedPlace, Recorder
 from pace_async.runtime.run.work import Work, unfinished
 from pace_async.search.actions import decide
@@ -47,7 +47,7 @@ from pace_async.task import Task
 Reason = Literal["candidates", "updates", "minutes", "budget", "target", "interrupted"]
 
 
-class Waiting:
+class Waiters:
     """Tasks that wait, each for its own condition."""
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class Stages:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class StopValues:
     """The values that stop rules test. `groups` counts skipped ones too."""
 
     candidates: int
@@ -167,7 +167,7 @@ class Core:
     run: str = "run"
     """Its name, which is part of the identity of an evaluation."""
     fresh: FreshInstances | None = None
-    turns: Turns | None = None
+    turns: LoopTurns | None = None
     threads: bool = False
     """Whether long work goes to a thread: then what happens when depends on the machine."""
     started: float = 0.0
@@ -178,7 +178,7 @@ class Core:
     bus: Bus = field(init=False)
     unfinished: list[Work] = field(init=False)
     sampling: Sampling = field(init=False)
-    _waiting: Waiting = field(default_factory=Waiting)
+    _waiting: Waiters = field(default_factory=Waiters)
     _line: Line = field(init=False)
 
     def __post_init__(self) -> None:
@@ -216,10 +216,10 @@ class Core:
         self.stopping = self.stopping or reason
         self.changed()
 
-    def progress(self) -> Progress:
+    def progress(self) -> StopValues:
         """The values that stop rules test."""
         state = self.state
-        return Progress(
+        return StopValues(
             candidates=state.evaluated,
             groups=state.groups - bool(state.training),
             minutes=(self.stages.clock.monotonic() - self.started) / 60,
@@ -319,7 +319,7 @@ def sampling_of(config: Config) -> Sampling:
     )
 
 
-def reason_to_stop(stop: StopConfig, progress: Progress, direction: str) -> Reason | None:
+def reason_to_stop(stop: StopConfig, progress: StopValues, direction: str) -> Reason | None:
     """The first stop rule that is met, or None."""
     if stop.target is not None and progress.best is not None and not better(direction, stop.target, progress.best):
         return "target"

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 
-class Turns(selectors.DefaultSelector):
+class LoopTurns(selectors.DefaultSelector):
     """The selector of one event loop. Times are in seconds. `wall` and `cpu` are clocks, the latter of the calling
     thread."""
 
@@ -42,11 +42,11 @@ class TimedLoop(asyncio.SelectorEventLoop):
     """An event loop that measures its turns."""
 
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.turns = LoopTurns()
         super().__init__(self.turns)
 
 
-def turns_here() -> Turns | None:
+def turns_here() -> LoopTurns | None:
     """The turns of the running loop, if it is timed."""
     loop = asyncio.get_running_loop()
     return loop.turns if isinstance(loop, TimedLoop) else None

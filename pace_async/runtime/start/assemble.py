@@ -65,7 +65,7 @@ from pace_async.task import Task
 
 
 @dataclass(frozen=True, slots=True)
-class Resources:
+class RunResources:
     """The resources of a run before its stages start."""
 
     config: Config
@@ -77,7 +77,7 @@ class Resources:
     lock: RunLock
 
 
-async def conduct(resources: Resources, display: str, logs: Sequence[Chosen] = ()) -> str:
+async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] = ()) -> str:
     """Drive the run to its end and print the summary. Returns its final state."""
     config, paths = resources.config, resources.paths
     state = restore(resources.record, config)
@@ -113,7 +113,7 @@ async def conduct(resources: Resources, display: str, logs: Sequence[Chosen] = (
     return ended
 
 
-async def _logged(resources: Resources, logs: Sequence[Chosen]) -> list[WatcherDisplay]:
+async def _logged(resources: RunResources, logs: Sequence[Chosen]) -> list[WatcherDisplay]:
     """The watchers, begun."""
     record, paths = resources.record, resources.paths
     if not logs:
@@ -149,7 +149,7 @@ def waiting(lock: RunLock, bus: Bus | None = None) -> Say:
     return say
 
 
-def _fresh(resources: Resources, evaluator: Evaluator, state: RunState) -> FreshInstances | None:
+def _fresh(resources: RunResources, evaluator: Evaluator, state: RunState) -> FreshInstances | None:
     record, own = resources.record, resources.record.seed_program
     seeds = fresh_seeds(record.secret, resources.config.evaluation.fresh_seeds)
     if own is None or not seeds:
@@ -168,7 +168,7 @@ async def say(lines: Sequence[str]) -> None:
 
 @asynccontextmanager
 async def _stages(
-    resources: Resources, recorder: Recorder
+    resources: RunResources, recorder: Recorder
 ) -> AsyncGenerator[tuple[Stages, SupervisedEngine | None, ProcessLearner | None]]:
     """The real stages, with all processes running. The engine serves the newest complete weights from its first
     token."""
@@ -227,13 +227,13 @@ async def _stages(
         yield stages, served.process if served is not None else None, learner
 
 
-def _agent_folders(resources: Resources, state: RunState) -> AgentFolders:
+def _agent_folders(resources: RunResources, state: RunState) -> AgentFolders:
     """Where an agent works on the leases that are implemented or evaluated."""
     paths, keep = resources.paths, resources.config.implementer.keep_folders
     return AgentFolders(paths.agents, paths.logs / "agent.log", lambda lease: lease not in state.running, keep)
 
 
-async def _learner(resources: Resources) -> ProcessLearner:
+async def _learner(resources: RunResources) -> ProcessLearner:
     """The learner with the record of the groups that made the versions so far."""
     groups = await resources.store.read(lambda connection: groups_of_versions(connection, resources.record.run_id))
     cards = cards_of(resources.config)

@@ -46,7 +46,7 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class SeedTrial:
     """`score` is None if the seed program has none, and `why` says so. `stages` are the scores of each stage."""
 
     score: float | None
@@ -85,7 +85,7 @@ def import_example(peer: str, folder: Path, target: Path | None, wanted: Wanted,
     return Imported(name, goal, tuple(lines), draft.example.left)
 
 
-async def _try(draft: Draft) -> Tried:
+async def _try(draft: Draft) -> SeedTrial:
     """Score the seed program once, and in each stage several times."""
     with tempfile.TemporaryDirectory(prefix="pace-import-") as place:
         folder = Path(place) / draft.name
@@ -105,7 +105,7 @@ async def _try(draft: Draft) -> Tried:
                     if one.score is None:
                         break
                     scores.append(one.score)
-    return Tried(full.score, f"{full.outcome}{f': {full.detail}' if full.detail else ''}", found)
+    return SeedTrial(full.score, f"{full.outcome}{f': {full.detail}' if full.detail else ''}", found)
 
 
 async def _scored(evaluator: LocalEvaluator, program: str, stage: str, number: int) -> Evaluation:
@@ -113,7 +113,7 @@ async def _scored(evaluator: LocalEvaluator, program: str, stage: str, number: i
     return await evaluate(evaluator, EvaluationRequest.of(evaluator.task.spec, identity, program, 0))
 
 
-def guessed_bounds(tried: Tried) -> tuple[tuple[float, float], str]:
+def guessed_bounds(tried: SeedTrial) -> tuple[tuple[float, float], str]:
     """(bounds, what to say). The lower one is the seed program's score. The upper one leaves room, because a score
     beyond it earns no more."""
     score = tried.score
@@ -125,7 +125,9 @@ def guessed_bounds(tried: Tried) -> tuple[tuple[float, float], str]:
     return (lower, upper), f"bounds: {lower:g} to {upper:g}, guessed from the seed program's score: set them to yours"
 
 
-def thresholds(stages: tuple[tuple[str, float], ...], tried: Tried) -> tuple[tuple[tuple[str, float], ...], list[str]]:
+def thresholds(
+    stages: tuple[tuple[str, float], ...], tried: SeedTrial
+) -> tuple[tuple[tuple[str, float], ...], list[str]]:
     """(stages with thresholds that the seed program passes, what to say)."""
     kept: list[tuple[str, float]] = []
     told: list[str] = []

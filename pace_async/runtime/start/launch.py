@@ -47,7 +47,7 @@ from pace_async.runtime.children.external import refuse_unless_fit
 from pace_async.runtime.run.core import default_horizon
 from pace_async.runtime.run.loop_turns import TimedLoop
 from pace_async.runtime.run_paths import RunPaths, find_run_paths, new_run_paths
-from pace_async.runtime.start.assemble import Resources, conduct, say, waiting
+from pace_async.runtime.start.assemble import RunResources, conduct, say, waiting
 from pace_async.runtime.start.descriptors import ensure_descriptors
 from pace_async.runtime.start.own_memory import own_memory
 from pace_async.runtime.start.planning import refuse_unless_it_fits
@@ -135,7 +135,7 @@ async def _start(config: Config, task: Task, paths: RunPaths, shown: Shown, advi
                 write_whole(paths.config, dump(config))
             record = await store.load(paths.name)
             with own_memory(config.faults.runtime_memory_mb):
-                state = await conduct(Resources(config, task, paths, tier, store, record, lock), display, logs)
+                state = await conduct(RunResources(config, task, paths, tier, store, record, lock), display, logs)
     return EXIT_CODES[state]
 
 
@@ -170,7 +170,7 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown) -
             with _writing(f"`pace resume {paths.folder}` goes on with it"):
                 write_whole(paths.config, dump(config))
             with own_memory(config.faults.runtime_memory_mb):
-                state = await conduct(Resources(config, task, paths, tier, store, record, lock), display, logs)
+                state = await conduct(RunResources(config, task, paths, tier, store, record, lock), display, logs)
     return EXIT_CODES[state]
 
 

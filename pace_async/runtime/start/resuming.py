@@ -16,7 +16,7 @@ from pace_async.errors import UsageError
 from pace_async.events import FaultSeen, ImplementerCalled, RunHeader, SettingChanged
 from pace_async.population.reading.record import Standing
 from pace_async.providers.base import CALLERS
-from pace_async.runtime.run.core import Progress, reason_to_stop
+from pace_async.runtime.run.core import StopValues, reason_to_stop
 
 MAY_CHANGE = (
     "stop",
@@ -142,7 +142,7 @@ def nothing_left(standing: Standing, config: Config) -> str | None:
     """Why a finished run has nothing left to do, and which limit to raise. None if it goes on. The minutes of a limit
     are counted from zero in each process."""
     best = standing.best.score if standing.best is not None else None
-    progress = Progress(standing.candidates, standing.groups, 0.0, standing.spend_usd, best)
+    progress = StopValues(standing.candidates, standing.groups, 0.0, standing.spend_usd, best)
     reason = reason_to_stop(config.stop, progress, standing.header.direction) if standing.finished else None
     if reason is None:
         return None

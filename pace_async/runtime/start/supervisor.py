@@ -14,7 +14,7 @@ from pace_async.events import LoopMeasured, RunStateChanged
 from pace_async.runtime.children.engine_supervisor import SupervisedEngine, WatchedLearner, keep_engine, watch_learner
 from pace_async.runtime.run.core import Core, Reason
 from pace_async.runtime.run.learning import learn_while_searching
-from pace_async.runtime.run.loop_turns import Turns
+from pace_async.runtime.run.loop_turns import LoopTurns
 from pace_async.runtime.run.patience import Patience
 from pace_async.runtime.run.thread import search_thread
 from pace_async.runtime.start.signals import obey_signals
@@ -86,7 +86,7 @@ async def _search_and_learn(core: Core, engine: SupervisedEngine | None, learner
         beside.cancel_scope.cancel()
 
 
-async def _measure_turns(core: Core, turns: Turns) -> None:
+async def _measure_turns(core: Core, turns: LoopTurns) -> None:
     """Record the longest turns of the event loop at intervals."""
     known = 0.0, 0.0
     while True:
