@@ -105,9 +105,8 @@ async def advise(
     """`wording` words the questions. Raises InfrastructureFault if the advisor's service fails,
     PromptTooLong if even the shortest prompt is too long, and what else `Advisor.ask` raises. What a wording draws
     derives from (run seed, lease). A prompt is shortened only as far as it must be to fit."""
-    calls: list[AdvisorCall] = []
+    calls, proposals = list[AdvisorCall](), list[str]()
     pool, next_idea, notes = context.ideas, context.next_idea, tuple[IdeaNote, ...]()
-    proposals: list[str] = []
 
     async def ask(purpose: Purpose, question: Callable[[Detail], Question]) -> tuple[str, tuple[Idea, ...]]:
         """The answer's text, and the ideas that its numbers mean."""
@@ -147,8 +146,7 @@ async def advise(
         places = parse_assess(text, len(proposals), len(ideas))
         said = [None if place is None or wording.compares else ideas[place - 1].number for place in places]
         admitted(recognised(context.ideas, proposals, said, next_idea))
-        chosen_from = replace(context, ideas=pool)
-        text, ideas = await ask("select", lambda detail: wording.select(chosen_from, detail))
+        text, ideas = await ask("select", lambda detail: wording.select(replace(context, ideas=pool), detail))
         place, experiment = parse_select(text, len(ideas))
         return Advice(tuple(calls), notes, pool, next_idea, ideas[place - 1].number, experiment)
     except CandidateFault as fault:

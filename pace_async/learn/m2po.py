@@ -3,7 +3,7 @@
 The second moment of a group is the mean of (ln r)^2 over its tokens, r the ratio to the policy that sampled. Tokens are
 left out from the largest |ln r| on until the second moment of the rest is at most the limit. So a group of old tokens
 loses its few outliers, where a clip at fixed bounds would lose many. The tokens that are kept have the weight of
-`decoupled`; with `learner.cap` null it is r itself, as in the paper.
+`decoupled`. With `learner.cap` null it is r itself, as in the paper.
 
 Invariant: the choice is made over the whole group, so it does not depend on the cut into micro-batches, and tokens of
 equal |ln r| are kept or left out together. The mean over the tokens that are kept never exceeds the limit.

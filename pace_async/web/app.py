@@ -1,6 +1,6 @@
-"""The server's addresses. Each answers from the rows of one run; nothing is written anywhere.
+"""The server's addresses. Each answers from the rows of one run. Nothing is written anywhere.
 
-A browser asks `/run/NAME/events` and is told of every commit; its script then asks the same address again and puts the
+A browser asks `/run/NAME/events` and is told of every commit. Its script then asks the same address again and puts the
 new content in place. Without script every page is whole, as of the moment at which it was asked for.
 """
 

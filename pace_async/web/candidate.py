@@ -16,7 +16,7 @@ STRIP = 600.0
 
 
 def candidate_page(name: str, row: Row, parent: Row | None, best: Row | None) -> str:
-    """`row` and `parent` are what `pace show` tells of them; `best` is the run's best, None before the first score."""
+    """`row` and `parent` are what `pace show` tells of them. `best` is the run's best, None before the first score."""
     number = row["candidate"]
     title = "The seed program" if number == 0 else f"Candidate {number}"
     return document(

@@ -1,5 +1,5 @@
 """Runs of one task beside each other: curves with bands over seeds, and differences with their intervals. The address
-names the runs; without any, all that the server shows are compared if they have one task."""
+names the runs. Without any, all that the server shows are compared if they have one task."""
 
 from collections.abc import Mapping, Sequence
 
