@@ -26,9 +26,9 @@ def report(
     force: bool = typer.Option(False, "--force", help="Overwrite a file that is no report."),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Write a run as one HTML file: curve, lineage, staleness, learner, spend, faults, the best program's diff.
+    """Write a run as one HTML file: curve, lineage, candidates, islands, learner, faults, spend, a diff.
 
-    The file needs no network and runs no script.
+    The file needs no network. Its one script, which sorts and folds, is allowed by its hash.
 
     Example: pace report circle_packing-1 -o report.html
     """

@@ -21,7 +21,7 @@ def compared_run(reader: Reader, name: str | None = None) -> ComparedRun:
         state=standing.state,
         candidates=standing.candidates,
         spend_usd=standing.spend_usd,
-        settings={**_flat(header.config), **standing.changes},
+        settings={**flat(header.config), **standing.changes},
         curve=tuple((better.place, better.score) for better in reader.improvements()),
     )
 
@@ -37,11 +37,12 @@ def refuse_unless_comparable(runs: Sequence[ComparedRun]) -> None:
             )
 
 
-def _flat(settings: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+def flat(settings: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """Settings by dotted key."""
     found: dict[str, object] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            found.update(_flat(cast("Mapping[str, object]", value), f"{prefix}{name}."))
+            found.update(flat(cast("Mapping[str, object]", value), f"{prefix}{name}."))
         else:
             found[f"{prefix}{name}"] = value
     return found

@@ -4,20 +4,24 @@ Not asynchronous and not live: a report shows one moment.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pace_async.errors import UsageError
-from pace_async.events import RunHeader
+from pace_async.events import IslandActed, RunHeader
 from pace_async.population.reading.account import Account, CompletedCandidate
 from pace_async.population.reading.reader import Reader
+from pace_async.population.reading.timeline import Timeline
 
 Row = Mapping[str, Any]
+STEPS = 60
+"""Ancestors of the best program whose programs are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`best` and `seed_program` are None before the first score."""
+    """`best` and `seed_program` are None before the first score. `actions`, `timeline` and `programs`, those of the
+    best program's nearest ancestors, are empty for pages that ask for them on their own."""
 
     header: RunHeader
     status: Row
@@ -25,6 +29,9 @@ class Facts:
     best: Row | None
     best_known: float | None
     seed_program: str | None
+    actions: tuple[IslandActed, ...] = ()
+    timeline: Timeline | None = None
+    programs: Mapping[int, str] = field(default_factory=dict[int, str])
 
     @property
     def lineage(self) -> tuple[CompletedCandidate, ...]:
@@ -38,20 +45,29 @@ class Facts:
         return tuple(reversed(line))
 
 
-def gather(reader: Reader, best_known: float | None = None) -> Facts:
-    """The facts of a population's only run. `best_known` is the best score known for its task. Raises UsageError if
-    there is no run, or several."""
+def gather(reader: Reader, best_known: float | None = None, *, live: bool = False) -> Facts:
+    """The facts of a population's only run. `best_known` is the best score known for its task. `live` leaves out what a
+    server's pages read on their own. Raises UsageError if there is no run, or several."""
     header = reader.header()
     try:
         best: Row | None = reader.best()
     except UsageError:
         best = None
     account = reader.account()
-    return Facts(
+    facts = Facts(
         header=header,
         status=reader.status(),
         account=account,
         best=best,
         best_known=best_known,
         seed_program=reader.show(0)["program"] if account.candidates else None,
+    )
+    if live:
+        return facts
+    programs = {row.candidate: reader.show(row.candidate)["program"] for row in facts.lineage[-STEPS:]}
+    return replace(
+        facts,
+        actions=reader.island_actions(),
+        timeline=reader.timeline(),
+        programs={number: program for number, program in programs.items() if program is not None},
     )

@@ -1,7 +1,8 @@
-"""The report of a run: one self-contained HTML file without scripts.
+"""The report of a run: one self-contained HTML file.
 
-Invariant: the page has no script and makes no request, and its Content-Security-Policy forbids both. A candidate's text
-therefore stays text, and `markup` escapes it as well. The page supports light and dark mode.
+Invariant: the page makes no request and runs one script of its own, which sorts and folds. Its Content-Security-Policy
+allows this script by its hash and forbids every other. A candidate's text therefore stays text, and `markup` escapes it
+as well. Without script the page is whole. It supports light and dark mode.
 """
 
 import base64
@@ -11,18 +12,22 @@ from importlib.resources import files
 from pathlib import Path
 
 from pace_async.errors import UsageError
-from pace_async.report import sections
+from pace_async.report import listing, sections
 from pace_async.report.facts import Facts
-from pace_async.report.markup import Markup, tag
+from pace_async.report.fault_timeline import fault_timeline
+from pace_async.report.islands import islands
+from pace_async.report.markup import Content, Markup, tag
 
 MARK = "<!doctype html>\n<!-- pace report -->\n"
 
 
 def page(facts: Facts) -> str:
     """The whole file as text."""
-    style = files("pace_async.report").joinpath("style.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    style, script = _file("style.css"), _file("report.js")
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
     head = (
         f'<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -30,26 +35,52 @@ def page(facts: Facts) -> str:
     )
     title = tag("title", f"{facts.header.name}: a run of {facts.header.task}")
     body = Markup("".join(f"{section}\n" for section in _sections(facts)))
-    html = f'<html lang="en">\n<head>\n{head}{title}\n<style>{style}</style>\n</head>\n<body>\n{body}</body>\n</html>\n'
-    return MARK + html
+    end = f"<script>{script}</script>\n</body>\n</html>\n"
+    return f'{MARK}<html lang="en">\n<head>\n{head}{title}\n<style>{style}</style>\n</head>\n<body>\n{body}{end}'
+
+
+def _file(name: str) -> str:
+    return files("pace_async.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _sections(facts: Facts) -> list[Markup]:
+    there = {row.candidate for row in listing.listed(facts)}
+
+    def link(number: int) -> Content:
+        return listing.anchor(number, there)
+
+    when = fault_timeline(facts.timeline) if facts.timeline is not None else Markup()
+    parts: dict[str, tuple[str, list[Markup]]] = {
+        "score": ("Best score so far", [sections.curve(facts)]),
+        "best": ("How the best program came to be", [sections.lineage(facts), listing.steps(facts)]),
+        "tree": ("Tree of lineage", sections.tree_of_lineage(facts)),
+        "candidates": ("Candidates", [listing.candidates(facts)]),
+        "islands": ("Islands", [islands(facts, facts.actions, link)]),
+        "learning": ("Learning", [sections.learner(facts)]),
+        "spend": (
+            "Outcomes, faults and spend",
+            [
+                tag("div", sections.outcomes(facts), sections.faults(facts), class_="pair"),
+                tag("div", tag("h3", "Faults over time"), when, class_="card after") if when else Markup(),
+                sections.spend(facts),
+                sections.money_by_improvement(facts, link),
+            ],
+        ),
+        "program": ("The best program against the seed program", [sections.against_seed(facts)]),
+        "again": ("To do it again", [sections.again(facts)]),
+    }
+    links = [tag("a", title, href=f"#{name}") for name, (title, _) in parts.items()]
     return [
         *sections.top(facts),
-        tag("h2", "Best score so far"),
-        sections.curve(facts),
-        tag("h2", "How the best program came to be"),
-        sections.lineage(facts),
-        tag("h2", "Tree of lineage"),
-        *sections.tree_of_lineage(facts),
-        tag("h2", "Learning"),
-        sections.learner(facts),
-        tag("h2", "Outcomes, faults and spend"),
-        tag("div", sections.outcomes(facts), sections.faults(facts), class_="pair"),
-        sections.spend(facts),
-        tag("h2", "The best program against the seed program"),
-        sections.against_seed(facts),
+        tag("nav", *links, aria_label="Parts"),
+        *[
+            tag("details", tag("summary", tag("h2", title)), *content, id=name, class_="part", open="")
+            for name, (title, content) in parts.items()
+        ],
         sections.foot(facts),
     ]
 

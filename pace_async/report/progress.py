@@ -1,6 +1,7 @@
 """The curve of the best score so far, with every candidate on it. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 from pace_async.observe import formatting
 from pace_async.population.reading.account import CompletedCandidate
@@ -23,17 +24,33 @@ def curve(facts: Facts) -> tuple[Markup, int]:
     rows = facts.account.candidates
     scores = [row.score for row in rows]
     low, high, below = _window(scores, facts.header.direction)
-    bounds = facts.header
+    lines = _lines(facts)
+    low, high = _widened(low, high, [value for value, _ in lines if scores])
     frame = Frame(WIDTH, HEIGHT, (0.0, max(1.0, float(len(rows)))), (low, high))
-    marks = [
-        _bound(frame, value, name)
-        for value, name in ((bounds.lower, "lower bound"), (bounds.upper, "upper bound"))
-        if low <= value <= high
-    ]
+    marks = [_bound(frame, value, name) for value, name in lines if low <= value <= high]
     dots = _dots(frame, rows)
     rings = [_ring(frame, row) for row in facts.lineage if row.score is not None]
     steps = _steps(frame, rows)
     return plot(frame, "candidates complete", "Best score so far", *marks, *dots, steps, joined(rings)), below
+
+
+def _lines(facts: Facts) -> list[tuple[float, str]]:
+    """The values that scores are held against, each with its name."""
+    bounds, stop = facts.header, facts.header.config.get("stop")
+    target = cast("Mapping[str, object]", stop).get("target") if isinstance(stop, Mapping) else None
+    found = [(bounds.lower, "lower bound"), (bounds.upper, "upper bound")]
+    if isinstance(target, int | float):
+        found.append((float(target), "target"))
+    if facts.best_known is not None:
+        found.append((facts.best_known, "best known"))
+    return found
+
+
+def _widened(low: float, high: float, values: Sequence[float]) -> tuple[float, float]:
+    """Edges that take in the values that are no further away than half the range."""
+    near = [value for value in values if low - (high - low) / 2 <= value <= high + (high - low) / 2]
+    room = 0.03 * (high - low)
+    return min([low, *(value - room for value in near)]), max([high, *(value + room for value in near)])
 
 
 def _window(scores: list[float | None], direction: str) -> tuple[float, float, int]:

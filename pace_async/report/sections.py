@@ -10,11 +10,28 @@ from pace_async.registry.advisors import advisor_of
 from pace_async.report import learning, progress
 from pace_async.report.difference import counted, difference
 from pace_async.report.facts import Facts, Row
-from pace_async.report.markup import Markup, joined, tag
+from pace_async.report.islands import Link
+from pace_async.report.markup import Content, Markup, joined, tag
 from pace_async.report.parts import card, scrolling, table
 from pace_async.report.progress_axis import By, axis_of
+from pace_async.report.reproduce import command, versions
 from pace_async.report.syntax import line_of
 from pace_async.report.tree import tree
+
+IMPROVEMENTS = 100
+"""The newest improvements that the table of money shows."""
+
+
+def failure(facts: Facts) -> Markup:
+    """The first line of a run that failed, empty for any other."""
+    state, reason = facts.status["state"], facts.status["reason"] or ""
+    if state in ("gave_up", "crashed"):
+        said = formatting.STATES.get(state, state)
+        why = formatting.reason(state, reason)
+        return tag("p", f"This run failed: {said}{f': {why}' if why else ''}.", class_="alert", role="alert")
+    if state != "running" and facts.account.candidates and facts.best is None:
+        return tag("p", "This run failed: no program has a score.", class_="alert", role="alert")
+    return Markup()
 
 
 def top(facts: Facts) -> list[Markup]:
@@ -44,6 +61,7 @@ def top(facts: Facts) -> list[Markup]:
     )
     few = few_scores(status["candidates"], status["scored"], status["causes"])
     return [
+        failure(facts),
         tag("h1", header.name),
         tag("p", f"{header.task} · {state} · {models} · {setting}{trust}", class_="sub"),
         tag("div", *shown, class_="tiles"),
@@ -160,6 +178,27 @@ def spend(facts: Facts) -> Markup:
     return tag("div", spent, class_="after")
 
 
+def money_by_improvement(facts: Facts, link: Link) -> Markup:
+    """What each improvement of the best score had cost."""
+    rows: list[dict[str, Content]] = []
+    before = 0.0
+    for row, usd in facts.account.improvements:
+        rows.append(
+            {
+                "candidate": "seed" if row.candidate == 0 else link(row.candidate),
+                "score": formatting.score(row.best_so_far or 0.0),
+                "after candidates": f"{row.completed - 1:,}",
+                "USD": f"{usd:,.4f}",
+                "USD since the last": f"{usd - before:,.4f}",
+                "experiment": row.experiment,
+            }
+        )
+        before = usd
+    title = "Money by improvement"
+    shown = scrolling(title, tag("h3", title), table(rows[-IMPROVEMENTS:], "Nothing has a score yet."))
+    return tag("div", shown, class_="after")
+
+
 def against_seed(facts: Facts) -> Markup:
     """The difference between the seed program and the best."""
     if facts.best is None or facts.seed_program is None:
@@ -173,6 +212,16 @@ def against_seed(facts: Facts) -> Markup:
     shown = [tag("span", line_of(line), class_=line.kind) for line in lines]
     caption = f"{formatting.count(added, 'line')} added, {formatting.count(removed, 'line')} removed."
     return joined([tag("p", caption, class_="sub"), scrolling("Difference", tag("pre", *shown))])
+
+
+def again(facts: Facts) -> Markup:
+    """The command that begins the same run, and the versions of what wrote the page."""
+    notes = (
+        f"The task's folder had the digest {facts.header.task_digest}. A run of equal settings draws the same seeds, "
+        "but threads that finish in another order give another run."
+    )
+    made = f"This page was written by {versions()}. The rows do not tell the versions that the run itself had."
+    return card(tag("pre", command(facts.header.config)), tag("p", notes, class_="sub"), tag("p", made, class_="sub"))
 
 
 def foot(facts: Facts) -> Markup:

@@ -1,123 +1,24 @@
-"""The islands of a run: each one's best score, what it did when it had stopped improving, and why. Pure."""
+"""The page of a run's islands. Pure."""
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from pace_async.events import IslandActed
-from pace_async.observe import formatting
-from pace_async.population.reading.account import CompletedCandidate
-from pace_async.report.axes import Frame, path, plot, spread
 from pace_async.report.facts import Facts
-from pace_async.report.markup import Content, Markup, joined, tag
-from pace_async.report.parts import card, scrolling, table
-from pace_async.search.actions import why
+from pace_async.report.islands import islands
+from pace_async.report.markup import Content, tag
 from pace_async.web.shell import address, document
-
-WIDTH, HEIGHT = 460.0, 190.0
-NEWEST = 200
-"""Actions that the table shows."""
-
-
-@dataclass(slots=True)
-class _Island:
-    """What happened on one island. `curve` has (candidates of the run complete, best score of the island)."""
-
-    rollouts: int = 0
-    scored: int = 0
-    best: CompletedCandidate | None = None
-    curve: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
 
 
 def islands_page(name: str, facts: Facts, actions: Sequence[IslandActed]) -> str:
-    """A drawing for each island, the islands as a table, and their actions, the newest first."""
-    islands = _islands(facts)
-    heights = spread([score for island in islands.values() for _, score in island.curve])
-    cards = [
-        card(tag("h3", f"Island {number}"), _drawing(facts, number, islands[number], actions, heights))
-        for number in sorted(islands)
-    ]
-    rows = [_row(name, number, islands[number]) for number in sorted(islands)]
-    marked = " Vertical lines: it went back or crossed over." if actions else ""
+    """The islands, and each of their actions with its candidate."""
+
+    def link(number: int) -> Content:
+        return tag("a", f"#{number}", href=address(name, candidate=number))
+
     return document(
         f"{facts.header.name}: islands",
         tag("h1", "Islands"),
-        tag("p", f"The best score that each island itself has found, in the order of the run.{marked}", class_="sub"),
-        tag("div", *cards, class_="pair") if cards else tag("p", "No candidate is complete yet.", class_="sub"),
-        scrolling("Islands", table(rows, ""), class_="card wide after") if rows else None,
-        tag("h2", "When an island had stopped improving"),
-        scrolling("Actions", table([_action(name, one) for one in reversed(actions[-NEWEST:])], _NEVER)),
+        islands(facts, actions, link),
         run=name,
         page="islands",
     )
-
-
-_NEVER = "No island went back or crossed over with another."
-
-
-def _islands(facts: Facts) -> dict[int, _Island]:
-    sign = 1.0 if facts.header.direction == "maximize" else -1.0
-    found: defaultdict[int, _Island] = defaultdict(_Island)
-    for row in facts.account.candidates:
-        if row.island is None:
-            continue
-        island = found[row.island]
-        island.rollouts += 1
-        if row.score is None:
-            continue
-        island.scored += 1
-        if island.best is None or sign * row.score > sign * (island.best.score or 0.0):
-            island.best = row
-            island.curve.append((row.completed, row.score))
-    return dict(found)
-
-
-def _drawing(
-    facts: Facts, number: int, island: _Island, actions: Sequence[IslandActed], heights: tuple[float, float]
-) -> Markup:
-    rows = facts.account.candidates
-    frame = Frame(WIDTH, HEIGHT, (0.0, max(1.0, float(len(rows)))), heights)
-    points: list[tuple[float, float]] = []
-    for x, y in (frame.at(*point) for point in island.curve):
-        points += [(x, points[-1][1]), (x, y)] if points else [(x, y)]
-    if points:
-        points.append((frame.at(frame.x[1], 0.0)[0], points[-1][1]))
-    places = {row.candidate: row.completed for row in rows}
-    lines = [_mark(frame, one, places) for one in actions if one.island == number and one.lease in places]
-    title = f"Best score of island {number}"
-    return plot(frame, "candidates complete", title, joined(lines), path(points, "best") if points else None)
-
-
-def _mark(frame: Frame, acted: IslandActed, places: dict[int, int]) -> Markup:
-    x, _ = frame.at(places[acted.lease], 0.0)
-    _, top = frame.at(0.0, frame.y[1])
-    _, foot = frame.at(0.0, frame.y[0])
-    return tag("line", tag("title", _words(acted)), x1=x, x2=x, y1=top, y2=foot, class_="acted")
-
-
-def _row(name: str, number: int, island: _Island) -> dict[str, Content]:
-    best = island.best
-    return {
-        "island": number,
-        "candidates": f"{island.rollouts:,}",
-        "with a score": f"{island.scored:,}",
-        "score": "–" if best is None or best.score is None else formatting.score(best.score),
-        "best": "–" if best is None else tag("a", f"#{best.candidate}", href=address(name, candidate=best.candidate)),
-        "experiment": None if best is None else best.experiment,
-    }
-
-
-def _action(name: str, acted: IslandActed) -> dict[str, Content]:
-    return {
-        "before": tag("a", f"#{acted.lease}", href=address(name, candidate=acted.lease)),
-        "island": acted.island,
-        "what": _words(acted),
-        "from": tag("a", f"#{acted.candidate}", href=address(name, candidate=acted.candidate)),
-        "why": why(acted),
-    }
-
-
-def _words(acted: IslandActed) -> str:
-    if acted.action == "crossover":
-        return f"crossover with island {acted.partner}"
-    return f"back to the program of candidate {acted.candidate}"

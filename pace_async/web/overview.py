@@ -9,7 +9,7 @@ from pace_async.population.reading.timeline import Timeline
 from pace_async.report import sections
 from pace_async.report.facts import Facts, gather
 from pace_async.report.fault_timeline import fault_timeline
-from pace_async.report.markup import Markup, joined, tag
+from pace_async.report.markup import Content, Markup, joined, tag
 from pace_async.report.parts import scrolling, table
 from pace_async.report.progress_axis import CHOICES, By
 from pace_async.task import best_known
@@ -21,7 +21,7 @@ _MARKS = "A mark stands for all faults of one span of time, and is the higher th
 
 def facts_of(reader: Reader) -> Facts:
     """What the report of this moment would show."""
-    return gather(reader, best_known(str(reader.header().config.get("task", ""))))
+    return gather(reader, best_known(str(reader.header().config.get("task", ""))), live=True)
 
 
 def run_page(name: str, facts: Facts) -> str:
@@ -59,6 +59,10 @@ def learner_page(name: str, facts: Facts, by: By) -> str:
 
 def spend_page(name: str, facts: Facts, timeline: Timeline) -> str:
     """What candidates came to, what failed and when, what was paid."""
+
+    def link(number: int) -> Content:
+        return tag("a", f"#{number}", href=address(name, candidate=number))
+
     when, note = fault_timeline(timeline), tag("p", _MARKS, class_="sub")
     return document(
         f"{facts.header.name}: spend and faults",
@@ -66,6 +70,7 @@ def spend_page(name: str, facts: Facts, timeline: Timeline) -> str:
         tag("div", sections.outcomes(facts), sections.faults(facts), class_="pair"),
         tag("div", tag("h3", "Faults over time"), when, note, class_="card after") if when else None,
         sections.spend(facts),
+        sections.money_by_improvement(facts, link),
         run=name,
         page="spend",
     )

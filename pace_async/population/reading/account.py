@@ -3,7 +3,7 @@
 Invariant: each table is read once, without a join. The rewards of a group are summed up by the database.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from sqlalchemy import Connection, select, text
 
 from pace_async.population.models import CandidateRow, GroupRow, RunRow
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
+from pace_async.population.reading.paid import paid_until
 from pace_async.population.reading.rewards import RewardsOfGroup, ages_of, rewards_of
 from pace_async.population.reading.timings import driven_seconds
 from pace_async.population.reading.worth_telling import worth_telling
@@ -77,6 +78,13 @@ class Spend:
     usd: float | None
 
 
+class PaidImprovement(NamedTuple):
+    """A candidate that was better than all before it, and the USD of all calls up to its completion."""
+
+    candidate: CompletedCandidate
+    usd: float
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
     """`candidates` are in the order of completion, `groups` and `rewards` by group, `faults` the most frequent first.
@@ -89,6 +97,7 @@ class Account:
     ages: dict[int, int]
     faults: tuple[FaultCount, ...]
     spend: tuple[Spend, ...]
+    improvements: tuple[PaidImprovement, ...]
     began: float
     driven: float
 
@@ -96,13 +105,15 @@ class Account:
 def account_of(connection: Connection, run_id: int) -> Account:
     """The account of one run."""
     began = connection.execute(select(RunRow.created_at, RunRow.name).where(RunRow.run_id == run_id)).one()
+    candidates = _candidates(connection, run_id)
     return Account(
-        candidates=_candidates(connection, run_id),
+        candidates=candidates,
         groups=_groups(connection, run_id),
         rewards=rewards_of(connection, run_id),
         ages=ages_of(connection, run_id),
         faults=_faults(connection, run_id),
         spend=_spend(connection, began.name),
+        improvements=_improvements(connection, run_id, candidates),
         began=began.created_at,
         driven=driven_seconds(connection, run_id),
     )
@@ -136,6 +147,20 @@ def _candidates(connection: Connection, run_id: int) -> tuple[CompletedCandidate
         idea, experiment = told.get(candidate, (None, None))
         found.append(CompletedCandidate(place, candidate, outcome, score, best, parent, island, idea, experiment, at))
     return tuple(found)
+
+
+def _improvements(
+    connection: Connection, run_id: int, candidates: Sequence[CompletedCandidate]
+) -> tuple[PaidImprovement, ...]:
+    better = [
+        row
+        for before, row in zip([None, *candidates], candidates, strict=False)
+        if row.best_so_far is not None and (before is None or row.best_so_far != before.best_so_far)
+    ]
+    return tuple(
+        PaidImprovement(row, usd)
+        for row, usd in zip(better, paid_until(connection, run_id, [row.at for row in better]), strict=True)
+    )
 
 
 def _told(

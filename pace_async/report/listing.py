@@ -1,0 +1,82 @@
+"""The candidates of a report as one table, and each step to the best program as a difference. Pure."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from pace_async.observe import formatting
+from pace_async.population.reading.account import CompletedCandidate
+from pace_async.report.difference import counted, difference
+from pace_async.report.facts import Facts
+from pace_async.report.markup import Content, Markup, joined, tag
+from pace_async.report.parts import scrolling
+from pace_async.report.syntax import line_of
+
+LISTED = 1_000
+"""Candidates that the table shows: of more, the best."""
+LONGEST = 400
+"""Lines of one step's difference that are shown."""
+_NUMBERS = ("candidate", "score", "parent", "island")
+
+
+def candidates(facts: Facts) -> Markup:
+    """Every candidate in the order of completion, or the best of a long run."""
+    every, shown = facts.account.candidates, listed(facts)
+    caption = (
+        f"The {len(shown):,} best of {len(every):,}." if len(shown) < len(every) else "All, as they were complete."
+    )
+    if not shown:
+        return tag("p", "No candidate is complete yet.", class_="sub")
+    there = {row.candidate for row in shown}
+    names = ("candidate", "score", "outcome", "parent", "island", "experiment")
+    head = tag("tr", *(tag("th", name, class_="number" if name in _NUMBERS else None) for name in names))
+    body = [_row(row, there) for row in shown]
+    table = tag("table", tag("thead", head), tag("tbody", *body), class_="sortable")
+    return joined([tag("p", caption, class_="sub"), scrolling("Candidates", table)])
+
+
+def listed(facts: Facts) -> Sequence[CompletedCandidate]:
+    """The candidates that have a row."""
+    if len(facts.account.candidates) <= LISTED:
+        return facts.account.candidates
+    sign = 1.0 if facts.header.direction == "maximize" else -1.0
+    scored = [row for row in facts.account.candidates if row.score is not None]
+    return sorted(scored, key=lambda row: (-sign * (row.score or 0.0), row.candidate))[:LISTED]
+
+
+def _row(row: CompletedCandidate, there: set[int]) -> Markup:
+    cells: tuple[Content, ...] = (
+        row.candidate,
+        "–" if row.score is None else formatting.score(row.score),
+        formatting.OUTCOMES.get(row.outcome, row.outcome),
+        anchor(row.parent, there),
+        row.island,
+        row.experiment,
+    )
+    numbers = (True, True, False, True, True, False)
+    shown = [tag("td", cell, class_="number" if right else None) for cell, right in zip(cells, numbers, strict=True)]
+    return tag("tr", *shown, id=f"c{row.candidate}")
+
+
+def anchor(candidate: int | None, there: set[int]) -> Content:
+    """The number of a candidate, as a link to its row if it has one."""
+    if candidate is None:
+        return "–"
+    return tag("a", f"#{candidate}", href=f"#c{candidate}") if candidate in there else f"#{candidate}"
+
+
+def steps(facts: Facts) -> Markup:
+    """What each ancestor of the best program changed, each in a part that opens."""
+    parts: list[Markup] = []
+    line = facts.lineage
+    for before, row in pairwise(line):
+        old, new = facts.programs.get(before.candidate), facts.programs.get(row.candidate)
+        if old is None or new is None:
+            continue
+        lines = difference(old, new, f"candidate {before.candidate}", f"candidate {row.candidate}")
+        added, removed = counted(lines)
+        score = "–" if row.score is None else formatting.score(row.score)
+        said = f"#{row.candidate}, score {score}: {formatting.count(added, 'line')} added, {removed} removed"
+        cut = [tag("span", f"… and {len(lines) - LONGEST:,} more", class_="note")] if len(lines) > LONGEST else []
+        shown = tag("pre", *[tag("span", line_of(one), class_=one.kind) for one in lines[:LONGEST]], *cut)
+        parts.append(tag("details", tag("summary", said), scrolling(f"Step to candidate {row.candidate}", shown)))
+    return joined(parts)
