@@ -21,7 +21,7 @@ from pace_async.errors import UsageError
 from pace_async.population.reading.browse import Page
 from pace_async.population.reading.reader import Reader
 from pace_async.report.progress_axis import by_of
-from pace_async.web import candidate, candidates, comparison, islands, lineage, overview
+from pace_async.web import candidate, candidates, comparison, islands, lineage, machines, overview
 from pace_async.web.candidates import View
 from pace_async.web.guard import Guard
 from pace_async.web.runs import OpenRun
@@ -54,10 +54,12 @@ class Pages:
         return [
             Route("/", self.index),
             Route("/compare", self.compare),
+            Route("/events", self.all_events),
             Route("/assets/{name}", asset),
             *[Route(f"/run/{{run}}{path}", self._of_facts(make)) for path, make in pages.items()],
             Route("/run/{run}/islands", self.islands),
             Route("/run/{run}/learner", self.learner),
+            Route("/run/{run}/machines", self.machines),
             Route("/run/{run}/spend", self.spend),
             Route("/run/{run}/tree.json", self.tree),
             Route("/run/{run}/candidates", self.candidates),
@@ -93,6 +95,13 @@ class Pages:
         run, name = self._run(request), request.path_params["run"]
         by = by_of(request.query_params.get("by", ""))
         answer = run.drawn(("learner", by), overview.facts_of, lambda facts: overview.learner_page(name, facts, by))
+        return HTMLResponse(answer.value, headers=_again(answer.again))
+
+    def machines(self, request: Request) -> Response:
+        """Evaluations at once and waits for a slot."""
+        run, name = self._run(request), request.path_params["run"]
+        attempts = run.answer("attempts", lambda reader: reader.attempts()).value
+        answer = run.drawn("machines", overview.facts_of, lambda facts: machines.machines_page(name, facts, attempts))
         return HTMLResponse(answer.value, headers=_again(answer.again))
 
     def spend(self, request: Request) -> Response:
@@ -133,13 +142,21 @@ class Pages:
         return HTMLResponse(candidate.prompts_page(name, number, self._asker(name, number)))
 
     async def events(self, request: Request) -> Response:
-        """A line after every commit, at once on opening, until the browser goes or the server ends."""
-        run = self._run(request)
+        """A line after every commit of the run, at once on opening."""
+        return self._told(self._run(request).moment)
+
+    async def all_events(self, _request: Request) -> Response:
+        """A line after every commit of any run."""
+        runs = list(self._runs.values())
+        return self._told(lambda: " ".join(run.moment() for run in runs))
+
+    def _told(self, moment_of: Callable[[], str]) -> Response:
+        """A stream of moments, until the browser goes or the server ends."""
 
         async def told() -> AsyncGenerator[str]:
             last = ""
             while not self._stopping.is_set():
-                moment = await anyio.to_thread.run_sync(run.moment)
+                moment = await anyio.to_thread.run_sync(moment_of)
                 if moment != last:
                     yield f"data: {moment}\n\n"
                 last = moment

@@ -1,8 +1,8 @@
 "use strict";
 // Keeps a page as new as the run's rows: after a commit the same address is asked again, and what differs is put in place.
 (() => {
-  const run = document.body.dataset.run;
-  if (!run) return;
+  const live = document.body.dataset.live;
+  if (!live) return;
   const says = document.getElementById("live");
   const main = document.getElementById("content");
   const drawn = document.getElementById("tree");
@@ -56,7 +56,7 @@
     });
   }
 
-  const source = new EventSource(`${run}/events`);
+  const source = new EventSource(live);
   source.onmessage = () => { says.textContent = "live"; renew(); };
   source.onerror = () => { says.textContent = "not connected: trying again"; };
   addEventListener("pagehide", () => source.close());

@@ -14,7 +14,7 @@ from pace_async.report.parts import scrolling, table
 from pace_async.report.progress_axis import CHOICES, By
 from pace_async.task import best_known
 from pace_async.web.runs import OpenRun
-from pace_async.web.shell import address, document
+from pace_async.web.shell import RUNS, address, document
 
 _MARKS = "A mark stands for all faults of one span of time, and is the higher the more they are. Hover for their kinds."
 
@@ -79,7 +79,7 @@ def spend_page(name: str, facts: Facts, timeline: Timeline) -> str:
 def runs_page(runs: Mapping[str, OpenRun]) -> str:
     """Every run that this server shows, with its state and best score."""
     rows = [_row(name, run) for name, run in runs.items()]
-    return document("Runs", tag("h1", "Runs"), scrolling("Runs", table(rows, "There is no run yet.")))
+    return document("Runs", tag("h1", "Runs"), scrolling("Runs", table(rows, "There is no run yet.")), page=RUNS)
 
 
 def _row(name: str, run: OpenRun) -> dict[str, Markup | str]:

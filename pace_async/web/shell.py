@@ -11,10 +11,13 @@ PAGES = {
     "islands": "Islands",
     "learner": "Learner",
     "spend": "Spend and faults",
+    "machines": "Machines",
 }
 """The pages of a run, by the last part of the address."""
 COMPARE = "compare"
 """The page of several runs."""
+RUNS = "runs"
+"""The page of all runs."""
 
 
 def address(run: str, page: str = "", candidate: int | None = None) -> str:
@@ -25,7 +28,8 @@ def address(run: str, page: str = "", candidate: int | None = None) -> str:
 
 
 def document(title: str, *body: Content, run: str | None = None, page: str | None = None, wide: bool = False) -> str:
-    """A whole page. `page` is the one of PAGES, or COMPARE, that is marked as the present one."""
+    """A whole page. `page` is the one of PAGES, or COMPARE or RUNS, that is marked as the present one. It is renewed
+    after a commit of its run, or of any where it shows several."""
     head = joined(
         [
             Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
@@ -36,12 +40,13 @@ def document(title: str, *body: Content, run: str | None = None, page: str | Non
         ]
     )
     content = tag("main", *body, id="content", tabindex="-1")
-    whole = tag("body", _top(run, page), content, class_="wide-page" if wide else None, data_run=run and address(run))
+    live = address(run, "events") if run is not None else "/events" if page in (COMPARE, RUNS) else None
+    whole = tag("body", _top(run, page), content, class_="wide-page" if wide else None, data_live=live)
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>{whole}</html>\n'
 
 
 def _top(run: str | None, page: str | None) -> Markup:
-    links = [tag("a", "All runs", href="/", aria_current="page" if run is None and page is None else None)]
+    links = [tag("a", "All runs", href="/", aria_current="page" if page == RUNS else None)]
     if run is None:
         links.append(tag("a", "Comparison", href="/compare", aria_current="page" if page == COMPARE else None))
     if run is not None:
@@ -50,7 +55,7 @@ def _top(run: str | None, page: str | None) -> Markup:
             for part, name in PAGES.items()
         ]
     skip = tag("a", "Skip to the content", href="#content", class_="skip")
-    live = tag("span", "", id="live", role="status") if run is not None else Markup()
+    live = tag("span", "", id="live", role="status")
     return tag("header", skip, tag("nav", *links, aria_label="Pages"), live)
 
 

@@ -24,7 +24,7 @@ from pace_async.web.guard import HEADERS
 from pace_async.web.runs import OpenRun
 from tests.support.finished_runs import make_run, poison
 
-PAGES = ("", "/candidates", "/tree", "/islands", "/learner", "/spend", "/candidate/0", "/candidate/1")
+PAGES = ("", "/candidates", "/tree", "/islands", "/learner", "/spend", "/machines", "/candidate/0", "/candidate/1")
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_hostile_text_adds_no_element_to_any_page(folder: Path, tmp_path: Path) 
         for path in (*PAGES, f"/candidate/{best}"):
             answer = client.get(f"/run/a run{path}")
             tags = Tags(answer.text)
-            assert "owned" in answer.text or path in ("/learner", "/candidate/0", "/candidate/1"), path
+            assert "owned" in answer.text or path in ("/learner", "/machines", "/candidate/0", "/candidate/1"), path
             assert set(tags.scripts) <= {"/assets/live.js", "/assets/tree.js"} and not tags.handlers, path
             assert "\x1b" not in answer.text and "\u202e" not in answer.text, path
 
@@ -227,3 +227,20 @@ def test_prompts_are_shown_word_for_word_and_a_run_without_them_says_why(folder:
         client = _client(reader, asker=lambda run, number: [(f"{run} {number}", "what <b>now</b>")])
         page = client.get(address).text
     assert "<h2>a run 1</h2>" in page and "what &lt;b&gt;now&lt;/b&gt;" in page
+
+
+def test_the_pages_of_several_runs_follow_all_of_them_and_the_others_their_own(client: TestClient) -> None:
+    assert 'data-live="/events"' in client.get("/").text
+    assert 'data-live="/events"' in client.get("/compare").text
+    assert 'data-live="/run/a%20run/events"' in client.get("/run/a run/machines").text
+    assert "data-live" not in client.get("/elsewhere").text
+
+
+def test_what_each_improvement_had_cost_is_told(client: TestClient, folder: Path) -> None:
+    with open_readonly(folder / "population.db") as reader:
+        paid = reader.query("select sum(cost_usd) as usd from implementer_calls")[0]["usd"] or 0.0
+        better = reader.account().improvements
+    assert [usd for _, usd in better] == sorted(usd for _, usd in better)
+    assert better[-1].usd <= paid + 1e-12
+    page = client.get("/run/a run/spend").text
+    assert f'<td class="number">{better[-1].usd:,.4f}</td>' in page

@@ -23,6 +23,7 @@ from pace_async.population.reading.audit import Check, audit
 from pace_async.population.reading.browse import Page, Selection, browse
 from pace_async.population.reading.load import find_run, header_of, load_record, load_standing
 from pace_async.population.reading.logged import logged_of
+from pace_async.population.reading.machines import Attempted, attempts_of
 from pace_async.population.reading.moment import Moment, moment_of
 from pace_async.population.reading.progress import Improvement, improvements_of, recent_parsed
 from pace_async.population.reading.read_facts import actions_of, advice_of
@@ -138,6 +139,11 @@ class Reader:
         """See `timeline.timeline_of`."""
         with self._open() as connection:
             return timeline_of(connection, find_run(connection, run or self._run))
+
+    def attempts(self, run: str | None = None) -> tuple[Attempted, ...]:
+        """See `machines.attempts_of`."""
+        with self._open() as connection:
+            return attempts_of(connection, find_run(connection, run or self._run))
 
     def account(self, run: str | None = None) -> Account:
         """See `account.account_of`."""
