@@ -9,7 +9,7 @@ from pace_async.config.choice import OneOf
 from pace_async.config.gpus import IN_WORDS, Gpus
 from pace_async.config.provider import ProviderConfig
 from pace_async.registry.advisors import ADVISORS, advisor_of
-from pace_async.registry.engines import ADVISOR_ENGINES
+from pace_async.registry.engines import ADVISOR_ENGINES, engine_of
 from pace_async.registry.transports import TRANSPORTS
 
 Call = Literal["propose", "assess", "select"]
@@ -102,6 +102,12 @@ class AdvisorConfig(ProviderConfig):
         if not kind.has_model:
             return "no engine"
         return "its API" if kind.asked else self.engine
+
+    @property
+    def serves_given_type(self) -> bool:
+        """Whether the engine computes in the number type of version 0's files, as far as the run chooses it."""
+        chosen = any(argument.startswith("--dtype") for argument in self.engine_arguments)
+        return engine_of(self.engine).serves_given_type and not chosen
 
     def longest(self, purpose: Call) -> int:
         """Tokens that an answer to a call of this kind may have."""

@@ -148,9 +148,11 @@ def _answer(lineage: Any, request: dict[str, Any], reply: Callable[[dict[str, An
 def _send(lineage: Any, transfer: Transfer) -> None:
     from pace_async.learn.lineage import GroupRefused
     from pace_async.learn.send import CannotSend, TransferBroken, send
+    from pace_async.learn.served_type import stored_names
 
+    policy = lineage.trainer.policy
     try:
-        send(lineage.trainer.policy.state_dict(), transfer)
+        send(stored_names(policy, policy.state_dict()), transfer)
     except CannotSend as error:
         raise GroupRefused(f"{error}, and cannot be sent: set advisor.transport to file", setting=True) from None
     except TransferBroken as error:

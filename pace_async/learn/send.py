@@ -14,7 +14,8 @@ from pace_async.transfer import ADDRESS, CHUNK, MEMBERS, RECEIVER, SENDER, Trans
 
 
 class CannotSend(ValueError):
-    """The learner's memory lacks a tensor that the version's checkpoint names, or has it in another type or shape."""
+    """The learner's memory lacks a tensor that the version's checkpoint names, or has it in a coarser type or another
+    shape."""
 
 
 class TransferBroken(RuntimeError):
@@ -40,26 +41,28 @@ class NcclGroup(Protocol):
 
 
 class Source:
-    """The tensors for vLLM's class, which may read them repeatedly. Raises CannotSend."""
+    """The tensors for vLLM's class, which may read them repeatedly. Each is rounded to the version's type as it is
+    read, exactly as it was when the version was written. Raises CannotSend."""
 
     def __init__(self, held: Mapping[str, torch.Tensor], transfer: Transfer) -> None:
         described = zip(transfer.names, transfer.dtypes, transfer.shapes, strict=True)
-        self._tensors: list[tuple[str, torch.Tensor]] = []
+        self._tensors: list[tuple[str, torch.Tensor, torch.dtype]] = []
         for name, dtype, shape in described:
             tensor = held.get(name)
             if tensor is None:
-                raise CannotSend(f"the model keeps {name} under another name than its checkpoint")
-            has = str(tensor.dtype).removeprefix("torch."), list(tensor.shape)
-            if has != (dtype, list(shape)):
-                raise CannotSend(f"{name} is {has[0]} {has[1]} in memory and {dtype} {list(shape)} in its checkpoint")
-            self._tensors.append((name, tensor.detach()))
+                raise CannotSend(f"the model has no tensor {name}, which its checkpoint has")
+            kind = cast("torch.dtype", getattr(torch, dtype))
+            if list(tensor.shape) != list(shape) or kind.itemsize > tensor.dtype.itemsize:
+                has = f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+                raise CannotSend(f"{name} is {has} in memory and {dtype} {list(shape)} in its checkpoint")
+            self._tensors.append((name, tensor.detach(), kind))
 
     def metadata(self) -> list[Any]:
         described = cast("Any", import_module("vllm.distributed.weight_transfer.base")).ParamMeta
-        return [described(name, tensor.dtype, tuple(tensor.shape)) for name, tensor in self._tensors]
+        return [described(name, kind, tuple(tensor.shape)) for name, tensor, kind in self._tensors]
 
     def __iter__(self) -> Iterator[tuple[str, torch.Tensor]]:
-        return iter(self._tensors)
+        return ((name, tensor.to(kind)) for name, tensor, kind in self._tensors)
 
 
 class NoCalls:

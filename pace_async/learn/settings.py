@@ -20,7 +20,8 @@ def half_the_cores() -> int:
 @dataclass(frozen=True, slots=True)
 class TrainerConfig:
     """Units and defaults as in `config.LearnerConfig`, except that here the defaults set no warm-up and no limits.
-    `threads` is torch's number of threads on a CPU. Rebuilding weights bit for bit needs the same number."""
+    `threads` is torch's number of threads on a CPU. Rebuilding weights bit for bit needs the same number.
+    `served_type`: versions are written in the number type of version 0's files, else in float32."""
 
     learning_rate: float = 1e-6
     warmup: int = 0
@@ -42,6 +43,7 @@ class TrainerConfig:
     temperature: float = 1.0
     checkpoint_every: int = 1
     threads: int = 1
+    served_type: bool = False
 
     @classmethod
     def of(cls, config: Config) -> Self:
@@ -79,6 +81,7 @@ class TrainerConfig:
             temperature=config.advisor.temperature,
             checkpoint_every=learner.checkpoint_every,
             threads=half_the_cores(),
+            served_type=config.advisor.serves_given_type,
         )
 
     def to_json(self) -> str:

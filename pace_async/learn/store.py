@@ -22,6 +22,7 @@ import safetensors
 import safetensors.torch
 import torch
 
+from pace_async.learn.served_type import as_served, name_type, served_type
 from pace_async.learn.trainer import GroupTrainer
 from pace_async.weights import COMPLETE, DIGESTS, contents, damage, is_complete, record_digests, write_atomically
 
@@ -75,21 +76,21 @@ class LearnerStore:
         return _records(self._checkpoints)
 
     def save_version(self, trainer: GroupTrainer, made: Made) -> Path:
-        """Write the version's weights. Returns their directory. Raises OSError, and ValueError if a weight is NaN or
-        infinite."""
+        """Write the version's weights, in the served type if the settings say so. Returns their directory. Raises
+        OSError, and ValueError if a weight is NaN or infinite."""
         folder = self.weights(made.version)
         if any(other.version == made.version and other.digest != made.digest for other in self.versions()):
             _discard(folder)
 
         def write(to: Path) -> None:
-            _save_weights(trainer, self.model, to)
+            _save_weights(trainer, self.model, to, served=trainer.settings.served_type)
             record_digests(to)
 
         write_atomically(folder, write, json.dumps(asdict(made)))
         return folder
 
     def save_checkpoint(self, trainer: GroupTrainer, made: Made) -> None:
-        """Write weights and optimizer. Raises as `save_version` does."""
+        """Write weights and optimizer, in float32. Raises as `save_version` does."""
 
         def write(folder: Path) -> None:
             _save_weights(trainer, self.model, folder)
@@ -176,14 +177,18 @@ def _records(folder: Path) -> list[Made]:
     return sorted(records, key=lambda made: made.version)
 
 
-def _save_weights(trainer: GroupTrainer, model: Path, folder: Path) -> None:
-    for name, weight in trainer.policy.named_parameters():
+def _save_weights(trainer: GroupTrainer, model: Path, folder: Path, *, served: bool = False) -> None:
+    policy, adapters = cast("Any", trainer.policy), trainer.settings.lora_rank is not None
+    state = as_served(policy, model, adapters=adapters) if served else None
+    for name, weight in state.items() if state is not None else trainer.policy.named_parameters():
         if not bool(torch.isfinite(weight).all()):
             raise ValueError(f"weight {name} is not finite and is not written")
     with _disk_errors(folder):
-        cast("Any", trainer.policy).save_pretrained(folder)
-    if trainer.settings.lora_rank is not None:  # only adapters were written
+        policy.save_pretrained(folder, state_dict=state)
+    if adapters:  # only they were written
         return
+    if served:
+        name_type(folder, served_type(model))
     for file in model.iterdir():
         if file.is_file() and file.name not in _NOT_COPIED and not file.name.endswith(_WEIGHTS):
             shutil.copyfile(file, folder / file.name)

@@ -8,6 +8,9 @@ from pathlib import Path
 from pace_async.plan.places import CardMemory, Room
 
 MEMORY = Path("/proc/meminfo")
+MOUNTS = Path("/proc/mounts")
+SHARED = Path("/dev/shm")
+_IN_MEMORY = ("tmpfs", "ramfs")
 _QUERY = ("--query-gpu=index,uuid,memory.total,memory.used", "--format=csv,noheader,nounits")
 _MIB = 2.0**20
 DEADLINE_S = 20.0
@@ -16,7 +19,23 @@ DEADLINE_S = 20.0
 def room_here(gpus: Sequence[str], folder: Path) -> Room:
     """What is free for a run in `folder` that sees these cards."""
     exists = next(place for place in (folder.resolve(), *folder.resolve().parents) if place.is_dir())
-    return Room(cards_of_driver(gpus), free_memory(), float(shutil.disk_usage(exists).free))
+    return Room(
+        cards_of_driver(gpus),
+        free_memory(),
+        float(shutil.disk_usage(exists).free),
+        shared=float(shutil.disk_usage(SHARED).free) if SHARED.is_dir() else None,
+        disk_in_memory=lies_in_memory(exists),
+    )
+
+
+def lies_in_memory(folder: Path) -> bool:
+    """Whether files in this folder take host memory, because its file system is there."""
+    try:
+        mounts = [line.split() for line in MOUNTS.read_text(errors="replace").splitlines()]
+    except OSError:
+        return False
+    above = [fields for fields in mounts if len(fields) > 2 and folder.is_relative_to(fields[1])]
+    return bool(above) and max(above, key=lambda fields: len(fields[1]))[2] in _IN_MEMORY
 
 
 def cards_of_driver(gpus: Sequence[str]) -> Mapping[str, CardMemory]:

@@ -21,6 +21,8 @@ CUDA_GIB, FRAGMENTS = 1.0, 0.04
 """Assumed for the learner on a card: CUDA's context and libraries, and a share of its memory that is fragmented."""
 ENGINE_GIB = 4.0
 """Assumed for vLLM on a card: CUDA's context, graphs, activations."""
+SHARED_GIB = 0.25
+"""Assumed for a vLLM that the run starts: memory that its processes share, in /dev/shm."""
 VERSIONS, CHECKPOINTS = 4, 3
 """On disk at once: those kept, and the one that is being written."""
 LEARNER_S, ENGINE_S = 2.5, 1.5
@@ -39,13 +41,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class RunNeeds:
-    """`device` is on the card of each part's owner, or in host memory if the owner computes on the processor. `push_s`
-    are seconds. `cache` are the bytes that vLLM gets for keys and values, and `cache_one` and `cache_all` those of one
-    request and of all requests at their longest."""
+    """`device` is on the card of each part's owner, or in host memory if the owner computes on the processor. `shared`
+    is in /dev/shm. `push_s` are seconds. `cache` are the bytes that vLLM gets for keys and values, and `cache_one` and
+    `cache_all` those of one request and of all requests at their longest."""
 
     device: tuple[Part, ...]
     host: tuple[Part, ...]
     disk: tuple[Part, ...]
+    shared: tuple[Part, ...]
     push_s: float
     cache: float
     cache_one: float
@@ -90,12 +93,14 @@ def needs_of(
     None if it computes on the processor."""
     starts = engine_of(config.advisor.engine)
     engine = _Engine(config, step, served, tokens, cards.get("engine"))
+    version = _version(config, step, served)
     on_card = cards.get("learner") is not None
     return RunNeeds(
         device=(*_learner(step, on_card), *(engine.parts() if not starts.runs_already else ())),
-        host=tuple(_host(config, step, on_card)),
-        disk=tuple(_disk(step)),
-        push_s=_version(step) / 1e9 * (LEARNER_S + ENGINE_S),
+        host=tuple(_host(config, step, version, on_card)),
+        disk=tuple(_disk(step, version)),
+        shared=tuple(_shared(config)),
+        push_s=version / 1e9 * (LEARNER_S + ENGINE_S),
         cache=0.0 if starts.runs_already else engine.cache,
         cache_one=0.0 if starts.runs_already else engine.one,
         cache_all=engine.one * config.search.threads,
@@ -171,12 +176,12 @@ class _Engine:
             yield Part("engine", "CUDA, graphs, activations", ENGINE_GIB * GIB, assumed=True)
 
 
-def _version(step: StepBytes) -> float:
-    """Bytes of a version on disk: all weights, or the adapters, in float32."""
-    return 4.0 * step.trained
+def _version(config: Config, step: StepBytes, served: ServedModel) -> float:
+    """Bytes of a version on disk: all weights, or the adapters, in the served type."""
+    return float(served.weight if config.advisor.serves_given_type else 4) * step.trained
 
 
-def _host(config: Config, step: StepBytes, on_card: bool) -> Iterator[Part]:
+def _host(config: Config, step: StepBytes, version: float, on_card: bool) -> Iterator[Part]:
     """Host memory beside `device`. The learner has either its copy from before a step or a checkpoint that it writes,
     never both."""
     if not step.trained:
@@ -187,12 +192,17 @@ def _host(config: Config, step: StepBytes, on_card: bool) -> Iterator[Part]:
     elif on_card:
         yield Part("learner", "a checkpoint while it is written", 8.0 * step.trained)
     if on_card:
-        yield Part("engine", "a version while it is read", _version(step))
+        yield Part("engine", "a version while it is read", version)
 
 
-def _disk(step: StepBytes) -> Iterator[Part]:
+def _shared(config: Config) -> Iterator[Part]:
+    engine = engine_of(config.advisor.engine)
+    if engine.serves_adapters and not engine.runs_already:
+        yield Part("engine", "memory that vLLM's processes share", SHARED_GIB * GIB, assumed=True)
+
+
+def _disk(step: StepBytes, version: float) -> Iterator[Part]:
     if not step.trained:
         return
-    version = _version(step)
     yield Part("learner", f"{VERSIONS} versions", VERSIONS * version)
-    yield Part("learner", f"{CHECKPOINTS} checkpoints", CHECKPOINTS * (version + 8.0 * step.trained))
+    yield Part("learner", f"{CHECKPOINTS} checkpoints", CHECKPOINTS * 12.0 * step.trained)

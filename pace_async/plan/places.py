@@ -36,11 +36,14 @@ class CardMemory:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What there is. `host` and `disk` are bytes that are free, None if that is not known. `cards` by name."""
+    """What there is. `host`, `disk` and `shared` (/dev/shm) are bytes that are free, None if that is not known. `cards`
+    by name. `disk_in_memory`: files of the run take host memory too."""
 
     cards: Mapping[str, CardMemory]
     host: float | None = None
     disk: float | None = None
+    shared: float | None = None
+    disk_in_memory: bool = False
 
 
 def places_of(needs: RunNeeds, owned: Mapping[Owner, str | None], room: Room) -> tuple[Place, ...]:
@@ -51,8 +54,11 @@ def places_of(needs: RunNeeds, owned: Mapping[Owner, str | None], room: Room) ->
         if parts:
             places.append(Place(f"card {name}", card.total, card.used, parts))
     in_host = tuple(part for part in needs.device if owned.get(part.owner) not in room.cards)
-    places.append(Place("host memory", room.host, 0.0, (*in_host, *needs.host)))
+    files = needs.disk if room.disk_in_memory else ()
+    places.append(Place("host memory", room.host, 0.0, (*in_host, *needs.host, *files)))
     places.append(Place("disk", room.disk, 0.0, needs.disk))
+    if room.shared is not None:
+        places.append(Place("/dev/shm", room.shared, 0.0, needs.shared))
     return tuple(place for place in places if place.parts)
 
 
@@ -70,6 +76,9 @@ def faults(places: Sequence[Place], needs: RunNeeds) -> list[str]:
 def _fault(place: Place) -> str:
     assert place.total is not None
     others = f", of which others use {in_gib(place.used)}" if place.used >= 0.05 * GIB else ""
+    if place.needed < GIB:
+        has, needs = (f"{size / 2**20:,.0f}" for size in (place.total, place.needed))
+        return f"{place.name} has {has} MiB{others}, and the run needs {needs}"
     return f"{place.name} has {in_gib(place.total)} GiB{others}, and the run needs {in_gib(place.needed)}"
 
 

@@ -30,9 +30,10 @@ def by_file(parts: PublisherParts) -> EnginePublisher:
 
 
 class FilePublisher:
-    """A `Publisher` to one engine. `phase_s` is the deadline of each phase, in seconds. `label` is called once in each
-    push and gives the version's label. `transport` is httpx's, for an engine that is not behind a socket. Pushes do not
-    overlap. Use it as an async context manager, or call `aclose`."""
+    """A `Publisher` to one engine. `phase_s` is the deadline of each phase, in seconds, and large versions get more
+    (`phases.SECONDS_A_GB`). `label` is called once in each push and gives the version's label. `transport` is httpx's,
+    for an engine that is not behind a socket. Pushes do not overlap. Use it as an async context manager, or call
+    `aclose`."""
 
     def __init__(
         self,
@@ -43,7 +44,6 @@ class FilePublisher:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._label = label
-        self._phase_s = phase_s
         self._phases = Phases(base_url, phase_s=phase_s, transport=transport)
         self._one = anyio.Lock()
 

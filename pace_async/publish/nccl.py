@@ -32,7 +32,7 @@ def by_nccl(parts: PublisherParts) -> EnginePublisher:
 
 
 class NcclPublisher(FilePublisher):
-    """A `Publisher` to one engine on this machine. `phase_s` is also the deadline of a transfer."""
+    """A `Publisher` to one engine on this machine. The deadline of a phase is also that of a transfer."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class NcclPublisher(FilePublisher):
             raise PushFailed("incomplete_checkpoint", detail, self._phases.began) from error
         return Transfer(
             port=_free_port(),
-            seconds=self._phase_s,
+            seconds=self._phases.seconds,
             names=[tensor.name for tensor in tensors],
             dtypes=types,
             shapes=[list(tensor.shape) for tensor in tensors],

@@ -41,6 +41,9 @@ def is_finite(dtype: str, data: bytes) -> bool:
     return True
 
 
+SECONDS_A_GB = 20.0
+"""Added to the deadline of each phase for every GB of a version. A slow disk or network reads a GB in 10 s."""
+
 _LOOK_S = 0.02
 """Poll interval while a worker reads. Workers send no notification."""
 _EARLY = 0.5
@@ -54,12 +57,14 @@ class _Digests(BaseModel):
 
 
 class Phases:
-    """Requests to one engine. `phase_s` is the deadline of each, in seconds. `transport` is httpx's, for an engine that
-    is not behind a socket."""
+    """Requests to one engine. `phase_s` is the deadline of each, in seconds, for a version of no size. `seconds` is the
+    deadline for the version that was last called complete. `transport` is httpx's, for an engine that is not behind a
+    socket."""
 
     def __init__(self, base_url: str, *, phase_s: float, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.began = False
         self._phase_s = phase_s
+        self.seconds = phase_s
         self._least_s = 0.0
         secure = base_url.startswith("https:")  # making a TLS context takes a tenth of a second
         self._http = httpx.AsyncClient(
@@ -73,6 +78,8 @@ class Phases:
         """The absolute path of a completely written checkpoint. Raises PushFailed."""
         if not is_complete(weights):
             raise PushFailed("incomplete_checkpoint", f"{weights} was not written to its end", self.began)
+        size = sum(file.stat().st_size for file in weights.glob("*.safetensors"))
+        self.seconds = self._phase_s + SECONDS_A_GB * size / 1e9
         return weights.resolve()
 
     async def digests(self, weights: Path) -> dict[str, str]:
@@ -87,10 +94,10 @@ class Phases:
         """POST. Raises PushFailed of kind push_refused, push_timeout or push_unreachable."""
         name = path.partition("?")[0]
         try:
-            with anyio.fail_after(self._phase_s):
+            with anyio.fail_after(self.seconds):
                 response = await self._http.post(f"/{path}", json=body)
         except TimeoutError:
-            raise PushFailed("push_timeout", f"{name}: no answer in {self._phase_s:g} s", self.began) from None
+            raise PushFailed("push_timeout", f"{name}: no answer in {self.seconds:g} s", self.began) from None
         except httpx.HTTPError as error:
             detail = f"{name}: {str(error) or type(error).__name__}"
             raise PushFailed("push_unreachable", detail, self.began) from error
@@ -102,7 +109,7 @@ class Phases:
         """Wait until the receiving side has read the announced checkpoint and needs a pause for the rest. Raises
         PushFailed, of kind receipt_differs if it read something else."""
         began = anyio.current_time()
-        with anyio.move_on_after(self._phase_s):
+        with anyio.move_on_after(self.seconds):
             await anyio.sleep(_EARLY * self._least_s)
             while True:
                 answer = await self.ask("collective_rpc", {"method": "weights_prepared"})
@@ -113,7 +120,7 @@ class Phases:
                     self._least_s = min(took, self._least_s or took)
                     return
                 await anyio.sleep(_LOOK_S)
-        detail = f"weights_prepared: the engine has not read the checkpoint in {self._phase_s:g} s"
+        detail = f"weights_prepared: the engine has not read the checkpoint in {self.seconds:g} s"
         raise PushFailed("push_timeout", detail, self.began)
 
     async def refuse_unless_received(self, rpc: Mapping[str, Any], digests: Mapping[str, str]) -> None:

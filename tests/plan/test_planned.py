@@ -10,12 +10,14 @@ import pytest
 from pace_async.config import Config
 from pace_async.configure import resolve
 from pace_async.errors import UsageError
-from pace_async.plan.machine import told
+from pace_async.plan import machine
+from pace_async.plan.machine import lies_in_memory, told
 from pace_async.plan.needs import GIB, Owner
 from pace_async.plan.places import CardMemory, Room
 from pace_async.plan.planned import Model, Plan, plan_of
 from pace_async.plan.served import ServedModel, served_model
 from pace_async.plan.step import StepBytes, StepShape
+from pace_async.runtime.start.planning import with_own_files
 
 SHAPES = Path(__file__).parents[2] / "scripts" / "documentation" / "shapes" / "models"
 QWEN, R1 = SHAPES / "qwen3.5-4b", SHAPES / "deepseek-r1-0528-qwen3-8b"
@@ -76,10 +78,10 @@ def test_each_part_lies_with_its_owner_and_sums_are_those_of_the_parts() -> None
     assert sizes["weights"] == STEP.parameters * 2
     assert sizes["keys and values"] == 2 * GIB
     disk = {part.what: part.size for part in places["disk"].parts}
-    assert disk == {"4 versions": 4 * 16e9, "3 checkpoints": 3 * 48e9}
+    assert disk == {"4 versions": 4 * 8e9, "3 checkpoints": 3 * 48e9}
     host = {part.what: part.size for part in places["host memory"].parts}
     assert host["weights and moments from before a step"] == 48e9
-    assert host["a version while it is read"] == 16e9
+    assert host["a version while it is read"] == 8e9
     assert (plan.faults, plan.remedy, plan.refusal) == ((), None, None)
 
 
@@ -89,7 +91,19 @@ def test_a_copy_from_before_a_step_and_a_checkpoint_are_never_in_host_memory_at_
     for settings in ({}, without):
         plan = planned({"advisor.kv_cache_gib": 2, **settings}, {"0": 900})
         sums.append(next(place.needed for place in plan.places if place.name == "host memory"))
-    assert sums == [48e9 + 16e9, 32e9 + 16e9]
+    assert sums == [48e9 + 8e9, 32e9 + 8e9]
+
+
+@pytest.mark.parametrize(
+    ("settings", "bytes_of_a_weight"),
+    [({}, 2), ({"advisor.engine_arguments": ["--dtype=float32"]}, 4), ({"advisor.engine": "embedded"}, 4)],
+)
+def test_a_version_is_counted_in_the_type_in_which_it_is_written(
+    settings: dict[str, object], bytes_of_a_weight: int
+) -> None:
+    plan = planned({"advisor.kv_cache_gib": 2, **settings}, {"0": 900})
+    disk = next(place for place in plan.places if place.name == "disk")
+    assert disk.parts[0].size == 4 * bytes_of_a_weight * STEP.trained
 
 
 def test_without_a_card_everything_is_in_host_memory() -> None:
@@ -185,3 +199,41 @@ def test_nvidia_smis_table_is_read_by_number_and_by_uuid_and_what_it_does_not_kn
 def test_the_shapes_that_the_ready_configs_are_planned_with_are_those_of_the_published_models() -> None:
     for folder, layers in ((QWEN, 32), (R1, 36)):
         assert json.loads((folder / "config.json").read_text())["num_hidden_layers"] == layers
+
+
+def test_a_small_shm_is_refused_in_one_sentence_where_vllm_is_started() -> None:
+    config = config_of({"advisor.kv_cache_gib": 2})
+    room = Room({"0": CardMemory("0", 900 * GIB)}, shared=64.0 * 2**20)
+    refusal = plan_of(config, Model(QWEN, 2048), ONE, room, count).refusal
+    assert refusal is not None
+    assert refusal.startswith("The run does not fit: /dev/shm has 64 MiB, and the run needs 256.")
+    embedded = config_of({"advisor.engine": "embedded"})
+    assert plan_of(embedded, Model(QWEN, 2048), ONE, room, count).refusal is None
+
+
+def test_files_of_a_run_on_a_file_system_in_memory_take_host_memory_too() -> None:
+    config = config_of({"advisor.kv_cache_gib": 2})
+    sums: list[float] = []
+    for in_memory in (False, True):
+        room = Room({"0": CardMemory("0", 900 * GIB)}, host=4000 * GIB, disk=4000 * GIB, disk_in_memory=in_memory)
+        places = {place.name: place for place in plan_of(config, Model(QWEN, 2048), ONE, room, count).places}
+        sums.append(places["host memory"].needed)
+    assert sums[1] - sums[0] == places["disk"].needed
+
+
+def test_a_folder_in_memory_is_told_by_its_nearest_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text("overlay / overlay rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/sda /tmp/runs ext4 rw 0 0\n")
+    monkeypatch.setattr(machine, "MOUNTS", mounts)
+    found = {name: lies_in_memory(Path(name)) for name in ("/home/a", "/tmp", "/tmp/a", "/tmp/runs/a", "/tmpfoo")}
+    assert found == {"/home/a": False, "/tmp": True, "/tmp/a": True, "/tmp/runs/a": False, "/tmpfoo": False}
+
+
+def test_versions_of_a_run_that_goes_on_make_way_for_its_next_ones(tmp_path: Path) -> None:
+    version = tmp_path / "learner" / "versions" / "000001"
+    version.mkdir(parents=True)
+    (version / "model.safetensors").write_bytes(b"x" * 1000)
+    room = Room({}, host=10.0, disk=50.0)
+    assert with_own_files(room, tmp_path) == replace(room, disk=1050.0)
+    in_memory = replace(room, disk_in_memory=True)
+    assert with_own_files(in_memory, tmp_path) == replace(in_memory, host=1010.0, disk=1050.0)

@@ -4,7 +4,8 @@ Invariant: copying starts only after these checks: every tensor of the checkpoin
 model, every place in the model is covered, and every number is finite. Digests are taken from the model afterwards.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +15,9 @@ from safetensors import safe_open
 from torch import Tensor
 
 from pace_async.weights import tensor_digest
+
+_READERS = 4
+"""Tensors checked and digested at once. Neither holds the interpreter."""
 
 SPELLING = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 """safetensors' names of the types that can be served."""
@@ -61,6 +65,18 @@ def refuse_unless_servable(folder: Path, name: str, tensor: Tensor) -> None:
     # If any number is NaN, the extremes are NaN. Testing only them takes a thirtieth of the time.
     if tensor.numel() > 0 and not bool(torch.isfinite(torch.stack(torch.aminmax(tensor))).all()):
         raise BadCheckpoint(f"{folder}: {name} holds a number that is not finite")
+
+
+def digested(folder: Path, given: Mapping[str, Tensor]) -> dict[str, str]:
+    """Digest of each tensor of a version, by name, after a check that it can be served. The tensors are on the CPU, and
+    threads share the work. Raises BadCheckpoint."""
+
+    def digest(one: tuple[str, Tensor]) -> str:
+        refuse_unless_servable(folder, *one)
+        return digest_of(one[1])
+
+    with ThreadPoolExecutor(_READERS, "pace-digest", lambda: torch.set_num_threads(1)) as readers:
+        return dict(zip(given, readers.map(digest, given.items()), strict=True))
 
 
 def _places(model: Any) -> dict[str, Tensor]:

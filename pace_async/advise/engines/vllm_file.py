@@ -17,7 +17,7 @@ from typing import Any, Protocol, cast
 
 import torch
 
-from pace_async.advise.engines.load import BadCheckpoint, digest_of, read_tensors, refuse_unless_servable
+from pace_async.advise.engines.load import BadCheckpoint, digested, read_tensors
 from pace_async.advise.engines.vllm_lora_proof import not_in_slot
 from pace_async.advise.engines.vllm_reload import Reloaded, ends_of, renaming_of, seed_of
 from pace_async.advise.engines.vllm_staged_weights import Memory, plan_layers, stage
@@ -184,11 +184,10 @@ class ReceiptExtension:
         """Digests, by name, of those tensors of the adapter in `path` with which the last loaded adapter computes."""
         manager: Any = cast("Any", self).model_runner.lora_manager._adapter_manager
         given = dict(read_tensors(Path(path)))
-        for name, tensor in given.items():
-            refuse_unless_servable(Path(path), name, tensor)
+        digests = digested(Path(path), given)
         with torch.inference_mode():
             wrong = set(not_in_slot(manager, max(manager.list_adapters()), given, Path(path)))
-        return {name: digest_of(tensor) for name, tensor in given.items() if name not in wrong}
+        return {name: digest for name, digest in digests.items() if name not in wrong}
 
 
 def _is_plain(layer: Any) -> bool:

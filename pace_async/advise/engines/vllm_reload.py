@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import torch
 
-from pace_async.advise.engines.load import BadCheckpoint, digest_of, refuse_unless_servable
+from pace_async.advise.engines.load import BadCheckpoint, digested
 from pace_async.advise.engines.vllm_parameter_map import with_head
 from pace_async.advise.engines.vllm_proof import not_in_force
 
@@ -24,10 +24,8 @@ class Reloaded:
 
     def __init__(self, model: Any, model_config: Any, folder: Path, tensors: Mapping[str, torch.Tensor]) -> None:
         self._model, self._model_config, self._folder = model, model_config, folder
-        for name, tensor in tensors.items():
-            refuse_unless_servable(folder, name, tensor)
+        self.digests = digested(folder, tensors)
         self._tensors, self._tied = with_head(tensors, ends_of(model), renaming_of(model))
-        self.digests = {name: digest_of(tensor) for name, tensor in tensors.items()}
 
     def advance(self, seconds: float) -> bool:
         return True

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 
 from pace_async.config import Config
 from pace_async.configure import dump
@@ -160,6 +161,7 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown) -
                 return 0
             _refuse_unknown_stages(config, task)
             resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
+            await anyio.to_thread.run_sync(refuse_unless_it_fits, config, paths.folder)
             await refuse_unless_fit(config, all_up=False)
             await refuse_unless_evaluated(config.evaluation)
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)

@@ -5,6 +5,7 @@ before anything is written. Advisors of the package need no plan: they fit every
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pace_async.config import Config
@@ -37,12 +38,12 @@ def plan_here(config: Config, folder: Path) -> Plan:
 
 
 def refuse_unless_it_fits(config: Config, folder: Path) -> None:
-    """Raises UsageError for a run that cannot fit on this machine, as far as that is known. A step that cannot be
-    counted refuses nothing."""
+    """Raises UsageError for a run that cannot fit on this machine, as far as that is known. Files of the run that are
+    in `folder` already count as free. A step that cannot be counted refuses nothing."""
     kind = advisor_of(config.advisor.model)
     if not kind.served or kind.packaged:
         return
-    room = room_here(visible_gpus(), folder)
+    room = with_own_files(room_here(visible_gpus(), folder), folder)
     if not room.cards and _size(advisor_folder(config.advisor.model)) < SMALL:
         return
     try:
@@ -51,6 +52,13 @@ def refuse_unless_it_fits(config: Config, folder: Path) -> None:
         return
     if plan.refusal is not None:
         raise UsageError(f"{plan.refusal} `pace plan` prints every part.")
+
+
+def with_own_files(room: Room, folder: Path) -> Room:
+    """The room where versions and checkpoints of a run that is resumed make way for its next ones."""
+    own = sum(file.stat().st_size for file in folder.glob("learner/*/*/*.safetensors"))
+    host = None if room.host is None else room.host + (own if room.disk_in_memory else 0)
+    return replace(room, host=host, disk=None if room.disk is None else room.disk + own)
 
 
 def _owned(config: Config, cards: Sequence[str]) -> dict[Owner, str | None]:
