@@ -8,7 +8,7 @@ with the run. Holds no weights. Imports no torch.
 
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +27,8 @@ from pace_async.transfer import Transfer
 
 BEAT_S = 5.0
 """Seconds between heartbeats of a working child."""
+REPLAY_DIFFERS = "replay_differs"
+"""Fault kind: repeated training gave other weights than are served. The learner goes on."""
 _LONGEST_LINE = 1 << 20
 _BREAK_OFF_S = 30.0
 """Seconds that the child has after a transfer's deadline to abort it. A rendezvous inside NCCL cannot be aborted; the
@@ -86,6 +88,9 @@ class ProcessLearner:
         self._scored: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], tuple[float, ...]] | None = None
         self._requests = 0
         self._log_start = 0
+        self._said_replayed = False
+        self.tell: Callable[[InfrastructureFault], Awaitable[None]] = _tell_nobody
+        """Records what is no failure of a request."""
 
     async def __aenter__(self) -> Self:
         await self._spawn()
@@ -209,8 +214,16 @@ class ProcessLearner:
                 )
             if answer["version"] != self.version:
                 raise PaceBug(f"the learner is at version {answer['version']}, not {self.version}")
+            if answer.get("replayed") is not None:
+                await self._say_replayed(answer["replayed"])
             self._weights = Path(answer["weights"])
         return self._weights
+
+    async def _say_replayed(self, replayed: dict[str, Any]) -> None:
+        """Say once that repeated training gave other weights than are served."""
+        if not self._said_replayed:
+            self._said_replayed = True
+            await self.tell(InfrastructureFault(REPLAY_DIFFERS, replay_in_words(self.version, replayed)))
 
     async def _spawn(self) -> None:
         self._log_start = self._log.stat().st_size if self._log.is_file() else 0
@@ -282,6 +295,24 @@ class ProcessLearner:
             lines = []
         message = next((line.strip() for line in reversed(lines) if line.strip()), "it left no message")
         return f"{message[:300]} (see {self._log})"
+
+
+async def _tell_nobody(fault: InfrastructureFault) -> None:
+    """Default where nothing is recorded."""
+
+
+def replay_in_words(version: int, replayed: Mapping[str, Any]) -> str:
+    """What a replay that was not exact means. `replayed` has the fields of `replayed.Replayed`."""
+    steps = f"{replayed['steps']} steps were repeated to rebuild version {version}"
+    if replayed["differed"] is None:
+        return (
+            f"{steps} on a device that does not repeat sums exactly, and the files of that version are gone: the "
+            "learner goes on from the repeated weights"
+        )
+    return (
+        f"{steps}, and {replayed['differed']:,} of {replayed['weights']:,} weights were not those that are served: the "
+        "learner goes on from the served ones, with the repeated optimizer"
+    )
 
 
 def _blame_setting(answer: dict[str, Any]) -> None:

@@ -8,12 +8,14 @@ It does not judge groups: it trains each one once.
 Only imported in the learner's child process.
 """
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pace_async.learn.base import RESTORED
+from pace_async.learn.replayed import Replayed, continue_from, repeats
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.store import LearnerStore, Made
 from pace_async.learn.trainer import GroupTrainer, StepResult, TooLong, load_trainer
@@ -53,6 +55,9 @@ class Lineage:
         self._out = out
         self._store = LearnerStore(model, out)
         self._trainer: GroupTrainer | None = None
+        self._repeats: bool | None = None
+        self.replayed: Replayed | None = None
+        """How the last start repeated steps. None: it repeated none."""
 
     def start(
         self,
@@ -67,8 +72,9 @@ class Lineage:
 
         Loads the newest sound checkpoint among these versions and calls `loaded` with its version. Then trains the
         later groups again and calls `replayed` after each. A checkpoint one step ahead of the record stays, because
-        its group may be delivered again. Later ones are removed. Returns the directory of the version's weights.
-        Raises GroupRefused if a necessary group file cannot be used."""
+        its group may be delivered again. Later ones are removed. Where repeated training gave other weights than the
+        files of the version, the files count (`learn.replayed`). Returns the directory of the version's weights. Raises
+        GroupRefused if a necessary group file cannot be used."""
         wanted = after + len(groups)
         belonging = [made for made in reversed(self._store.checkpoints()) if _belongs(made, groups, after)]
         made = next((made for made in belonging if self._sound(made)), None)
@@ -76,6 +82,7 @@ class Lineage:
             raise GroupRefused(f"no checkpoint of version {after} or later is left, and the groups before it are gone")
         self._load(made.version if made is not None else 0)
         loaded(self.version)
+        began_at, self._repeats = self.version, self._tested()
         while self.version < wanted:
             group, digest = self._read(groups[self.version - after])
             began = time.perf_counter()
@@ -90,7 +97,9 @@ class Lineage:
         self._store.forget_after(wanted + 1)
         if made is not None:
             kept = any(record.digest == made.digest for record in self._store.versions())
-            if not (kept and self._store.is_sound(self._store.weights(wanted))):
+            sound = kept and self._store.is_sound(self._store.weights(wanted))
+            self.replayed = self._compared(wanted, wanted - began_at, sound=sound) if wanted > began_at else None
+            if not sound:
                 self._store.save_version(self.trainer, made)
         return self._store.weights(wanted)
 
@@ -129,6 +138,22 @@ class Lineage:
         if self._trainer is None:
             raise GroupRefused("the learner was not started")
         return self._trainer
+
+    def _tested(self) -> bool | None:
+        """Whether the device repeats a gradient exactly, which the log then tells. None on a CPU, which always does."""
+        device = self.trainer.accelerator.device.type
+        if device == "cpu":
+            return None
+        same = repeats(self.trainer)
+        print(f"{device} gives the same gradient twice: {'yes' if same else 'no'}", file=sys.stderr)
+        return same
+
+    def _compared(self, version: int, steps: int, *, sound: bool) -> Replayed:
+        """Go on from the files of the version, if they are there."""
+        if not sound:
+            return Replayed(steps, 0, None, self._repeats)
+        differed, total = continue_from(self.trainer, self._store.weights(version))
+        return Replayed(steps, total, differed, self._repeats)
 
     def _take(self, group: Group) -> StepResult:
         """Make the next version in memory, by a step or from an earlier version."""

@@ -4,8 +4,10 @@ Each line of standard input is a request. Each gets one answer line on standard 
 same `id`:
 
     {"id": 1, "start": [GROUP FILE, …], "after": a}   the groups that made versions a + 1, a + 2, …. The answer
-                                          {"version", "weights"} follows once the learner is at the last one. Before it
-                                          come {"reached": v} for the loaded checkpoint and for each repeated step
+                                          {"version", "weights", "replayed"} follows once the learner is at the last
+                                          one. Before it come {"reached": v} for the loaded checkpoint and for each
+                                          repeated step. "replayed" has the fields of `replayed.Replayed` if repeated
+                                          steps may have given other weights than are served, else null
     {"id": 2, "train": GROUP FILE}        answer: the fields of `lineage.Outcome`
     {"id": 3, "prompt": [token id, …], "completion": [token id, …]}   answer: {"logprobs": [nats, …]}, one for each
                                           token of the completion, under the current version
@@ -134,7 +136,12 @@ def _answer(lineage: Any, request: dict[str, Any], reply: Callable[[dict[str, An
             reply({"reached": version})
 
         weights = lineage.start(groups, reached, after=request["after"], loaded=reached)
-        return {"version": lineage.version, "weights": str(weights)}
+        replayed = lineage.replayed
+        return {
+            "version": lineage.version,
+            "weights": str(weights),
+            "replayed": None if replayed is None or replayed.exact else asdict(replayed),
+        }
     if "completion" in request:
         return {"logprobs": lineage.trainer.logprobs(request["prompt"], request["completion"])}
     if "ping" in request:

@@ -181,9 +181,14 @@ async def _stages(
     async def say_fault(fault: InfrastructureFault) -> None:
         await record("engine", fault.kind, fault.detail)
 
+    async def say_learner_fault(fault: InfrastructureFault) -> None:
+        await record("learner", fault.kind, fault.detail)
+
     async with AsyncExitStack() as stack:
         bus.publish(Starting("the learner" if learns else "the evaluator"))
         learner = await stack.enter_async_context(await _learner(resources)) if learns else None
+        if learner is not None:
+            learner.tell = say_learner_fault
         log = paths.logs / "scorer.log"
         opens = cast("OpensEvaluator", EVALUATORS[config.evaluation.evaluators].load())
         evaluator = await stack.enter_async_context(
