@@ -78,11 +78,11 @@ class AdvisorConfig(ProviderConfig):
     )
     gpus: Gpus = Field(default=None, description=f"The card of an engine that the run starts. {IN_WORDS}")
     gpu_memory: float = Field(default=0.9, gt=0, le=1, description="vLLM's share of the GPU's memory.")
-    probe_limit: float = Field(
-        default=5e-3,
+    probe_limit: float | None = Field(
+        default=None,
         gt=0,
         description="Limit on k3 between engine and learner, on a fixed prompt after each push. Above it the push has "
-        "failed. Raise it for an engine with low numeric precision.",
+        "failed. null: measured at the first push of a process, and between 0.001 and 0.01.",
     )
     engine_arguments: list[str] = Field(
         default_factory=list[str], description="Further arguments of vLLM's server, such as --max-model-len=4096."

@@ -1,5 +1,6 @@
 """The probe after a push sees gross error, whatever the model would answer to its question."""
 
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from pace_async.advise.client import HttpEngine
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
+from pace_async.errors import InfrastructureFault
 from pace_async.publish import probe
 from pace_async.publish.base import PushFailed
 from pace_async.runtime.children.replica import Delivery, Probing, Replica
@@ -53,6 +55,19 @@ class Judge:
         return tuple(logprob - far for logprob in plain_logprobs(self.model, prompt_ids, completion_ids, 1.0))
 
 
+class Shifted(Judge):
+    """A scorer whose log-probabilities are `shift` above the engine's. None: it cannot score now."""
+
+    shift: float | None = 0.0
+
+    async def logprobs(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, version: int, prompt_ids: tuple[int, ...], completion_ids: tuple[int, ...]
+    ) -> tuple[float, ...] | None:
+        if self.shift is None:
+            return None
+        return tuple(one + self.shift for one in await super().logprobs(version, prompt_ids, completion_ids))
+
+
 @pytest.fixture
 def models(tmp_path: Path) -> list[Path]:
     return [ends_at_once(tmp_path / str(seed), seed) for seed in range(2)]
@@ -96,3 +111,43 @@ async def test_a_probe_above_the_limit_is_repeated_with_another_sample(tmp_path:
                 await replica.publish(1, model)
         assert len(judge.asked) == 2
         assert judge.asked[0] != judge.asked[1]
+
+
+def test_a_limit_lies_above_what_was_measured_and_below_other_weights() -> None:
+    assert probe.limit_of([1e-9, 2e-9, 0.0]) == probe.LEAST
+    assert probe.limit_of([1.0e-3, 1.2e-3, 1.5e-3]) == pytest.approx(6e-3)
+    assert probe.limit_of([1.0e-3, 1.2e-3, 3.9e-3]) == probe.GROSS
+    assert probe.limit_of([1.0e-3, 1.2e-3, 0.5]) == probe.GROSS, "one strange sample is not other weights"
+    for gross in ([2e-2, 3e-2, 1e-4], [math.inf, math.inf, 0.0], [math.inf] * 3):
+        assert probe.limit_of(gross) is None
+
+
+async def test_the_first_push_measures_the_limit_and_later_ones_keep_it(
+    handle: EngineHandle, models: list[Path]
+) -> None:
+    judge = Shifted(models[1])
+    said: list[InfrastructureFault] = []
+
+    async def note(fault: InfrastructureFault) -> None:
+        said.append(fault)
+
+    probing = Probing(judge, limit=None, tell=note)
+    async with Replica(handle.url, probing=probing, delivery=Delivery(numbered=True)) as replica:
+        judge.shift = None
+        receipt = await replica.publish(1, models[1])
+        assert (receipt.k3, said) == (None, []), "the learner was away, so nothing was measured"
+        judge.shift = 2.0
+        with pytest.raises(PushFailed, match=r"k3 .* on fixed prompts, above 0\.01"):
+            await replica.publish(1, models[1])
+        judge.shift = 0.05
+        k3 = math.expm1(0.05) - 0.05
+        receipt = await replica.publish(1, models[1])
+        assert receipt.k3 == pytest.approx(k3, rel=0.01)
+        (fault,) = said
+        assert (fault.kind, f"pushes fail above {4 * k3:.3g}" in fault.detail) == ("probe_limit", True)
+        judge.shift = 0.08
+        await replica.publish(2, models[1])
+        judge.shift = 0.15
+        with pytest.raises(PushFailed, match="probe_failed"):
+            await replica.publish(3, models[1])
+        assert len(said) == 1

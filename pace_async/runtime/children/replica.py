@@ -12,9 +12,10 @@ failed.
 
 import math
 import secrets
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import cast
 
 import anyio
@@ -100,10 +101,10 @@ async def ignore_fault(fault: InfrastructureFault) -> None:
 @dataclass(frozen=True, slots=True)
 class Probing:
     """Settings of a push's probe: at most so many tokens, `scorer` None for no probe, `limit` the k3 above which the
-    push has failed."""
+    push has failed. `limit` None: measured at the engine's first push."""
 
     scorer: LogprobScorer | None = None
-    limit: float = 5e-3
+    limit: float | None = 5e-3
     temperature: float = 1.0
     tell: Tell = ignore_fault
     tokens: int = probe.TOKENS
@@ -153,6 +154,7 @@ class Replica:
         self._probing = probing
         self._timeout_s = timeout_s
         self._alarms = 0
+        self._limit = probing.limit
         self._one = anyio.Lock()
         self._sound = anyio.Event()
         self._sound.set()
@@ -203,29 +205,60 @@ class Replica:
         sample, because a push that fails may cost a server. Raises PushFailed."""
         if self._probing.scorer is None:
             return None
+        if self._limit is None:
+            return await self._measure(version)
         found: list[float] = []
-        for seed in range(probe.SEED + probe.TRIES * self._alarms, probe.SEED + probe.TRIES * (self._alarms + 1)):
-            try:
-                k3 = await self._k3(self._probing.scorer, version, seed)
-            except InfrastructureFault as fault:
-                self._distrust()
-                raise PushFailed(fault.kind, f"probe: {fault.detail}", began=True) from fault
-            if k3 is None or k3 <= self._probing.limit:
+        for at in range(probe.TRIES):
+            k3 = await self._k3(version, probe.TEXT, at)
+            if k3 is None or k3 <= self._limit:
                 return k3
             found.append(k3)
+        raise self._other_weights(version, found, self._limit)
+
+    async def _measure(self, version: int) -> float | None:
+        """Measure the limit on several samples, of weights whose receipt is valid. Returns the median of their k3, None
+        if the learner cannot compare now: the next push then measures. Raises PushFailed."""
+        found: list[float] = []
+        for text in probe.TEXTS:
+            k3 = await self._k3(version, text)
+            if k3 is None:
+                return None
+            found.append(k3)
+        limit = probe.limit_of(found)
+        if limit is None:
+            raise self._other_weights(version, found, probe.GROSS)
+        self._limit = limit
+        if limit > probe.LEAST:
+            values = ", ".join(f"{k3:.3g}" for k3 in found)
+            detail = f"k3 {values} between engine and learner at version {version}: pushes fail above {limit:.3g}"
+            await self._probing.tell(InfrastructureFault("probe_limit", detail))
+        return median(found)
+
+    def _other_weights(self, version: int, found: Sequence[float], limit: float) -> PushFailed:
         self._distrust()
         values = " and ".join(f"{k3:.3g}" for k3 in found)
-        detail = f"version {version}: k3 {values} on a fixed prompt, above {self._probing.limit:g}: other weights"
-        raise PushFailed("probe_failed", detail, began=True)
+        where = "a fixed prompt" if len(found) <= probe.TRIES else "fixed prompts"
+        detail = f"version {version}: k3 {values} on {where}, above {limit:g}: other weights"
+        return PushFailed("probe_failed", detail, began=True)
 
-    async def _k3(self, scorer: LogprobScorer, version: int, seed: int) -> float | None:
+    async def _k3(self, version: int, text: str, attempt: int = 0) -> float | None:
+        """k3 on the answer to `text`. None if the learner cannot compare. Raises PushFailed."""
+        assert self._probing.scorer is not None
+        seed = probe.SEED + probe.TRIES * self._alarms + attempt  # another after an alarm, or a false one would repeat
+        try:
+            return await self._compared(self._probing.scorer, version, text, seed)
+        except InfrastructureFault as fault:
+            self._distrust()
+            raise PushFailed(fault.kind, f"probe: {fault.detail}", began=True) from fault
+
+    async def _compared(self, scorer: LogprobScorer, version: int, text: str, seed: int) -> float | None:
         name = self._name(version)
-        prompt = await self.client.encode(probe.TEXT)
+        prompt = await self.client.encode(text)
         sampled = await self.client.sample(
             prompt,
             max_tokens=self._probing.tokens,
             temperature=self._probing.temperature,
-            seed=seed,  # another one after an alarm, or a false alarm would repeat
+            seed=seed,
             adapter=name if self._publisher.names_adapters else None,
             past_end=True,
         )
