@@ -1,0 +1,76 @@
+"""The first hour on a card runs from end to end without one, and its page claims nothing that was not measured."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.first_hour.__main__ import attempted
+from scripts.first_hour.table import (
+    NO_CARD,
+    NOT_MEASURED,
+    PAGE,
+    WHAT,
+    Row,
+    in_markdown,
+    rows_of,
+    with_table,
+)
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_has_the_table_in_its_place() -> None:
+    page = PAGE.read_text("utf-8")
+    empty = [Row(part, what, NOT_MEASURED) for part, what in WHAT]
+    if NOT_MEASURED in page:
+        assert with_table(page, "Nothing has been measured on a card.", empty) == page
+    filled = with_table(page, "`a command` on a day: a card.", rows_of("step", "1.02", "900"))
+    assert "| step | tokens a second that a step trains | 900 |" in filled
+    assert with_table(filled, "Nothing has been measured on a card.", empty).count("| step |") == 2
+    with pytest.raises(ValueError, match="no place"):
+        with_table("# A page\n", "", empty)
+
+
+def test_a_part_that_fails_says_why_in_each_of_its_rows() -> None:
+    def fails() -> list[Row]:
+        raise ValueError("the card\nis on fire")
+
+    rows = attempted(("push", "probe"), fails)
+    assert [row.result for row in rows] == ["failed: the card is on fire"] * 3
+    assert in_markdown(rows).count("failed") == 3
+
+
+def test_a_config_that_does_not_exist_is_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "scripts.first_hour", str(tmp_path / "none.yaml")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_it_runs_on_a_cpu_from_end_to_end(tmp_path: Path) -> None:
+    config = tmp_path / "run.yaml"
+    config.write_text("search: {threads: 2}\nlearner: {group_size: 2, k: 1, max_length: 512}\n")
+    done = subprocess.run(
+        ["bash", "scripts/first_hour.sh", str(config), "--updates", "1", "--samples", "3"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    rows = [line.split("|")[1:4] for line in done.stdout.splitlines()[2:]]
+    results = {(part.strip(), what.strip()): result.strip() for part, what, result in rows}
+    assert results.keys() == set(WHAT), done.stderr
+    assert done.returncode == 0, done.stdout
+    skipped = [what for (_, what), result in results.items() if result == NO_CARD]
+    assert skipped == [
+        "memory of a real step, measured over counted",
+        "seconds of a push over NCCL, and of them paused",
+    ]
+    measured = [result for (part, _), result in results.items() if part not in ("doctor", "plan")]
+    assert all(result == NO_CARD or result[0].isdigit() for result in measured)
