@@ -82,7 +82,7 @@ def test_a_run_cut_off_before_its_seed_programs_row_scores_it_when_it_is_resumed
         async with Store.open(folder / "population.db") as store:
             await store.create_run(header_of(config, task, "demo", await pick_tier(False)))
 
-    async def conduct(resources: launch.Resources, _display: str, _logs: object) -> str:
+    async def conduct(resources: launch.RunResources, _display: str, _logs: object) -> str:
         assert resources.record.seed_program is not None
         best.append(resources.record.seed_program.score)
         return "done"
