@@ -87,7 +87,7 @@ def record_trial(pool: Pool, number: int, trial: Trial) -> Pool:
     return (*pool[:place], *pool[place + 1 :], tried)
 
 
-def mingle(older: Pool, newer: Pool, cap: int) -> Pool:
+def merge_pools(older: Pool, newer: Pool, cap: int) -> Pool:
     """Both pools of one island as one, with the ideas used last. An idea of both has its place in `newer` and the
     experiments of both."""
     before = {idea.number: idea for idea in older}

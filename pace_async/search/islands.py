@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from pace_async.reward import better
-from pace_async.search.ideas import Pool, mingle, record_trial
+from pace_async.search.ideas import Pool, merge_pools, record_trial
 from pace_async.search.parents import Members, fitter, taken_in, text_bytes
 from pace_async.search.state import UNTRIED, Course, Idea, Island, Member, Rules, SearchContext, Snapshot, Trial, Visits
 
@@ -156,7 +156,7 @@ def one_step_of_stay(island: Island, cap: int) -> Island:
         return island
     if course.stay > 1:
         return replace(island, course=replace(course, stay=course.stay - 1))
-    ideas: Pool = mingle(course.aside, island.ideas, cap)
+    ideas: Pool = merge_pools(course.aside, island.ideas, cap)
     return replace(island, ideas=ideas, course=replace(course, stay=0, aside=()))
 
 

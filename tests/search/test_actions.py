@@ -25,7 +25,7 @@ from pace_async.search.actions import (
     take_in,
     why,
 )
-from pace_async.search.ideas import interleaved, mingle
+from pace_async.search.ideas import interleaved, merge_pools
 from pace_async.search.islands import (
     SNAPSHOTS_KEPT,
     after_advice,
@@ -248,8 +248,8 @@ def test_ideas_set_aside_rejoin_the_pool_and_no_experiment_is_lost() -> None:
     before, after = Trial(1, "a", "ok", 1.0), Trial(9, "b", "timeout", None)
     aside = (Idea(1, "one", (before,)), Idea(2, "two"), Idea(3, "three"))
     now = (Idea(4, "four"), Idea(1, "one", (after,)))
-    assert mingle(aside, now, 5) == (aside[1], now[0], aside[2], Idea(1, "one", (before, after)))
-    assert [idea.number for idea in mingle(aside, now, 2)] == [3, 1]
+    assert merge_pools(aside, now, 5) == (aside[1], now[0], aside[2], Idea(1, "one", (before, after)))
+    assert [idea.number for idea in merge_pools(aside, now, 2)] == [3, 1]
 
 
 def climbed(*found: float | None, rules: Rules = RULES) -> Island:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pace_async.config import SearchConfig
 from pace_async.reward import better
 from pace_async.search.draws import derive
-from pace_async.search.ideas import TRIALS_KEPT, admit, mingle, recognised, record_trial, summarised
+from pace_async.search.ideas import TRIALS_KEPT, admit, merge_pools, recognised, record_trial, summarised
 from pace_async.search.islands import after_evaluation, context_of, first_island
 from pace_async.search.parents import choose_migrant, choose_parent, ranked, taken_in, text_bytes
 from pace_async.search.state import Idea, Island, Member, Trial, rules_of
@@ -170,7 +170,7 @@ def test_a_summary_counts_every_experiment_of_an_idea_that_was_set_aside(
     for trial in trials:
         pool = record_trial(pool, 1, trial)
         early = pool if trial.candidate == cut else early
-    for known in (pool, mingle(early, pool, cap=5), mingle(pool, early, cap=5)):
+    for known in (pool, merge_pools(early, pool, cap=5), merge_pools(pool, early, cap=5)):
         assert len(known[0].trials) <= TRIALS_KEPT
         for direction, best in (("maximize", max), ("minimize", min)):
             found = summarised(known[0], direction)

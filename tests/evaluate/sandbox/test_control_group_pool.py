@@ -28,7 +28,7 @@ def done_with(joinable: Joinable) -> None:
 
 @pytest.fixture
 def ahead() -> Generator[ControlGroupPool]:
-    """A stock after which nothing of its own is left: no group, no descriptor."""
+    """A pool after which nothing of its own is left: no group, no descriptor."""
     before, descriptors = folders(), psutil.Process().num_fds()
     made = ControlGroupPool()
     yield made
