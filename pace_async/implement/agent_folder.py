@@ -7,7 +7,6 @@ finds the folders of open leases.
 
 import contextlib
 import os
-import shutil
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from pace_async.durable import disk_fault
 from pace_async.errors import CandidateFault
 from pace_async.programs.compiled import LONGEST_PROGRAM
+from pace_async.removal import remove_tree
 
 MOST_BYTES = 4 * LONGEST_PROGRAM
 """Of one file: UTF-8 has at most four bytes a character."""
@@ -39,8 +39,8 @@ class AgentFolders:
         self.sweep()
         folder = self.root.resolve() / str(lease)
         try:
-            if not again and folder.exists():
-                shutil.rmtree(folder)
+            if not again or folder.is_symlink():
+                remove_tree(folder)
             folder.mkdir(parents=True, exist_ok=True)
             for name, text in files.items():
                 put(folder / name, text)
@@ -54,7 +54,7 @@ class AgentFolders:
             return
         for folder in self.root.iterdir():
             if folder.name.isdecimal() and self.has_ended(int(folder.name)):
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_tree(folder)
 
     def close(self) -> None:
         """Remove what no resume needs."""
@@ -66,7 +66,7 @@ class AgentFolders:
 def put(path: Path, text: str) -> None:
     """Write a file, whatever stands there. Raises OSError."""
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
+        remove_tree(path)
     else:
         path.unlink(missing_ok=True)
     path.write_bytes(text.encode("utf-8", "replace"))

@@ -16,16 +16,16 @@ import json
 import logging
 import os
 import secrets
-import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.sandbox import cold, leftovers
@@ -39,6 +39,7 @@ from pace_async.evaluate.sandbox.verdict import Ended, judge, one_line
 from pace_async.evaluate.sandbox.warm import WarmParent, start_warm_parent
 from pace_async.evaluate.sandbox.wiring import Sink, Wiring
 from pace_async.programs.compiled import parts_of
+from pace_async.removal import remove_tree
 
 DRAIN_S = 1.0
 LEAST_S = 0.1
@@ -150,7 +151,12 @@ class _Start:
 
 
 async def _launched_cold(tier: Tier, job: Job, limits: Limits, hidden: Sequence[Path]) -> Ended:
-    with closing(Wiring.open(limits.memory_mb, tier.isolates)) as wiring, _scratch(tier.needs_scratch) as scratch:
+    async with _scratch(tier.needs_scratch) as scratch:
+        return await _launched_in(scratch, tier, job, limits, hidden)
+
+
+async def _launched_in(scratch: Path | None, tier: Tier, job: Job, limits: Limits, hidden: Sequence[Path]) -> Ended:
+    with closing(Wiring.open(limits.memory_mb, tier.isolates)) as wiring:
         plan = tier.plan(limits, hidden, scratch)
         if scratch is not None and plan.scratch_owner is not None:
             os.chown(scratch, plan.scratch_owner, plan.scratch_owner)
@@ -331,8 +337,8 @@ def _framing(job: Job) -> int:
     return (len(job.instances) + ECHOES + 3) * LONGEST_HEADER + echoes
 
 
-@contextmanager
-def _scratch(needed: bool) -> Generator[Path | None]:
+@asynccontextmanager
+async def _scratch(needed: bool) -> AsyncGenerator[Path | None]:
     if not needed:
         yield None
         return
@@ -340,4 +346,5 @@ def _scratch(needed: bool) -> Generator[Path | None]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with anyio.CancelScope(shield=True):  # a program may have made a million files
+            await anyio.to_thread.run_sync(remove_tree, folder)

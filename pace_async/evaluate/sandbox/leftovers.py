@@ -7,12 +7,12 @@ has ended, and never one of a live process, of another namespace or of another u
 import contextlib
 import os
 import re
-import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
 
 from pace_async.evaluate.sandbox.tiers import mapped_users
+from pace_async.removal import remove_tree
 
 _NAME = re.compile(r"pace-(\d+)-(\d+)-\w+")
 
@@ -25,7 +25,7 @@ def prefix() -> str:
 def sweep(*control_folders: Path) -> None:
     """Remove what dead processes left in the temporary directory and in these control group folders."""
     for folder in _orphans(Path(tempfile.gettempdir())):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
     for control in control_folders:
         for group in _orphans(control):
             with contextlib.suppress(OSError):  # another process removed it, or its last process has not ended

@@ -1,5 +1,6 @@
 """How a candidate ends in every sandbox tier: with its launch, its parent or the machine, and nothing is left."""
 
+import os
 import sys
 from pathlib import Path
 from tempfile import gettempdir
@@ -45,6 +46,23 @@ async def test_a_cancelled_launch_leaves_no_process(sandbox: Sandbox) -> None:
         warm.prefork.close()
     assert started
     assert psutil.wait_procs(started, timeout=5)[1] == []
+
+
+NESTS = """
+import os
+def f(x):
+    for _ in range(2500):
+        os.mkdir("d", 0o300)
+        os.chdir("d")
+    return 1
+"""
+
+
+@each_sandbox
+async def test_folders_nested_by_the_thousand_end_nothing_but_themselves(sandbox: Sandbox) -> None:
+    """A removal that recurses would end the run here, and every later one that sweeps the temporary folder."""
+    assert await value_of(sandbox, NESTS) == 1
+    assert [name for name in os.listdir(gettempdir()) if name.startswith(leftovers.prefix())] == []  # noqa: PTH208
 
 
 @pytest.mark.fault("Sandbox", "the runtime killed")

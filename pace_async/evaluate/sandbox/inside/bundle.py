@@ -8,7 +8,8 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 
-LONGEST_NAME = 4096
+LONGEST_HEAD = 1 << 15
+"""A path has at most 4,096 bytes, each of which may be written as six."""
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
@@ -34,7 +35,7 @@ def unpack(data: bytes, folder: str) -> None:
     bundle, OSError where they cannot be written."""
     at = 0
     while at < len(data):
-        end = data.find(b"\n", at, at + LONGEST_NAME)
+        end = data.find(b"\n", at, at + LONGEST_HEAD)
         if end < 0:
             raise ValueError("no bundle")
         head = json.loads(data[at:end])
