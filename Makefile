@@ -12,8 +12,9 @@ SHARED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: run test test-long test-faults test-vllm test-loggers check format docs setup setup-vllm clean
 
+# A search in which learning shows, beside recorded runs without learning. `pace run` alone searches circle_packing.
 run: .venv/.ready
-	$(BIN)/pace run --async --max-staleness 2 $(ARGS)
+	$(BIN)/pace run --config configs/first_run.yaml $(ARGS)
 
 test: .venv/.ready-dev
 	$(BIN)/pytest $(SHARED) -m "not long" $(ARGS)

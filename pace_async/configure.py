@@ -52,8 +52,10 @@ def resolve(
 
 
 def _with_whole_paths(config: Config) -> Config:
-    """The configuration with each word of the implementer's command that names a file here as a whole path: the command
-    works in a folder of its own, and a resume may be given elsewhere."""
+    """The configuration with the baseline's file as a whole path, and each word of the implementer's command that names
+    a file here: the command works in a folder of its own, and a resume may be given elsewhere."""
+    if config.baseline and Path(config.baseline).suffix and _names_a_file(config.baseline, 1):
+        config = config.model_copy(update={"baseline": str(Path.cwd() / config.baseline)})
     command = config.implementer.command
     whole = tuple(str(Path.cwd() / word) if _names_a_file(word, n) else word for n, word in enumerate(command))
     if whole == command:

@@ -50,11 +50,13 @@ def watch(
     from pace_async.observe.output import Output
 
     with open_anywhere(run) as (paths, reader):
+        from pace_async.baseline import beside_of
         from pace_async.observe.watching import Source, follow, snapshot
         from pace_async.task import best_known
 
-        known = best_known(str(reader.header().config.get("task", "")))
-        source = Source(reader, partial(_driven, paths), _stamp_of(reader), known)
+        header = reader.header()
+        known = best_known(str(header.config.get("task", "")))
+        source = Source(reader, partial(_driven, paths), _stamp_of(reader), known, beside_of(header))
         if once:
             typer.echo("\n".join(snapshot(source.look(), time.time())))
             return

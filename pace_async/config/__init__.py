@@ -42,6 +42,11 @@ class Config(Section):
 
     task: str = Field(default="circle_packing", description="Task name or folder.")
     seed: int = Field(default=0, ge=0, description="Every random draw of the run derives from it.")
+    baseline: str | None = Field(
+        default=None,
+        description="Recorded runs that screen, summary and report show beside this one: a .json file, or a name in "
+        "the package. The search does not depend on it.",
+    )
     stop: StopConfig = StopConfig()
     population: PopulationConfig = PopulationConfig()
     search: SearchConfig = SearchConfig()

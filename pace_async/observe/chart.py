@@ -9,18 +9,27 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 LOWEST = 1
 
 
-def area(values: Sequence[float], width: int, height: int) -> list[str]:
+def area(values: Sequence[float], width: int, height: int, scale: tuple[float, float] | None = None) -> list[str]:
     """`height` lines of `width` characters, top line first: the values from left to right, scaled from the smallest (a
-    low visible bar) to the largest. If all are equal, they are half a line high. Fewer values than columns leave the
-    right side empty."""
+    low visible bar) to the largest, or between the two values of `scale`. If all are equal, they are half a line high.
+    Fewer values than columns leave the right side empty."""
     if not values or width <= 0 or height <= 0:
         return [" " * max(0, width)] * max(0, height)
     columns = _resample(values, width)
-    low, high = min(columns), max(columns)
-    steps = 8 * height
-    levels = [LOWEST + round((steps - LOWEST) * (value - low) / (high - low)) if high > low else 4 for value in columns]
+    low, high = scale or (min(columns), max(columns))
+    levels = [_level(value, low, high, height) for value in columns]
     return [
         "".join(BLOCKS[min(8, max(0, level - 8 * row))] for level in levels).ljust(width)
+        for row in reversed(range(height))
+    ]
+
+
+def stripe(spans: Sequence[tuple[float, float] | None], height: int, scale: tuple[float, float]) -> list[list[bool]]:
+    """The cells of `height` lines, top line first, that lie between the two values of each column, on the scale of
+    `area`. At least one cell of a column with values."""
+    ends = [None if span is None else [_level(value, *scale, height) for value in span] for span in spans]
+    return [
+        [end is not None and (end[0] - 1) // 8 <= row <= (end[1] - 1) // 8 for end in ends]
         for row in reversed(range(height))
     ]
 
@@ -53,6 +62,11 @@ def bar(share: float, width: int) -> str:
         eighths = max(1, eighths)
     full, rest = divmod(eighths, 8)
     return ("█" * full + ("" if rest == 0 else "▏▎▍▌▋▊▉"[rest - 1])).ljust(width)
+
+
+def _level(value: float, low: float, high: float, height: int) -> int:
+    """The eighths of a line up to a value."""
+    return LOWEST + round((8 * height - LOWEST) * (value - low) / (high - low)) if high > low else 4
 
 
 def _resample(values: Sequence[float], width: int) -> list[float]:

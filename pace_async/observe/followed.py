@@ -9,6 +9,7 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Any, Literal, cast
 
+from pace_async.baseline import Beside
 from pace_async.config import StopConfig
 from pace_async.events import (
     Evaluated,
@@ -29,8 +30,8 @@ from pace_async.population.reading.news import News
 from pace_async.population.timings import Timings
 
 
-def view_at(moment: Moment, best_known: float | None = None) -> RunView:
-    """The view. `best_known` is the best score known for the run's task."""
+def view_at(moment: Moment, best_known: float | None = None, beside: Beside | None = None) -> RunView:
+    """The view. `best_known` is the best score known for the run's task, `beside` what is recorded of such runs."""
     ended = moment.changed_at if moment.state not in (*ALIVE, "created") else None
     header = _in_force(moment)
     view = RunView(
@@ -43,6 +44,7 @@ def view_at(moment: Moment, best_known: float | None = None) -> RunView:
         ended_at=ended,
         seed_score=moment.seed_score,
         best_known=best_known,
+        beside=beside,
         candidates=moment.candidates,
         finished_here=moment.finished,
         times=moment.times,

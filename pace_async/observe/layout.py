@@ -10,6 +10,7 @@ from rich.text import Text
 from pace_async.observe import formatting, sections
 from pace_async.observe import learning_sections as learning
 from pace_async.observe import search_sections as searching
+from pace_async.observe.beside import fitting, legends
 from pace_async.observe.chart import spark
 from pace_async.observe.formatting import clean
 from pace_async.observe.lines import GUTTER, QUIET, STRONG, WARN, Section, beside, elided, fit
@@ -105,6 +106,7 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
         ),
         Text.assemble(("best ", QUIET), (score, STRONG), _origin(view), (_fresh(view), QUIET)),
         Text(spark(view.best_so_far(width), width), style="green"),
+        *([] if view.beside is None else [fitting(legends(view), width)]),
         Text.assemble(
             ("done ", QUIET),
             f"{view.candidates}{limit}",

@@ -90,7 +90,7 @@ def _rewards(view: RunView, width: int, rows: int) -> list[Text]:
         curve = Text(spark(rewards[-24:], min(24, len(rewards))), style=ACCENT)
         line = labelled("reward", Text.assemble(curve, " " if rewards else "", last))
         return [line, *[Text("")] * (rows - 1)]
-    return [labelled("reward", last), *axed(rewards, width, rows - 1, ACCENT, LABEL - 1, 2)]
+    return [labelled("reward", last), *axed(rewards, (width, rows - 1), ACCENT, (LABEL - 1, 2))]
 
 
 def _limit(view: RunView) -> str:

@@ -6,17 +6,20 @@ Pure. Callers clean text from outside first. It is put into rich's `Text`, which
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import itemgetter
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from pace_async.observe.chart import area
+from pace_async.observe.chart import area, stripe
 
 QUIET = "dim"
 STRONG = "bold"
 ACCENT = "cyan"
 GOOD = "green"
 WARN = "yellow"
+BETWEEN = "▒"
+"""A cell between two values of a chart."""
 GUTTER = 3
 LABEL = 10
 
@@ -102,20 +105,40 @@ def beside(left: Sequence[Text], right: Sequence[Text], left_width: int, right_w
     ]
 
 
-def axed(values: tuple[float, ...], width: int, rows: int, style: str, axis: int, digits: int) -> list[Text]:
-    """An area chart with its highest and lowest value at its left. The curve's top edge is brighter than the area below
-    it."""
+def axed(
+    values: tuple[float, ...],
+    size: tuple[int, int],
+    style: str,
+    axis: tuple[int, int],
+    behind: Sequence[tuple[float, float] | None] = (),
+) -> list[Text]:
+    """An area chart of a width and a number of rows, with its highest and lowest value at its left: `axis` gives the
+    labels' width and digits. The curve's top edge is brighter than the area below it. `behind` gives for each value two
+    others, and the cells between them are a stripe over the area."""
+    width, rows = size
     if not values:
         return [Text("") for _ in range(rows)]
-    low, high = min(values), max(values)
+    spans = [span for span in behind if span is not None]
+    every = (*values, *(value for span in spans for value in span))
+    low, high = min(every), max(every)
     labels = [""] * rows
-    labels[0], labels[-1] = (f"{high:.{digits}f}" if high > low else ""), f"{low:.{digits}f}"
+    labels[0], labels[-1] = (f"{high:.{axis[1]}f}" if high > low else ""), f"{low:.{axis[1]}f}"
+    drawn = area(values, width - axis[0] - 1, rows, (low, high))
+    striped = stripe(behind, rows, (low, high))
     lines: list[Text] = []
     above = " " * width
-    for label, blocks in zip(labels, area(values, width - axis - 1, rows), strict=True):
-        line = Text.assemble((label[:axis].rjust(axis), QUIET), " ")
-        for surface, run in groupby(zip(above, blocks, strict=False), key=lambda pair: pair[0] == " "):
-            line.append("".join(block for _, block in run), style=style if surface else f"{style} {QUIET}")
+    for label, blocks, marked in zip(labels, drawn, striped, strict=True):
+        line = Text.assemble((label[: axis[0]].rjust(axis[0]), QUIET), " ")
+        cells = [
+            (BETWEEN, WARN) if column < len(marked) and marked[column] else (block, _shade(style, over))
+            for column, (over, block) in enumerate(zip(above, blocks, strict=False))
+        ]
+        for shade, run in groupby(cells, key=itemgetter(1)):
+            line.append("".join(cell for cell, _ in run), style=shade)
         lines.append(line)
         above = blocks
     return lines
+
+
+def _shade(style: str, over: str) -> str:
+    return style if over == " " else f"{style} {QUIET}"

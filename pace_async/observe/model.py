@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from pace_async.baseline import Beside
 from pace_async.config import StopConfig
 from pace_async.events import CallUnaffordable, Cause, GroupShipped, Role, RunHeader
 from pace_async.observe.ledger import Ledger
@@ -111,6 +112,7 @@ class RunView:
     ended_at: float | None = None
     seed_score: float | None = None
     best_known: float | None = None
+    beside: Beside | None = None
     best: Best | None = None
     improvements: tuple[tuple[int, float], ...] = ()
     candidates: int = 0

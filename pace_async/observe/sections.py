@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from pace_async.observe import formatting
+from pace_async.observe.beside import behind, fitting, legends
 from pace_async.observe.formatting import clean
 from pace_async.observe.lines import ACCENT, GOOD, QUIET, STRONG, WARN, Section, axed, elided, joined, spread
 from pace_async.observe.model import Note, NoteKind, RunView
@@ -19,6 +20,8 @@ from pace_async.observe.standing import on_fresh, to_best_known
 
 AXIS = 8
 MANY_UNANSWERED = 4
+STRIPED = 3
+"""Rows of a chart on which a stripe leaves something of the curve to be seen."""
 NOTE_MARKS: dict[NoteKind, tuple[str, str]] = {
     "seed": ("▶", ""),
     "best": ("★", GOOD),
@@ -100,7 +103,11 @@ def stop_bar(view: RunView, now: float, width: int) -> Text:
 def best(view: RunView, now: float, width: int, rows: int) -> Section:
     """The best score, its experiment and its curve over the candidates, in `rows` ≥ 3 lines."""
     curve = view.best_so_far(width - AXIS - 1)
-    lines = [_best_score(view, width), *axed(curve, width, rows - 2, GOOD, AXIS, 4), _experiment(view)]
+    legend = [] if view.beside is None else [fitting(legends(view), width)]
+    height = rows - 2 - len(legend)
+    stripe = behind(view, len(curve)) if height >= STRIPED else []
+    chart = axed(curve, (width, height), GOOD, (AXIS, 4), stripe)
+    lines = [_best_score(view, width), *chart, *legend, _experiment(view)]
     return Section("best so far", lines, _best_origin(view, now))
 
 

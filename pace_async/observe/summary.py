@@ -8,6 +8,7 @@ import textwrap
 from pathlib import Path
 
 from pace_async.observe import formatting
+from pace_async.observe.beside import recorded_words
 from pace_async.observe.few_scores import few_scores
 from pace_async.observe.formatting import clean
 from pace_async.observe.model import RunView
@@ -31,6 +32,7 @@ def closing_words(view: RunView, run_dir: Path, now: float, columns: int | None 
     facts = [
         ("few scores", few.sentence if few else ""),
         ("best", _found(view)),
+        ("baseline", recorded_words(view)),
         ("experiment", view.best.experiment if view.best is not None else ""),
         ("candidates", _candidates(view, now)),
         ("learning", _learning(view)),

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import anyio
 
+from pace_async.baseline import Beside
 from pace_async.errors import UsageError
 from pace_async.observe.bus import BEAT_S
 from pace_async.observe.followed import cut_off, notes_at, view_at
@@ -44,7 +45,7 @@ class Looked:
 class Source:
     """Looks at a run. `driven` says whether a process drives it, None if that cannot be told, and why it waits, empty
     if it does not. `stamp` changes when rows may have changed, None if that cannot be told. `best_known` is the best
-    score known for its task."""
+    score known for its task, `beside` what is recorded of such runs."""
 
     def __init__(
         self,
@@ -52,8 +53,10 @@ class Source:
         driven: Callable[[], tuple[bool | None, str]],
         stamp: Callable[[], object],
         best_known: float | None,
+        beside: Beside | None = None,
     ) -> None:
-        self._reader, self._driven, self._stamp, self._best_known = reader, driven, stamp, best_known
+        self._reader, self._driven, self._stamp = reader, driven, stamp
+        self._best_known, self._beside = best_known, beside
         self._seen: tuple[object, Moment] | None = None
 
     def look(self) -> Looked:
@@ -63,7 +66,7 @@ class Source:
         if self._seen is None or stamp is None or self._seen[0] != stamp:
             self._seen = stamp, self._reader.moment(NOTES_KEPT, TIMES_KEPT, GROUPS_KEPT)
         moment = self._seen[1]
-        view = view_at(moment, self._best_known)
+        view = view_at(moment, self._best_known, self._beside)
         if view.ended_at is None and driven is False:
             view = cut_off(view)
         return Looked(replace(view, stalled=stalled), notes_at(moment))

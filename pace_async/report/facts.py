@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pace_async.baseline import Beside, beside_of
 from pace_async.errors import UsageError
 from pace_async.events import IslandActed, RunHeader
 from pace_async.population.reading.account import Account, CompletedCandidate
@@ -32,6 +33,7 @@ class Facts:
     actions: tuple[IslandActed, ...] = ()
     timeline: Timeline | None = None
     programs: Mapping[int, str] = field(default_factory=dict[int, str])
+    beside: Beside | None = None
 
     @property
     def lineage(self) -> tuple[CompletedCandidate, ...]:
@@ -60,6 +62,7 @@ def gather(reader: Reader, best_known: float | None = None, *, live: bool = Fals
         account=account,
         best=best,
         best_known=best_known,
+        beside=beside_of(header, next((row.score for row in account.candidates if row.candidate == 0), None)),
         seed_program=reader.show(0)["program"] if account.candidates else None,
     )
     if live:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from pace_async.baseline import Beside
 from pace_async.observe import formatting
 from pace_async.population.reading.account import CompletedCandidate
 from pace_async.report.axes import Frame, path, plot, spread
@@ -20,7 +21,8 @@ def curve(facts: Facts) -> tuple[Markup, int]:
     """The drawing, and how many scores lie beyond its worse edge. x is the number of complete candidates, y the score.
     Each score is a dot, and each candidate without one a tick at the foot. In a run longer than DRAWN one mark stands
     for several. The best program's ancestors have rings, and the task's bounds are lines if they fit. Scores beyond the
-    worse edge are drawn on it, because they would flatten all others."""
+    worse edge are drawn on it, because they would flatten all others. Recorded runs beside the run are a band from the lowest to the
+    highest, with their median."""
     rows = facts.account.candidates
     scores = [row.score for row in rows]
     low, high, below = _window(scores, facts.header.direction)
@@ -31,7 +33,8 @@ def curve(facts: Facts) -> tuple[Markup, int]:
     dots = _dots(frame, rows)
     rings = [_ring(frame, row) for row in facts.lineage if row.score is not None]
     steps = _steps(frame, rows)
-    return plot(frame, "candidates complete", "Best score so far", *marks, *dots, steps, joined(rings)), below
+    drawn = (*marks, *_recorded(frame, facts.beside), *dots, steps, joined(rings))
+    return plot(frame, "candidates complete", "Best score so far", *drawn), below
 
 
 def _lines(facts: Facts) -> list[tuple[float, str]]:
@@ -78,6 +81,23 @@ def _steps(frame: Frame, rows: tuple[CompletedCandidate, ...]) -> Markup:
             points.append((x, points[-1][1]))
         points.append((x, y))
     return path(points, "best")
+
+
+def _recorded(frame: Frame, beside: Beside | None) -> list[Markup]:
+    """The band of the recorded runs, up to their end or the run's."""
+    if beside is None or beside.differs:
+        return []
+    step, last = beside.recorded.step, min(beside.recorded.length, int(frame.x[1]))
+    spans = [(float(place), span) for place in range(0, last + 1, step) if (span := beside.span(place)) is not None]
+    upper, lower, median = (
+        [frame.at(place, value) for place, value in points]
+        for points in (
+            [(place, span.high) for place, span in spans],
+            [(place, span.low) for place, span in spans],
+            [(place, span.median) for place, span in spans],
+        )
+    )
+    return [path([*upper, *reversed(lower)], "recorded"), path(median, "recorded-median")]
 
 
 def _dots(frame: Frame, rows: Sequence[CompletedCandidate]) -> list[Markup]:

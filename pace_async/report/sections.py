@@ -97,10 +97,22 @@ def curve(facts: Facts) -> Markup:
     picture, beyond = progress.curve(facts)
     notes = [
         "Dots: scores. Red ticks: candidates without one. Rings: the best program and its ancestors.",
+        _recorded(facts),
         f"{formatting.count(beyond, 'score')} far worse than the rest on the edge." if beyond else "",
         "Hover over a mark for what was tried.",
     ]
     return card(picture, tag("p", " ".join(note for note in notes if note), class_="sub"))
+
+
+def _recorded(facts: Facts) -> str:
+    """What the band is, with the command and the day of its runs."""
+    if facts.beside is None:
+        return ""
+    runs = facts.beside.recorded
+    said = f"{len(runs.seeds)} recorded runs {runs.what} ({runs.command}; seeds {runs.seeds_in_words}; {runs.date})"
+    if facts.beside.differs:
+        return f"{said} are not shown, because {facts.beside.differs}."
+    return f"Band: {said}, from the lowest to the highest, with their median."
 
 
 def lineage(facts: Facts) -> Markup:

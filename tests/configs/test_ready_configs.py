@@ -1,13 +1,17 @@
 """The ready-made runs under configs/: each is valid, and says what it was made for."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pace_async.baseline import beside_of, load_baseline
 from pace_async.config import Config
 from pace_async.configure import resolve
 from pace_async.task import load_task
+from scripts.benchmarks.site_board import Board
 from tests.support.command_line import Shell
+from tests.support.population_facts import HEADER
 
 FOLDER = Path(__file__).parents[2] / "configs"
 FILES = sorted(file for file in FOLDER.rglob("*.yaml") if "new_task" not in file.parts)
@@ -61,3 +65,25 @@ def test_a_model_that_was_not_made_yet_is_named_with_what_to_do(shell: Shell, mo
     assert said.code == 2
     assert "scripts/advisor/warm_start.py" in said.err
     assert shell.files() == []
+
+
+def test_the_first_run_is_compared_with_its_recorded_runs_up_to_its_end() -> None:
+    config = configured("first_run")
+    assert config.baseline is not None
+    recorded = load_baseline(config.baseline)
+    header = replace(HEADER, config=config.model_dump(mode="json"), direction="maximize")
+    board = Board(load_task(config.task), config.evaluation.seed)
+    beside = beside_of(header, board.score(board.start))
+    assert beside is not None
+    assert beside.differs == ""
+    assert recorded.length == config.stop.candidates
+    assert recorded.what == "without learning"
+    assert len(recorded.seeds) >= 4
+
+
+def test_the_first_run_is_the_run_of_columnar_but_shorter() -> None:
+    first, whole = configured("first_run"), configured("columnar")
+    stop, learner = first.stop.model_copy(update={"candidates": 1000}), {"horizon": None}
+    longer = first.model_copy(update={"stop": stop, "baseline": None})
+    assert longer.model_copy(update={"learner": longer.learner.model_copy(update=learner)}) == whole
+    assert first.learner.horizon == (whole.stop.candidates or 0) // whole.learner.group_size

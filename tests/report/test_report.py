@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pace_async.baseline import Baseline, Beside
 from pace_async.config import StopConfig
 from pace_async.configure import resolve
 from pace_async.events import RunStateChanged
@@ -319,3 +320,26 @@ def test_a_child_stands_right_of_its_parent_and_the_best_line_on_top() -> None:
     assert {c: node.depth for c, node in nodes.items()} == {0: 0, 1: 1, 2: 1, 3: 2, 4: 2}
     assert [nodes[c].line for c in (0, 2, 3)] == [0.0, 0.0, 0.0]
     assert len({(node.depth, node.line) for node in nodes.values()}) == len(nodes)
+
+
+def test_recorded_runs_are_a_band_with_their_command_and_a_run_that_differs_has_none(finished: Path) -> None:
+    recorded = Baseline.model_validate(
+        {
+            "what": "without learning",
+            "command": "pace run --seed SEED",
+            "date": "2026-11-25",
+            "seeds": [1, 2],
+            "settings": {},
+            "step": 1,
+            "curves": [[0.9, 1.0, 1.4], [0.9, 1.1, 1.2]],
+        }
+    )
+    with open_readonly(finished / "population.db") as reader:
+        facts = gather(reader)
+    assert 'class="recorded"' not in page(facts)
+    compared = page(replace(facts, beside=Beside(recorded, "maximize")))
+    assert 'class="recorded"' in compared and 'class="recorded-median"' in compared
+    assert "Band: 2 recorded runs without learning (pace run --seed SEED; seeds 1, 2; 2026-11-25)" in compared
+    other = page(replace(facts, beside=Beside(recorded, "maximize", "search.threads is 12, and they have 8")))
+    assert 'class="recorded"' not in other
+    assert "are not shown, because search.threads is 12, and they have 8" in other

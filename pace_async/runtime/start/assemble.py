@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from pace_async.advise.asked_advisor import open_asked_advisor
+from pace_async.baseline import beside_of
 from pace_async.config import Config
 from pace_async.durable import write_whole
 from pace_async.errors import InfrastructureFault
@@ -83,7 +84,8 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
     state = restore(resources.record, config)
     shown = replace(resources.record, header=in_force(resources.record.header, config))
     view = await view_of(shown, config.stop, resources.store)
-    bus = Bus(replace(view, best_known=resources.task.spec.target, begun_at=time.time()))
+    beside = beside_of(shown.header, view.seed_score)
+    bus = Bus(replace(view, best_known=resources.task.spec.target, beside=beside, begun_at=time.time()))
     resources.store.be_patient(config.faults.patience_s, waiting(resources.lock, bus))
     resources.store.guard(resources.lock.refuse_if_gone)  # SQLite would write on into a file without a name
     output = Output(sys.stdout)

@@ -7,6 +7,7 @@ a second.
 import os
 from pathlib import Path
 
+from pace_async.baseline import load_baseline
 from pace_async.config import Config, ProviderConfig
 from pace_async.implement.shares import models_of
 from pace_async.providers.base import ADVISOR, IMPLEMENTER, Caller
@@ -19,8 +20,10 @@ from pace_async.task import Task, limited, load_task
 
 
 def look(config: Config, run_dir: Path | None) -> Task:
-    """The task from its folder. Raises UsageError for an unusable task, advisor, folder or key."""
+    """The task from its folder. Raises UsageError for an unusable task, baseline, advisor, folder or key."""
     task = load_task(config.task)
+    if config.baseline is not None:
+        load_baseline(config.baseline)
     limits_of(config, task)
     new_run_paths(task.name, run_dir)
     refuse_unless_read(with_advisor(config, task), task)
