@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
@@ -92,9 +92,9 @@ def attempted(names: Sequence[str], part: Part) -> list[Row]:
     try:
         return part()
     except (PaceError, OSError, ValueError, ExceptionGroup) as error:
-        first: Exception = error
+        first: Any = error
         while isinstance(first, ExceptionGroup):
-            first = first.exceptions[0]
+            first = cast("Any", first).exceptions[0]
         why = "failed: " + " ".join(f"{first}".split())[:200]
         return [row for name in names for row in rows_of(name, why)]
 

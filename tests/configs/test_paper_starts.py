@@ -3,6 +3,7 @@ are trained by each objective's settings, and their versions are published and p
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from pace_async.learn.lineage import Lineage, Outcome
 from pace_async.learn.settings import TrainerConfig
 from pace_async.objectives import Collapsed, advantages
 from pace_async.publish import probe
+from pace_async.publish.base import Receipt
 from pace_async.replay.groupfile import write_group
 from pace_async.runtime.children.replica import Delivery, Probing, Replica
 from pace_async.weights import checkpoint_digests, recorded_digests
@@ -35,13 +37,13 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def r1(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    model = qwen3(0).to(dtype=torch.bfloat16)
-    return save_chat_model(tmp_path_factory.mktemp("r1") / "model", OPENED, model=model)
+    model: Any = qwen3(0)
+    return save_chat_model(tmp_path_factory.mktemp("r1") / "model", OPENED, model=model.to(torch.bfloat16))
 
 
 @pytest.fixture(scope="module")
 def qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    model = qwen3_5(0).to(dtype=torch.bfloat16)
+    model = qwen3_5(0).to(torch.bfloat16)
     return save_chat_model(tmp_path_factory.mktemp("qwen") / "model", SWITCHED, model=model)
 
 
@@ -90,14 +92,16 @@ async def test_r1s_architecture_is_trained_published_and_proven_by_every_objecti
             lineage.start([])
             probing = Probing(OwnWeights(lineage), limit=None)
             async with Replica(handle.url, probing=probing, delivery=Delivery(numbered=True)) as replica:
+                receipts: list[Receipt] = []
                 for _ in range(GROUPS):
                     outcome = next_version(lineage, config, folder)
                     weights = Path(str(outcome.weights))
-                    receipt = await replica.publish(outcome.version, weights)
-                    assert receipt.digests == checkpoint_digests(weights)
-                    assert receipt.k3 is not None
-                    assert 0 <= receipt.k3 < probe.GROSS
-            assert checkpoint_digests(weights) != checkpoint_digests(r1)
+                    receipts.append(await replica.publish(outcome.version, weights))
+                    assert receipts[-1].digests == checkpoint_digests(weights)
+                    k3 = receipts[-1].k3
+                    assert k3 is not None
+                    assert 0 <= k3 < probe.GROSS
+            assert receipts[-1].digests != checkpoint_digests(r1)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -107,12 +111,11 @@ def test_qwens_architecture_is_trained_by_every_objective_and_keeps_names_and_ty
     config = laid("paper/eplb", method and f"paper/{method}")
     lineage = Lineage(qwen, tmp_path, TrainerConfig.of(config))
     lineage.start([])
-    for _ in range(GROUPS):
-        outcome = next_version(lineage, config, tmp_path)
-    recorded = recorded_digests(Path(str(outcome.weights)))
+    *_, weights = [Path(str(next_version(lineage, config, tmp_path).weights)) for _ in range(GROUPS)]
+    recorded = recorded_digests(weights)
     assert recorded is not None
     assert recorded.keys() == checkpoint_digests(qwen).keys()
-    assert recorded == checkpoint_digests(Path(str(outcome.weights)))
+    assert recorded == checkpoint_digests(weights)
     assert recorded != checkpoint_digests(qwen)
 
 

@@ -28,6 +28,7 @@ from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.learn import client, send
 from pace_async.learn.client import ProcessLearner
 from pace_async.learn.settings import TrainerConfig
+from pace_async.publish import probe
 from pace_async.publish.base import PushFailed, Sender
 from pace_async.publish.nccl import NcclPublisher
 from pace_async.runtime.children.advisor_folder import TINY
@@ -86,9 +87,9 @@ def _with_stand_in(_: str, *rest: str) -> list[str]:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def receiver() -> Any:
@@ -224,7 +225,7 @@ async def test_each_version_that_the_learner_trains_is_sent_from_its_memory_and_
             assert sender.sent == version, "version 0 goes by file"
             assert receipt.digests == checkpoint_digests(weights)
             assert receipt.k3 is not None
-            assert receipt.k3 < Probing().limit
+            assert receipt.k3 < probe.LEAST
             answer = await replica.generate(prompt, max_tokens=40, temperature=1.0, seed=version)
             assert {span.version for span in answer.spans} == {version}
             expected = plain_logprobs(weights, prompt, answer.token_ids, 1.0)
