@@ -38,7 +38,7 @@ def watch(
     """The live screen of a run that another terminal, machine or job drives. It ends when the run ends.
 
     It only reads: the run is the same with and without it, and Ctrl-C leaves the screen, not the run. Where the output
-    is no terminal, it prints lines. `pace status --json` is for programs.
+    is no terminal, it prints lines. `pace status --json` is for programs. Keys show other panels, and ? lists them.
 
     Example: pace watch circle_packing-1
 
@@ -62,7 +62,7 @@ def watch(
             return
         output = Output(sys.stdout)
         try:
-            view = anyio.run(follow, source, _screen(output))
+            view = anyio.run(follow, source, _screen(output, reader))
         except KeyboardInterrupt:
             raise typer.Exit(Interrupted.exit_code) from None
         finally:
@@ -72,14 +72,17 @@ def watch(
             typer.echo(f"The process that drove this run has ended: `pace resume {named}` goes on.")
 
 
-def _screen(output: "Output") -> "Screen":
+def _screen(output: "Output", reader: "Reader") -> "Screen":
     from pace_async.observe.choose import DUMB
+    from pace_async.observe.keyboard import Keyboard
     from pace_async.observe.layout import WATCHING
     from pace_async.observe.rich_display import RichDisplay
     from pace_async.observe.watching import FramedScreen, LinesScreen
 
     if output.terminal and os.environ.get("TERM", "").lower() not in DUMB:
-        return FramedScreen(RichDisplay(output, os.environ, WATCHING))
+        display = RichDisplay(output, os.environ, WATCHING)
+        display.panels.program = lambda candidate: reader.show(candidate)["program"]
+        return FramedScreen(display, Keyboard.of())
     return LinesScreen(output)
 
 

@@ -28,6 +28,7 @@ from pace_async.events.literals import Action, Closing, Kind, Outcome, Purpose, 
 from pace_async.events.rescoring import EpochInForce, RescoreBegan, Rescored
 from pace_async.events.running import FaultSeen, LoopMeasured, RunHeader, RunStateChanged, SettingChanged
 from pace_async.events.transient import (
+    AdmissionHeld,
     CallUnaffordable,
     LearnerStageChanged,
     StageChanged,
@@ -38,6 +39,7 @@ from pace_async.events.transient import (
 
 __all__ = [
     "Action",
+    "AdmissionHeld",
     "Advised",
     "AdvisorCall",
     "CallUnaffordable",

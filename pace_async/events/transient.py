@@ -43,4 +43,12 @@ class CallUnaffordable:
     left_usd: float
 
 
-TransientEvent = StageChanged | LearnerStageChanged | Starting | Stalled | CallUnaffordable
+@dataclass(frozen=True, slots=True)
+class AdmissionHeld:
+    """A person at the keyboard holds back new leases, or lets them open again."""
+
+    held: bool
+    at: float
+
+
+TransientEvent = StageChanged | LearnerStageChanged | Starting | Stalled | CallUnaffordable | AdmissionHeld

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TypeVar, assert_never
 
 from pace_async.events import (
+    AdmissionHeld,
     Advised,
     CallUnaffordable,
     CascadeStageEnded,
@@ -92,6 +93,9 @@ def fold(view: RunView, event: Fact | TransientEvent) -> RunView:
             return changed(view, reason=event.what)
         case CallUnaffordable():
             return changed(view, unaffordable=event)
+        case AdmissionHeld():
+            said = "paused: no new candidates" if event.held else "goes on: new candidates again"
+            return _note(changed(view, held=event.held), event.at, "state", said)
         case Stalled():
             return _note(changed(view, stalled=event.reason), event.at, "fault", formatting.stalled(event))
         case RunStateChanged():

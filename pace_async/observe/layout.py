@@ -99,7 +99,12 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
     style = sections.standing(view)[1]
     return [
         Text.assemble(
-            ("paused" if view.paused and view.ended_at is None else clean(view.state).replace("_", " "), style),
+            (
+                "paused"
+                if (view.paused or view.held) and view.ended_at is None
+                else clean(view.state).replace("_", " "),
+                style,
+            ),
             " ",
             formatting.duration(view.elapsed(now)),
             (f" {clean(view.header.name)}", QUIET),

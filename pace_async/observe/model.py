@@ -98,9 +98,9 @@ class RunView:
     most that each call in flight may cost, in USD, by reservation. `unaffordable` is the call that the rest of the
     budget could not pay. `unanswered` counts the implementer calls since the last answer. `models_down` are the
     models given up for now, and `paused` is true if all are. `calls` counts the calls of each role, and `spent` is
-    their cost in USD, checks included. `stalled` is the reason why nothing can be committed, empty if commits work.
-    `failing` maps each stage that fails at every try to the reason. `recent_parsed`: whether each of the last
-    candidates has answers that parse, oldest first."""
+    their cost in USD, checks included. `held`: a person holds back new candidates. `stalled` is the reason why nothing
+    can be committed, empty if commits work. `failing` maps each stage that fails at every try to the reason.
+    `recent_parsed`: whether each of the last candidates has answers that parse, oldest first."""
 
     header: RunHeader
     stop: StopConfig = field(default_factory=StopConfig)
@@ -137,6 +137,7 @@ class RunView:
     unanswered: int = 0
     models_down: int = 0
     paused: bool = False
+    held: bool = False
     stalled: str = ""
     failing: Mapping[str, str] = field(default_factory=dict[str, str])
     faults: int = 0

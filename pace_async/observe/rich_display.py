@@ -11,9 +11,10 @@ from rich.control import Control
 from rich.live import Live
 
 from pace_async.observe.base import Event
-from pace_async.observe.layout import FOOTER, frame
+from pace_async.observe.layout import FOOTER
 from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
+from pace_async.observe.panels import Panels
 
 DRAIN_S, FRAME_S = 2.0, 0.2
 HOLD, SHOW = "\x1b[?2026h", "\x1b[?2026l"
@@ -21,11 +22,13 @@ HOLD, SHOW = "\x1b[?2026h", "\x1b[?2026l"
 
 class RichDisplay:
     """Draws on `output`, which must be a terminal. `environment` is read for NO_COLOR, TERM and COLORTERM. `footer` is
-    the last line while the run goes on."""
+    the last line while the run goes on. Keys choose which of its `panels` is drawn."""
 
     name = "rich"
+    panels: Panels
 
     def __init__(self, output: Output, environment: Mapping[str, str] | None = None, footer: str = FOOTER) -> None:
+        self.panels = Panels()
         self._footer = footer
         self._output = output
         self._size = output.size()
@@ -53,7 +56,7 @@ class RichDisplay:
     def _draw(self, view: RunView, now: float) -> None:
         """HOLD and SHOW make the terminal show the frame at once. Terminals that do not know them ignore them."""
         size = self._output.size()
-        lines = frame(view, now, *size, self._footer)
+        lines = self.panels.frame(view, now, *size, self._footer)
         content = Group(*lines)
         self._console.size = ConsoleDimensions(*size)
         self._output.write(HOLD)

@@ -53,6 +53,8 @@ def standing(view: RunView) -> tuple[str, str]:
         said = f"starting {clean(view.reason)}"
     if view.stalled and view.ended_at is None:
         return f"paused: {clean(view.stalled)}", WARN
+    if view.held and view.state == "running":
+        return "paused by p, what is in flight goes on", WARN
     if view.failing and view.ended_at is None:
         return f"{said}, {formatting.failing(view.failing)}", WARN
     if view.ended_at is not None or not (view.models_down or view.unanswered >= MANY_UNANSWERED):

@@ -16,6 +16,7 @@ from pace_async.errors import UsageError
 from pace_async.observe.bus import BEAT_S
 from pace_async.observe.followed import cut_off, notes_at, view_at
 from pace_async.observe.formatting import duration, score
+from pace_async.observe.keyboard import Keyboard
 from pace_async.observe.model import GROUPS_KEPT, NOTES_KEPT, TIMES_KEPT, Note, RunView
 from pace_async.observe.output import Output
 from pace_async.observe.plain import EVERY, SHOWN, figures, heading
@@ -83,14 +84,30 @@ class Screen(Protocol):
         """Show it for the last time."""
         ...
 
+    async def obey_keys(self) -> None:
+        """Obey keys while the run is shown. Returns at once if there are none."""
+        ...
+
 
 class FramedScreen:
-    """The live screen of a run, on a terminal."""
+    """The live screen of a run, on a terminal. `keyboard` is None where no keys can be typed."""
 
-    def __init__(self, display: RichDisplay) -> None:
-        self._display = display
+    def __init__(self, display: RichDisplay, keyboard: Keyboard | None = None) -> None:
+        self._display, self._keyboard = display, keyboard
+        self._shown: tuple[RunView, float] | None = None
+
+    async def obey_keys(self) -> None:
+        if self._keyboard is None:
+            return
+        with self._keyboard:
+            self._display.panels.keys = True
+            async for key in self._keyboard.keys():
+                self._display.panels.press(key)
+                if self._shown is not None:
+                    await self._display.refresh(*self._shown)
 
     async def show(self, looked: Looked, now: float) -> None:
+        self._shown = looked.view, now
         await self._display.refresh(looked.view, now)
 
     async def close(self, looked: Looked, now: float) -> None:
@@ -118,6 +135,9 @@ class LinesScreen:
         self._told = set(looked.notes)
         self._output.write("".join(f"{line}\n" for line in lines))
         self._output.flush()
+
+    async def obey_keys(self) -> None:
+        """No keys."""
 
     async def close(self, looked: Looked, now: float) -> None:
         await self._output.drain(2.0)
@@ -148,6 +168,22 @@ async def follow(
 ) -> RunView:
     """Show the run until it ends, at most every `beat_s` seconds. Returns its last view. Raises UsageError if it cannot
     be read at first, or any more for PATIENCE_S seconds."""
+    failure: Exception | None = None
+    view: RunView | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(screen.obey_keys)
+        try:
+            view = await _followed(source, screen, clock, beat_s)
+        except Exception as error:  # as it is, and not in a group
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    assert view is not None
+    return view
+
+
+async def _followed(source: Source, screen: Screen, clock: Callable[[], float], beat_s: float) -> RunView:
     looked = source.look()
     read_at = anyio.current_time()
     try:

@@ -21,8 +21,8 @@ def curve(facts: Facts) -> tuple[Markup, int]:
     """The drawing, and how many scores lie beyond its worse edge. x is the number of complete candidates, y the score.
     Each score is a dot, and each candidate without one a tick at the foot. In a run longer than DRAWN one mark stands
     for several. The best program's ancestors have rings, and the task's bounds are lines if they fit. Scores beyond the
-    worse edge are drawn on it, because they would flatten all others. Recorded runs beside the run are a band from the lowest to the
-    highest, with their median."""
+    worse edge are drawn on it, because they would flatten all others. Recorded runs beside the run are a
+    band from the lowest to the highest, with their median."""
     rows = facts.account.candidates
     scores = [row.score for row in rows]
     low, high, below = _window(scores, facts.header.direction)

@@ -102,6 +102,9 @@ class Kept:
         await self._lines.show(looked, now)
         await self._store.commit(*next(self._commits, list[Fact]()))
 
+    async def obey_keys(self) -> None:
+        await self._lines.obey_keys()
+
     async def close(self, looked: Looked, now: float) -> None:
         await self._lines.close(looked, now)
         self._file.close()

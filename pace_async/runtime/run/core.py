@@ -25,7 +25,7 @@ from pace_async.config import Config, StopConfig
 from pace_async.config.advisor import END_OF_THINKING
 from pace_async.errors import InfrastructureFault, PaceBug
 from pace_async.evaluate.base import Evaluator
-from pace_async.events import Fact, FaultSeen, IslandActed, LeaseOpened, Purpose, TransientEvent
+from pace_async.events import AdmissionHeld, Fact, FaultSeen, IslandActed, LeaseOpened, Purpose, TransientEvent
 from pace_async.implement.base import Implementer
 from pace_async.learn.base import Learner
 from pace_async.observe.bus import Bus
@@ -155,8 +155,9 @@ class StopValues:
 @dataclass(slots=True)
 class Core:
     """Connects the tasks of a run. Without `fresh` new bests are not confirmed. Except for the recorder, all values
-    here belong to this process and are in no row: whether its engine is up, why it stops, the leases left by an earlier
-    process (`unfinished`), and the leases that stay open for a resume (`parked`)."""
+    here belong to this process and are in no row: whether its engine is up, why it stops, whether a person holds back
+    new leases (`held`), the leases left by an earlier process (`unfinished`), and the leases that stay open for a
+    resume (`parked`)."""
 
     config: Config
     task: Task
@@ -172,6 +173,7 @@ class Core:
     """Whether long work goes to a thread: then what happens when depends on the machine."""
     started: float = 0.0
     stopping: Reason | None = None
+    held: bool = False
     engine_up: bool = True
     parked: set[int] = field(default_factory=set[int])
     state: RunState = field(init=False)
@@ -215,6 +217,14 @@ class Core:
         """Open no further lease. Running rollouts may finish."""
         self.stopping = self.stopping or reason
         self.changed()
+
+    def hold(self, held: bool) -> None:
+        """Open no further lease until `hold(False)`, or open them again. What is in flight goes on, and so do learning
+        and the stop rules. A resume holds nothing back."""
+        if held != self.held:
+            self.held = held
+            self.show(AdmissionHeld(held, self.stages.clock.now()))
+            self.changed()
 
     def progress(self) -> StopValues:
         """The values that stop rules test."""
@@ -294,7 +304,7 @@ class Core:
     def _room(self) -> bool:
         limit = self.config.stop.candidates
         under_limit = limit is None or self.state.evaluated + self.at_work < limit
-        return under_limit and self.state.may_admit()
+        return not self.held and under_limit and self.state.may_admit()
 
     async def fault(self, where: str, fault: InfrastructureFault, lease: int | None = None) -> None:
         """Record a failure of a service or the machine."""

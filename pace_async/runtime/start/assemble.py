@@ -56,6 +56,7 @@ from pace_async.runtime.run.learning import group_path
 from pace_async.runtime.run.loop_turns import turns_here
 from pace_async.runtime.run.recorder import BudgetLedger, Recorder
 from pace_async.runtime.run_paths import RunPaths
+from pace_async.runtime.start.keys import keys_on
 from pace_async.runtime.start.restore import restore
 from pace_async.runtime.start.resuming import in_force
 from pace_async.runtime.start.supervisor import drive
@@ -89,7 +90,8 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
     resources.store.be_patient(config.faults.patience_s, waiting(resources.lock, bus))
     resources.store.guard(resources.lock.refuse_if_gone)  # SQLite would write on into a file without a name
     output = Output(sys.stdout)
-    displays = [choose(display, output), JsonlDisplay(paths.events), *await _logged(resources, logs)]
+    screen = choose(display, output)
+    displays = [screen, JsonlDisplay(paths.events), *await _logged(resources, logs)]
     recorder = Recorder(resources.store, state, bus)
     async with observing(bus, displays), _stages(resources, recorder) as (stages, engine, learner):
         core = Core(
@@ -106,7 +108,7 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
         )
         try:
             with start_up_frozen():
-                ended = await drive(core, engine, learner, signals=True)
+                ended = await drive(core, engine, learner, signals=True, keys=keys_on(screen))
         finally:
             keep_best(paths.best(Path(resources.task.spec.program).suffix), core.state.best)
     if DISPLAYS[display].announces:

@@ -10,6 +10,7 @@ from types import FrameType
 import anyio
 
 from pace_async.events import RunStateChanged
+from pace_async.observe.keyboard import restore_all
 from pace_async.runtime.run.core import Core
 
 INTERRUPTED = 130
@@ -39,6 +40,7 @@ async def _obey(core: Core, scope: anyio.CancelScope) -> None:
                 elif presses == 2:
                     scope.cancel()
                 else:
+                    restore_all()
                     os._exit(INTERRUPTED)
 
 

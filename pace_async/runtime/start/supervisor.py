@@ -17,6 +17,7 @@ from pace_async.runtime.run.learning import learn_while_searching
 from pace_async.runtime.run.loop_turns import LoopTurns
 from pace_async.runtime.run.patience import Patience
 from pace_async.runtime.run.thread import search_thread
+from pace_async.runtime.start.keys import Keys
 from pace_async.runtime.start.signals import obey_signals
 
 LAST_WORD_S = 10.0
@@ -31,9 +32,10 @@ async def drive(
     learner: WatchedLearner | None = None,
     *,
     signals: bool = False,
+    keys: Keys | None = None,
 ) -> str:
-    """Drive the run to its end. Returns its final state. `engine` and `learner` are watched. Raises GaveUp, or an
-    ExceptionGroup for our own mistakes."""
+    """Drive the run to its end. Returns its final state. `engine` and `learner` are watched, `keys` are obeyed. Raises
+    GaveUp, or an ExceptionGroup for our own mistakes."""
     core.started = core.stages.clock.monotonic()
     await core.record(RunStateChanged("running", "", core.stages.clock.now()))
     if core.turns is not None:
@@ -44,6 +46,8 @@ async def drive(
             with anyio.CancelScope() as scope:
                 if signals:
                     outside.start_soon(obey_signals, core, scope)
+                if keys is not None:
+                    outside.start_soon(keys, core)
                 await _search_and_learn(core, engine, learner)
             outside.cancel_scope.cancel()
         state = STATES.get(core.stopping or "interrupted", "done")
