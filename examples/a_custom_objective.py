@@ -17,11 +17,11 @@ SETTINGS = {
 
 def main() -> None:
     run = pace.run("circle_packing", SETTINGS)
-    for group in run.sql("select group_number, state, loss from groups order by group_number"):
-        print(f"group {group['group_number']}: {group['state']}, loss {group['loss']}")
-    lease = "select group_reward, advantage from leases where group_number = 1 order by group_reward"
-    for row in run.sql(lease):
-        print(f"  reward {row['group_reward']:+.3f} has advantage {row['advantage']:+.3f}")
+    for group in run.sql("select group_number, state, reason from groups order by group_number"):
+        print(f"group {group['group_number']}: {group['state']} {group['reason']}".rstrip())
+        of_group = f"where group_number = {group['group_number']} and advantage is not null order by group_reward"
+        for row in run.sql(f"select group_reward, advantage from leases {of_group}"):
+            print(f"  reward {row['group_reward']:+.3f} has advantage {row['advantage']:+.3f}")
 
 
 if __name__ == "__main__":
