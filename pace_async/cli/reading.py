@@ -61,9 +61,17 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             **_asked(header.advisor),
         }
     )
+    if found["nodes"]:
+        typer.echo("")
+        shown = ("node", "machine", "attempts", "lost", "seconds", "queue_seconds")
+        print_table([{name: _rounded(one[name]) for name in shown} for one in found["nodes"]])
     if found["implementers"]:
         typer.echo("")
         print_table([{**one, "usd": f"{one['usd']:.4f}"} for one in found["implementers"]])
+
+
+def _rounded(value: object) -> object:
+    return f"{value:.1f}" if isinstance(value, float) else value
 
 
 def _parts(spent: Mapping[str, float]) -> str:

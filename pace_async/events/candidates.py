@@ -123,7 +123,8 @@ class EvaluationAttempted:
     full evaluation. `fresh` is 0 for the hidden instances, else the number of the fresh seed. `attempt` counts from 1
     within (lease, stage, fresh). `seconds` is the time in the sandbox, `queue_seconds` the wait for a slot before it.
     Both are 0 if nothing ran. `accepted`: its outcome became the result. An attempt that is not accepted is followed by
-    a retry after an infrastructure failure, or by a second run alone."""
+    a retry after an infrastructure failure, or by a second run alone. `node` is the name of the machine of a cluster on
+    which it ran, and `machine` the class of that machine. Both are None on the runtime's own machine."""
 
     lease: int
     stage: str
@@ -136,6 +137,8 @@ class EvaluationAttempted:
     ended_at: float
     detail: str
     accepted: bool
+    node: str | None = None
+    machine: str | None = None
 
     @property
     def at(self) -> float:

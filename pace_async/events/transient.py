@@ -51,4 +51,12 @@ class AdmissionHeld:
     at: float
 
 
-TransientEvent = StageChanged | LearnerStageChanged | Starting | Stalled | CallUnaffordable | AdmissionHeld
+class NodesSeen:
+    """So many machines of a cluster evaluate. They have `slots` slots, and programs are in `busy` of them."""
+
+    nodes: int
+    slots: int
+    busy: int
+
+
+TransientEvent = StageChanged | LearnerStageChanged | Starting | Stalled | CallUnaffordable | AdmissionHeld | NodesSeen

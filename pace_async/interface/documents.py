@@ -38,6 +38,18 @@ class ImplementerTally(TypedDict):
     usd: float
 
 
+class NodeUsed(TypedDict):
+    """What ran on one machine of a cluster: attempts, and among them those that the machine failed."""
+
+    node: str
+    machine: str | None
+    attempts: int
+    lost: int
+    seconds: float
+    queue_seconds: float
+    last_at: float
+
+
 class Status(TypedDict):
     """How far a run is. `candidates` leaves out the task's own program. `admitted` leases are the sum of `trained`,
     `skipped`, `aborted`, `expired` and `open`. `updates` counts ended groups. Speeds are candidates an hour, None
@@ -71,6 +83,7 @@ class Status(TypedDict):
     few_scores: str | None
     longest_stall_ms: float | None
     longest_turn_cpu_ms: float | None
+    nodes: list[NodeUsed]
     groups_trained: int
     groups_skipped: int
     rollbacks: list[Rollback]

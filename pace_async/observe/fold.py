@@ -34,6 +34,7 @@ from pace_async.events import (
     LeaseOpened,
     LeaseReleased,
     LoopMeasured,
+    NodesSeen,
     RescoreBegan,
     Rescored,
     RunStateChanged,
@@ -96,6 +97,8 @@ def fold(view: RunView, event: Fact | TransientEvent) -> RunView:
         case AdmissionHeld():
             said = "paused: no new candidates" if event.held else "goes on: new candidates again"
             return _note(changed(view, held=event.held), event.at, "state", said)
+        case NodesSeen():
+            return changed(view, nodes=event)
         case Stalled():
             return _note(changed(view, stalled=event.reason), event.at, "fault", formatting.stalled(event))
         case RunStateChanged():

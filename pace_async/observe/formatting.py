@@ -12,7 +12,16 @@ from collections.abc import Mapping
 
 from rich.cells import cell_len, set_cell_size
 
-from pace_async.events import Evaluated, FaultSeen, GroupEnded, GroupShipped, LeaseAborted, RunStateChanged, Stalled
+from pace_async.events import (
+    Evaluated,
+    FaultSeen,
+    GroupEnded,
+    GroupShipped,
+    LeaseAborted,
+    NodesSeen,
+    RunStateChanged,
+    Stalled,
+)
 from pace_async.observe.roofline import Roofline
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.objectives import objective_of
@@ -203,6 +212,11 @@ def failing(stages: Mapping[str, str]) -> str:
 def stalled(event: Stalled) -> str:
     """The pause while a write fails."""
     return f"paused: {clean(event.reason)}; the run goes on by itself when it can write again"
+
+
+def nodes(seen: NodesSeen) -> str:
+    """The machines of a cluster that evaluate, and their slots."""
+    return f"{count(seen.nodes, 'node')}, {seen.busy} of {count(seen.slots, 'slot')} busy"
 
 
 def state(event: RunStateChanged) -> str:

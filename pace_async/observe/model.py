@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from pace_async.baseline import Beside
 from pace_async.config import StopConfig
-from pace_async.events import CallUnaffordable, Cause, GroupShipped, Role, RunHeader
+from pace_async.events import CallUnaffordable, Cause, GroupShipped, NodesSeen, Role, RunHeader
 from pace_async.observe.ledger import Ledger
 
 RATE_WINDOW_S = 120.0
@@ -99,8 +99,9 @@ class RunView:
     budget could not pay. `unanswered` counts the implementer calls since the last answer. `models_down` are the
     models given up for now, and `paused` is true if all are. `calls` counts the calls of each role, and `spent` is
     their cost in USD, checks included. `held`: a person holds back new candidates. `stalled` is the reason why nothing
-    can be committed, empty if commits work. `failing` maps each stage that fails at every try to the reason.
-    `recent_parsed`: whether each of the last candidates has answers that parse, oldest first."""
+    can be committed, empty if commits work. `nodes` are the machines of a cluster that evaluate, None without a
+    cluster. `failing` maps each stage that fails at every try to the reason. `recent_parsed`: whether each of the last
+    candidates has answers that parse, oldest first."""
 
     header: RunHeader
     stop: StopConfig = field(default_factory=StopConfig)
@@ -140,6 +141,7 @@ class RunView:
     held: bool = False
     stalled: str = ""
     failing: Mapping[str, str] = field(default_factory=dict[str, str])
+    nodes: NodesSeen | None = None
     faults: int = 0
     notes: tuple[Note, ...] = ()
     latest: Note | None = None

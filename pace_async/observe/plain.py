@@ -5,7 +5,7 @@ figures every few candidates. When the bottleneck has changed, a second line say
 no new best print nothing.
 """
 
-from pace_async.events import Cause, Evaluated, Starting
+from pace_async.events import Cause, Evaluated, NodesSeen, Starting
 from pace_async.observe import formatting
 from pace_async.observe.base import Event
 from pace_async.observe.few_scores import ENOUGH, few_scores
@@ -33,11 +33,15 @@ class PlainDisplay:
         self._binding: Term | None = None
         self._cause: Cause | None = None
         self._alarmed = False
+        self._nodes = 0
 
     def take(self, event: Event, view: RunView) -> None:
         self._begin(view)
         if isinstance(event, Starting):
             self._line(f"{'':>7}  starting {event.what}")
+        if isinstance(event, NodesSeen) and event.nodes != self._nodes:
+            self._nodes = event.nodes
+            self._line(f"{'':>7}  {formatting.nodes(event)}")
         note = view.latest
         if note is not None and note.kind in SHOWN:
             self._line(f"{_clock(view, note.at)}  {note.text}")

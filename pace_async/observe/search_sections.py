@@ -104,12 +104,15 @@ def _leases(view: RunView) -> Text:
 
 def _services(view: RunView, room: int) -> Text:
     """Money first, because the end is cut off."""
+    nodes = [Text(formatting.nodes(view.nodes))] if view.nodes is not None and view.ended_at is None else []
     faults = figure(view.faults, "fault" if view.faults == 1 else "faults", WARN if view.faults else "")
     asked = sum(view.calls.values())
     calls = figure(f"{asked:,}", "call" if asked == 1 else "calls")
     forms = [
-        joined([money(view), faults, *_calls(view)]),
-        joined([money(view), faults, calls]),
+        joined([money(view), faults, *nodes, *_calls(view)]),
+        joined([money(view), faults, *nodes, calls]),
+        joined([money(view), faults, *nodes]),
+        joined([money(view, told=False), *nodes]),
         joined([money(view, told=False), faults, calls]),
         joined([money(view, told=False), faults]),
     ]

@@ -68,6 +68,7 @@ def _sections(facts: Facts) -> list[Markup]:
                 tag("div", tag("h3", "Faults over time"), when, class_="card after") if when else Markup(),
                 sections.spend(facts),
                 sections.money_by_improvement(facts, link),
+                *sections.nodes(facts),
             ],
         ),
         "program": ("The best program against the seed program", [sections.against_seed(facts)]),

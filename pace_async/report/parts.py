@@ -6,7 +6,19 @@ from pace_async.report.markup import Content, Markup, tag
 
 _TERMS = ("where", "kind")
 """Columns of short names of our own, which are never broken."""
-_NUMBERS = ("calls", "tokens in", "tokens out", "seconds", "USD", "times", "candidates", "score")
+_NUMBERS = (
+    "calls",
+    "attempts",
+    "lost",
+    "waited",
+    "tokens in",
+    "tokens out",
+    "seconds",
+    "USD",
+    "times",
+    "candidates",
+    "score",
+)
 
 
 def card(*content: Content) -> Markup:

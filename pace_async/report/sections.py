@@ -211,6 +211,23 @@ def money_by_improvement(facts: Facts, link: Link) -> Markup:
     return tag("div", shown, class_="after")
 
 
+def nodes(facts: Facts) -> list[Markup]:
+    """The machines of a cluster, if there was one."""
+    rows = [
+        {
+            "node": one["node"],
+            "class of machine": one["machine"] or "–",
+            "attempts": f"{one['attempts']:,}",
+            "lost": f"{one['lost']:,}",
+            "seconds": f"{one['seconds']:,.1f}",
+            "waited": f"{one['queue_seconds']:,.1f}",
+        }
+        for one in facts.status["nodes"]
+    ]
+    title = "Machines that evaluated"
+    return [scrolling(title, tag("h3", title), table(rows, ""), class_="card wide after")] if rows else []
+
+
 def against_seed(facts: Facts) -> Markup:
     """The difference between the seed program and the best."""
     if facts.best is None or facts.seed_program is None:

@@ -191,6 +191,7 @@ def test_status_counts_everything_once(database: Place) -> None:
             "steps_shortened": 0,
             "steps_undone": 0,
             "failing": [],
+            "nodes": [],
         }
         assert reader.status("empty")["max_trained_staleness"] == 0
         assert reader.runs() == ("demo", "empty")

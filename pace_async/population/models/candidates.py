@@ -77,6 +77,8 @@ class EvaluationAttemptRow(Base):
     ended_at: Mapped[float]
     detail: Mapped[str]
     accepted: Mapped[bool]
+    node: Mapped[str | None]
+    machine: Mapped[str | None]
     __table_args__ = (
         ForeignKeyConstraint(("run_id",), ["runs.run_id"]),
         one_of("outcome", ATTEMPT_OUTCOMES),

@@ -1,8 +1,8 @@
-"""Where and when the programs of a run were evaluated: one value for each attempt."""
+"""Where and when the programs of a run were evaluated: each attempt, and the sums of each machine of a cluster."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, and_, case, func, select
 
 from pace_async.population.models import EvaluationAttemptRow
 
@@ -25,11 +25,34 @@ def attempts_of(connection: Connection, run_id: int) -> tuple[Attempted, ...]:
     """Every attempt of a run, in the order of their beginnings."""
     row = EvaluationAttemptRow
     found = connection.execute(
-        select(row.started_at, row.ended_at, row.queue_seconds, row.outcome).where(row.run_id == run_id)
+        select(row.started_at, row.ended_at, row.queue_seconds, row.outcome, row.node).where(row.run_id == run_id)
     )
     return tuple(
         sorted(
-            Attempted(LOCAL, began, ended, waited, outcome == "infrastructure_error")
-            for began, ended, waited, outcome in found
+            Attempted(node or LOCAL, began, ended, waited, outcome == "infrastructure_error")
+            for began, ended, waited, outcome, node in found
         )
     )
+
+
+def machines_of(connection: Connection, run_id: int) -> list[dict[str, Any]]:
+    """Each node by its name, with the class of its machine. `attempts` counts those that ran there, `lost` those among
+    them that failed by the machine. `seconds` is their time in slots, `queue_seconds` their wait for one. Empty for a
+    run on one machine."""
+    row = EvaluationAttemptRow
+    lost = func.sum(case((row.outcome == "infrastructure_error", 1), else_=0))
+    found = connection.execute(
+        select(
+            row.node,
+            func.max(row.machine).label("machine"),
+            func.count().label("attempts"),
+            lost.label("lost"),
+            func.sum(row.seconds).label("seconds"),
+            func.sum(row.queue_seconds).label("queue_seconds"),
+            func.max(row.ended_at).label("last_at"),
+        )
+        .where(and_(row.run_id == run_id, row.node.is_not(None)))
+        .group_by(row.node)
+        .order_by(row.node)
+    )
+    return [dict(one) for one in found.mappings()]

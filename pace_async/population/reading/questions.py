@@ -25,6 +25,7 @@ from pace_async.population.reading.candidates import candidates_with_experiments
 from pace_async.population.reading.epochs import last_lease_before
 from pace_async.population.reading.implementers_chosen import choices_of, models_of_bandit, results_of, tally
 from pace_async.population.reading.load import closings_of, find_run, state_of_run
+from pace_async.population.reading.machines import machines_of
 from pace_async.population.reading.progress import causes_of, outcomes_of
 from pace_async.population.reading.read_facts import advice_of, evaluations_of, fresh_of, stages_of
 from pace_async.population.reading.read_spending import changes_of, spend_by_role, spend_of, tries_of
@@ -79,7 +80,7 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     that fail at every try, each with its reason and start, of a run that is driven or gave up.
     `trust` is "shared" if programs can reach what scores them, else "hidden". `longest_stall_ms` and
     `longest_turn_cpu_ms` are the longest turns of the event loop, null until measured. `implementers` has the results
-    of the models that a bandit chose, by kind of experiment."""
+    of the models that a bandit chose, by kind of experiment, and `nodes` what ran on each machine of a cluster."""
     run_id = find_run(connection, run)
     complete = (CandidateRow.run_id == run_id,)
     groups = _groups(connection, run_id)
@@ -107,6 +108,7 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
         "waiting": _waiting(connection, run_id) if state in ("running", "draining") else None,
         "failing": _failing(connection, run_id) if state in ("running", "draining", "gave_up") else [],
         **_turns(connection, run_id),
+        "nodes": machines_of(connection, run_id),
         "groups_trained": groups.get("trained", 0),
         "groups_skipped": groups.get("skipped", 0),
         "rollbacks": _rollbacks(connection, run_id),
