@@ -24,6 +24,29 @@ class EvaluationConfig(Section):
     ray_timeout_s: float = Field(
         default=60.0, gt=0, description="Longest wait for a Ray cluster, and for the evaluator of one of its nodes."
     )
+    ray_silence_s: float = Field(
+        default=60.0,
+        gt=0,
+        description="A node of a Ray cluster that has not answered for so long gets no more programs, and what runs "
+        "there is evaluated elsewhere. After as long again its evaluator is ended.",
+    )
+    ray_goes_on_s: float = Field(
+        default=3600.0,
+        gt=0,
+        description="How long programs go on on a node of a Ray cluster from which no runtime has asked anything: it "
+        "was killed, was interrupted, or is cut off. A resume within this time takes them over.",
+    )
+    ray_keeps_s: float = Field(
+        default=3600.0,
+        gt=0,
+        description="How long the evaluator of such a node keeps its results and what it reserved for a resume, before "
+        "it ends itself.",
+    )
+    ray_resources: dict[str, float] = Field(
+        default_factory=dict[str, float],
+        description="What each evaluation slot reserves of a Ray cluster besides processors and GPUs, by Ray's names: "
+        "memory, in bytes, or names of your own.",
+    )
     slots: int = Field(default=2, ge=1, description="Evaluations that may run at once, on all machines together.")
     seed: int = Field(default=0, ge=0, lt=1 << 63, description="Seed of the fixed hidden set of instances.")
     fresh_seeds: int = Field(
@@ -64,6 +87,21 @@ class EvaluationConfig(Section):
         default_factory=dict[str, bool | int | float | str],
         description="Settings of the task; they override those in its task.yaml.",
     )
+
+    @model_validator(mode="after")
+    def _silent_before_ended(self) -> Self:
+        if not self.ray_silence_s <= self.ray_goes_on_s <= self.ray_keeps_s:
+            raise ValueError(
+                f"evaluation.ray_silence_s {self.ray_silence_s:g}, evaluation.ray_goes_on_s {self.ray_goes_on_s:g} and "
+                f"evaluation.ray_keeps_s {self.ray_keeps_s:g} must each be at most the next, because a node that may "
+                "come back is kept until then: raise the later one"
+            )
+        if wrong := [name for name, amount in self.ray_resources.items() if amount <= 0 or name in ("CPU", "GPU")]:
+            raise ValueError(
+                f"evaluation.ray_resources cannot have {wrong[0]} {self.ray_resources[wrong[0]]:g}: amounts are above "
+                "0, and the task's cpus and gpus say how many processors and GPUs are reserved"
+            )
+        return self
 
 
 class RewardConfig(Section):

@@ -31,7 +31,7 @@ from pace_async.evaluate.scorer.scorer_log import scorer_log
 from pace_async.programs.helpers import with_helpers
 from pace_async.registry.base import load_code
 from pace_async.registry.evaluators import EVALUATORS
-from pace_async.task import Setting, Task, refuse_if_changed, settings_of
+from pace_async.task import Setting, Task, TaskSpec, refuse_if_changed, settings_of
 
 GROUPS_S = 30.0
 """How long the last processes of candidates, which are killed, may take to be gone: the machine may be busy."""
@@ -65,10 +65,12 @@ def of_this_machine(evaluation: config.EvaluationConfig) -> config.EvaluationCon
     return evaluation.model_copy(update={"slots": 1}) if EVALUATORS[evaluation.evaluators].elsewhere else evaluation
 
 
-async def refuse_unless_evaluated(evaluation: config.EvaluationConfig) -> None:
-    """Raises UsageError if the evaluator of this configuration could not evaluate anything."""
+async def refuse_unless_evaluated(evaluation: config.EvaluationConfig, spec: TaskSpec | None) -> None:
+    """Raises UsageError if the evaluator of this configuration could not evaluate anything, or has no room for an
+    evaluation of this task. None for a run that goes on, which may have reserved its room."""
     if check := EVALUATORS[evaluation.evaluators].check:
-        await cast("Callable[[config.EvaluationConfig], Awaitable[None]]", load_code(check))(evaluation)
+        refuses = cast("Callable[[config.EvaluationConfig, TaskSpec | None], Awaitable[None]]", load_code(check))
+        await refuses(evaluation, spec)
 
 
 @asynccontextmanager

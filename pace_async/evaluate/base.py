@@ -143,6 +143,15 @@ CANCELLED = Evaluation("infrastructure_error", None, 0.0, "cancelled")
 """The error of tasks that wait for an evaluation when another task cancels it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """How many machines evaluate, how many slots they have, and in how many of these a program is."""
+
+    count: int
+    slots: int
+    busy: int
+
+
 class UnknownEvaluation(KeyError):
     """No evaluation is known by an identity. A restarted runtime that asks for one counts its attempt as lost."""
 
@@ -190,17 +199,27 @@ class Evaluator(Protocol):
         again."""
         ...
 
+    async def leave(self, identity: EvaluationId) -> None:
+        """The task that waited for an evaluation was cancelled, because its process ends. Where evaluations outlive
+        this process, it goes on, and a resume of the run that submits it again gets its result. Elsewhere it is
+        cancelled."""
+        ...
+
     def pending(self) -> Sequence[EvaluationId]:
         """The evaluations that were submitted and have not ended."""
         ...
 
+    def machines(self) -> Machines | None:
+        """The machines that evaluate now. None where this machine is the only one."""
+        ...
+
 
 async def evaluate(evaluator: Evaluator, request: EvaluationRequest) -> Evaluation:
-    """Submit, wait, and cancel the evaluation if the waiting task is cancelled."""
+    """Submit, wait, and leave the evaluation if the waiting task is cancelled."""
     await evaluator.submit(request)
     try:
         return await evaluator.result(request.id)
     except anyio.get_cancelled_exc_class():
         with anyio.CancelScope(shield=True):
-            await evaluator.cancel(request.id)
+            await evaluator.leave(request.id)
         raise

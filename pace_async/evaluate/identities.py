@@ -8,14 +8,21 @@ evaluations are forgotten.
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import anyio
 
 from pace_async.errors import InfrastructureFault, PaceBug
-from pace_async.evaluate.base import CANCELLED, Evaluation, EvaluationId, EvaluationRequest, UnknownEvaluation
+from pace_async.evaluate.base import (
+    CANCELLED,
+    Evaluation,
+    EvaluationId,
+    EvaluationRequest,
+    Machines,
+    UnknownEvaluation,
+)
 from pace_async.events import EvaluationAttempted
 
 ENDED_KEPT = 1000
@@ -116,6 +123,14 @@ class Identities:
     def pending(self) -> Sequence[EvaluationId]:
         """See `Evaluator.pending`."""
         return [identity for identity, entry in self._entries.items() if entry.result is None]
+
+    def known(self) -> Mapping[EvaluationId, Evaluation | None]:
+        """The evaluations that can be asked for, with the results of those that have ended."""
+        return {
+            identity: entry.result if isinstance(entry.result, Evaluation) else None
+            for identity, entry in self._entries.items()
+            if not isinstance(entry.result, Exception)
+        }
 
     async def _run(self, entry: _Entry) -> None:
         request = entry.request
@@ -245,8 +260,14 @@ class InTaskEvaluator(ABC):
     async def cancel(self, identity: EvaluationId) -> None:
         await self._identities.cancel(identity)
 
+    async def leave(self, identity: EvaluationId) -> None:
+        await self._identities.cancel(identity)
+
     def pending(self) -> Sequence[EvaluationId]:
         return self._identities.pending()
+
+    def machines(self) -> Machines | None:
+        return None
 
     @cached_property
     def _identities(self) -> Identities:

@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup
 
 from pace_async import config
 from pace_async.errors import InfrastructureFault, UsageError
-from pace_async.evaluate.base import SECRET_SEEDS, Evaluation, EvaluationId, EvaluationRequest, Limits
+from pace_async.evaluate.base import SECRET_SEEDS, Evaluation, EvaluationId, EvaluationRequest, Limits, Machines
 from pace_async.evaluate.builds import BuildFailed, Builds
 from pace_async.evaluate.commands import Commands
 from pace_async.evaluate.identities import Attempt, Attempts, Identities, attempted_once
@@ -101,8 +101,18 @@ class LocalEvaluator:
     async def cancel(self, identity: EvaluationId) -> None:
         await self._identities.cancel(identity)
 
+    async def leave(self, identity: EvaluationId) -> None:
+        await self._identities.cancel(identity)
+
     def pending(self) -> Sequence[EvaluationId]:
         return self._identities.pending()
+
+    def machines(self) -> Machines | None:
+        return None
+
+    def known(self) -> Mapping[EvaluationId, Evaluation | None]:
+        """See `Identities.known`."""
+        return self._identities.known()
 
     def _begin(self, work: object) -> None:
         assert self._tasks is not None, "it is used as a context manager"

@@ -22,6 +22,8 @@ NEEDS_RAY = pytest.mark.skipif(
     find_spec("ray") is None or sys.platform != "linux", reason="Ray is not installed (pip install 'pace-async[ray]')"
 )
 END_S = 30.0
+UNDER_LOAD = {"RAY_worker_niceness": "0", "RAY_raylet_start_wait_time_s": "180"}
+"""Beside other programs, Ray's workers would wait for them, and its daemons would count as dead."""
 
 
 @dataclass
@@ -31,15 +33,27 @@ class RayNodes:
     process: "subprocess.Popen[str]"
     address: str = ""
 
-    def add(self, cpus: int, **environment: str) -> str:
-        """Start a node with so many CPUs and these variables. Returns its identity."""
-        asked = {"num_cpus": cpus, "env_vars": environment} if environment else {"num_cpus": cpus}
+    def add(self, cpus: int, port: int | None = None, **environment: str) -> str:
+        """Start a node with so many CPUs and these variables, a head at this port. Returns its identity."""
+        asked: dict[str, object] = {"num_cpus": cpus}
+        asked |= {"env_vars": environment} if environment else {}
+        asked |= {"gcs_server_port": port} if port is not None else {}
         node, self.address = self._asked(f"add {json.dumps(asked)}").split()
         return node
 
     def kill(self, node: str) -> None:
         """Kill all processes of a node at once."""
         self._asked(f"kill {node}")
+
+    @property
+    def port(self) -> int:
+        """The head's."""
+        return int(self.address.rpartition(":")[2])
+
+    def end_all(self) -> None:
+        """Kill the head and all nodes at once."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(END_S)
 
     def _asked(self, line: str) -> str:
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -60,10 +74,11 @@ def shared_node() -> str:
 
 
 @contextmanager
-def ray_nodes(*cpus: int) -> Generator[RayNodes]:
-    """A cluster with a node for each number of CPUs, without a token. Nothing of it is left at the end."""
+def ray_nodes(*cpus: int, port: int | None = None) -> Generator[RayNodes]:
+    """A cluster with a node for each number of CPUs, without a token, its head at this port. Nothing of it is left at
+    the end."""
     with tempfile.TemporaryDirectory(prefix="pace-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        environment = clean_environment(HOME=folder, RAY_TMPDIR=folder, RAY_USAGE_STATS_ENABLED="0")
+        environment = clean_environment(HOME=folder, RAY_TMPDIR=folder, RAY_USAGE_STATS_ENABLED="0", **UNDER_LOAD)
         with Path(folder, "log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.ray_nodes_process"],
@@ -76,8 +91,8 @@ def ray_nodes(*cpus: int) -> Generator[RayNodes]:
             )
         cluster = RayNodes(process)
         try:
-            for count in cpus:
-                cluster.add(count)
+            for number, count in enumerate(cpus):
+                cluster.add(count, port if number == 0 else None)
             yield cluster
         finally:
             with suppress(subprocess.TimeoutExpired, BrokenPipeError):

@@ -1,53 +1,48 @@
-"""Ray, as far as pace uses it: one connection of this process, the nodes, and actors that are pinned to a node.
+"""A Ray cluster, as far as pace uses it: its nodes, and actors that are pinned to a node and found by their name.
 
-No other module calls Ray. Its types are partly unknown, so they end here.
+The runtime is not connected itself. A child process is (`driver`), and this module asks it. When that process or its
+connection is lost, another one is started, as often as needed, and meanwhile each call is unanswered.
 
-Invariants: neither our environment, nor our command line, nor our folder reaches a node, because all of them may hold
-secrets or files that stand in for a package. Our signal handlers stay in force. Every wait has a deadline. Only the
-death of an actor or of its node is a loss. After any other failure of a call the actor may still be at work, so the
-caller asks it again.
+Invariants: neither our environment, nor our command line, nor our folder reaches a node. Every wait has a deadline.
 """
 
-import asyncio
-import logging
+import math
 import os
-import signal
-import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
-from importlib import import_module
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from importlib.util import find_spec
-from ipaddress import ip_address
-from typing import Any, TypeVar, cast
+from pathlib import Path
+from typing import Any, cast
 
 import anyio
+from anyio.abc import Process, TaskStatus
+from anyio.streams.buffered import BufferedByteReceiveStream
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from pace_async.children import child, clean_environment, kill_group, python_module, wait_silent
 from pace_async.errors import UsageError
+from pace_async.evaluate.on_ray.frames import (
+    ActorLost,
+    Answered,
+    Asked,
+    NodeSeen,
+    Reservation,
+    Stored,
+    Unanswered,
+    framed,
+    next_message,
+)
 
-NAMESPACE = "pace"
+__all__ = ["Actor", "ActorLost", "Cluster", "NodeSeen", "Reservation", "Unanswered", "connected"]
 INSTALL = "pip install 'pace-async[ray]'"
+NO_LOG = Path(os.devnull)
 SHUTDOWN_S = 10.0
-T = TypeVar("T")
-
-
-class ActorLost(Exception):
-    """An actor or its node has died. The text is one line for a person."""
-
-
-class Unanswered(Exception):
-    """A call has no answer, and its actor may be alive. Whether it ran is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeSeen:
-    """A living node: its identity in Ray, a name for a person, and what no actor has reserved."""
-
-    id: str
-    name: str
-    free: Mapping[str, float]
+ANSWER_S = 5.0
+"""How long something may take to answer at an address."""
+AGAIN_S = 1.0
+LONGEST_AGAIN_S = 30.0
 
 
 def refuse_unless_installed() -> None:
@@ -56,91 +51,228 @@ def refuse_unless_installed() -> None:
         raise UsageError(f"Evaluations on Ray need Ray, which is not installed here: {INSTALL}.")
 
 
-class Actor:
-    """One actor. Its calls are ordered."""
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    done: anyio.Event = field(default_factory=anyio.Event)
+    answer: Answered | None = None
 
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
+
+class Actor:
+    """One actor, by its name. Its calls are ordered, as long as the connection lasts."""
+
+    def __init__(self, cluster: "Cluster", name: str) -> None:
+        self._cluster, self.name = cluster, name
 
     async def call(self, method: str, *arguments: object) -> Any:
         """Call a method and wait. A task that stops waiting ends nothing on the node. Raises ActorLost, Unanswered, and
         whatever the method raises."""
-        errors = cast("Any", import_module("ray.exceptions"))
-        try:
-            reference = getattr(self._handle, method).remote(*arguments)
-            answer = asyncio.wrap_future(cast("Future[Any]", reference.future()))
-            answer.add_done_callback(_retrieved)
-            return await asyncio.shield(answer)
-        except (errors.ActorDiedError, errors.NodeDiedError, errors.OutOfMemoryError) as error:
-            raise ActorLost(_why(str(error))) from None
-        except errors.ActorUnschedulableError as error:
-            raise ActorLost(_why(str(error))) from None
-        except errors.RayTaskError as error:
-            raise error.cause from None
-        except errors.RayError as error:
-            raise Unanswered(_why(str(error))) from None
+        return await self._cluster.ask("call", self.name, method, arguments)
 
     def kill(self) -> None:
         """End it at once, also while it is pending."""
-        with suppress(Exception):  # it has died, or the cluster is gone
-            _ray().kill(self._handle, no_restart=True)
+        self._cluster.tell("kill", self.name)
 
 
 class Cluster:
-    """The connection of this process."""
+    """The connection. `away_since` is the time (monotonic) since which there is none, `why` is the reason."""
+
+    def __init__(self, address: str, timeout_s: float, environment: Mapping[str, str], log: Path) -> None:
+        self._address, self._timeout_s, self._environment = address, timeout_s, dict(environment)
+        self._log = log
+        self._host, self._port = _parted(address)
+        self._out: MemoryObjectSendStream[Asked] | None = None
+        self._waiting: dict[int, _Waiting] = {}
+        self._values: dict[str, object] = {}
+        self._last = 0
+        self._changed = anyio.Event()
+        self.away_since: float | None = time.monotonic()
+        self.why = ""
 
     async def nodes(self) -> list[NodeSeen]:
-        """The nodes that are alive."""
-        return await anyio.to_thread.run_sync(_nodes)
+        """The nodes that are alive. Waits for a connection."""
+        while True:
+            await self.back()
+            with suppress(Unanswered):
+                return await self.ask("nodes")
+            await anyio.sleep(AGAIN_S)
 
-    async def put(self, value: object) -> Any:
-        """A reference to a value in Ray's object store, where each node keeps one copy."""
-        return await anyio.to_thread.run_sync(cast("Callable[[object], Any]", _ray().put), value)
+    async def named(self, prefix: str) -> list[Actor]:
+        """The living actors whose names begin so. Raises Unanswered."""
+        return [Actor(self, name) for name in cast("list[str]", await self.ask("named", prefix))]
 
-    async def start(self, kind: type, name: str, node: NodeSeen, cpus: float, gpus: float) -> Actor:
-        """An actor on this node, which reserves these resources. It may be pending when this returns, and Ray ends it
-        when this process has ended."""
-        made = partial(_start, kind, name, node.id, cpus, gpus)
-        return Actor(await anyio.to_thread.run_sync(made))
+    async def put(self, value: object) -> Stored:
+        """Stands for a value in Ray's object store, where each node keeps one copy. Raises Unanswered."""
+        stored = Stored(f"value-{len(self._values)}")
+        self._values[stored.key] = value
+        await self.ask("put", stored.key, value)
+        return stored
+
+    async def start(self, name: str, node: NodeSeen, reserved: Reservation) -> Actor:
+        """An actor on this node. It may be pending when this returns. Raises Unanswered."""
+        await self.ask("start", name, node.id, reserved)
+        return Actor(self, name)
+
+    async def request(self, bundles: list[dict[str, float]]) -> None:
+        """Ask the cluster's autoscaler for room for all of these at once. Raises Unanswered."""
+        await self.ask("request", bundles)
+
+    async def back(self) -> None:
+        """Wait until there is a connection."""
+        while self._out is None:
+            await self._changed.wait()
+
+    async def ask(self, what: Any, *arguments: object) -> Any:
+        """Raises Unanswered if the connection is lost before the answer."""
+        if self._out is None:
+            raise Unanswered(self.why or "there is no connection to the cluster")
+        self._last += 1
+        number, waiting = self._last, _Waiting()
+        self._waiting[number] = waiting
+        try:
+            self._out.send_nowait(Asked(number, what, arguments))
+            await waiting.done.wait()
+        finally:
+            del self._waiting[number]
+        if waiting.answer is None:
+            raise Unanswered(self.why)
+        if waiting.answer.error is not None:
+            raise waiting.answer.error
+        return waiting.answer.value
+
+    def tell(self, what: Any, *arguments: object) -> None:
+        """Ask, and wait for no answer."""
+        if self._out is not None:
+            self._out.send_nowait(Asked(-1, what, arguments))
+
+    async def keep(self, *, task_status: TaskStatus[None]) -> None:
+        """Stay connected until cancelled. Raises UsageError if the first connection fails."""
+        pause, first = AGAIN_S, True
+        while True:
+            try:
+                async with _driver(self._address, self._host, self._port, self._environment, self._log) as process:
+                    await self._serve(process, task_status if first else None)
+                    first, pause = False, AGAIN_S
+            except UsageError as error:
+                if first:
+                    raise
+                self.why = str(error).rstrip(".")
+            await anyio.sleep(pause)
+            pause = min(2 * pause, LONGEST_AGAIN_S)
+
+    async def _serve(self, process: Process, task_status: TaskStatus[None] | None) -> None:
+        """Return when this process or its connection is lost. Raises UsageError."""
+        assert process.stdin is not None and process.stdout is not None
+        answers = BufferedByteReceiveStream(process.stdout)
+        await self._ready(answers)
+        # No more requests wait than calls are under way.
+        out, requests = anyio.create_memory_object_stream[Asked](math.inf)
+        with out, requests:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._write, process, requests)
+                for key, value in self._values.items():
+                    out.send_nowait(Asked(-1, "put", (key, value)))
+                self._out, self.away_since, self.why = out, None, ""
+                self._tell_change()
+                if task_status is not None:
+                    task_status.started()
+                group.start_soon(self._guard, process)
+                try:
+                    await self._read(answers)
+                finally:
+                    self._lost()
+                    with anyio.move_on_after(SHUTDOWN_S, shield=True):
+                        await self._write_rest(process, requests)
+                    group.cancel_scope.cancel()
+
+    async def _ready(self, answers: BufferedByteReceiveStream) -> None:
+        silent = (
+            f"The Ray cluster at {self._address} did not answer within {self._timeout_s:.0f} s: is this the port of its"
+            " head, and does it have the token of this machine (RAY_AUTH_MODE=token, RAY_AUTH_TOKEN_PATH)?"
+        )
+        with anyio.move_on_after(self._timeout_s):
+            try:
+                answer = cast("Answered", await next_message(answers.receive_exactly))
+            except (anyio.EndOfStream, anyio.IncompleteRead):
+                raise UsageError(
+                    f"The Ray cluster at {self._address} cannot be used: Ray ended this program's connection to it."
+                ) from None
+            if answer.error is not None:
+                raise answer.error
+            return
+        raise UsageError(silent)
+
+    def _lost(self) -> None:
+        self._out, self.away_since = None, time.monotonic()
+        self.why = self.why or f"the connection to the Ray cluster at {self._address} is lost"
+        for waiting in self._waiting.values():
+            waiting.done.set()
+        self._tell_change()
+
+    def _tell_change(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def _write(self, process: Process, requests: MemoryObjectReceiveStream[Asked]) -> None:
+        assert process.stdin is not None
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async for asked in requests:
+                await process.stdin.send(framed(asked))
+
+    async def _write_rest(self, process: Process, requests: MemoryObjectReceiveStream[Asked]) -> None:
+        """Write what was told last, such as `kill`."""
+        assert process.stdin is not None
+        with suppress(anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            while True:
+                await process.stdin.send(framed(requests.receive_nowait()))
+
+    async def _read(self, answers: BufferedByteReceiveStream) -> None:
+        with suppress(anyio.EndOfStream, anyio.IncompleteRead, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            while True:
+                answer = cast("Answered", await next_message(answers.receive_exactly))
+                if (waiting := self._waiting.get(answer.number)) is not None:
+                    waiting.answer = answer
+                    waiting.done.set()
+
+    async def _guard(self, process: Process) -> None:
+        """End a process that has stopped answering: a head that is gone makes Ray wait."""
+
+        async def look() -> bool:
+            with suppress(Unanswered):
+                return await self.ask("nodes") is not None
+            return False
+
+        await wait_silent(look, self._timeout_s)
+        self.why = f"the Ray cluster at {self._address} did not answer for {self._timeout_s:.0f} s"
+        kill_group(process.pid)
 
 
 @asynccontextmanager
-async def connected(address: str, timeout_s: float, environment: Mapping[str, str]) -> AsyncGenerator[Cluster]:
-    """Connect this process. `environment` are Ray's variables for the connection, such as where its token lies. Raises
-    UsageError, in one sentence, if no cluster can be used at this address."""
+async def connected(
+    address: str, timeout_s: float, environment: Mapping[str, str], log: Path = NO_LOG
+) -> AsyncGenerator[Cluster]:
+    """A connection. `environment` are Ray's variables for it, such as where its token lies. `log` gets what Ray
+    prints. Raises UsageError, in one sentence, if no cluster can be used at this address."""
     refuse_unless_installed()
-    host, port = _parted(address)
-    if not (host == "localhost" or _is_loopback(host) or await asyncio.wrap_future(_in_thread(_has_token))):
-        raise UsageError(
-            f"There is no token for the Ray cluster at {address}, and without one whoever reaches it runs code on its "
-            "nodes: `ray get-auth-token --generate` makes one, for all machines (docs/cluster.md)."
-        )
-    if not await _answers(host, port, min(timeout_s, 5.0)):
-        raise UsageError(f"No Ray cluster answers at {address}: start one there (ray start --head), or name another.")
-    silent = (
-        f"The Ray cluster at {address} did not answer within {timeout_s:.0f} s: is this the port of its head, and does "
-        "it have the token of this machine (RAY_AUTH_MODE=token, RAY_AUTH_TOKEN_PATH)?"
-    )
-    with _handlers_kept():
-        began = _in_thread(partial(_connect, address, environment))
-        with anyio.move_on_after(timeout_s) as scope:
-            try:
-                await asyncio.wrap_future(began)
-            except Exception as error:
-                if type(error).__name__ == "AuthenticationError":
-                    silent = (
-                        f"The Ray cluster at {address} refuses this token: give RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH."
-                    )
-                else:
-                    silent = f"The Ray cluster at {address} cannot be used: {_why(str(error))}."
-                raise UsageError(silent) from None
-        if scope.cancelled_caught:
-            raise UsageError(silent)
+    cluster = Cluster(address, timeout_s, environment, log)
+    group = await anyio.create_task_group().__aenter__()
     try:
-        yield Cluster()
-    finally:
-        with anyio.move_on_after(SHUTDOWN_S, shield=True):
-            await asyncio.wrap_future(_in_thread(cast("Callable[[], object]", _ray().shutdown)))
+        await group.start(cluster.keep)
+        yield cluster
+    finally:  # an error of the body passes unchanged, without an exception group
+        group.cancel_scope.cancel()
+        with suppress(UsageError):  # raised by `start` already
+            await group.__aexit__(None, None, None)
+
+
+@asynccontextmanager
+async def _driver(
+    address: str, host: str, port: int, environment: Mapping[str, str], log: Path
+) -> AsyncGenerator[Process]:
+    own = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
+    given = clean_environment(**{**own, **environment, "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"})
+    command = python_module("pace_async.evaluate.on_ray.driver", address, host, str(port), str(ANSWER_S))
+    async with child(command, log=log, environment=given, patience_s=SHUTDOWN_S) as process:
+        yield process
 
 
 def _parted(address: str) -> tuple[str, int]:
@@ -148,124 +280,3 @@ def _parted(address: str) -> tuple[str, int]:
     if not host or not port.isdigit() or "/" in host:
         raise UsageError(f"{address!r} is no address of a Ray cluster: give HOST:PORT, such as 10.0.0.5:6379.")
     return host.strip("[]"), int(port)
-
-
-async def _answers(host: str, port: int, timeout_s: float) -> bool:
-    with anyio.move_on_after(timeout_s), suppress(OSError):
-        stream = await anyio.connect_tcp(host, port)
-        await stream.aclose()
-        return True
-    return False
-
-
-def _is_loopback(host: str) -> bool:
-    with suppress(ValueError):
-        return ip_address(host).is_loopback
-    return False
-
-
-def _has_token() -> bool:
-    """Whether Ray finds one: in RAY_AUTH_TOKEN, in the file of RAY_AUTH_TOKEN_PATH, or in ~/.ray/auth_token."""
-    tokens = cast("Any", import_module("ray._raylet")).AuthenticationTokenLoader.instance()
-    tokens.reset_cache()
-    return bool(tokens.has_token(ignore_auth_mode=True))
-
-
-def _ray() -> Any:
-    return cast("Any", import_module("ray"))
-
-
-def _connect(address: str, environment: Mapping[str, str]) -> None:
-    """Ray's own settings are read from the environment, by its loader of tokens too, so they are there meanwhile. It
-    would tell every node the command line and the working folder, from which actors would import."""
-    with _variables({**environment, "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}):
-        ray, raylet = _ray(), cast("Any", import_module("ray._raylet"))
-        logging.getLogger("ray._private.worker").setLevel(logging.ERROR)
-        raylet.Config.initialize("")
-        raylet.AuthenticationTokenLoader.instance().reset_cache()
-        own = ray.job_config.JobConfig(_client_job=True)
-        utilities = cast("Any", import_module("ray._private.utils"))
-        cast("Any", import_module("ray._private.worker")).print_to_stdstream = _print_nothing
-        told, utilities.get_entrypoint_name = utilities.get_entrypoint_name, lambda: "pace"
-        try:
-            ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False, job_config=own)
-        finally:
-            utilities.get_entrypoint_name = told
-
-
-def _print_nothing(*_: object, **__: object) -> None:
-    """Ray prints the deaths of its processes on our output, which belongs to the display."""
-
-
-def _start(kind: type, name: str, node: str, cpus: float, gpus: float) -> Any:
-    ray = _ray()
-    affinity = cast("Any", import_module("ray.util.scheduling_strategies")).NodeAffinitySchedulingStrategy(node, False)
-    options = {"name": name, "num_cpus": cpus, "num_gpus": gpus, "max_restarts": 0, "scheduling_strategy": affinity}
-    return ray.remote(kind).options(**options).remote()
-
-
-def _nodes() -> list[NodeSeen]:
-    ray = _ray()
-    free = cast("dict[str, dict[str, float]]", ray._private.state.available_resources_per_node())
-    alive = [node for node in cast("list[dict[str, Any]]", ray.nodes()) if node["Alive"]]
-    seen = [
-        NodeSeen(node["NodeID"], f"{node['NodeManagerHostname']}-{node['NodeID'][:6]}", free.get(node["NodeID"], {}))
-        for node in alive
-    ]
-    return sorted(seen, key=lambda node: node.id)
-
-
-def _retrieved(answer: "asyncio.Future[Any]") -> None:
-    """Nobody may wait for it any more, and asyncio would report its error."""
-    if not answer.cancelled():
-        answer.exception()
-
-
-def _why(text: str) -> str:
-    """The last line of an error of Ray that says something, for one line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = "".join(one if one.isprintable() else " " for one in (lines[-1] if lines else "no reason given"))
-    return said[:200].rstrip(" .:")
-
-
-def _in_thread(work: Callable[[], T]) -> "Future[T]":
-    """Ray installs no signal handlers outside of the main thread. The thread does not hold up the end of the
-    process."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="ray", daemon=True).start()
-    return future
-
-
-@contextmanager
-def _handlers_kept() -> Generator[None]:
-    """Ray's own code writes a trace on SIGTERM before it calls the handler that was there, so ours are set anew."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.getsignal(number) for number in numbers}
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            for number, handler in before.items():
-                if handler is not None:
-                    signal.signal(number, handler)
-
-
-@contextmanager
-def _variables(given: Mapping[str, str]) -> Generator[None]:
-    before = {name: os.environ.get(name) for name in given}
-    os.environ.update(given)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

@@ -4,7 +4,8 @@ program ─► slot of a node ─► its actor (`node.py`) ─► Evaluation
 
 Invariants: an attempt whose actor was lost is a failure of the machine. It is recorded, the program is evaluated again
 as the next attempt, on any node, and it never becomes a result. An evaluation that was given up is told to its actor by
-its identity: Ray itself cancels nothing.
+its identity: Ray itself cancels nothing. An evaluation that an earlier process of the run began is taken over, and an
+identity is begun by one actor at a time.
 """
 
 import os
@@ -21,19 +22,21 @@ from anyio.abc import TaskGroup
 from pace_async import config
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.assemble import Say
-from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Needs
+from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Machines, Needs
 from pace_async.evaluate.identities import Attempts, Identities
-from pace_async.evaluate.on_ray.cluster import ActorLost, Unanswered, refuse_unless_installed
-from pace_async.evaluate.on_ray.connection import reached
-from pace_async.evaluate.on_ray.fleet import ASK_AGAIN_S, Fleet, Placed, Wanted
+from pace_async.evaluate.on_ray.cluster import NO_LOG, ActorLost, Unanswered, refuse_unless_installed
+from pace_async.evaluate.on_ray.connection import address_of, reached
+from pace_async.evaluate.on_ray.fleet import ASK_AGAIN_S, Fleet, called
+from pace_async.evaluate.on_ray.placed import Placed, Wanted
 from pace_async.evaluate.on_ray.wire import Order, files_by_value
 from pace_async.evaluate.resources import NOTHING
 from pace_async.evaluate.sandbox.tiers import Tier
+from pace_async.events import EvaluationAttempted
 from pace_async.task import Task
 
 CANCEL_S = 30.0
 """How long a node may take to end an evaluation. An actor that takes longer is ended itself."""
-HUNG_S = 60.0
+BEFORE = "lost before the runtime was started again"
 
 
 class RayEvaluator:
@@ -45,6 +48,7 @@ class RayEvaluator:
         self._retries = retries
         self._tasks: TaskGroup | None = None
         self._identities = Identities(self._evaluated, self._begin)
+        self._left: set[EvaluationId] = set()
 
     async def __aenter__(self) -> Self:
         self._tasks = await anyio.create_task_group().__aenter__()
@@ -64,47 +68,66 @@ class RayEvaluator:
     async def cancel(self, identity: EvaluationId) -> None:
         await self._identities.cancel(identity)
 
+    async def leave(self, identity: EvaluationId) -> None:
+        if self.fleet.wanted.outlives:
+            self._left.add(identity)
+        await self._identities.cancel(identity)
+
     def pending(self) -> Sequence[EvaluationId]:
         return self._identities.pending()
+
+    def machines(self) -> Machines:
+        return Machines(len(self.fleet.living), self.fleet.slots, self.fleet.busy)
 
     def _begin(self, work: object) -> None:
         assert self._tasks is not None, "it is used as a context manager"
         self._tasks.start_soon(work)  # pyright: ignore[reportArgumentType]
 
     async def _evaluated(self, request: EvaluationRequest) -> Evaluation:
-        """Evaluate, and again if the node was lost."""
+        """Take over an evaluation of an earlier process, or evaluate, and again if the node was lost."""
         attempts = Attempts(request)
+        if (held := self.fleet.held.take(request)) is not None:
+            for _ in range(request.id.attempt, held.identity.attempt):
+                now = time.time()
+                attempts.add(Evaluation("infrastructure_error", None, 0.0, BEFORE), now, now, accepted=False)
         while True:
-            asked, start = time.monotonic(), None
+            asked, start, placed = time.monotonic(), None, None
             try:
+                if held is not None:
+                    start, placed = asked, held.placed
+                    return _after(attempts, await self._on(placed, request, held.identity), placed, 0.0)
                 async with self.fleet.slot() as placed:
                     start = time.monotonic()
                     numbered = replace(request.id, attempt=request.id.attempt + len(attempts.made))
-                    came = await _on(placed, replace(request, id=numbered))
-                return _after(attempts, came, start - asked)
+                    came = await self._on(placed, request, numbered)
+                return _after(attempts, came, placed, start - asked)
             except (ActorLost, InfrastructureFault) as fault:
                 now = time.monotonic()
                 began = now if start is None else start
                 gone = Evaluation("infrastructure_error", None, now - began, str(fault), queue_seconds=began - asked)
-            ended_at = time.time()
+            held, ended_at = None, time.time()
             attempts.add(gone, ended_at - gone.seconds, ended_at, accepted=False)
+            attempts.made[-1] = _at(placed, attempts.made[-1])
             if len(attempts.made) > self._retries:
                 return attempts.result(gone)
 
-
-async def _on(placed: Placed, request: EvaluationRequest) -> Evaluation:
-    """The evaluation by this actor. Raises ActorLost."""
-    try:
-        while True:
-            try:
-                return await placed.actor.call("evaluate", request)
-            except Unanswered:
-                await anyio.sleep(ASK_AGAIN_S)
-    except ActorLost as lost:
-        raise ActorLost(f"node {placed.node.name} lost it: {lost}") from None
-    except anyio.get_cancelled_exc_class():
-        await _cancelled(placed, request.id)
-        raise
+    async def _on(self, placed: Placed, request: EvaluationRequest, identity: EvaluationId) -> Evaluation:
+        """The evaluation by this actor, under this identity. It begins if the actor does not know it. Raises
+        ActorLost."""
+        try:
+            came: Evaluation = await called(placed, "evaluate", replace(request, id=identity))
+        except ActorLost as lost:
+            placed.given_up.append(identity)
+            raise ActorLost(f"node {placed.node.name} lost it: {lost}") from None
+        except anyio.get_cancelled_exc_class():
+            if request.id in self._left:
+                placed.left += 1
+            else:
+                await _cancelled(placed, identity)
+            raise
+        if not came.attempts:
+            raise ActorLost(f"node {placed.node.name} ended it")
+        return came
 
 
 async def _cancelled(placed: Placed, identity: EvaluationId) -> None:
@@ -122,12 +145,17 @@ async def _cancelled(placed: Placed, identity: EvaluationId) -> None:
         placed.actor.kill()
 
 
-def _after(attempts: Attempts, came: Evaluation, waited: float) -> Evaluation:
+def _after(attempts: Attempts, came: Evaluation, placed: Placed, waited: float) -> Evaluation:
     """What a node found, after the attempts that were lost. The wait for the node's slot is that of its first
     attempt."""
-    first, *others = came.attempts
+    first, *others = (_at(placed, attempt) for attempt in came.attempts)
     made = (*attempts.made, replace(first, queue_seconds=first.queue_seconds + waited), *others)
     return replace(came, attempts=made, queue_seconds=sum(attempt.queue_seconds for attempt in made))
+
+
+def _at(placed: Placed | None, attempt: EvaluationAttempted) -> EvaluationAttempted:
+    """The attempt, with the node on which it was."""
+    return attempt if placed is None else replace(attempt, node=placed.node.name, machine=placed.ready.machine)
 
 
 @asynccontextmanager
@@ -139,19 +167,31 @@ async def open_ray_evaluator(
     log: Path | None = None,
     say: Say | None = None,
     taken: Mapping[str, str] = NOTHING,
-    run: str = "pace",
+    run: str = "",
 ) -> AsyncGenerator[RayEvaluator]:
     """The evaluator of a configuration on a cluster: the one at `evaluation.ray_address` or RAY_ADDRESS, or else one
     that is started on this machine and ends with it. The parameters are those of `open_evaluator`, and `tier` is the
-    weakest sandbox that a node may have. `run` names the actors. Raises UsageError if there is no such cluster, or if
+    weakest sandbox that a node may have. `run` names the actors. With a name, and on a cluster that does not end with
+    it, evaluations outlive this process for a resume of the run. Raises UsageError if there is no such cluster, or if
     no node may evaluate, and InfrastructureFault if none could be started here."""
     refuse_unless_installed()
     order, files = Order.of(task, evaluation, tier, taken), files_by_value(task)
     needs = Needs.of(task.spec)
     async with AsyncExitStack() as stack:
         cpus = max(len(os.sched_getaffinity(0)), round(evaluation.slots * needs.cpus))
+        own = log.with_name("ray.log") if log is not None else NO_LOG
         named = {name: os.environ[name] for name in task.spec.environment.variables if name in os.environ}
-        cluster = await stack.enter_async_context(reached(evaluation, cpus=cpus, variables=named))
-        wanted = Wanted(run, evaluation.slots, needs, evaluation.ray_timeout_s, HUNG_S, say, log)
+        cluster = await stack.enter_async_context(reached(evaluation, cpus=cpus, variables=named, log=own))
+        wanted = Wanted(
+            run=run or "pace",
+            slots=evaluation.slots,
+            needs=needs,
+            timeout_s=evaluation.ray_timeout_s,
+            silence_s=evaluation.ray_silence_s,
+            say=say,
+            log=log,
+            more=evaluation.ray_resources,
+            outlives=bool(run and address_of(evaluation)),
+        )
         fleet = await stack.enter_async_context(Fleet(cluster, order, await cluster.put(files), wanted))
         yield await stack.enter_async_context(RayEvaluator(fleet, evaluation.retries))

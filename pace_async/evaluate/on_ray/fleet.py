@@ -2,14 +2,13 @@
 
 Invariants: no more evaluations are with an actor than it has slots, and all actors together have at most
 `evaluation.slots`. A slot of an actor that was lost is given to nobody. A node that must not evaluate is told by name,
-once, and asked no more. An actor that has stopped answering is ended before another takes its place.
+once, and asked no more. An actor that stays silent is ended before another takes its place. What an actor found that
+was silent for a time is late: it is told, and its attempts stay lost.
 """
 
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Self, cast
 
 import anyio
@@ -17,10 +16,11 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from pace_async.children import wait_silent
 from pace_async.errors import InfrastructureFault, UsageError
-from pace_async.evaluate.base import Needs
-from pace_async.evaluate.on_ray.cluster import Actor, ActorLost, Cluster, NodeSeen, Unanswered
-from pace_async.evaluate.on_ray.node import NodeEvaluator
-from pace_async.evaluate.on_ray.wire import News, Order, Ready, Refused, pace_here
+from pace_async.evaluate.base import Evaluation
+from pace_async.evaluate.on_ray.attaching import HeldEvaluations, found_actors, name_of
+from pace_async.evaluate.on_ray.cluster import ActorLost, Cluster, NodeSeen, Unanswered
+from pace_async.evaluate.on_ray.placed import Placed, Wanted, no_room, shares
+from pace_async.evaluate.on_ray.wire import Attached, News, Order, Ready, Refused, pace_here
 from pace_async.evaluate.sandbox.verdict import one_line
 
 LOOK_S = 5.0
@@ -29,66 +29,25 @@ ASK_AGAIN_S = 1.0
 RESTART_S = 1.0
 LONGEST_RESTART_S = 60.0
 CLOSE_S = 15.0
-Say = Callable[[str, str], Awaitable[None]]
-
-
-@dataclass(eq=False, slots=True)
-class Placed:
-    """An actor that evaluates on a node. `why` says how it was lost."""
-
-    node: NodeSeen
-    actor: Actor
-    ready: Ready
-    alive: bool = True
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a run wants of a cluster: its name there, how many slots at most, what each needs, how long a node may take
-    to answer and an actor to be silent, and where faults and the output of the task's evaluator go."""
-
-    run: str
-    slots: int
-    needs: Needs
-    timeout_s: float
-    hung_s: float
-    say: Say | None = None
-    log: Path | None = None
 
 
 class _NodeRefused(Exception):
     """A node must not evaluate for this run."""
 
 
-def shares(free: Mapping[str, Mapping[str, float]], most: int, needs: Needs) -> dict[str, int]:
-    """How many slots each node gets, at least one, of at most so many: dealt in turn, so that the nodes are used
-    evenly. `free` are the resources of each node that nobody has reserved."""
-    room: dict[str, int] = {}
-    for node, resources in free.items():
-        fits = int(resources.get("CPU", 0.0) / needs.cpus + 1e-9)
-        room[node] = min(fits, int(resources.get("GPU", 0.0) / needs.gpus + 1e-9)) if needs.gpus else fits
-    dealt = dict.fromkeys(room, 0)
-    while sum(dealt.values()) < most and any(dealt[node] < room[node] for node in room):
-        for node in room:
-            if dealt[node] < room[node] and sum(dealt.values()) < most:
-                dealt[node] += 1
-    return {node: slots for node, slots in dealt.items() if slots}
-
-
 class Fleet:
-    """Use as an async context manager. Entering waits until each node evaluates, was refused, or was too slow, and
-    raises UsageError if none evaluates."""
+    """Use as an async context manager. Entering attaches to the actors of an earlier process of the run, and waits
+    until each other node evaluates, was refused, or was too slow. Raises UsageError if none evaluates."""
 
     def __init__(self, cluster: Cluster, order: Order, files: Any, wanted: Wanted) -> None:
-        self._cluster, self._order, self._files, self._wanted = cluster, order, files, wanted
+        self._cluster, self._order, self._files, self.wanted = cluster, order, files, wanted
         self._tasks: TaskGroup | None = None
         self._limiter = anyio.CapacityLimiter(0)
         self._free: list[Placed] = []
         self._slots: dict[str, int] = {}
-        self._mark = secrets.token_hex(4)
         self.living: list[Placed] = []
         self.refused: dict[str, str] = {}
+        self.held = HeldEvaluations()
         self._not_begun: dict[str, str] = {}
 
     async def __aenter__(self) -> Self:
@@ -96,18 +55,30 @@ class Fleet:
         try:
             nodes = await self._cluster.nodes()
             async with anyio.create_task_group() as starting:
+                for placed, attached in await self._found(nodes):
+                    starting.start_soon(self._tasks.start, self._serve, placed.node, attached.slots, placed)
                 for node, slots in self._dealt(nodes):
                     starting.start_soon(self._tasks.start, self._serve, node, slots)
             if not self.living:
                 raise UsageError(self._why_none(nodes))
             self._tasks.start_soon(self._watch)
         except BaseException as error:
-            await self._end(error)
+            await self._end()
             raise _only(error) from None
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._end(None)
+        await self._end()
+
+    @property
+    def slots(self) -> int:
+        """Of all actors that are alive."""
+        return sum(placed.slots for placed in self.living)
+
+    @property
+    def busy(self) -> int:
+        """Slots in which a program is."""
+        return self.slots - sum(placed.alive for placed in self._free)
 
     @asynccontextmanager
     async def slot(self) -> AsyncGenerator[Placed]:
@@ -119,43 +90,54 @@ class Fleet:
             self._limiter.release_on_behalf_of(holder)
             await self._acquire(holder)
         placed = self._free.pop(0)
+        turn = placed.turn
         try:
             yield placed
         except ActorLost as lost:
-            placed.why = placed.why or str(lost)
-            self._withdraw(placed)
+            if turn == placed.turn:
+                self._withdraw(placed, str(lost))
             raise
         finally:
-            if placed.alive:
+            if placed.alive and turn == placed.turn:
                 self._free.append(placed)
             self._limiter.release_on_behalf_of(holder)
 
     async def _acquire(self, holder: object) -> None:
         while True:
-            with anyio.move_on_after(self._wanted.timeout_s) as scope:
+            with anyio.move_on_after(self.wanted.timeout_s) as scope:
                 await self._limiter.acquire_on_behalf_of(holder)
             if not scope.cancelled_caught:
                 return
             if not self.living:
-                raise InfrastructureFault("no_node", "no node of the Ray cluster evaluates")
+                raise InfrastructureFault("no_node", self._cluster.why or "no node of the Ray cluster evaluates")
+
+    async def _found(self, nodes: Sequence[NodeSeen]) -> list[tuple[Placed, Attached]]:
+        """The actors of an earlier process, as many as there may be slots. The others are ended."""
+        wanted, kept = self.wanted, list[tuple[Placed, Attached]]()
+        if not wanted.outlives:
+            return kept
+        found = await found_actors(self._cluster, wanted.run, self._order, nodes, wanted.timeout_s)
+        for placed, attached in found:
+            if placed.node.id in self._slots or sum(self._slots.values()) + placed.slots > wanted.slots:
+                placed.actor.kill()
+                continue
+            self._slots[placed.node.id] = placed.slots
+            self.held.add(placed, attached.known)
+            kept.append((placed, attached))
+        return kept
 
     def _dealt(self, nodes: Sequence[NodeSeen]) -> list[tuple[NodeSeen, int]]:
         """The nodes that have no actor of this run, with their slots."""
         new = [node for node in nodes if node.id not in self._slots and node.id not in self.refused]
-        left = self._wanted.slots - sum(self._slots.values())
-        dealt = shares({node.id: node.free for node in new}, left, self._wanted.needs)
+        left = self.wanted.slots - sum(self._slots.values())
+        dealt = shares({node.id: node.free for node in new}, left, self.wanted.each)
         self._slots.update(dealt)
         return [(node, dealt[node.id]) for node in new if node.id in dealt]
 
     def _why_none(self, nodes: Sequence[NodeSeen]) -> str:
         if said := [*self.refused.values(), *self._not_begun.values()]:
             return "No node of the Ray cluster can evaluate: " + "; ".join(said) + "."
-        needs = self._wanted.needs
-        each = f"{needs.cpus:g} CPU" + (f" and {needs.gpus:g} GPU" if needs.gpus else "")
-        return (
-            f"The Ray cluster has no room: an evaluation reserves {each}, and its {len(nodes)} "
-            f"node{'s have' if len(nodes) != 1 else ' has'} less that is free (ray status)."
-        )
+        return no_room(self.wanted.each, len(nodes))
 
     async def _watch(self) -> None:
         """Give each new node an actor."""
@@ -166,13 +148,18 @@ class Fleet:
                 self._tasks.start_soon(self._serve, node, slots)
 
     async def _serve(
-        self, node: NodeSeen, slots: int, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+        self,
+        node: NodeSeen,
+        slots: int,
+        found: Placed | None = None,
+        *,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Keep an actor on a node, as long as the node lives."""
+        """Keep an actor on a node, as long as the node lives. `found` is one of an earlier process."""
         pause, told = RESTART_S, False
         while True:
             try:
-                placed = await self._begun(node, slots)
+                placed, found = found or await self._begun(node, slots), None
             except _NodeRefused as refusal:
                 self.refused[node.id] = f"node {node.name} is refused: {refusal}"
                 del self._slots[node.id]
@@ -184,7 +171,7 @@ class Fleet:
                 await self._say("actor_lost", self._not_begun[node.id])
             else:
                 pause = RESTART_S
-                self._add(placed, slots)
+                self._add(placed)
                 if not told:
                     told = True
                     task_status.started()
@@ -201,9 +188,12 @@ class Fleet:
 
     async def _begun(self, node: NodeSeen, slots: int) -> Placed:
         """A new actor, ready. Raises _NodeRefused, and ActorLost if it died or was too slow."""
-        wanted, name = self._wanted, f"{self._wanted.run}-{node.id[:12]}-{self._mark}"
-        cpus, gpus = wanted.needs.cpus * slots, wanted.needs.gpus * slots
-        actor = await self._cluster.start(NodeEvaluator, f"{name}-{secrets.token_hex(2)}", node, cpus, gpus)
+        wanted = self.wanted
+        name = name_of(wanted.run, node, secrets.token_hex(4))
+        try:
+            actor = await self._cluster.start(name, node, wanted.reservation(slots))
+        except Unanswered as error:
+            raise ActorLost(str(error)) from None
         try:
             with anyio.fail_after(wanted.timeout_s):
                 if (pace := await actor.call("pace")) != pace_here():
@@ -217,18 +207,38 @@ class Fleet:
         except Unanswered as error:
             actor.kill()
             raise ActorLost(str(error)) from None
-        except (RuntimeError, ImportError, AttributeError) as error:  # of a node that has no such pace
+        except (ImportError, AttributeError) as error:  # of a node that has no such pace
             actor.kill()
             raise _NodeRefused(f"this pace-async does not run there ({one_line(str(error))})") from None
+        except RuntimeError as error:
+            actor.kill()
+            raise ActorLost(one_line(f"{type(error).__name__}: {error}")) from None
         except BaseException:
             actor.kill()
             raise
-        return Placed(node, actor, answer)
+        return Placed(node, actor, answer, slots)
 
-    def _add(self, placed: Placed, slots: int) -> None:
+    def _add(self, placed: Placed) -> None:
+        """Offer the slots of an actor. Those of evaluations of an earlier process are offered when these end."""
+        assert self._tasks is not None
+        running = [one.identity for one in self.held.of(placed) if not one.known.ended]
         self.living.append(placed)
+        placed.alive, placed.why, placed.gone = True, "", anyio.Event()
+        self._offer(placed, max(0, placed.slots - len(running)))
+        for identity in running[: placed.slots]:
+            self._tasks.start_soon(self._offer_after, placed, identity)
+
+    def _offer(self, placed: Placed, slots: int) -> None:
+        placed.offered += slots
         self._free += [placed] * slots
         self._limiter.total_tokens += slots
+
+    async def _offer_after(self, placed: Placed, identity: Any) -> None:
+        turn = placed.turn
+        with suppress(ActorLost, KeyError):
+            await called(placed, "result", identity)
+        if placed.alive and turn == placed.turn:
+            self._offer(placed, 1)
 
     async def _kept(self, placed: Placed) -> None:
         """Return when this actor is lost."""
@@ -237,15 +247,19 @@ class Fleet:
                 group.start_soon(self._listen, placed, group.cancel_scope)
                 group.start_soon(self._guard, placed, group.cancel_scope)
         finally:
-            self._withdraw(placed)
+            self._withdraw(placed, placed.why)
 
-    def _withdraw(self, placed: Placed) -> None:
-        """Nobody gets a slot of this actor any more."""
+    def _withdraw(self, placed: Placed, why: str) -> None:
+        """Nobody gets a slot of this actor any more, and whoever waits for it stops waiting."""
+        placed.why = placed.why or why
         if placed.alive:
             placed.alive = False
+            placed.turn += 1
             self.living.remove(placed)
             self._free = [one for one in self._free if one is not placed]
-            self._limiter.total_tokens -= self._slots[placed.node.id]
+            self._limiter.total_tokens -= placed.offered
+            placed.offered = 0
+            placed.gone.set()
 
     async def _listen(self, placed: Placed, scope: anyio.CancelScope) -> None:
         """Pass on what the node says until its actor is lost."""
@@ -259,14 +273,15 @@ class Fleet:
             except Unanswered:
                 await anyio.sleep(ASK_AGAIN_S)
                 continue
-            if news.log and self._wanted.log is not None:
-                with self._wanted.log.open("ab") as stream:
+            if news.log and self.wanted.log is not None:
+                with self.wanted.log.open("ab") as stream:
                     stream.write(news.log)
             for kind, detail in news.said:
                 await self._say(kind, f"node {placed.node.name}: {detail}")
 
     async def _guard(self, placed: Placed, scope: anyio.CancelScope) -> None:
-        """End an actor that has stopped answering."""
+        """Give up what is with an actor that is silent, and end one that stays silent."""
+        silence_s = self.wanted.silence_s
 
         async def look() -> bool:
             try:
@@ -274,33 +289,101 @@ class Fleet:
             except (ActorLost, Unanswered):
                 return False
 
-        await wait_silent(look, self._wanted.hung_s)
-        placed.why = f"its evaluator did not answer for {self._wanted.hung_s:.0f} s and was ended"
-        placed.actor.kill()
-        scope.cancel()
+        while True:
+            await wait_silent(look, silence_s)
+            self._withdraw(placed, f"its evaluator did not answer for {silence_s:.0f} s")
+            await self._say("actor_silent", f"node {placed.node.name}: {placed.why}; what ran there is lost")
+            await self._cluster.back()
+            if not await self._answers(placed):
+                placed.why = f"its evaluator did not answer for {2 * silence_s:.0f} s and was ended"
+                placed.actor.kill()
+                scope.cancel()
+                return
+            await self._late(placed)
+            self._add(placed)
+            await self._say("actor_back", f"node {placed.node.name}: its evaluator answers again")
+
+    async def _answers(self, placed: Placed) -> bool:
+        """Whether an actor that was silent answers after all."""
+        with anyio.move_on_after(self.wanted.silence_s), suppress(ActorLost):
+            placed.gone = anyio.Event()
+            return await called(placed, "alive")
+        return False
+
+    async def _late(self, placed: Placed) -> None:
+        """Tell what an actor found after its attempts were given up, and end what still runs."""
+        unclaimed = [one.identity for one in self.held.of(placed) if not one.known.ended]
+        given_up, placed.given_up = [*placed.given_up, *unclaimed], []
+        self.held.forget(placed)
+        for identity in given_up:
+            with suppress(ActorLost, Unanswered):
+                found: Evaluation | None = await placed.actor.call("ended", identity)
+                await placed.actor.call("cancel", identity)
+                which = f"lease {identity.lease}, stage {identity.stage}, attempt {identity.attempt}"
+                fresh = f", fresh seed {identity.fresh}" if identity.fresh else ""
+                cost = "was ended" if found is None else f"came late, {found.outcome} after {found.seconds:.1f} s"
+                await self._say("late_result", f"node {placed.node.name}: {which}{fresh} {cost}; it counts for nothing")
 
     async def _say(self, kind: str, detail: str) -> None:
-        if self._wanted.say is not None:
-            await self._wanted.say(kind, detail)
+        if self.wanted.say is not None:
+            await self.wanted.say(kind, detail)
 
-    async def _end(self, error: BaseException | None) -> None:
-        """End every actor, with its processes, within CLOSE_S."""
+    async def _end(self) -> None:
+        """End every actor, with its processes, within CLOSE_S, but for those with evaluations that go on."""
+        staying = [placed for placed in self.living if placed.left]
+        ending = [placed for placed in self.living if not placed.left]
         with anyio.move_on_after(CLOSE_S, shield=True):
+            if staying:
+                count, minutes = sum(placed.left for placed in staying), self._order.evaluation.ray_goes_on_s / 60
+                await self._say(
+                    "left_running",
+                    f"{count} evaluation{'s go' if count != 1 else ' goes'} on for at most {minutes:.0f} minutes on "
+                    f"{', '.join(placed.node.name for placed in staying)}: `pace resume` takes over",
+                )
             async with anyio.create_task_group() as closing:
-                for placed in self.living:
-                    closing.start_soon(_close, placed.actor)
-        for placed in self.living:
+                for placed in ending:
+                    closing.start_soon(_close, placed)
+        for placed in ending:
             placed.actor.kill()
         if self._tasks is not None:
             self._tasks.cancel_scope.cancel()
             await self._tasks.__aexit__(None, None, None)
 
 
-async def _close(actor: Actor) -> None:
-    try:
-        await actor.call("close")
-    except (ActorLost, Unanswered):
-        return
+async def called(placed: Placed, method: str, *arguments: Any) -> Any:
+    """What an actor answers, asked again as long as there is no answer. Raises ActorLost, also when the actor has been
+    silent for too long."""
+    answer: list[Any] = []
+    failed: list[Exception] = []
+    if placed.gone.is_set():
+        raise ActorLost(placed.why)
+    async with anyio.create_task_group() as group:
+
+        async def ask() -> None:
+            while True:
+                try:
+                    answer.append(await placed.actor.call(method, *arguments))
+                except Unanswered:
+                    await anyio.sleep(ASK_AGAIN_S)
+                    continue
+                except Exception as error:
+                    failed.append(error)
+                group.cancel_scope.cancel()
+                return
+
+        group.start_soon(ask)
+        await placed.gone.wait()
+        group.cancel_scope.cancel()
+    if failed:
+        raise failed[0]
+    if not answer:
+        raise ActorLost(placed.why)
+    return answer[0]
+
+
+async def _close(placed: Placed) -> None:
+    with suppress(ActorLost, Unanswered):
+        await placed.actor.call("close")
 
 
 def _only(error: BaseException) -> BaseException:

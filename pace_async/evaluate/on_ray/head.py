@@ -29,6 +29,8 @@ from pace_async.evaluate.sandbox import leftovers
 LOOPBACK = "127.0.0.2"
 OBJECT_STORE_BYTES = 256 << 20
 END_S = 30.0
+EQUAL = {"RAY_worker_niceness": "0"}
+"""Programs get the processor as they do without Ray, which would put its workers behind all others."""
 SHORT = Path("/tmp")
 """Ray makes sockets below, whose paths must be short."""
 
@@ -51,7 +53,7 @@ async def own_head(cpus: int, timeout_s: float, variables: Mapping[str, str]) ->
     token.touch(0o600)
     token.write_text(secrets.token_hex(32))
     authentication = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
-    own = {"HOME": str(folder), "RAY_TMPDIR": str(folder), "RAY_USAGE_STATS_ENABLED": "0", **authentication}
+    own = {"HOME": str(folder), "RAY_TMPDIR": str(folder), "RAY_USAGE_STATS_ENABLED": "0", **authentication, **EQUAL}
     environment = clean_environment(**variables, **own)
     log = folder / "head.log"
     try:

@@ -1,13 +1,16 @@
 """The actor of a node: the evaluator of that machine, with its sandbox, its warm parents and its scorers.
 
-Invariant: an identity is evaluated once, as by every evaluator, so a call may be made again when its answer was lost.
-The evaluator has an event loop and a thread of its own, because Ray's loop ends tasks in its own ways.
+Invariants: an identity is evaluated once, as by every evaluator, so a call may be made again when its answer was lost.
+An actor from which no runtime has asked anything for `evaluation.ray_goes_on_s` ends its programs. After
+`evaluation.ray_keeps_s` it ends itself, and Ray takes back what it reserved. The evaluator has an event loop and a
+thread of its own, because Ray's loop ends tasks in its own ways.
 """
 
 import asyncio
 import os
 import platform
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -21,8 +24,11 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pace_async.errors import UsageError
 from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
+from pace_async.evaluate.identities import ENDED_KEPT
 from pace_async.evaluate.local import LocalEvaluator
 from pace_async.evaluate.on_ray.wire import (
+    Attached,
+    Known,
     Looked,
     News,
     Order,
@@ -30,6 +36,7 @@ from pace_async.evaluate.on_ray.wire import (
     Refused,
     Sandbox,
     TaskFile,
+    fingerprint,
     machine_here,
     pace_here,
     written,
@@ -41,6 +48,10 @@ from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.gpus import find_cards, in_words
 
 T = TypeVar("T")
+LAST_S = 30.0
+"""How long the processes of an evaluator may take to end."""
+UNOPENED_S = 600.0
+"""How long an actor waits for its first order."""
 LOG_BYTES = 1 << 16
 """The most of the evaluator's output that is told at once."""
 
@@ -57,6 +68,13 @@ class NodeEvaluator:
         self._said: list[tuple[str, str]] = []
         self._log: Path | None = None
         self._told_bytes = 0
+        self._order: Order | None = None
+        self._ready: Ready | None = None
+        self._asked: dict[EvaluationId, str] = {}
+        self._heard = time.monotonic()
+        self._goes_on_s = self._keeps_s = UNOPENED_S
+        self._limits_changed = self._portal.call(anyio.Event)
+        self._portal.start_task_soon(self._watch)
 
     async def pace(self) -> str:
         """The pace of this node."""
@@ -82,9 +100,21 @@ class NodeEvaluator:
             return Refused(str(error).rstrip("."))
         return ready
 
+    async def attach(self, order: Order) -> Attached | Refused:
+        """For another process of the run: what this actor has, if it evaluates what the order is for."""
+        return await self._inside(self._attach, order)
+
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         """See `Evaluator.submit` and `Evaluator.result`."""
         return await self._inside(self._evaluate, request)
+
+    async def result(self, identity: EvaluationId) -> Evaluation:
+        """See `Evaluator.result`."""
+        return await self._inside(self._open.result, identity)
+
+    async def ended(self, identity: EvaluationId) -> Evaluation | None:
+        """The result of an evaluation, if it has ended."""
+        return await self._inside(self._ended, identity)
 
     async def cancel(self, identity: EvaluationId) -> None:
         """See `Evaluator.cancel`."""
@@ -107,10 +137,47 @@ class NodeEvaluator:
         return self._evaluator
 
     async def _inside(self, function: Callable[..., Awaitable[T]], *arguments: object) -> T:
+        self._heard = time.monotonic()
         return await asyncio.wrap_future(self._portal.start_task_soon(function, *arguments))
 
     async def _alive(self) -> bool:
         return True
+
+    def _heed(self, order: Order) -> None:
+        self._order = order
+        self._goes_on_s, self._keeps_s = order.evaluation.ray_goes_on_s, order.evaluation.ray_keeps_s
+        self._limits_changed.set()
+        self._limits_changed = anyio.Event()
+
+    async def _attach(self, order: Order) -> Attached | Refused:
+        if self._order is None or self._ready is None or not order.same_work(self._order):
+            return Refused("it evaluates something else")
+        slots = self._order.evaluation.slots
+        self._heed(order.with_slots(slots))
+        known = self._open.known()
+        self._asked = {identity: asked for identity, asked in self._asked.items() if identity in known}
+        listed = tuple(Known(one, asked, known[one] is not None) for one, asked in self._asked.items())
+        return Attached(self._ready, slots, listed)
+
+    async def _ended(self, identity: EvaluationId) -> Evaluation | None:
+        return self._open.known().get(identity)
+
+    async def _watch(self) -> None:
+        """End the programs, and then this process, when nobody has asked for so long."""
+        while (left := self._left(self._keeps_s)) > 0:
+            if (goes_on := self._left(self._goes_on_s)) <= 0 and self._evaluator is not None:
+                for identity in self._evaluator.pending():
+                    await self._evaluator.cancel(identity)
+            with anyio.move_on_after(min(left, goes_on) or left):
+                await self._limits_changed.wait()
+        self._closed.set()
+        if self._serving is not None:
+            with anyio.move_on_after(LAST_S):
+                await asyncio.wrap_future(self._serving)
+        os._exit(0)
+
+    def _left(self, seconds: float) -> float:
+        return max(0.0, self._heard + seconds - time.monotonic())
 
     async def _close(self) -> None:
         self._closed.set()
@@ -135,11 +202,17 @@ class NodeEvaluator:
                         f"its scores are times, and it is another class of machine ({machine_here()}) than the "
                         f"runtime's ({order.machine})"
                     )
-                task_status.started(Ready(own, machine_here(), os.getpid()))
+                self._heed(order)
+                self._ready = Ready(own, machine_here(), os.getpid())
+                task_status.started(self._ready)
                 await self._closed.wait()
 
     async def _evaluate(self, request: EvaluationRequest) -> Evaluation:
         await self._open.submit(request)
+        self._asked[request.id] = fingerprint(request)
+        if len(self._asked) > 2 * ENDED_KEPT:
+            known = self._open.known()
+            self._asked = {identity: asked for identity, asked in self._asked.items() if identity in known}
         try:
             return await self._open.result(request.id)
         finally:

@@ -3,12 +3,13 @@
 import hashlib
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 from pace_async import __version__, config
 from pace_async.errors import UsageError
+from pace_async.evaluate.base import EvaluationId, EvaluationRequest
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.registry.sandbox_tiers import SANDBOX_TIERS
 from pace_async.task import Task, TaskSpec, files_of, refuse_if_changed
@@ -68,6 +69,18 @@ class Order:
         own = evaluation.model_copy(update={"memo": None})
         return cls(task.spec, task.program, task.digest, own, sandbox, machine_here(), platform.node(), dict(taken))
 
+    def same_work(self, other: "Order") -> bool:
+        """Whether what is evaluated with one of the two is what is evaluated with the other."""
+        return self._of_work() == other._of_work()
+
+    def _of_work(self) -> "Order":
+        own = {"slots": 1, "retries": 0, "warm": True, "scorers": 1, "scorer_memory_mb": None}
+        names = (name for name in config.EvaluationConfig.model_fields if name.startswith("ray_"))
+        own |= {
+            name: config.EvaluationConfig.model_fields[name].get_default(call_default_factory=True) for name in names
+        }
+        return replace(self, evaluation=self.evaluation.model_copy(update=own), taken={})
+
     def with_slots(self, slots: int) -> "Order":
         """The order of a node with so many slots."""
         return replace(self, evaluation=self.evaluation.model_copy(update={"slots": slots}))
@@ -83,6 +96,25 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """An evaluation that an actor can be asked for. `asked` tells the program, the seed, the limits and the needs from
+    others."""
+
+    identity: EvaluationId
+    asked: str
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """An actor that a runtime has found, of an earlier process of its run."""
+
+    ready: Ready
+    slots: int
+    known: tuple[Known, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """Why a node must not evaluate for this run, without a full stop."""
 
@@ -91,12 +123,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a node can do for any run: whether it can evaluate, what its self-check found, and what to do if not."""
+    """What a node can do for any run: whether it can evaluate, what its self-check found, what to do if not, and what
+    nobody has reserved there."""
 
     name: str
     fit: bool
     found: str
     remedy: str = ""
+    free: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +170,12 @@ def written(order: Order, files: Sequence[TaskFile], folder: Path) -> Task:
     except UsageError:
         raise UsageError("the files of the task that arrived are not those of its digest") from None
     return task
+
+
+def fingerprint(request: EvaluationRequest) -> str:
+    """Tells what is asked from anything else that the same identity may name. It reveals no secret seed."""
+    asked = repr((request.program, request.seed, request.limits, request.needs))
+    return hashlib.sha256(asked.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 @cache

@@ -1,5 +1,6 @@
 """Puts the real stages behind the seams, drives the run, and prints how it ended."""
 
+import hmac
 import sys
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -203,7 +204,7 @@ async def _stages(
                 log=log,
                 say=partial(record, "evaluate"),
                 taken=taken_cards(config),
-                run=paths.name,
+                run=_name_elsewhere(resources),
             )
         )
         if learner is not None and state.learner > 0:
@@ -234,6 +235,12 @@ async def _stages(
             end_of_thinking=config.advisor.end_of_thinking,
         )
         yield stages, served.process if served is not None else None, learner
+
+
+def _name_elsewhere(resources: RunResources) -> str:
+    """The name of the run on machines that other runs use too: no other run has it, and each resume has it."""
+    own = hmac.digest(resources.record.secret.encode(), b"elsewhere", "sha256").hex()[:16]
+    return f"{resources.paths.name}-{own}"
 
 
 def _agent_folders(resources: RunResources, state: RunState) -> AgentFolders:

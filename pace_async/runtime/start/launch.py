@@ -117,7 +117,7 @@ async def _start(config: Config, task: Task, paths: RunPaths, shown: Shown, advi
     """`advisor` is what is said about it."""
     display, logs = shown
     await refuse_unless_fit(config, all_up=True)
-    await refuse_unless_evaluated(config.evaluation)
+    await refuse_unless_evaluated(config.evaluation, task.spec)
     _announce(display, "proving the sandbox, and scoring the seed program in it")
     tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
     with told_when_slow(display):
@@ -163,7 +163,7 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown) -
             resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
             await anyio.to_thread.run_sync(refuse_unless_it_fits, config, paths.folder)
             await refuse_unless_fit(config, all_up=False)
-            await refuse_unless_evaluated(config.evaluation)
+            await refuse_unless_evaluated(config.evaluation, None)
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
             checks = await _check_models(config)
             own = () if standing.best is not None else await score_seed_program(config, task, tier)

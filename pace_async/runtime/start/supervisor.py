@@ -10,7 +10,8 @@ from contextlib import suppress
 import anyio
 
 from pace_async.errors import GaveUp, PaceError
-from pace_async.events import LoopMeasured, RunStateChanged
+from pace_async.evaluate.base import Machines
+from pace_async.events import LoopMeasured, NodesSeen, RunStateChanged
 from pace_async.runtime.children.engine_supervisor import SupervisedEngine, WatchedLearner, keep_engine, watch_learner
 from pace_async.runtime.run.core import Core, Reason
 from pace_async.runtime.run.learning import learn_while_searching
@@ -21,6 +22,7 @@ from pace_async.runtime.start.keys import Keys
 from pace_async.runtime.start.signals import obey_signals
 
 LAST_WORD_S = 10.0
+SHOW_S = 5.0
 MEASURE_S = 10.0
 """Between two looks at how long the turns of the event loop took."""
 STATES: dict[Reason, str] = {"budget": "stopped_by_budget", "interrupted": "interrupted"}
@@ -79,6 +81,8 @@ async def _search_and_learn(core: Core, engine: SupervisedEngine | None, learner
             beside.start_soon(watch_learner, core, learner)
         if core.turns is not None:
             beside.start_soon(_measure_turns, core, core.turns)
+        if core.stages.evaluator.machines() is not None:
+            beside.start_soon(_show_machines, core)
         if core.config.stop.minutes is not None:
             beside.start_soon(_stop_in_time, core, core.config.stop.minutes)
         async with anyio.create_task_group() as group:
@@ -88,6 +92,16 @@ async def _search_and_learn(core: Core, engine: SupervisedEngine | None, learner
             if core.stages.learner is not None and core.stages.publisher is not None:
                 group.start_soon(learn_while_searching, core, core.stages.learner, core.stages.publisher)
         beside.cancel_scope.cancel()
+
+
+async def _show_machines(core: Core) -> None:
+    """Show at intervals how many machines evaluate, and how busy they are."""
+    shown: Machines | None = None
+    while True:
+        if (found := core.stages.evaluator.machines()) is not None and found != shown:
+            core.show(NodesSeen(found.count, found.slots, found.busy))
+            shown = found
+        await core.stages.clock.sleep(SHOW_S)
 
 
 async def _measure_turns(core: Core, turns: LoopTurns) -> None:

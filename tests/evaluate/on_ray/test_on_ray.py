@@ -6,9 +6,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,98 +15,23 @@ import pytest
 
 from pace_async.config import EvaluationConfig
 from pace_async.errors import UsageError
-from pace_async.evaluate.base import Evaluation, EvaluationRequest, Limits, Needs, evaluate
+from pace_async.evaluate.base import EvaluationRequest, Limits, Needs, evaluate
 from pace_async.evaluate.on_ray.cluster import connected
-from pace_async.evaluate.on_ray.evaluator import RayEvaluator, open_ray_evaluator
-from pace_async.evaluate.on_ray.fleet import Fleet, Placed, Wanted
+from pace_async.evaluate.on_ray.evaluator import open_ray_evaluator
+from pace_async.evaluate.on_ray.fleet import Fleet
 from pace_async.evaluate.on_ray.head import own_head
 from pace_async.evaluate.on_ray.look import look
+from pace_async.evaluate.on_ray.placed import Wanted
 from pace_async.evaluate.on_ray.wire import Order, files_by_value
 from pace_async.evaluate.sandbox import leftovers
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
-from pace_async.task import Task
 from tests.doubles.evaluators import request
 from tests.support.evaluate_tasks import make_task
-from tests.support.ray_nodes import NEEDS_RAY, RayNodes, ray_nodes
+from tests.support.ray_held import DEADLINE_S, PROGRAM, opened, outcomes
+from tests.support.ray_nodes import NEEDS_RAY, RayNodes
 
 pytestmark = [pytest.mark.anyio, NEEDS_RAY]
-DEADLINE_S = 60.0
 PACKAGE = Path(sys.modules["pace_async"].__file__ or "").parent
-PROGRAM = "def f(instance):\n    return 7\n"
-HELD = """
-import os, pathlib
-def instances(seed):
-    return [seed]
-def score(instances, outputs):
-    if not pathlib.Path({go!r}).exists():
-        with open({began!r}, "w") as began:
-            began.write(str(os.getppid()))
-        with open({held!r}) as held:
-            held.read()
-    return {{"score": outputs[0]}}
-"""
-"""Says which process it is a child of, and waits until it is killed, as long as there is no file `go`."""
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Generator[RayNodes]:
-    with ray_nodes(2, 2) as nodes:
-        yield nodes
-
-
-@dataclass
-class Opened:
-    """An evaluator, and the pipes through which its scorers tell that they wait."""
-
-    evaluator: RayEvaluator
-    folder: Path
-    said: list[tuple[str, str]]
-
-    async def begun(self) -> Placed:
-        """Wait until an evaluation is held, and return its actor."""
-        with anyio.fail_after(DEADLINE_S):
-            pid = int(await anyio.to_thread.run_sync((self.folder / "began").read_text, abandon_on_cancel=True))
-        return next(placed for placed in self.evaluator.fleet.living if placed.ready.pid == pid)
-
-    def let_go(self) -> None:
-        (self.folder / "go").touch()
-
-
-def held_task(folder: Path) -> Task:
-    folder.mkdir(parents=True, exist_ok=True)
-    names = {name: str(folder / name) for name in ("go", "began", "held")}
-    os.mkfifo(names["began"])
-    os.mkfifo(names["held"])
-    return make_task(folder / "task", HELD.format(**names), deterministic=False)
-
-
-@asynccontextmanager
-async def opened(cluster: RayNodes, folder: Path, *, slots: int = 2, hung_s: float = 60.0) -> AsyncGenerator[Opened]:
-    """An evaluator of the cluster, and a task whose evaluations are held."""
-    task, said = held_task(folder), list[tuple[str, str]]()
-
-    async def say(kind: str, detail: str) -> None:
-        said.append((kind, detail))
-
-    order = Order.of(task, EvaluationConfig(warm=False, retries=1), await pick_tier(False), {})
-    async with connected(cluster.address, DEADLINE_S, {}) as connection:
-        wanted = Wanted("test", slots, Needs(), DEADLINE_S, hung_s, say, folder / "log")
-        fleet = Fleet(connection, order, await connection.put(files_by_value(task)), wanted)
-        async with fleet, RayEvaluator(fleet, 1) as evaluator:
-            yield Opened(evaluator, folder, said)
-
-
-async def outcomes(opened: Opened, asked: EvaluationRequest) -> tuple[Evaluation, list[tuple[int, str, bool]]]:
-    with anyio.fail_after(DEADLINE_S):
-        found = await opened.evaluator.result(asked.id)
-    return found, [(attempt.attempt, attempt.outcome, attempt.accepted) for attempt in found.attempts]
-
-
 LOST_ONCE = [(1, "infrastructure_error", False), (2, "ok", True)]
 
 
@@ -133,7 +56,8 @@ async def test_what_an_actor_had_is_evaluated_again_as_the_next_attempt(
 ) -> None:
     """By a successor on the same node, because there is one slot. A stopped process does not die: it is ended when it
     has not answered."""
-    async with opened(cluster, tmp_path, slots=1, hung_s=4.0 if how == signal.SIGSTOP else 60.0) as on_ray:
+    silent = EvaluationConfig(warm=False, retries=1, ray_silence_s=4.0 if how == signal.SIGSTOP else 60.0)
+    async with opened(cluster, tmp_path, slots=1, evaluation=silent) as on_ray:
         asked = request(PROGRAM)
         await on_ray.evaluator.submit(asked)
         placed = await on_ray.begun()
@@ -142,11 +66,38 @@ async def test_what_an_actor_had_is_evaluated_again_as_the_next_attempt(
         found, attempts = await outcomes(on_ray, asked)
         assert (found.score, attempts) == (7, LOST_ONCE)
         assert placed.node.name in found.attempts[0].detail
-        assert [kind for kind, _ in on_ray.said] == ["actor_lost"]
+        silence = ["actor_silent"] if how == signal.SIGSTOP else []
+        assert [kind for kind, _ in on_ray.said] == [*silence, "actor_lost"]
         (successor,) = on_ray.evaluator.fleet.living
         assert successor.node.id == placed.node.id
         assert successor.ready.pid != placed.ready.pid
     assert not capfd.readouterr().out
+
+
+async def test_what_an_interrupted_process_left_is_taken_over_and_begun_once(cluster: RayNodes, tmp_path: Path) -> None:
+    asked, other = request(PROGRAM), request(PROGRAM)
+    async with opened(cluster, tmp_path, outlives=True) as first:
+        for one in (asked, other):
+            await first.evaluator.submit(one)
+        places = {(await first.begun()).ready.pid for _ in (asked, other)}
+        for one in (asked, other):
+            await first.evaluator.leave(one.id)
+    assert [kind for kind, _ in first.said] == ["left_running"]
+    assert "2 evaluations go on for at most 60 minutes on" in first.said[0][1]
+    first.let_go()
+    async with opened(cluster, tmp_path, outlives=True) as second:
+        assert {placed.ready.pid for placed in second.evaluator.fleet.living} == places
+        assert second.evaluator.machines().busy == 2
+        for one in (asked, other):
+            await second.evaluator.submit(one)
+            await second.let_held_go()
+        for one in (asked, other):
+            found, attempts = await outcomes(second, one)
+            assert (found.score, attempts) == (7, [(1, "ok", True)])
+            assert found.attempts[0].node in {placed.node.name for placed in second.evaluator.fleet.living}
+        assert second.begins() == 2
+    async with opened(cluster, tmp_path, outlives=True) as third:
+        assert not places & {placed.ready.pid for placed in third.evaluator.fleet.living}  # they ended with the second
 
 
 @pytest.mark.long
@@ -245,21 +196,18 @@ async def test_a_cluster_without_room_is_refused(cluster: RayNodes, tmp_path: Pa
 async def test_no_variable_command_line_or_folder_of_this_process_reaches_a_node(
     cluster: RayNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The nodes know what Ray tells of its jobs, and what stands in the processes of their actors."""
     monkeypatch.setenv("OPENAI_API_KEY", "a secret of the tests")
     monkeypatch.setattr(sys, "argv", ["pace", "run", "--db", "postgresql://user:word@host/name"])
     monkeypatch.chdir(tmp_path)
-
-    class Curious:
-        async def seen(self) -> str:
-            ray, raylet = importlib.import_module("ray"), importlib.import_module("ray._raylet")
-            client: Any = raylet.GcsClient(address=ray.get_runtime_context().gcs_address)
-            return f"{dict(os.environ)} {sys.path} {client.get_all_job_info()}"
-
-    async with connected(cluster.address, DEADLINE_S, {}) as connection:
-        node, *_ = await connection.nodes()
-        with anyio.fail_after(DEADLINE_S):
-            seen = await (await connection.start(Curious, "curious", node, 0.0, 0.0)).call("seen")
-    assert 'entrypoint: "pace"' in seen
+    async with opened(cluster, tmp_path / "run", slots=1) as on_ray:
+        raylet: Any = importlib.import_module("ray._raylet")
+        jobs = str(await anyio.to_thread.run_sync(raylet.GcsClient(address=cluster.address).get_all_job_info))
+        assert "pace_async.evaluate.on_ray.driver" in jobs
+        (placed,) = on_ray.evaluator.fleet.living
+        process = anyio.Path(f"/proc/{placed.ready.pid}")
+        seen = f"{await (process / 'environ').read_bytes()} {await (process / 'cmdline').read_bytes()} {jobs}"
+        assert await (process / "cwd").readlink() != anyio.Path(tmp_path)
     for hidden in ("a secret of the tests", "postgresql", "pytest -n", str(tmp_path)):
         assert hidden not in seen
 
@@ -273,6 +221,7 @@ async def test_a_wrong_token_is_one_sentence_within_the_deadline(monkeypatch: py
             await look(EvaluationConfig(evaluators="ray", ray_timeout_s=4.0))
 
 
+@pytest.mark.long
 async def test_an_own_head_gets_no_secret_and_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

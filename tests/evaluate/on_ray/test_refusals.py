@@ -12,8 +12,8 @@ from pace_async.config import EvaluationConfig
 from pace_async.errors import UsageError
 from pace_async.evaluate.base import Needs
 from pace_async.evaluate.on_ray.cluster import connected
-from pace_async.evaluate.on_ray.fleet import shares
 from pace_async.evaluate.on_ray.look import look, refuse_unless_there
+from pace_async.evaluate.on_ray.placed import reserved_by_slot, shares
 from pace_async.evaluate.on_ray.wire import Sandbox, files_by_value
 from tests.support.command_line import Shell
 from tests.support.evaluate_tasks import make_task
@@ -42,9 +42,11 @@ def nowhere() -> str:
 
 async def test_without_ray_one_sentence_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    for refused in (look, refuse_unless_there):
-        with pytest.raises(UsageError, match=r"not installed here: pip install 'pace-async\[ray\]'\.$"):
-            await refused(EvaluationConfig(evaluators="ray"))
+    own, missing = EvaluationConfig(evaluators="ray"), r"not installed here: pip install 'pace-async\[ray\]'\.$"
+    with pytest.raises(UsageError, match=missing):
+        await look(own)
+    with pytest.raises(UsageError, match=missing):
+        await refuse_unless_there(own, None)
 
 
 @NEEDS_RAY
@@ -84,7 +86,7 @@ async def test_a_cluster_of_other_machines_needs_a_token(tmp_path: Path, monkeyp
 @NEEDS_RAY
 async def test_a_memo_of_this_machine_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"evaluation\.memo is a file of this machine"):
-        await refuse_unless_there(EvaluationConfig(evaluators="ray", memo=tmp_path / "memo.db"))
+        await refuse_unless_there(EvaluationConfig(evaluators="ray", memo=tmp_path / "memo.db"), None)
 
 
 async def test_a_task_that_changed_after_it_was_loaded_does_not_travel(tmp_path: Path) -> None:
@@ -121,7 +123,7 @@ NODES = st.dictionaries(
 async def test_no_node_gets_more_slots_than_it_has_room_for_and_no_room_is_left_idle(
     free: dict[str, dict[str, float]], most: int, cpus: float, gpus: float
 ) -> None:
-    dealt = shares(free, most, Needs(cpus, gpus))
+    dealt = shares(free, most, reserved_by_slot(Needs(cpus, gpus), {}))
     assert sum(dealt.values()) <= most
     assert all(slots > 0 for slots in dealt.values())
     for node, slots in dealt.items():

@@ -1,6 +1,7 @@
 """A whole run over a Ray cluster of two nodes on this machine, one of which dies while the run goes on."""
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -13,13 +14,38 @@ from tests.support.command_line import PACE
 from tests.support.ray_nodes import NEEDS_RAY, ray_nodes
 
 pytestmark = [NEEDS_RAY, pytest.mark.long, pytest.mark.timeout(300)]
+TASK = Path(__file__).parents[3] / "tasks" / "circle_packing"
 VERIFY = Path(__file__).parents[3] / "scripts" / "checks" / "verify_run.py"
 
 
-def begun(folder: Path, *arguments: str, **variables: str) -> "subprocess.Popen[str]":
+SLOW = """
+
+_fast_score = score
+
+
+def score(instances, outputs):
+    import time
+    with open({begins!r}, "a") as begins:
+        begins.write("begun\\n")
+    time.sleep(0.5)
+    return _fast_score(instances, outputs)
+"""
+
+
+def slow_task(folder: Path) -> Path:
+    """Circle packing whose evaluator takes its time, and writes a line whenever it begins to score."""
+    shutil.copytree(TASK, folder)
+    with (folder / "evaluator.py").open("a") as evaluator:
+        evaluator.write(SLOW.format(begins=str(folder.parent / "begins")))
+    text = (folder / "task.yaml").read_text().replace("deterministic: true\n", "")
+    (folder / "task.yaml").write_text(f"{text}\ndeterministic: false\n")
+    return folder
+
+
+def begun(folder: Path, *arguments: str, task: str = "circle_packing", **variables: str) -> "subprocess.Popen[str]":
     """A run, after its first candidate was scored."""
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | variables
-    command = [PACE, "run", "circle_packing", "--async", "--evaluators", "ray", "--display", "plain"]
+    command = [PACE, "run", task, "--async", "--evaluators", "ray", "--display", "plain"]
     process = subprocess.Popen(
         [*command, "--run-dir", str(folder), *arguments],
         env=environment,
@@ -64,6 +90,28 @@ def test_a_run_over_two_nodes_ends_sound_though_one_of_them_dies(tmp_path: Path)
             faults = database.execute("select kind, detail from faults where stage = 'evaluate'").fetchall()
         assert {kind for kind, _ in faults} == {"actor_lost"}
         assert all(other[:6] in detail for _, detail in faults)
+
+
+def test_a_runtime_that_is_killed_begins_no_evaluation_twice(tmp_path: Path) -> None:
+    """What its actors had, the resumed one collects."""
+    task, folder = slow_task(tmp_path / "slow"), tmp_path / "run"
+    with ray_nodes(2, 2) as cluster:
+        arguments = ("--candidates", "24", "--set", "evaluation.slots=4", "--set", "evaluation.fresh_seeds=0")
+        process = begun(folder, *arguments, task=str(task), RAY_ADDRESS=cluster.address)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        environment = os.environ | {"RAY_ADDRESS": cluster.address}
+        resume = [PACE, "resume", str(folder), "--display", "plain"]
+        subprocess.run(resume, env=environment, capture_output=True, timeout=240, check=True)
+    verified(folder, 24)
+    with sqlite3.connect(folder / "population.db") as database:
+        rows = database.execute("select outcome, count(*) from evaluation_attempts group by outcome").fetchall()
+        nodes = database.execute("select distinct node from evaluation_attempts where lease > 0").fetchall()
+    begins = len((tmp_path / "begins").read_text().splitlines())
+    scored = dict(rows)
+    assert begins == scored.pop("ok") + scored.pop("invalid_score", 0)
+    assert not scored.get("infrastructure_error")
+    assert len(nodes) == 2 and None not in nodes[0]
 
 
 def test_sigterm_drains_a_run_on_its_own_cluster_and_a_resume_goes_on_without_one(tmp_path: Path) -> None:

@@ -1,0 +1,111 @@
+"""Actors of an earlier process of the run, found by their names, with the evaluations that they still know.
+
+Invariant: what an actor knows is used only if the same is asked again: the same identity or a later attempt of it, and
+the same program, seed, limits and needs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from pace_async.evaluate.base import EvaluationId, EvaluationRequest
+from pace_async.evaluate.on_ray.cluster import Actor, ActorLost, Cluster, NodeSeen, Unanswered
+from pace_async.evaluate.on_ray.placed import Placed
+from pace_async.evaluate.on_ray.wire import Attached, Known, Order, Refused, fingerprint, pace_here
+
+MARK = 12
+"""So many characters of a node's identity stand in the names of its actors."""
+
+
+def name_of(run: str, node: NodeSeen, own: str) -> str:
+    """The name of an actor. `own` tells it from others on its node."""
+    return f"{run}-{node.id[:MARK]}-{own}"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An evaluation that an actor has since before this process."""
+
+    placed: Placed
+    known: Known
+
+    @property
+    def identity(self) -> EvaluationId:
+        return self.known.identity
+
+
+@dataclass(slots=True)
+class HeldEvaluations:
+    """All of them, by lease, stage and fresh seed."""
+
+    by_series: dict[tuple[int, str, int], list[Held]] = field(default_factory=dict[tuple[int, str, int], list[Held]])
+
+    def add(self, placed: Placed, known: Sequence[Known]) -> None:
+        """Add what an actor knows."""
+        for one in known:
+            self.by_series.setdefault(one.identity.series, []).append(Held(placed, one))
+
+    def of(self, placed: Placed) -> list[Held]:
+        """What this actor has that nobody has asked for."""
+        return [one for listed in self.by_series.values() for one in listed if one.placed is placed]
+
+    def forget(self, placed: Placed) -> None:
+        """What this actor had is given up."""
+        for series, listed in self.by_series.items():
+            self.by_series[series] = [one for one in listed if one.placed is not placed]
+
+    def take(self, request: EvaluationRequest) -> Held | None:
+        """What is asked, if an actor that is alive has it: the newest attempt, from that of the request on. It is given
+        once."""
+        listed = self.by_series.get(request.id.series, [])
+        fitting = [
+            one
+            for one in listed
+            if one.placed.alive
+            and one.identity.run == request.id.run
+            and one.identity.attempt >= request.id.attempt
+            and one.known.asked == fingerprint(request)
+        ]
+        if not fitting:
+            return None
+        newest = max(fitting, key=lambda one: one.identity.attempt)
+        listed.remove(newest)
+        return newest
+
+
+async def found_actors(
+    cluster: Cluster, run: str, order: Order, nodes: Sequence[NodeSeen], timeout_s: float
+) -> list[tuple[Placed, Attached]]:
+    """The actors of this run that answer and evaluate the same. Any other of its actors is ended."""
+    found: list[tuple[Placed, Attached]] = []
+
+    async def attach(actor: Actor) -> None:
+        mark = actor.name.rsplit("-", 2)[-2]
+        node = next((node for node in nodes if node.id.startswith(mark)), None)
+        attached = await _attached(actor, order, timeout_s) if node is not None else None
+        if node is None or attached is None:
+            actor.kill()
+            return
+        found.append((Placed(node, actor, attached.ready, attached.slots), attached))
+
+    async with anyio.create_task_group() as group:
+        for actor in await cluster.named(f"{run}-"):
+            group.start_soon(attach, actor)
+    return sorted(found, key=lambda pair: pair[0].actor.name)
+
+
+async def _attached(actor: Actor, order: Order, timeout_s: float) -> Attached | None:
+    with anyio.move_on_after(timeout_s):
+        while True:
+            try:
+                if await actor.call("pace") != pace_here():
+                    return None
+                answer: Attached | Refused = await actor.call("attach", order)
+            except Unanswered:
+                await anyio.sleep(1.0)
+                continue
+            except (ActorLost, RuntimeError, ImportError, AttributeError):
+                return None
+            return None if isinstance(answer, Refused) else answer
+    return None

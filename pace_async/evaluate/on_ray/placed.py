@@ -1,0 +1,85 @@
+"""What a run wants of a cluster, what it has there, and which node gets how many slots."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from pace_async.evaluate.base import EvaluationId, Needs
+from pace_async.evaluate.on_ray.cluster import Actor, NodeSeen, Reservation
+from pace_async.evaluate.on_ray.wire import Ready
+
+Say = Callable[[str, str], Awaitable[None]]
+
+
+@dataclass(eq=False, slots=True)
+class Placed:
+    """An actor that evaluates on a node. `offered` are its slots that callers may have. `why` says how it was lost, and
+    `gone` is set then. An actor that was silent can come back: `turn` counts that. `given_up` are the evaluations that
+    were with it when it was lost. `left`: evaluations go on there after this process."""
+
+    node: NodeSeen
+    actor: Actor
+    ready: Ready
+    slots: int
+    offered: int = 0
+    alive: bool = False
+    why: str = ""
+    turn: int = 0
+    gone: anyio.Event = field(default_factory=anyio.Event)
+    given_up: list[EvaluationId] = field(default_factory=list[EvaluationId])
+    left: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a run wants of a cluster: its name there, how many slots at most, what each needs, how long a node may take
+    to answer and an actor to be silent, and where faults and the output of the task's evaluator go. `more` are Ray's
+    names of what each slot reserves besides. `outlives`: the actors go on after this process, for a resume."""
+
+    run: str
+    slots: int
+    needs: Needs
+    timeout_s: float
+    silence_s: float
+    say: Say | None = None
+    log: Path | None = None
+    more: Mapping[str, float] = field(default_factory=dict[str, float])
+    outlives: bool = False
+
+    @property
+    def each(self) -> dict[str, float]:
+        """What one slot reserves, by Ray's names."""
+        return reserved_by_slot(self.needs, self.more)
+
+    def reservation(self, slots: int) -> Reservation:
+        """What an actor with so many slots reserves."""
+        return Reservation({name: slots * amount for name, amount in self.each.items()}, self.outlives)
+
+
+def reserved_by_slot(needs: Needs, more: Mapping[str, float]) -> dict[str, float]:
+    """What one slot reserves, by Ray's names."""
+    return {"CPU": needs.cpus, **({"GPU": needs.gpus} if needs.gpus else {}), **more}
+
+
+def shares(free: Mapping[str, Mapping[str, float]], most: int, each: Mapping[str, float]) -> dict[str, int]:
+    """How many slots each node gets, at least one, of at most so many: dealt in turn, so that the nodes are used
+    evenly. `free` are the resources of each node that nobody has reserved, `each` what one slot reserves."""
+    room = {
+        node: min(int(resources.get(name, 0.0) / amount + 1e-9) for name, amount in each.items() if amount > 0)
+        for node, resources in free.items()
+    }
+    dealt = dict.fromkeys(room, 0)
+    while sum(dealt.values()) < most and any(dealt[node] < room[node] for node in room):
+        for node in room:
+            if dealt[node] < room[node] and sum(dealt.values()) < most:
+                dealt[node] += 1
+    return {node: slots for node, slots in dealt.items() if slots}
+
+
+def no_room(each: Mapping[str, float], nodes: int) -> str:
+    """One sentence about a cluster on which no evaluation has room."""
+    asked = " and ".join(f"{amount:g} {name}" for name, amount in each.items())
+    has = "nodes have" if nodes != 1 else "node has"
+    return f"The Ray cluster has no room: an evaluation reserves {asked}, and its {nodes} {has} less free (ray status)."

@@ -1,0 +1,19 @@
+"""One Ray cluster of two nodes for all tests of this folder."""
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.support.ray_nodes import RayNodes, ray_nodes
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Generator[RayNodes]:
+    """Each node has two CPUs."""
+    with ray_nodes(2, 2) as nodes:
+        yield nodes

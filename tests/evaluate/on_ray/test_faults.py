@@ -1,0 +1,88 @@
+"""A node that is silent, a runtime that never comes back, a head that is gone."""
+
+import os
+import signal
+from pathlib import Path
+
+import anyio
+import pytest
+
+from pace_async.config import EvaluationConfig
+from tests.doubles.evaluators import request
+from tests.support.ray_held import DEADLINE_S, PROGRAM, opened, outcomes
+from tests.support.ray_nodes import NEEDS_RAY, RayNodes, ray_nodes
+
+pytestmark = [pytest.mark.anyio, NEEDS_RAY, pytest.mark.long, pytest.mark.timeout(300)]
+
+
+async def ended(pid: int) -> None:
+    """Wait until a process that is no child of ours has ended."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        with anyio.fail_after(DEADLINE_S):
+            await anyio.wait_readable(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+async def test_an_actor_that_nobody_comes_back_for_ends_its_programs_and_itself(
+    cluster: RayNodes, tmp_path: Path
+) -> None:
+    short = EvaluationConfig(warm=False, retries=1, ray_silence_s=1.0, ray_goes_on_s=2.0, ray_keeps_s=4.0)
+    async with opened(cluster, tmp_path, slots=1, outlives=True, evaluation=short) as left:
+        asked = request(PROGRAM)
+        await left.evaluator.submit(asked)
+        pid = (await left.begun()).ready.pid
+        await left.evaluator.leave(asked.id)
+    await ended(pid)
+    left.let_go()
+    async with opened(cluster, tmp_path, slots=1, outlives=True) as again:
+        await again.evaluator.submit(asked)
+        found, attempts = await outcomes(again, asked)
+        assert (found.score, attempts) == (7, [(1, "ok", True)])
+        assert again.begins() == 2
+
+
+async def test_a_silent_actor_loses_its_attempts_and_what_it_found_late_counts_for_nothing(
+    cluster: RayNodes, tmp_path: Path
+) -> None:
+    """It answers again before its time is up, so it is used again."""
+    silent = EvaluationConfig(warm=False, retries=1, ray_silence_s=10.0)
+    async with opened(cluster, tmp_path, slots=2, evaluation=silent) as on_ray:
+        asked = request(PROGRAM)
+        await on_ray.evaluator.submit(asked)
+        placed = await on_ray.begun()
+        os.kill(placed.ready.pid, signal.SIGSTOP)
+        on_ray.let_go()
+        await on_ray.heard("actor_silent")
+        await on_ray.let_held_go()
+        os.kill(placed.ready.pid, signal.SIGCONT)
+        found, attempts = await outcomes(on_ray, asked)
+        assert (found.score, attempts) == (7, [(1, "infrastructure_error", False), (2, "ok", True)])
+        await on_ray.heard("actor_back")
+        late = await on_ray.heard("late_result")
+        assert f"lease {asked.lease}, stage full, attempt 1 " in late and "it counts for nothing" in late
+        assert placed in on_ray.evaluator.fleet.living
+        assert on_ray.evaluator.machines().slots == 2
+
+
+async def test_a_head_that_is_gone_loses_attempts_and_the_next_one_at_its_address_gets_new_actors(
+    tmp_path: Path,
+) -> None:
+    impatient = EvaluationConfig(warm=False, retries=1, ray_silence_s=6.0)
+    with ray_nodes(2) as first:
+        async with opened(first, tmp_path, slots=1, evaluation=impatient) as on_ray:
+            asked, next_one = request(PROGRAM), request(PROGRAM)
+            await on_ray.evaluator.submit(asked)
+            await on_ray.begun()
+            on_ray.let_go()
+            first.end_all()
+            await on_ray.heard("actor_silent")
+            with ray_nodes(2, port=first.port):
+                found, attempts = await outcomes(on_ray, asked)
+                assert (found.score, attempts) == (7, [(1, "infrastructure_error", False), (2, "ok", True)])
+                await on_ray.evaluator.submit(next_one)
+                assert (await outcomes(on_ray, next_one))[1] == [(1, "ok", True)]

@@ -1,0 +1,119 @@
+"""Evaluations on a Ray cluster that wait until a test lets them go."""
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from pace_async.config import EvaluationConfig
+from pace_async.evaluate.base import Evaluation, EvaluationRequest, Needs
+from pace_async.evaluate.on_ray.cluster import connected
+from pace_async.evaluate.on_ray.evaluator import RayEvaluator
+from pace_async.evaluate.on_ray.fleet import Fleet
+from pace_async.evaluate.on_ray.placed import Placed, Wanted
+from pace_async.evaluate.on_ray.wire import Order, files_by_value
+from pace_async.evaluate.sandbox.selfcheck import pick_tier
+from pace_async.task import Task
+from tests.support.evaluate_tasks import make_task
+from tests.support.ray_nodes import RayNodes
+
+DEADLINE_S = 60.0
+PROGRAM = "def f(instance):\n    return 7\n"
+HELD = """
+import os, pathlib
+def instances(seed):
+    return [seed]
+def score(instances, outputs):
+    with open({begins!r}, "a") as begins:
+        begins.write("begun\\n")
+    if not pathlib.Path({go!r}).exists():
+        with open({began!r}, "w") as began:
+            began.write(str(os.getppid()))
+        with open({held!r}) as held:
+            held.read()
+    return {{"score": outputs[0]}}
+"""
+"""Says which process it is a child of, and waits until it is killed or let go, as long as there is no file `go`."""
+
+
+@dataclass
+class Opened:
+    """An evaluator, and the pipes through which its scorers tell that they wait."""
+
+    evaluator: RayEvaluator
+    folder: Path
+    said: list[tuple[str, str]]
+    news: dict[str, anyio.Event] = field(default_factory=dict[str, anyio.Event])
+
+    async def begun(self) -> Placed:
+        """Wait until an evaluation is held, and return its actor."""
+        with anyio.fail_after(DEADLINE_S):
+            pid = int(await anyio.to_thread.run_sync((self.folder / "began").read_text, abandon_on_cancel=True))
+        return next(placed for placed in self.evaluator.fleet.living if placed.ready.pid == pid)
+
+    def let_go(self) -> None:
+        """What begins from now on is not held."""
+        (self.folder / "go").touch()
+
+    async def let_held_go(self) -> None:
+        """One that is held goes on."""
+        with anyio.fail_after(DEADLINE_S):
+            await anyio.to_thread.run_sync((self.folder / "held").write_text, "go on", abandon_on_cancel=True)
+
+    def begins(self) -> int:
+        """How often a program was scored."""
+        return len((self.folder / "begins").read_text().splitlines())
+
+    async def heard(self, kind: str) -> str:
+        """Wait until something of this kind is said, and return what."""
+        with anyio.fail_after(DEADLINE_S):
+            while not (found := [detail for said, detail in self.said if said == kind]):
+                await self.news.setdefault(kind, anyio.Event()).wait()
+        return found[0]
+
+
+def held_task(folder: Path) -> Task:
+    """A task whose evaluations are held. The same again for the same folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = {name: str(folder / name) for name in ("go", "began", "held", "begins")}
+    for pipe in ("began", "held"):
+        if not (folder / pipe).exists():
+            os.mkfifo(names[pipe])
+    return make_task(folder / "task", HELD.format(**names), deterministic=False)
+
+
+@asynccontextmanager
+async def opened(
+    cluster: RayNodes,
+    folder: Path,
+    *,
+    slots: int = 2,
+    run: str = "test",
+    outlives: bool = False,
+    evaluation: EvaluationConfig | None = None,
+) -> AsyncGenerator[Opened]:
+    """An evaluator of the cluster, and a task whose evaluations are held."""
+    task, said, news = held_task(folder), list[tuple[str, str]](), dict[str, anyio.Event]()
+
+    async def say(kind: str, detail: str) -> None:
+        said.append((kind, detail))
+        if kind in news:
+            news[kind].set()
+
+    own = evaluation or EvaluationConfig(warm=False, retries=1)
+    order = Order.of(task, own, await pick_tier(False), {})
+    async with connected(cluster.address, DEADLINE_S, {}, folder / "ray.log") as connection:
+        wanted = Wanted(run, slots, Needs(), DEADLINE_S, own.ray_silence_s, say, folder / "log", outlives=outlives)
+        fleet = Fleet(connection, order, await connection.put(files_by_value(task)), wanted)
+        async with fleet, RayEvaluator(fleet, 1) as evaluator:
+            yield Opened(evaluator, folder, said, news)
+
+
+async def outcomes(opened: Opened, asked: EvaluationRequest) -> tuple[Evaluation, list[tuple[int, str, bool]]]:
+    """An evaluation, and its attempts: their numbers, how they ended, and whether they were accepted."""
+    with anyio.fail_after(DEADLINE_S):
+        found = await opened.evaluator.result(asked.id)
+    return found, [(attempt.attempt, attempt.outcome, attempt.accepted) for attempt in found.attempts]
