@@ -117,3 +117,16 @@ async def outcomes(opened: Opened, asked: EvaluationRequest) -> tuple[Evaluation
     with anyio.fail_after(DEADLINE_S):
         found = await opened.evaluator.result(asked.id)
     return found, [(attempt.attempt, attempt.outcome, attempt.accepted) for attempt in found.attempts]
+
+
+async def process_ended(pid: int) -> None:
+    """Wait until a process that is no child of ours has ended."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        with anyio.fail_after(DEADLINE_S):
+            await anyio.wait_readable(descriptor)
+    finally:
+        os.close(descriptor)

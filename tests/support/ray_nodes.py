@@ -22,8 +22,13 @@ NEEDS_RAY = pytest.mark.skipif(
     find_spec("ray") is None or sys.platform != "linux", reason="Ray is not installed (pip install 'pace-async[ray]')"
 )
 END_S = 30.0
-UNDER_LOAD = {"RAY_worker_niceness": "0", "RAY_raylet_start_wait_time_s": "180"}
-"""Beside other programs, Ray's workers would wait for them, and its daemons would count as dead."""
+UNDER_LOAD = {
+    "RAY_worker_niceness": "0",
+    "RAY_raylet_start_wait_time_s": "180",
+    "RAY_memory_monitor_refresh_ms": "0",
+}
+"""Beside other programs, Ray's workers would wait for them, its daemons would count as dead, and it
+would end actors."""
 
 
 @dataclass

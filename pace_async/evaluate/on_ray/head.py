@@ -29,8 +29,9 @@ from pace_async.evaluate.sandbox import leftovers
 LOOPBACK = "127.0.0.2"
 OBJECT_STORE_BYTES = 256 << 20
 END_S = 30.0
-EQUAL = {"RAY_worker_niceness": "0"}
-"""Programs get the processor as they do without Ray, which would put its workers behind all others."""
+EQUAL = {"RAY_worker_niceness": "0", "RAY_memory_monitor_refresh_ms": "0"}
+"""Programs get processor and memory as they do without Ray, which would put its workers behind all others, and end them
+when other programs fill the memory. Programs have limits of their own."""
 SHORT = Path("/tmp")
 """Ray makes sockets below, whose paths must be short."""
 

@@ -4,28 +4,14 @@ import os
 import signal
 from pathlib import Path
 
-import anyio
 import pytest
 
 from pace_async.config import EvaluationConfig
 from tests.doubles.evaluators import request
-from tests.support.ray_held import DEADLINE_S, PROGRAM, opened, outcomes
+from tests.support.ray_held import PROGRAM, opened, outcomes, process_ended
 from tests.support.ray_nodes import NEEDS_RAY, RayNodes, ray_nodes
 
 pytestmark = [pytest.mark.anyio, NEEDS_RAY, pytest.mark.long, pytest.mark.timeout(300)]
-
-
-async def ended(pid: int) -> None:
-    """Wait until a process that is no child of ours has ended."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        with anyio.fail_after(DEADLINE_S):
-            await anyio.wait_readable(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 async def test_an_actor_that_nobody_comes_back_for_ends_its_programs_and_itself(
@@ -37,7 +23,7 @@ async def test_an_actor_that_nobody_comes_back_for_ends_its_programs_and_itself(
         await left.evaluator.submit(asked)
         pid = (await left.begun()).ready.pid
         await left.evaluator.leave(asked.id)
-    await ended(pid)
+    await process_ended(pid)
     left.let_go()
     async with opened(cluster, tmp_path, slots=1, outlives=True) as again:
         await again.evaluator.submit(asked)

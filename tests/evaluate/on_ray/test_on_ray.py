@@ -27,7 +27,7 @@ from pace_async.evaluate.sandbox import leftovers
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from tests.doubles.evaluators import request
 from tests.support.evaluate_tasks import make_task
-from tests.support.ray_held import DEADLINE_S, PROGRAM, opened, outcomes
+from tests.support.ray_held import DEADLINE_S, PROGRAM, opened, outcomes, process_ended
 from tests.support.ray_nodes import NEEDS_RAY, RayNodes
 
 pytestmark = [pytest.mark.anyio, NEEDS_RAY]
@@ -35,6 +35,7 @@ PACKAGE = Path(sys.modules["pace_async"].__file__ or "").parent
 LOST_ONCE = [(1, "infrastructure_error", False), (2, "ok", True)]
 
 
+@pytest.mark.long
 async def test_two_nodes_evaluate_at_once(cluster: RayNodes, tmp_path: Path) -> None:
     async with opened(cluster, tmp_path) as on_ray:
         asked = [request(PROGRAM), request(PROGRAM)]
@@ -96,8 +97,8 @@ async def test_what_an_interrupted_process_left_is_taken_over_and_begun_once(clu
             assert (found.score, attempts) == (7, [(1, "ok", True)])
             assert found.attempts[0].node in {placed.node.name for placed in second.evaluator.fleet.living}
         assert second.begins() == 2
-    async with opened(cluster, tmp_path, outlives=True) as third:
-        assert not places & {placed.ready.pid for placed in third.evaluator.fleet.living}  # they ended with the second
+    for pid in places:  # the run was done
+        await process_ended(pid)
 
 
 @pytest.mark.long
@@ -147,18 +148,25 @@ async def test_a_node_with_another_pace_is_refused_by_name(cluster: RayNodes, tm
         await anyio.to_thread.run_sync(cluster.kill, other)
 
 
-async def test_files_that_are_not_those_of_the_digest_are_refused(cluster: RayNodes, tmp_path: Path) -> None:
+async def test_other_files_than_those_of_the_digest_and_a_cluster_without_room_are_refused(
+    cluster: RayNodes, tmp_path: Path
+) -> None:
     task = make_task(tmp_path / "task")
-    order = replace(Order.of(task, EvaluationConfig(), None, {}), digest="0" * 32)
+    order = Order.of(task, EvaluationConfig(), None, {})
+    other = replace(order, digest="0" * 32)
     async with connected(cluster.address, DEADLINE_S, {}) as connection:
+        files = await connection.put(files_by_value(task))
         wanted = Wanted("test", 2, Needs(), DEADLINE_S, DEADLINE_S)
-        with pytest.raises(
-            UsageError, match=r"No node of the Ray cluster can evaluate: node .* not those of its digest"
-        ):
-            async with Fleet(connection, order, await connection.put(files_by_value(task)), wanted):
+        with pytest.raises(UsageError, match=r"Ray cluster can evaluate: node .* not those of its digest"):
+            async with Fleet(connection, other, files, wanted):
+                pass
+        large = replace(wanted, needs=Needs(cpus=64.0))
+        with pytest.raises(UsageError, match=r"has no room: an evaluation reserves 64 CPU, and its \d nodes have less"):
+            async with Fleet(connection, order, files, large):
                 pass
 
 
+@pytest.mark.long
 async def test_what_one_run_has_reserved_is_no_room_for_another(cluster: RayNodes, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task")
     order = Order.of(task, EvaluationConfig(warm=False), None, {})
@@ -174,6 +182,7 @@ async def test_what_one_run_has_reserved_is_no_room_for_another(cluster: RayNode
                     pass
 
 
+@pytest.mark.long
 async def test_a_mistake_of_the_user_that_a_node_finds_is_told_as_on_this_machine(
     cluster: RayNodes, tmp_path: Path
 ) -> None:
@@ -183,16 +192,7 @@ async def test_a_mistake_of_the_user_that_a_node_finds_is_told_as_on_this_machin
             await evaluate(on_ray.evaluator, asked)
 
 
-async def test_a_cluster_without_room_is_refused(cluster: RayNodes, tmp_path: Path) -> None:
-    task = make_task(tmp_path / "task")
-    order = Order.of(task, EvaluationConfig(), None, {})
-    async with connected(cluster.address, DEADLINE_S, {}) as connection:
-        wanted = Wanted("test", 2, Needs(cpus=64.0), DEADLINE_S, DEADLINE_S)
-        with pytest.raises(UsageError, match=r"has no room: an evaluation reserves 64 CPU, and its \d nodes have less"):
-            async with Fleet(connection, order, await connection.put(files_by_value(task)), wanted):
-                pass
-
-
+@pytest.mark.long
 async def test_no_variable_command_line_or_folder_of_this_process_reaches_a_node(
     cluster: RayNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

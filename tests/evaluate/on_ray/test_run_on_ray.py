@@ -96,7 +96,7 @@ def test_a_runtime_that_is_killed_begins_no_evaluation_twice(tmp_path: Path) -> 
     """What its actors had, the resumed one collects."""
     task, folder = slow_task(tmp_path / "slow"), tmp_path / "run"
     with ray_nodes(2, 2) as cluster:
-        arguments = ("--candidates", "24", "--set", "evaluation.slots=4", "--set", "evaluation.fresh_seeds=0")
+        arguments = ("--candidates", "24", "--advisor", "bandit", "--set", "evaluation.slots=4")
         process = begun(folder, *arguments, task=str(task), RAY_ADDRESS=cluster.address)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

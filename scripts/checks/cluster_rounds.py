@@ -1,0 +1,197 @@
+"""Rounds of random faults on evaluations of a Ray cluster: python scripts/checks/cluster_rounds.py --rounds 50
+
+Each round evaluates programs that sleep on nodes of one machine, and meanwhile kills a node, an actor or a candidate,
+or stops a node for longer than it may be silent. Then it looks: no evaluation is lost, none has two accepted attempts,
+no attempt begins twice, and only what a program did itself has a score. The draws follow from the seed of the round.
+"""
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import anyio
+
+from pace_async.config import EvaluationConfig
+from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Needs, evaluate
+from pace_async.evaluate.on_ray.cluster import connected
+from pace_async.evaluate.on_ray.evaluator import RayEvaluator
+from pace_async.evaluate.on_ray.fleet import Fleet
+from pace_async.evaluate.on_ray.placed import Wanted
+from pace_async.evaluate.on_ray.wire import Order, files_by_value
+from pace_async.evaluate.sandbox.selfcheck import pick_tier
+from pace_async.task import Task, load_task
+from scripts.benchmarks.ray_machines import Machines, cluster_of
+
+SLOTS, CANDIDATES, FAULTS = 4, 10, 3
+SILENCE_S = 6.0
+START_S = 300.0
+PROGRAM = """# EVOLVE-BLOCK-START
+import time
+
+
+def f(instance):
+    time.sleep({seconds})
+    return {lease}
+# EVOLVE-BLOCK-END
+"""
+TASK = """name: rounds
+background: A program returns a number.
+coding_requirements: f(instance) returns a number.
+direction: maximize
+bounds: {lower: 0, upper: 1000000}
+program: initial.py
+evaluator: evaluator.py
+entry: f
+timeout_s: 120
+memory_mb: 512
+deterministic: false
+"""
+EVALUATOR = """def instances(seed):
+    return [seed]
+
+
+def score(instances, outputs):
+    return {"score": float(outputs[0])}
+"""
+KINDS = ("actor", "candidate", "node", "stop")
+
+
+@dataclass
+class Round:
+    """What happened. `wrong` are broken invariants, one sentence each."""
+
+    seed: int
+    done: dict[int, list[Evaluation]] = field(default_factory=dict[int, list[Evaluation]])
+    faults: list[str] = field(default_factory=list[str])
+    said: list[str] = field(default_factory=list[str])
+    wrong: list[str] = field(default_factory=list[str])
+
+    @property
+    def lost(self) -> int:
+        """Attempts that the machines failed."""
+        attempts = [attempt for all_of in self.done.values() for found in all_of for attempt in found.attempts]
+        return sum(attempt.outcome == "infrastructure_error" for attempt in attempts)
+
+    def judge(self) -> None:
+        """Find broken invariants."""
+        for lease in range(1, CANDIDATES + 1):
+            results = self.done.get(lease, [])
+            attempts = [attempt for found in results for attempt in found.attempts]
+            accepted = [attempt for attempt in attempts if attempt.accepted]
+            if not results or len(accepted) != 1:
+                self.wrong.append(f"lease {lease} has {len(accepted)} accepted attempts")
+            if [attempt.attempt for attempt in attempts] != list(range(1, len(attempts) + 1)):
+                self.wrong.append(f"lease {lease}: its attempts are not numbered through")
+            if any(attempt.accepted and attempt.outcome == "infrastructure_error" for attempt in attempts):
+                self.wrong.append(f"lease {lease} was rewarded for a failure of the machine")
+            if results and (results[-1].outcome, results[-1].score) != ("ok", float(lease)):
+                self.wrong.append(f"lease {lease} ended as {results[-1].outcome} ({results[-1].detail})")
+
+
+async def one_round(machines: Machines, folder: Path, seed: int) -> Round:
+    """One round on a cluster with at least two nodes, which it leaves so."""
+    random_faults, found = random.Random(seed), Round(seed)
+
+    async def say(kind: str, detail: str) -> None:
+        found.said.append(kind)
+
+    task = _task(folder)
+    own = EvaluationConfig(slots=SLOTS, retries=1, ray_silence_s=SILENCE_S, warm=bool(seed % 2))
+    order = Order.of(task, own, await pick_tier(False), {})
+    async with connected(machines.address, START_S, {}) as cluster:
+        files = await cluster.put(files_by_value(task))
+        fleet = Fleet(cluster, order, files, Wanted(f"round{seed}", SLOTS, Needs(), START_S, SILENCE_S, say))
+        async with fleet, RayEvaluator(fleet, own.retries) as evaluator, anyio.create_task_group() as group:
+            for lease in range(1, CANDIDATES + 1):
+                group.start_soon(_until_scored, evaluator, task, random_faults.uniform(0.5, 3.0), lease, found)
+            for _ in range(FAULTS):
+                await anyio.sleep(random_faults.uniform(0.2, 2.0))
+                await _fault(machines, fleet, random_faults, found)
+    found.judge()
+    return found
+
+
+def _task(folder: Path) -> Task:
+    folder.mkdir(parents=True)
+    first = PROGRAM.format(seconds=0, lease=0)
+    for name, text in {"task.yaml": TASK, "evaluator.py": EVALUATOR, "initial.py": first}.items():
+        (folder / name).write_text(text)
+    return load_task(str(folder))
+
+
+async def _until_scored(evaluator: RayEvaluator, task: Task, seconds: float, lease: int, found: Round) -> None:
+    """Evaluate as a run does: after a failure of the machines again, as the next attempt."""
+    results = found.done.setdefault(lease, [])
+    request = EvaluationRequest.of(
+        task.spec, EvaluationId("rounds", lease), PROGRAM.format(seconds=seconds, lease=lease), 0
+    )
+    while not results or results[-1].outcome == "infrastructure_error":
+        made = sum(len(one.attempts) for one in results)
+        results.append(await evaluate(evaluator, replace(request, id=replace(request.id, attempt=made + 1))))
+
+
+async def _fault(machines: Machines, fleet: Fleet, draws: random.Random, found: Round) -> None:
+    kind, others = draws.choice(KINDS), machines.nodes[1:]
+    found.faults.append(kind)
+    living = [placed.ready.pid for placed in fleet.living]
+    if kind == "node":
+        await anyio.to_thread.run_sync(machines.kill, draws.choice(others))
+        await anyio.to_thread.run_sync(machines.add, SLOTS)
+    elif kind == "stop":
+        node = draws.choice(others)
+        await anyio.to_thread.run_sync(lambda: machines.signal(node, stop=True))
+        await anyio.sleep(1.5 * SILENCE_S)
+        await anyio.to_thread.run_sync(lambda: machines.signal(node, stop=False))
+    elif living:
+        pid = draws.choice(living)
+        with suppress(ProcessLookupError):
+            os.kill(pid if kind == "actor" else _candidate_of(pid) or pid, signal.SIGKILL)
+
+
+def _candidate_of(actor: int) -> int | None:
+    """The newest sandbox below an actor."""
+    found, newest = [actor], None
+    for parent in found:
+        with suppress(OSError):
+            found += [int(one) for one in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+            newest = parent if Path(f"/proc/{parent}/comm").read_text().strip() == "bwrap" else newest
+    return newest
+
+
+async def rounds(count: int, first: int) -> list[Round]:
+    """So many rounds on one cluster, printed as they end."""
+    made: list[Round] = []
+    with tempfile.TemporaryDirectory() as folder, cluster_of(1, SLOTS, SLOTS) as machines:
+        for seed in range(first, first + count):
+            began = time.perf_counter()
+            made.append(found := await one_round(machines, Path(folder) / str(seed), seed))
+            print(
+                f"round {seed}: {', '.join(found.faults)}; {found.lost} attempts lost, {len(found.done)} of "
+                f"{CANDIDATES} scored, {found.said.count('late_result')} late, {time.perf_counter() - began:.0f} s"
+                + "".join(f"\n  WRONG: {one}" for one in found.wrong),
+                flush=True,
+            )
+    return made
+
+
+def main() -> None:
+    """Exit code 1 if an invariant was broken."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=1, help="of the first round")
+    given = parser.parse_args()
+    made = anyio.run(rounds, given.rounds, given.seed)
+    wrong = sum(len(one.wrong) for one in made)
+    print(f"{len(made)} rounds, {sum(one.lost for one in made)} attempts lost and made good, {wrong} invariants broken")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
