@@ -1,4 +1,4 @@
-"""What evaluations on Ray cost: python scripts/benchmarks/bench_cluster.py [--candidates N] [--sleep S]
+"""What evaluations on Ray cost: python scripts/benchmarks/bench_cluster.py [--candidates N] [--sleep S] [--only seam]
 
 Three measurements on one machine, each printed as it ends:
 1. The seam: the time of one evaluation after another, here and on a node, of the same program, in turn.
@@ -163,19 +163,23 @@ async def waiting(folder: Path, machines: Machines) -> None:
     )
 
 
-async def main(candidates: int, seconds: float) -> None:
-    """All three."""
+async def main(candidates: int, seconds: float, only: str | None) -> None:
+    """All three, or one."""
     load = os.getloadavg()[0]
     print(f"{len(os.sched_getaffinity(0))} cores, load {load:.1f} at the beginning")
     with tempfile.TemporaryDirectory() as folder, cluster_of(SLOTS) as machines:
-        await seam(Path(folder), machines, candidates)
-        await waiting(Path(folder), machines)
-        await nodes(Path(folder), machines, seconds, 4 * SLOTS)
+        if only in (None, "seam"):
+            await seam(Path(folder), machines, candidates)
+        if only in (None, "waiting"):
+            await waiting(Path(folder), machines)
+        if only in (None, "nodes"):
+            await nodes(Path(folder), machines, seconds, 4 * SLOTS)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--candidates", type=int, default=40)
     parser.add_argument("--sleep", type=float, default=5.0)
+    parser.add_argument("--only", choices=["seam", "waiting", "nodes"])
     given = parser.parse_args()
-    anyio.run(main, given.candidates, given.sleep, backend_options={"loop_factory": TimedLoop})
+    anyio.run(main, given.candidates, given.sleep, given.only, backend_options={"loop_factory": TimedLoop})

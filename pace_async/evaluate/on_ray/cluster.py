@@ -8,7 +8,6 @@ Invariants: neither our environment, nor our command line, nor our folder reache
 
 import math
 import os
-import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -74,7 +73,7 @@ class Actor:
 
 
 class Cluster:
-    """The connection. `away_since` is the time (monotonic) since which there is none, `why` is the reason."""
+    """The connection. `why` says why there is none."""
 
     def __init__(self, address: str, timeout_s: float, environment: Mapping[str, str], log: Path) -> None:
         self._address, self._timeout_s, self._environment = address, timeout_s, dict(environment)
@@ -85,36 +84,35 @@ class Cluster:
         self._values: dict[str, object] = {}
         self._last = 0
         self._changed = anyio.Event()
-        self.away_since: float | None = time.monotonic()
         self.why = ""
 
     async def nodes(self) -> list[NodeSeen]:
         """The nodes that are alive. Waits for a connection."""
+        return await self._told("nodes")
+
+    async def named(self, prefix: str) -> list[Actor]:
+        """The living actors whose names begin so. Waits for a connection."""
+        return [Actor(self, name) for name in cast("list[str]", await self._told("named", prefix))]
+
+    async def put(self, value: object) -> Stored:
+        """Stands for a value in Ray's object store, where each node keeps one copy."""
+        stored = Stored(f"value-{len(self._values)}")
+        self._values[stored.key] = value
+        with suppress(Unanswered):  # each further connection begins with all values
+            await self.ask("put", stored.key, value)
+        return stored
+
+    async def _told(self, what: Any, *arguments: object) -> Any:
         while True:
             await self.back()
             with suppress(Unanswered):
-                return await self.ask("nodes")
+                return await self.ask(what, *arguments)
             await anyio.sleep(AGAIN_S)
-
-    async def named(self, prefix: str) -> list[Actor]:
-        """The living actors whose names begin so. Raises Unanswered."""
-        return [Actor(self, name) for name in cast("list[str]", await self.ask("named", prefix))]
-
-    async def put(self, value: object) -> Stored:
-        """Stands for a value in Ray's object store, where each node keeps one copy. Raises Unanswered."""
-        stored = Stored(f"value-{len(self._values)}")
-        self._values[stored.key] = value
-        await self.ask("put", stored.key, value)
-        return stored
 
     async def start(self, name: str, node: NodeSeen, reserved: Reservation) -> Actor:
         """An actor on this node. It may be pending when this returns. Raises Unanswered."""
         await self.ask("start", name, node.id, reserved)
         return Actor(self, name)
-
-    async def request(self, bundles: list[dict[str, float]]) -> None:
-        """Ask the cluster's autoscaler for room for all of these at once. Raises Unanswered."""
-        await self.ask("request", bundles)
 
     async def back(self) -> None:
         """Wait until there is a connection."""
@@ -171,7 +169,7 @@ class Cluster:
                 group.start_soon(self._write, process, requests)
                 for key, value in self._values.items():
                     out.send_nowait(Asked(-1, "put", (key, value)))
-                self._out, self.away_since, self.why = out, None, ""
+                self._out, self.why = out, ""
                 self._tell_change()
                 if task_status is not None:
                     task_status.started()
@@ -202,7 +200,7 @@ class Cluster:
         raise UsageError(silent)
 
     def _lost(self) -> None:
-        self._out, self.away_since = None, time.monotonic()
+        self._out = None
         self.why = self.why or f"the connection to the Ray cluster at {self._address} is lost"
         for waiting in self._waiting.values():
             waiting.done.set()

@@ -87,10 +87,6 @@ class Driver:
     async def _put(self, key: str, value: object) -> None:
         self._stored[key] = await asyncio.to_thread(_ray().put, value)
 
-    async def _request(self, bundles: list[dict[str, float]]) -> None:
-        """Ask the cluster's autoscaler for room for all of these, instead of those before."""
-        await asyncio.to_thread(_module("ray.autoscaler.sdk").request_resources, None, bundles)
-
     async def _start(self, name: str, node: str, reserved: Reservation) -> None:
         self._handles[name] = await asyncio.to_thread(_start, name, node, reserved)
 

@@ -238,9 +238,11 @@ async def _stages(
 
 
 def _name_elsewhere(resources: RunResources) -> str:
-    """The name of the run on machines that other runs use too: no other run has it, and each resume has it."""
-    own = hmac.digest(resources.record.secret.encode(), b"elsewhere", "sha256").hex()[:16]
-    return f"{resources.paths.name}-{own}"
+    """The name of the run on machines that other runs use too: no other run has it, and each resume has it. Empty for a
+    run that began before runs had secrets."""
+    secret = resources.record.secret
+    own = hmac.digest(secret.encode(), b"elsewhere", "sha256").hex()[:16]
+    return f"{resources.paths.name}-{own}" if secret else ""
 
 
 def _agent_folders(resources: RunResources, state: RunState) -> AgentFolders:

@@ -99,7 +99,7 @@ def test_a_runtime_that_is_killed_begins_no_evaluation_twice(tmp_path: Path) -> 
         arguments = ("--candidates", "24", "--advisor", "bandit", "--set", "evaluation.slots=4")
         process = begun(folder, *arguments, task=str(task), RAY_ADDRESS=cluster.address)
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.communicate()
         environment = os.environ | {"RAY_ADDRESS": cluster.address}
         resume = [PACE, "resume", str(folder), "--display", "plain"]
         subprocess.run(resume, env=environment, capture_output=True, timeout=240, check=True)
