@@ -80,10 +80,16 @@ def leave_own_limits(pid: int) -> None:
 
 @asynccontextmanager
 async def child(
-    command: Sequence[str], *, log: Path, environment: Mapping[str, str], patience_s: float = 5.0
+    command: Sequence[str],
+    *,
+    log: Path,
+    environment: Mapping[str, str],
+    patience_s: float = 5.0,
+    keeps: Sequence[int] = (),
 ) -> AsyncGenerator[Process]:
-    """A child with pipes for stdin and stdout and a log for stderr. On leaving, its stdin is closed. It has
-    `patience_s` seconds to end by itself, then its process group is killed. Dies with this process (Linux)."""
+    """A child with pipes for stdin and stdout and a log for stderr. It inherits the descriptors `keeps`. On leaving,
+    its stdin is closed. It has `patience_s` seconds to end by itself, then its process group is killed. Dies with this
+    process (Linux)."""
     log.parent.mkdir(parents=True, exist_ok=True)
     process: Process | None = None
     with log.open("ab") as stderr, anyio.CancelScope(shield=True):  # half started, it could not be waited for
@@ -94,6 +100,7 @@ async def child(
             stderr=stderr,
             env={**environment, PARENT: str(os.getpid())},
             start_new_session=True,
+            pass_fds=tuple(keeps),
         )
         leave_own_limits(process.pid)
     assert process is not None

@@ -198,7 +198,7 @@ def resume(flags: ResumeFlags) -> None:
     --minutes ended goes on for as many again. What --set changes is recorded and holds for later resumes. It takes
     settings that leave alone what the recorded groups train and what scores compare: those of stop, faults and
     implementer, and learner.max_length, learner.checkpoint_every, learner.gradient_checkpointing, learner.gpus,
-    learner.step_timeout_s, evaluation.evaluators, evaluation.ray_address, evaluation.ray_timeout_s,
+    learner.cpu_ranks, learner.step_timeout_s, evaluation.evaluators, evaluation.ray_address, evaluation.ray_timeout_s,
     evaluation.slots, evaluation.warm, evaluation.memo, evaluation.retries, advisor.engine, advisor.transport,
     advisor.max_tokens, advisor.max_tokens_by_call, advisor.chat_template, advisor.thinking,
     advisor.end_of_thinking, advisor.requests, advisor.api_base, advisor.options, advisor.deadline_s,

@@ -93,6 +93,9 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.learner.cpu_ranks > 1 and (self.learner.gpus is not None or self.advisor.transport == "nccl"):
+            asked = "learner.gpus" if self.learner.gpus is not None else "advisor.transport nccl"
+            raise ValueError(f"learner.cpu_ranks divides a learner on the processor, and {asked} needs a card for it")
         if self.learner.k > self.learner.group_size:
             raise ValueError(
                 f"learner.k ({self.learner.k}) must not exceed learner.group_size ({self.learner.group_size})"

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from pace_async.config.choice import OneOf
-from pace_async.config.gpus import IN_WORDS, Gpus
+from pace_async.config.gpus import ONE_IN_WORDS, OneGpu
 from pace_async.config.provider import ProviderConfig
 from pace_async.registry.advisors import ADVISORS, advisor_of
 from pace_async.registry.engines import ADVISOR_ENGINES, engine_of
@@ -76,7 +76,7 @@ class AdvisorConfig(ProviderConfig):
         gt=0,
         description="vLLM's key-value cache, in GiB; by default 1 on a CPU and the rest of gpu_memory on a GPU.",
     )
-    gpus: Gpus = Field(default=None, description=f"The card of an engine that the run starts. {IN_WORDS}")
+    gpus: OneGpu = Field(default=None, description=f"The card of an engine that the run starts. {ONE_IN_WORDS}")
     gpu_memory: float = Field(default=0.9, gt=0, le=1, description="vLLM's share of the GPU's memory.")
     probe_limit: float | None = Field(
         default=None,

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pace_async.config.choice import OneOf
-from pace_async.config.gpus import IN_WORDS, Gpus
+from pace_async.config.gpus import SEVERAL_IN_WORDS, Gpus
 from pace_async.config.section import Section
 from pace_async.registry.corrections import CORRECTIONS, MASKS
 from pace_async.registry.objectives import ALPHA_SCHEDULES, OBJECTIVES
@@ -159,7 +159,14 @@ class LearnerConfig(Section):
         description="Number type of the passes. bf16: passes in bfloat16, with weights, gradient and optimizer in "
         "float32; faster on a card, and half of the activations' memory.",
     )
-    gpus: Gpus = Field(default=None, description=f"The learner's card. {IN_WORDS}")
+    gpus: Gpus = Field(default=None, description=f"The learner's cards. {SEVERAL_IN_WORDS}")
+    cpu_ranks: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Processes among which the learner is divided where it computes on the processor, as it is among "
+        "several cards. Above 1 it uses no card. It makes no step faster on one machine.",
+    )
     max_length: int | None = Field(
         default=None, ge=2, description="Longest call, prompt and answer, in tokens; by default the model's context."
     )
@@ -169,3 +176,10 @@ class LearnerConfig(Section):
         default=False,
         description="Permute rewards within each group before advantages: a control run that cannot learn.",
     )
+
+    @property
+    def ranks(self) -> int:
+        """Number of the learner's processes."""
+        if isinstance(self.gpus, list):
+            return len(self.gpus)
+        return self.cpu_ranks if self.gpus is None else self.gpus

@@ -5,13 +5,15 @@ of the step. It also halves the first moments, because otherwise the next ten st
 second moments stay, because the gradient was observed. The result depends on the step alone, so training a group again
 gives the same weights.
 
-The copies are in host memory: three times the trained weights in float32.
+The copies are in host memory: three times the trained weights in float32. Of sharded weights each rank copies its part.
 Only imported in the learner's child process.
 """
 
 from typing import Any, cast
 
 import torch
+
+from pace_async.learn.shards import local
 
 
 class BeforeStep:
@@ -30,27 +32,28 @@ class BeforeStep:
         """Undo half of the step."""
         states = cast("dict[torch.Tensor, dict[str, torch.Tensor]]", self._adamw.state)
         for weight, before in zip(self._parameters(), self._weights, strict=True):
-            start = before.to(weight.device)
-            weight.sub_(start).mul_(0.5).add_(start)
+            own = local(weight)
+            start = before.to(own.device)
+            own.sub_(start).mul_(0.5).add_(start)
             if weight in states:
-                states[weight]["exp_avg"].mul_(0.5)
+                local(states[weight]["exp_avg"]).mul_(0.5)
 
     @torch.no_grad()
     def undo(self) -> None:
         """Undo the whole step."""
         states = cast("dict[torch.Tensor, Any]", self._adamw.state)
         for weight, before in zip(self._parameters(), self._weights, strict=True):
-            weight.copy_(before)
+            local(weight).copy_(before)
             kept = self._states.get(weight)
             if kept is None:
                 states.pop(weight, None)
             else:
                 for name, value in kept.items():
-                    states[weight][name].copy_(value)
+                    local(states[weight][name]).copy_(value)
 
     def _parameters(self) -> list[torch.Tensor]:
         return [weight for group in self._adamw.param_groups for weight in group["params"]]
 
 
 def _kept(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().to("cpu", copy=True)
+    return local(tensor.detach()).to("cpu", copy=True)

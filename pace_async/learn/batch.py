@@ -52,20 +52,36 @@ class MicroBatch:
     group_tokens: int
 
 
-def micro_batches(group: Group, budget: int, pad_id: int) -> list[MicroBatch]:
+def micro_batches(group: Group, budget: int, pad_id: int, *, rank: int = 0, ranks: int = 1) -> list[MicroBatch]:
     """Micro-batches of at most `budget` tokens, including padding. A longer call gets its own micro-batch. The longest
-    calls come first, so that a group that does not fit into memory fails at once."""
+    calls come first, so that a group that does not fit into memory fails at once.
+
+    Of several `ranks`, each gets every `ranks`-th call, and as many micro-batches as the others: empty ones fill up,
+    because each pass needs all ranks."""
     rows = [
         Row(call, rollout.advantage, place) for place, rollout in enumerate(group.rollouts) for call in rollout.calls
     ]
     rows.sort(key=lambda row: (-row.length, len(row.call.prompt_ids)))
+    cuts = [_cut(rows[other::ranks], budget) for other in range(ranks)]
+    batches = [_pad(part, pad_id, group.update, group.tokens) for part in cuts[rank]]
+    most = max(len(cut) for cut in cuts)
+    return batches + [_empty(pad_id, group.tokens)] * (most - len(batches))
+
+
+def _cut(rows: list[Row], budget: int) -> list[list[Row]]:
     parts: list[list[Row]] = []
     for row in rows:
         if parts and (len(parts[-1]) + 1) * parts[-1][0].length <= budget:
             parts[-1].append(row)
         else:
             parts.append([row])
-    return [_pad(part, pad_id, group.update, group.tokens) for part in parts]
+    return parts
+
+
+def _empty(pad_id: int, group_tokens: int) -> MicroBatch:
+    """One row without an answer."""
+    ids, none, nothing = np.full((1, 1), pad_id, np.int64), np.zeros((1, 1), np.int64), np.zeros((1, 1), np.float32)
+    return MicroBatch(ids, ids, none + 1, none, nothing, nothing, none, np.zeros(1, np.int64), group_tokens)
 
 
 def _pad(rows: list[Row], pad_id: int, update: int, group_tokens: int) -> MicroBatch:

@@ -1,4 +1,5 @@
-"""Client of the learner's child process, which may die and is then restarted.
+"""Client of the learner's child processes, which may die and are then restarted. Where it has several ranks, the death
+of one is the learner's.
 
 Invariant: the child's memory can be rebuilt from its checkpoints and from `history`, the files of the groups that made
 versions 1…L, back to the oldest checkpoint. A new child receives `history` and rebuilds version L from its newest
@@ -6,22 +7,19 @@ checkpoint and the groups after it. So the same group may be passed again after 
 with the run. Holds no weights. Imports no torch.
 """
 
-import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import anyio
-from anyio.abc import Process
-from anyio.streams.buffered import BufferedByteReceiveStream
 
-from pace_async.children import LOOKS, child, clean_environment, kill_group, python_module
+from pace_async.children import LOOKS, clean_environment, python_module
 from pace_async.errors import GaveUp, InfrastructureFault, PaceBug, UsageError
 from pace_async.learn.base import GROUP_UNREADABLE, Step
+from pace_async.learn.rank_processes import RankProcesses
 from pace_async.learn.settings import TrainerConfig
 from pace_async.transfer import Transfer
 
@@ -29,7 +27,6 @@ BEAT_S = 5.0
 """Seconds between heartbeats of a working child."""
 REPLAY_DIFFERS = "replay_differs"
 """Fault kind: repeated training gave other weights than are served. The learner goes on."""
-_LONGEST_LINE = 1 << 20
 _BREAK_OFF_S = 30.0
 """Seconds that the child has after a transfer's deadline to abort it. A rendezvous inside NCCL cannot be aborted; the
 child is then killed."""
@@ -38,13 +35,13 @@ child is then killed."""
 @dataclass(frozen=True, slots=True)
 class ChildLimits:
     """What the child may take. Deadlines are in seconds. `start_s`: it loads. `step_s`: one step and its writing, also
-    when it is replayed. `hung_s`: the next heartbeat, also while it starts. `gpu` is the card, as CUDA_VISIBLE_DEVICES
-    names it. None: the first."""
+    when it is replayed. `hung_s`: the next heartbeat, also while it starts. `cards` has one card for each rank, as
+    CUDA_VISIBLE_DEVICES names it. None: the first, "": the processor."""
 
     step_s: float = 600.0
     start_s: float = 300.0
     hung_s: float = 120.0
-    gpu: str | None = None
+    cards: tuple[str | None, ...] = (None,)
 
 
 USUAL = ChildLimits()
@@ -69,25 +66,18 @@ class ProcessLearner:
     ) -> None:
         self._after = next((place for place, path in enumerate(history) if path.exists()), 0)
         self._history = deque(_absolute(path) for path in history[self._after :])
-        self._log = log if log is not None else out / "learner.log"
-        self._command = python_module(
+        command = python_module(
             "pace_async.learn.process",
             *("--model", str(model.resolve()), "--out", str(out.resolve()), "--config", settings.to_json()),
             *("--beat-s", f"{min(BEAT_S, limits.hung_s / (2 * LOOKS)):g}"),
         )
-        self._environment = clean_environment(OMP_NUM_THREADS=str(settings.threads))
-        if limits.gpu is not None:
-            self._environment["CUDA_VISIBLE_DEVICES"] = limits.gpu
+        environment = clean_environment(OMP_NUM_THREADS=str(settings.threads))
+        log = log if log is not None else out / "learner.log"
         self._limits = limits
-        self._spawned = anyio.Event()
+        self._ranks = RankProcesses(command, environment, limits.cards, log, limits.hung_s)
         self._turn = anyio.Lock()
-        self._stack = AsyncExitStack()
-        self._process: Process | None = None
-        self._lines: BufferedByteReceiveStream | None = None
         self._weights: Path | None = None
         self._scored: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], tuple[float, ...]] | None = None
-        self._requests = 0
-        self._log_start = 0
         self._said_replayed = False
         self.tell: Callable[[InfrastructureFault], Awaitable[None]] = _tell_nobody
         """Records what is no failure of a request."""
@@ -99,8 +89,7 @@ class ProcessLearner:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._stack.aclose()
-        self._process = None
+        await self._ranks.close()
 
     @property
     def version(self) -> int:
@@ -181,18 +170,18 @@ class ProcessLearner:
     async def wait_lost(self) -> InfrastructureFault:
         """As `WatchedLearner.wait_lost`. If the learner is lost during a request, that request reports it."""
         while True:
-            await self._spawned.wait()
-            process = self._process
-            if process is None:
+            await self._ranks.spawned.wait()
+            running = self._ranks.running
+            if not running:
                 continue
             with anyio.move_on_after(self._limits.hung_s / LOOKS):
-                await process.wait()
+                await self._ranks.wait_any()
             async with self._turn:
-                if self._process is not process:
+                if self._ranks.running is not running:
                     continue
-                if process.returncode is not None:
+                if (dead := self._ranks.dead) is not None:
                     await self._retire()
-                    return InfrastructureFault("learner_died", self._last_words())
+                    return InfrastructureFault("learner_died", dead.last_words())
                 if self._weights is not None:
                     try:
                         await self._ask({"ping": True}, 2 * self._limits.hung_s)
@@ -200,7 +189,7 @@ class ProcessLearner:
                         return fault
 
     async def _ready(self) -> Path:
-        if self._process is None or self._process.returncode is not None:
+        if not self._ranks.alive:
             await self._retire()
             await self._spawn()
         if self._weights is None:
@@ -226,75 +215,21 @@ class ProcessLearner:
             await self.tell(InfrastructureFault(REPLAY_DIFFERS, replay_in_words(self.version, replayed)))
 
     async def _spawn(self) -> None:
-        self._log_start = self._log.stat().st_size if self._log.is_file() else 0
-        self._process = await self._stack.enter_async_context(
-            child(self._command, log=self._log, environment=self._environment)
-        )
-        assert self._process.stdout is not None
-        self._lines = BufferedByteReceiveStream(self._process.stdout)
         self._weights = None
-        self._spawned.set()
+        await self._ranks.spawn()
 
     async def _ask(self, request: dict[str, Any], deadline_s: float, renewed_s: float = 0.0) -> dict[str, Any]:
-        """Send a request and wait at most `deadline_s` for its answer. Each version that the child reaches meanwhile
-        sets the deadline to `renewed_s` from then. If the exchange is interrupted, the child is killed."""
-        assert self._process is not None and self._process.stdin is not None and self._lines is not None
-        self._requests += 1
-        line = json.dumps({"id": self._requests, **request}) + "\n"
+        """As `RankProcesses.ask`. After a fault the version has to be rebuilt."""
         try:
-            with anyio.fail_after(deadline_s):
-                await self._process.stdin.send(line.encode())
-            until = anyio.current_time() + deadline_s
-            while True:
-                answer = cast("dict[str, Any]", json.loads(await self._line(self._lines, until)))
-                if "reached" in answer:
-                    deadline_s, until = renewed_s, anyio.current_time() + renewed_s
-                elif "beat" not in answer:
-                    break
-            if answer["id"] != self._requests:
-                raise PaceBug(f"the learner answered request {answer['id']} instead of {self._requests}")
-            if "failed" in answer:
-                raise InfrastructureFault(answer["failed"], f"the learner: {answer['detail']}")
-            return answer
-        except TimeoutError:
-            await self._retire()
-            raise InfrastructureFault("learner_timeout", f"no answer within {deadline_s:g} s") from None
-        except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            await self._retire()
-            raise InfrastructureFault("learner_died", self._last_words()) from None
+            return await self._ranks.ask(request, deadline_s, renewed_s)
         except BaseException:
-            await self._retire()
+            self._weights = None
             raise
-
-    async def _line(self, lines: BufferedByteReceiveStream, until: float) -> bytes:
-        """The next line. Raises TimeoutError at `until`, InfrastructureFault if the child stays silent. Silence is
-        counted in successive short waits, because this process may have been stopped too."""
-        for _ in range(LOOKS):
-            with anyio.CancelScope(deadline=min(until, anyio.current_time() + self._limits.hung_s / LOOKS)):
-                return await lines.receive_until(b"\n", _LONGEST_LINE)
-            if anyio.current_time() >= until:
-                raise TimeoutError
-        raise InfrastructureFault("learner_hung", f"no sign of life for {self._limits.hung_s:g} s, so it was killed")
 
     async def _retire(self) -> None:
         """Kill the child, if there is one."""
-        if self._process is not None:
-            kill_group(self._process.pid)
-        self._process, self._weights = None, None
-        if self._spawned.is_set():
-            self._spawned = anyio.Event()
-        with anyio.CancelScope(shield=True):
-            await self._stack.aclose()
-
-    def _last_words(self) -> str:
-        try:
-            with self._log.open("rb") as stream:
-                stream.seek(self._log_start)
-                lines = stream.read().decode(errors="replace").split("\n")
-        except OSError:
-            lines = []
-        message = next((line.strip() for line in reversed(lines) if line.strip()), "it left no message")
-        return f"{message[:300]} (see {self._log})"
+        self._weights = None
+        await self._ranks.retire()
 
 
 async def _tell_nobody(fault: InfrastructureFault) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pace_async.learn.base import RESTORED
+from pace_async.learn.ranks import ALONE, Ranks
 from pace_async.learn.replayed import Replayed, continue_from, repeats
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.store import LearnerStore, Made
@@ -47,10 +48,11 @@ class Outcome:
 
 
 class Lineage:
-    """The versions that training with `settings` makes of `model`, stored under `out`."""
+    """The versions that training with `settings` makes of `model`, stored under `out`. Rank 0 has it. The other
+    `ranks` follow."""
 
-    def __init__(self, model: Path, out: Path, settings: TrainerConfig) -> None:
-        self.settings = settings
+    def __init__(self, model: Path, out: Path, settings: TrainerConfig, ranks: Ranks = ALONE) -> None:
+        self.settings, self._ranks = settings, ranks
         self.version = 0
         self._out = out
         self._store = LearnerStore(model, out)
@@ -84,9 +86,10 @@ class Lineage:
         loaded(self.version)
         began_at, self._repeats = self.version, self._tested()
         while self.version < wanted:
-            group, digest = self._read(groups[self.version - after])
+            path = groups[self.version - after]
+            group, digest = self._read(path)
             began = time.perf_counter()
-            taken = self._take(group)
+            taken = self._take(group, path, digest)
             if taken.reason:
                 raise GroupRefused(f"group {group.number} once made version {self.version + 1}, but now {taken.reason}")
             self.version += 1
@@ -121,7 +124,7 @@ class Lineage:
                 self._store.save_version(self.trainer, made)
                 return self._outcome(made)
         self._store.forget_after(self.version)
-        taken = self._take(group)
+        taken = self._take(group, path, digest)
         if taken.reason:
             oldest = self._store.oldest_needed
             return Outcome(group.update, group.update, digest, None, taken.reason, taken.metrics, taken.seconds, oldest)
@@ -155,9 +158,9 @@ class Lineage:
         differed, total = continue_from(self.trainer, self._store.weights(version))
         return Replayed(steps, total, differed, self._repeats)
 
-    def _take(self, group: Group) -> StepResult:
+    def _take(self, group: Group, path: Path, digest: str) -> StepResult:
         """Make the next version in memory, by a step or from an earlier version."""
-        return self._step(group) if group.restores is None else self._restore(group.restores)
+        return self._step(group, path, digest) if group.restores is None else self._restore(group.restores)
 
     def _restore(self, good: int) -> StepResult:
         """Load weights and optimizer of version `good`, or of version 0 if its checkpoint is damaged or missing."""
@@ -169,7 +172,8 @@ class Lineage:
         self.version = now
         return StepResult("", {RESTORED: float(good)}, time.perf_counter() - began)
 
-    def _step(self, group: Group) -> StepResult:
+    def _step(self, group: Group, path: Path, digest: str) -> StepResult:
+        self._ranks.call("step", str(path), digest)
         try:
             return self.trainer.step(group)
         except TooLong as refusal:
@@ -181,7 +185,8 @@ class Lineage:
     def _load(self, version: int) -> None:
         self._trainer = None  # free the old trainer's memory first
         source = self._store.checkpoint(version) if version else self._store.model
-        self._trainer = load_trainer(source, self.settings, self._out, self._store.model)
+        self._ranks.call("load", str(source))
+        self._trainer = load_trainer(source, self.settings, self._out, self._store.model, ranks=self._ranks)
         if version:
             self._store.load_optimizer(self._trainer, version)
         self.version = version

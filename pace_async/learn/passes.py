@@ -5,9 +5,9 @@ results. Only the passes use it. Weights, gradients and the optimizer stay in fl
 in bfloat16.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -26,3 +26,9 @@ def in_half(device: str, *, half: bool) -> Generator[None]:
         return
     with torch.autocast(device, dtype=torch.bfloat16, cache_enabled=False):
         yield
+
+
+def layers(model: Any) -> list[Any]:
+    """The modules that transformers keeps whole when it splits the model. They are its layers."""
+    kinds = set(cast("Iterable[str]", getattr(model, "_no_split_modules", None) or ()))
+    return [module for module in model.modules() if type(module).__name__ in kinds]

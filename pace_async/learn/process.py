@@ -22,6 +22,10 @@ missing}. If the disk fails, the last answer is {"failed": kind, "detail": text}
 
 The process ends when standard input ends and when the disk fails. Any other error ends it too, with a traceback on
 standard error. The next process rebuilds its state.
+
+On several ranks (`ranks`) there are as many of these processes, and each gets every request. Rank 0 answers as above.
+The others take part in its work and answer {"here": true} once it is done. After a failed disk rank 0 stays until
+standard input ends, so that the others do not die first and say something else.
 """
 
 import argparse
@@ -30,13 +34,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
 from pace_async.children import die_with_parent
 from pace_async.durable import disk_fault
+from pace_async.learn.ranks import ALONE, Ranks, join, meeting
 from pace_async.learn.settings import TrainerConfig
 from pace_async.transfer import Transfer
 
@@ -53,15 +58,22 @@ def main() -> None:
     if not (options.model / "config.json").is_file():
         parser.error(f"{options.model} holds no model: it has no config.json")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # TRL refuses several GPUs in one process
+    place = meeting()
 
     with _beating(_writer(replies), options.beat_s):
         from transformers.utils import logging
 
+        from pace_async.learn.follow import Follower
         from pace_async.learn.lineage import Lineage
 
         logging.disable_progress_bar()
-        lineage = Lineage(options.model, options.out, options.config)
-    serve(lineage, sys.stdin, replies, options.beat_s)
+        ranks = join(place)
+        given = options.model, options.out, options.config, ranks
+        work = Lineage(*given) if ranks.first else Follower(*given)
+    if isinstance(work, Lineage):
+        serve(work, sys.stdin, replies, options.beat_s, ranks)
+    else:
+        follow(work, sys.stdin, replies, options.beat_s)
 
 
 def take_stdout() -> TextIO:
@@ -71,8 +83,8 @@ def take_stdout() -> TextIO:
     return replies
 
 
-def serve(lineage: Any, requests: TextIO, replies: TextIO, beat_s: float) -> None:
-    """Answer requests until the input ends."""
+def serve(lineage: Any, requests: TextIO, replies: TextIO, beat_s: float, ranks: Ranks = ALONE) -> None:
+    """Answer requests until the input ends. The other ranks follow."""
     from pace_async.learn.lineage import GroupRefused
 
     write = _writer(replies)
@@ -83,17 +95,35 @@ def serve(lineage: Any, requests: TextIO, replies: TextIO, beat_s: float) -> Non
             write({"id": number, **fields})
 
         try:
-            with _beating(reply, beat_s):
-                answer = _answer(lineage, request, reply)
+            with _beating(reply, beat_s), ranks.leading() if "ping" not in request else nullcontext():
+                try:
+                    answer = _answer(lineage, request, reply)
+                except GroupRefused as refusal:
+                    answer = {"refused": str(refusal), "setting": refusal.setting, "unreadable": refusal.unreadable}
             reply(answer)
-        except GroupRefused as refusal:
-            reply({"refused": str(refusal), "setting": refusal.setting, "unreadable": refusal.unreadable})
         except OSError as error:
             fault = disk_fault(error)
             if fault.kind == "cannot_write":
                 raise
             reply({"failed": fault.kind, "detail": fault.detail})
+            if ranks.count > 1:
+                requests.read()
             return
+
+
+def follow(follower: Any, requests: TextIO, replies: TextIO, beat_s: float) -> None:
+    """Take part in what rank 0 does for each request, until the input ends."""
+    write = _writer(replies)
+    for line in requests:
+        request = json.loads(line)
+
+        def reply(fields: dict[str, Any], number: int = request["id"]) -> None:
+            write({"id": number, **fields})
+
+        if "ping" not in request:
+            with _beating(reply, beat_s):
+                follower.follow()
+        reply({"here": True})
 
 
 def _writer(replies: TextIO) -> Callable[[dict[str, Any]], None]:
@@ -156,10 +186,11 @@ def _send(lineage: Any, transfer: Transfer) -> None:
     from pace_async.learn.lineage import GroupRefused
     from pace_async.learn.send import CannotSend, TransferBroken, send
     from pace_async.learn.served_type import stored_names
+    from pace_async.learn.store import whole_weights
 
     policy = lineage.trainer.policy
     try:
-        send(stored_names(policy, policy.state_dict()), transfer)
+        send(stored_names(policy, whole_weights(lineage.trainer, on_card=True)), transfer)
     except CannotSend as error:
         raise GroupRefused(f"{error}, and cannot be sent: set advisor.transport to file", setting=True) from None
     except TransferBroken as error:

@@ -20,6 +20,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from pace_async.learn.served_type import types_in
+from pace_async.learn.shards import is_sharded, like, local
 from pace_async.learn.trainer import GroupTrainer
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 
@@ -46,29 +47,35 @@ class Replayed:
 
 def repeats(trainer: GroupTrainer) -> bool:
     """Whether the device gives the same gradient of one group twice, to the last bit. Changes no weight."""
-    group = _fixed_group(trainer)
-    first, second = (_gradient(trainer, group) for _ in range(2))
-    trainer.policy.zero_grad()
-    return all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
+    with trainer.ranks.together("repeats"):
+        group = _fixed_group(trainer)
+        first, second = (_gradient(trainer, group) for _ in range(2))
+        trainer.policy.zero_grad()
+        same = all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
+        return all(trainer.ranks.gathered(same))
 
 
 def continue_from(trainer: GroupTrainer, folder: Path) -> tuple[int, int]:
     """Make the trainer hold the version in `folder`, as above. Returns how many trained weights differed from the
     files, and how many there are."""
+    trainer.ranks.call("continue_from", str(folder))
     served = _weights_in(trainer, folder) if trainer.settings.lora_rank is None else _adapters_in(folder)
     differed = total = 0
     with torch.no_grad():
         for name, weight in trainer.policy.named_parameters():
             if not weight.requires_grad:
                 continue
-            given = served[name]
-            wrong = weight.to("cpu", given.dtype) != given
-            total += weight.numel()
+            own, given = local(weight), local(like(served[name], weight))
+            wrong = own.to(given.dtype) != given
+            total += own.numel()
             count = int(wrong.sum())
             if count:
                 differed += count
-                weight.copy_(torch.where(wrong.to(weight.device), given.to(weight), weight))
-    return differed, total
+                own.copy_(torch.where(wrong, given.to(own.dtype), own))
+    if not is_sharded(trainer.policy):
+        return differed, total
+    everyone = trainer.ranks.gathered((differed, total))
+    return sum(rank[0] for rank in everyone), sum(rank[1] for rank in everyone)
 
 
 def _weights_in(trainer: GroupTrainer, folder: Path) -> dict[str, Tensor]:
@@ -87,7 +94,7 @@ def _adapters_in(folder: Path) -> dict[str, Tensor]:
 
 def _gradient(trainer: GroupTrainer, group: Group) -> list[Tensor]:
     trainer.accumulate(group)
-    return [weight.grad.clone() for weight in trainer.policy.parameters() if weight.grad is not None]
+    return [local(weight.grad).clone() for weight in trainer.policy.parameters() if weight.grad is not None]
 
 
 def _fixed_group(trainer: GroupTrainer) -> Group:

@@ -8,6 +8,7 @@ Only imported in the learner's child process.
 """
 
 import json
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -41,21 +42,24 @@ def served_type(model: Path) -> torch.dtype:
 def types_in(policy: Any, folder: Path) -> dict[str, torch.dtype]:
     """By the names of the policy: the type of each tensor in the files, if it is stored in the same form."""
     held = {tensor.name: _TYPES.get(tensor.dtype) for tensor in contents(folder)}
-    shapes = {name: torch.empty_like(tensor, device="meta") for name, tensor in policy.state_dict().items()}
+    shapes = {
+        name: torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
+        for name, tensor in policy.state_dict().items()
+    }
     names = {id(tensor): name for name, tensor in stored_names(policy, dict(shapes)).items()}
     kinds = {name: held.get(names.get(id(tensor), "")) for name, tensor in shapes.items()}
     return {name: kind for name, kind in kinds.items() if kind is not None}
 
 
-def as_served(policy: Any, model: Path, *, adapters: bool) -> dict[str, Tensor]:
-    """The tensors to write, by the names of the policy, in host memory. Each gets the type of its tensor in the files
-    of version 0, in directory `model`. Adapters, and tensors that are stored in another form, get `served_type`. Tied
-    tensors stay one."""
+def as_served(policy: Any, state: Mapping[str, Tensor], model: Path, *, adapters: bool) -> dict[str, Tensor]:
+    """The tensors of `state` to write, by the names of the policy, in host memory. Each gets the type of its tensor in
+    the files of version 0, in directory `model`. Adapters, and tensors that are stored in another form, get
+    `served_type`. Tied tensors stay one."""
     usual = served_type(model)
     types = {} if adapters else types_in(policy, model)
     made: dict[tuple[int, torch.Size], Tensor] = {}
     served: dict[str, Tensor] = {}
-    for name, tensor in cast("dict[str, Tensor]", policy.state_dict()).items():
+    for name, tensor in state.items():
         if adapters and "lora_" not in name:
             continue
         key = tensor.data_ptr(), tensor.shape

@@ -80,7 +80,7 @@ class TrainerConfig:
             lora_alpha=learner.lora_alpha,
             temperature=config.advisor.temperature,
             checkpoint_every=learner.checkpoint_every,
-            threads=half_the_cores(),
+            threads=max(1, half_the_cores() // learner.cpu_ranks),
             served_type=config.advisor.serves_given_type,
         )
 

@@ -23,6 +23,7 @@ import safetensors.torch
 import torch
 
 from pace_async.learn.served_type import as_served, name_type, served_type
+from pace_async.learn.shards import is_sharded, like, whole
 from pace_async.learn.trainer import GroupTrainer
 from pace_async.weights import COMPLETE, DIGESTS, contents, damage, is_complete, record_digests, write_atomically
 
@@ -102,16 +103,7 @@ class LearnerStore:
 
     def load_optimizer(self, trainer: GroupTrainer, version: int) -> None:
         """Load a checkpoint's optimizer state into a trainer that holds its weights."""
-        saved: dict[str, torch.Tensor] = _files.load_file(self.checkpoint(version) / _OPTIMIZER)
-        fused = bool(trainer.adamw.param_groups[0].get("fused"))  # it reads the number of its steps on the card
-        for name, weight in trainer.policy.named_parameters():
-            state = {
-                key: saved[f"{name}/{key}"].to(weight.device if fused or key != "step" else "cpu", copy=True)
-                for key in ("step", "exp_avg", "exp_avg_sq")
-                if f"{name}/{key}" in saved
-            }
-            if state:
-                trainer.adamw.state[weight] = state
+        load_optimizer(trainer, self.checkpoint(version))
 
     def forget_after(self, version: int) -> None:
         """Remove every version and checkpoint later than `version`."""
@@ -155,14 +147,52 @@ def _holds_tensors(folder: Path) -> bool:
         return False
 
 
+def load_optimizer(trainer: GroupTrainer, checkpoint: Path) -> None:
+    """As `LearnerStore.load_optimizer`, from the checkpoint in this folder. Every rank keeps its part."""
+    saved: dict[str, torch.Tensor] = _files.load_file(checkpoint / _OPTIMIZER)
+    fused = bool(trainer.adamw.param_groups[0].get("fused"))  # it reads the number of its steps on the card
+    for name, weight in trainer.policy.named_parameters():
+        state: dict[str, torch.Tensor] = {}
+        for key in ("step", "exp_avg", "exp_avg_sq"):
+            value = saved.get(f"{name}/{key}")
+            if value is not None and key == "step":
+                state[key] = value.to(weight.device if fused else "cpu", copy=True)
+            elif value is not None:
+                state[key] = like(value, weight)
+        if state:
+            trainer.adamw.state[weight] = state
+
+
 def optimizer_state(trainer: GroupTrainer) -> dict[str, torch.Tensor]:
-    """AdamW's tensors, named `parameter/exp_avg` and so on. Empty before the first step."""
+    """AdamW's tensors, named `parameter/exp_avg` and so on. Empty before the first step, and on every rank but the
+    first. Needs all ranks."""
+    trainer.ranks.call("optimizer")
     states = cast("Mapping[torch.Tensor, Mapping[str, torch.Tensor]]", trainer.adamw.state)
-    return {
-        f"{name}/{key}": value.contiguous()
-        for name, weight in trainer.policy.named_parameters()
-        for key, value in states.get(weight, {}).items()
-    }
+    state: dict[str, torch.Tensor] = {}
+    for name, weight in trainer.policy.named_parameters():
+        for key, value in states.get(weight, {}).items():
+            gathered = whole(value)
+            if trainer.ranks.first:
+                state[f"{name}/{key}"] = gathered.cpu().contiguous() if gathered is not value else value.contiguous()
+    return state
+
+
+def whole_weights(trainer: GroupTrainer, *, on_card: bool = False) -> dict[str, torch.Tensor]:
+    """The policy's state, as one process would have it. Gathered weights are in host memory, unless `on_card`, and the
+    names of a tied weight share one tensor. Empty on every rank but the first. Needs all ranks."""
+    state = cast("dict[str, torch.Tensor]", trainer.policy.state_dict())
+    if not is_sharded(trainer.policy):
+        return state
+    trainer.ranks.call("weights")
+    names: dict[torch.Tensor, list[str]] = {}
+    for name, weight in trainer.policy.named_parameters(remove_duplicate=False):
+        names.setdefault(weight, []).append(name)
+    for weight, tied in names.items():
+        gathered = whole(weight.detach())
+        if trainer.ranks.first:
+            kept = gathered if on_card else gathered.cpu()
+            state |= dict.fromkeys(tied, kept)
+    return state if trainer.ranks.first else {}
 
 
 def _records(folder: Path) -> list[Made]:
@@ -179,7 +209,9 @@ def _records(folder: Path) -> list[Made]:
 
 def _save_weights(trainer: GroupTrainer, model: Path, folder: Path, *, served: bool = False) -> None:
     policy, adapters = cast("Any", trainer.policy), trainer.settings.lora_rank is not None
-    state = as_served(policy, model, adapters=adapters) if served else None
+    state = whole_weights(trainer) if served or is_sharded(policy) else None
+    if served and state is not None:
+        state = as_served(policy, state, model, adapters=adapters)
     for name, weight in state.items() if state is not None else trainer.policy.named_parameters():
         if not bool(torch.isfinite(weight).all()):
             raise ValueError(f"weight {name} is not finite and is not written")

@@ -29,31 +29,23 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from pace_async.learn.adapters import with_adapters
+from pace_async.learn.arguments import arguments_of
 from pace_async.learn.backtrack import BeforeStep
 from pace_async.learn.batch import MicroBatch, micro_batches
-from pace_async.learn.correction import Weighed, selection, weigh
+from pace_async.learn.correction import selection, weigh
 from pace_async.learn.movement import HALVINGS, Movement, beyond, movement, too_far
 from pace_async.learn.passes import in_half, recompute
-from pace_async.learn.ratios import TokenFacts, effective_share, off_policy_metrics
+from pace_async.learn.ranks import ALONE, Ranks
+from pace_async.learn.ratios import effective_share, off_policy_metrics
+from pace_async.learn.seen import Seen, array, group_facts, log_ratio
 from pace_async.learn.settings import TrainerConfig
+from pace_async.learn.shards import is_sharded, shard, sum_gradients, whole
 from pace_async.registry.corrections import CORRECTIONS
 from pace_async.replay.group import Group
 
 
 class TooLong(ValueError):
     """A call is too long for the learner. The message gives its length and the remedy."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """Results of one micro-batch's forward pass. `reference_BT` are the logprobs of version 0, or None. `arguments` are
-    those of the pass, without the model."""
-
-    arguments: tuple[tuple[Any, ...], dict[str, Any]]
-    logprobs_BT: torch.Tensor
-    entropies_BT: torch.Tensor
-    reference_BT: torch.Tensor | None
-    weighed: Weighed
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +71,22 @@ class GroupTrainer(GRPOTrainer):
         out: Path,
         reference: PreTrainedModel | None = None,
         adapters: Any = None,
+        *,
+        ranks: Ranks = ALONE,
     ):
         never_read = cast("Any", Dataset).from_dict({"prompt": [""]})  # the base class requires a dataset
-        self._seen: list[_Seen] = []
+        self._seen: list[Seen] = []
         self._batch: MicroBatch | None = None
         self._inputs: dict[str, torch.Tensor] = {}
         self._kept: list[npt.NDArray[np.bool_]] | None = None
-        self.settings = settings
+        self.settings, self.ranks = settings, ranks
         base = cast("Any", super())
-        arguments = _arguments(settings, out)
+        arguments = arguments_of(settings, out)
         if settings.gradient_checkpointing:
             recompute(policy)
+        if ranks.count > 1 and settings.lora_rank is None:
+            for model in (policy, reference) if reference is not None else (policy,):
+                shard(model, ranks)
         base.__init__(policy, _never_called, arguments, never_read, processing_class=tokenizer, peft_config=adapters)
         self.policy = cast("PreTrainedModel", cast("Any", self).model)  # with adapters, TRL wraps it
         self.reference = cast("Any", reference).eval().to(self.accelerator.device) if reference is not None else None
@@ -103,9 +100,9 @@ class GroupTrainer(GRPOTrainer):
         began = time.perf_counter()
         if all(rollout.advantage == 0 for rollout in group.rollouts):
             return StepResult("every advantage is 0", {}, 0.0)  # weight decay alone would move the weights
-        batches = micro_batches(group, self.settings.micro_tokens, self._pad_id)
+        batches = self._cut(group)
         metrics = self._gradient(batches)
-        norm = float(clip_grad_norm_(self.policy.parameters(), self.settings.max_grad_norm))
+        norm = float(whole(clip_grad_norm_(self.policy.parameters(), self.settings.max_grad_norm)))
         reason = ""
         if not math.isfinite(metrics["loss"]):
             reason = "the loss is not finite"
@@ -126,9 +123,14 @@ class GroupTrainer(GRPOTrainer):
 
     def accumulate(self, group: Group) -> dict[str, float]:
         """Leave the gradient of the group's loss in the weights' `grad`. Returns the loss and the metrics."""
-        metrics = self._gradient(micro_batches(group, self.settings.micro_tokens, self._pad_id))
+        metrics = self._gradient(self._cut(group))
         self._seen.clear()
         return metrics
+
+    def _cut(self, group: Group) -> list[MicroBatch]:
+        """This rank's micro-batches, as many as any other rank's."""
+        ranks = self.ranks
+        return micro_batches(group, self.settings.micro_tokens, self._pad_id, rank=ranks.number, ranks=ranks.count)
 
     def _gradient(self, batches: list[MicroBatch]) -> dict[str, float]:
         """As `accumulate`, but keep the results of the forward passes for `_move`."""
@@ -138,8 +140,10 @@ class GroupTrainer(GRPOTrainer):
         self.policy.zero_grad()
         self._kept = self._selected(batches) if CORRECTIONS[self.settings.correction.kind].selects else None
         loss = sum(float(self.training_step(self.policy, cast("Any", batch), None)) for batch in batches)
+        if not is_sharded(self.policy):
+            sum_gradients(self.policy.parameters(), self.ranks)
         cast("dict[str, Any]", vars(self)["_metrics"])["train"].clear()  # TRL's own log is never written
-        return {"loss": loss, **self._measured(batches)}
+        return {"loss": sum(self.ranks.gathered(loss)), **self._measured(batches)}
 
     def _selected(self, batches: list[MicroBatch]) -> list[npt.NDArray[np.bool_]]:
         """The tokens of the group that its correction keeps, for each micro-batch. Takes a forward pass of its own,
@@ -151,17 +155,19 @@ class GroupTrainer(GRPOTrainer):
             attended = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1)
             with torch.no_grad():
                 logprobs_BT = self._score(self.policy, ids, attended, batch.rest_ids_BT.shape[1])[0]
-            log_ratios.append(logprobs_BT.double().cpu().numpy() - batch.sampled_logprobs_BT.astype(np.float64))
-        return selection(log_ratios, [batch.answer_BT.astype(bool) for batch in batches], self.settings.correction)
+            log_ratios.append(log_ratio(logprobs_BT, batch))
+        everyone = self.ranks.gathered((log_ratios, [batch.answer_BT.astype(bool) for batch in batches]))
+        ratios, masks = ([part for own in side for part in own] for side in zip(*everyone, strict=True))
+        kept = selection(ratios, masks, self.settings.correction)
+        return kept[self.ranks.number * len(batches) :][: len(batches)]
 
     def _counted_ess(self, batches: list[MicroBatch]) -> float:
         """Effective sample size, as a share, of the ratios of all tokens that are not broken."""
         log_ratios: list[npt.NDArray[np.float64]] = []
         for batch, seen in zip(batches, self._seen, strict=True):
             counts_BT = batch.answer_BT.astype(bool) & ~seen.weighed.broken_BT
-            log_ratio_BT = seen.logprobs_BT.double().cpu().numpy() - batch.sampled_logprobs_BT.astype(np.float64)
-            log_ratios.append(log_ratio_BT[counts_BT])
-        return effective_share(np.concatenate(log_ratios))
+            log_ratios.append(log_ratio(seen.logprobs_BT, batch)[counts_BT])
+        return effective_share(np.concatenate(self.ranks.gathered(np.concatenate(log_ratios))))
 
     def _move(self, batches: list[MicroBatch], rate: float) -> tuple[dict[str, float], str]:
         """Take the optimizer's step within the limits. Returns its metrics, and why it was undone, or ""."""
@@ -200,11 +206,13 @@ class GroupTrainer(GRPOTrainer):
             with torch.no_grad():
                 logprobs_BT = self._score(self.policy, *positional, **named)[0]
             for values, tensor in ((before, seen.logprobs_BT), (after, logprobs_BT)):
-                values.append(tensor.double().cpu().numpy()[counts_BT])
-        return movement(np.concatenate(before), np.concatenate(after))
+                values.append(array(tensor)[counts_BT])
+        everyone = self.ranks.gathered((np.concatenate(before), np.concatenate(after)))
+        return movement(*(np.concatenate(side) for side in zip(*everyone, strict=True)))
 
     def logprobs(self, prompt_ids: list[int], completion_ids: list[int]) -> list[float]:
         """Log-probability in nats of each token of an answer, at the run's temperature."""
+        self.ranks.call("logprobs", prompt_ids, completion_ids)
         ids_1T = torch.tensor([[*prompt_ids, *completion_ids]], device=self.accelerator.device)
         answer_1N = ids_1T[:, len(prompt_ids) :]
         with torch.no_grad():
@@ -257,9 +265,8 @@ class GroupTrainer(GRPOTrainer):
         assert self._batch is not None
         logprobs_BT = cast("torch.Tensor", computed[0]).detach()
         answer_BT = self._batch.answer_BT.astype(bool)
-        log_ratio_BT = logprobs_BT.double().cpu().numpy() - self._batch.sampled_logprobs_BT.astype(np.float64)
         weighed = weigh(
-            log_ratio_BT,
+            log_ratio(logprobs_BT, self._batch),
             answer_BT,
             self._batch.ages_BT,
             self.settings.correction,
@@ -279,7 +286,7 @@ class GroupTrainer(GRPOTrainer):
             with torch.no_grad():
                 reference_BT = self._score(self.reference, *args[1:], **kwargs)[0]
             inputs["ref_per_token_logps"] = reference_BT
-        self._seen.append(_Seen((args[1:], kwargs), logprobs_BT, computed[1].detach(), reference_BT, weighed))
+        self._seen.append(Seen((args[1:], kwargs), logprobs_BT, computed[1].detach(), reference_BT, weighed))
         return computed
 
     def _score(self, *args: Any, **kwargs: Any) -> Any:
@@ -309,38 +316,23 @@ class GroupTrainer(GRPOTrainer):
         return logprobs_BT, nothing_BT.masked_scatter(answer_BT, entropies_N), None
 
     def _measured(self, batches: list[MicroBatch]) -> dict[str, float]:
-        masks = [batch.answer_BT.astype(bool) for batch in batches]
-
-        def flat(arrays: list[Any], dtype: Any) -> Any:
-            return np.concatenate([array[mask] for array, mask in zip(arrays, masks, strict=True)]).astype(dtype)
-
-        def seen(tensors: list[torch.Tensor]) -> npt.NDArray[np.float64]:
-            return flat([tensor.double().cpu().numpy() for tensor in tensors], np.float64)
-
-        facts = TokenFacts(
-            logprobs_N=seen([one.logprobs_BT for one in self._seen]),
-            sampled_N=flat([batch.sampled_logprobs_BT for batch in batches], np.float64),
-            entropies_N=seen([one.entropies_BT for one in self._seen]),
-            advantages_N=flat([batch.advantages_BT for batch in batches], np.float64),
-            weights_N=flat([one.weighed.weights_BT for one in self._seen], np.float64),
-            truncated_N=flat([one.weighed.truncated_BT for one in self._seen], np.bool_),
-            ages_N=flat([batch.ages_BT for batch in batches], np.int64),
-            rollouts_N=flat([batch.rollouts_B[:, None] + 0 * batch.ages_BT for batch in batches], np.int64),
-        )
+        group = group_facts(batches, self._seen, self.ranks)
         clips = CORRECTIONS[self.settings.correction.kind].ratio_to_sampler
-        metrics = off_policy_metrics(facts, self.epsilon_low, self.epsilon_high, clips=clips)
-        metrics["broken_tokens"] = float(sum(one.weighed.broken_BT.sum() for one in self._seen))
-        references = [one.reference_BT for one in self._seen if one.reference_BT is not None]
-        if references:
-            away_N = seen(references) - facts.logprobs_N
+        metrics = off_policy_metrics(group.facts, self.epsilon_low, self.epsilon_high, clips=clips)
+        metrics["broken_tokens"] = group.broken
+        if group.reference_N is not None:
+            away_N = group.reference_N - group.facts.logprobs_N
             with np.errstate(all="ignore"):
                 metrics["kl_reference"] = float((np.exp(away_N) - 1.0 - away_N).mean())
         return metrics
 
 
-def load_trainer(model: Path, settings: TrainerConfig, out: Path, given: Path | None = None) -> GroupTrainer:
+def load_trainer(
+    model: Path, settings: TrainerConfig, out: Path, given: Path | None = None, *, ranks: Ranks = ALONE
+) -> GroupTrainer:
     """A trainer on the weights in directory `model`, in float32 (a step of 1e-6 vanishes in bfloat16). `given` is
-    version 0's directory, if it is another one: the base of adapters, and the reference of the KL penalty."""
+    version 0's directory, if it is another one: the base of adapters, and the reference of the KL penalty. Of several
+    `ranks`, each has to call this."""
     torch.set_num_threads(settings.threads)
     if torch.cuda.is_available():
         torch.set_float32_matmul_precision("high")  # TF32 where float32 stays: ten times as fast on a card
@@ -348,8 +340,8 @@ def load_trainer(model: Path, settings: TrainerConfig, out: Path, given: Path | 
     frozen = _load(given) if given is not None and settings.kl_penalty > 0 else None
     if settings.lora_rank is not None:
         policy, adapters = with_adapters(given or model, model, settings.lora_rank, settings.lora_alpha)
-        return GroupTrainer(policy, tokenizer, settings, out, frozen, adapters)
-    return GroupTrainer(_load(model), tokenizer, settings, out, frozen)
+        return GroupTrainer(policy, tokenizer, settings, out, frozen, adapters, ranks=ranks)
+    return GroupTrainer(_load(model), tokenizer, settings, out, frozen, ranks=ranks)
 
 
 def _load(model: Path) -> PreTrainedModel:
@@ -358,36 +350,3 @@ def _load(model: Path) -> PreTrainedModel:
 
 def _never_called(**_: Any) -> list[float]:
     raise AssertionError("advantages come with the group")
-
-
-def _arguments(settings: TrainerConfig, out: Path) -> GRPOConfig:
-    return GRPOConfig(
-        output_dir=str(out),
-        loss_type="dapo",
-        num_iterations=1,
-        use_bias_correction_kl=True,
-        beta=0.0,  # otherwise the base class loads its own reference model
-        epsilon=settings.clip_low,
-        epsilon_high=settings.clip_high,
-        temperature=settings.temperature,
-        learning_rate=settings.learning_rate,
-        lr_scheduler_type="constant",
-        # On a card, the usual AdamW makes one more copy of all weights in a step.
-        optim="adamw_torch_fused" if torch.cuda.is_available() else "adamw_torch",
-        weight_decay=settings.weight_decay,
-        adam_beta1=settings.betas[0],
-        adam_beta2=settings.betas[1],
-        max_grad_norm=settings.max_grad_norm,
-        per_device_train_batch_size=1,  # TRL does not cut rows here
-        gradient_accumulation_steps=2,  # set again for each step; 2 satisfies TRL's check of group sizes
-        num_generations=2,
-        disable_dropout=True,
-        gradient_checkpointing=False,  # `passes` sees to both
-        bf16=False,
-        use_vllm=False,
-        report_to="none",
-        save_strategy="no",
-        logging_strategy="no",
-        disable_tqdm=True,
-        dataloader_num_workers=0,
-    )

@@ -21,7 +21,7 @@ from transformers.utils import logging
 
 from pace_async.children import die_with_parent
 from pace_async.learn.adapters import adapter_settings, added
-from pace_async.learn.passes import in_half, recompute
+from pace_async.learn.passes import in_half, layers, recompute
 from pace_async.plan.live import LiveBytes
 from pace_async.plan.step import StepBytes, StepShape
 
@@ -62,6 +62,7 @@ def count(shape: StepShape) -> StepBytes:
         with torch.no_grad():
             _scores(policy, shape)
         parameters = sum(weight.numel() for weight in policy.parameters())
+        held = [sum(weight.numel() for weight in layer.parameters()) for layer in layers(policy)]
         return StepBytes(
             parameters=parameters,
             trained=sum(weight.numel() for weight in trained),
@@ -70,6 +71,8 @@ def count(shape: StepShape) -> StepBytes:
             gradient=gradient,
             moments=moments,
             peak=live.peak,
+            layer=max(held, default=0),
+            root=parameters - sum(held),
         )
 
 

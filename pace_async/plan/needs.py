@@ -13,12 +13,16 @@ from pace_async.plan.served import ServedModel
 from pace_async.plan.step import StepBytes, StepShape
 from pace_async.registry.engines import engine_of
 from pace_async.registry.objectives import OBJECTIVES, trains
+from pace_async.registry.transports import TRANSPORTS
 
 GIB = 2.0**30
 Owner = Literal["learner", "engine"]
 
 CUDA_GIB, FRAGMENTS = 1.0, 0.04
 """Assumed for the learner on a card: CUDA's context and libraries, and a share of its memory that is fragmented."""
+GATHERED_LAYERS = 2
+"""Assumed for sharded weights: layers that are whole at once in a pass, weights and gradient, beside what no layer
+holds: the one that is computed, and the next."""
 ENGINE_GIB = 4.0
 """Assumed for vLLM on a card: CUDA's context, graphs, activations."""
 SHARED_GIB = 0.25
@@ -96,7 +100,7 @@ def needs_of(
     version = _version(config, step, served)
     on_card = cards.get("learner") is not None
     return RunNeeds(
-        device=(*_learner(step, on_card), *(engine.parts() if not starts.runs_already else ())),
+        device=(*_learner(config, step, on_card), *(engine.parts() if not starts.runs_already else ())),
         host=tuple(_host(config, step, version, on_card)),
         disk=tuple(_disk(step, version)),
         shared=tuple(_shared(config)),
@@ -107,19 +111,30 @@ def needs_of(
     )
 
 
-def _learner(step: StepBytes, on_card: bool) -> Iterator[Part]:
+def _learner(config: Config, step: StepBytes, on_card: bool) -> Iterator[Part]:
+    """On each of its cards, or of all its ranks together in host memory."""
     if not step.trained:
         return
+    ranks = config.learner.ranks
+    sharded = ranks > 1 and config.learner.lora_rank is None
+    copies = 1 if on_card else ranks
+    share = copies / ranks if sharded else copies
     parts = (
-        Part("learner", "weights", step.weights),
-        Part("learner", "version 0, for the KL penalty", step.reference),
-        Part("learner", "gradient, float32", step.gradient),
-        Part("learner", "AdamW's moments, float32", step.moments),
-        Part("learner", "the largest pass: activations, logits", step.passes),
+        Part("learner", "weights", share * step.weights),
+        Part("learner", "version 0, for the KL penalty", share * step.reference),
+        Part("learner", "gradient, float32", share * step.gradient),
+        Part("learner", "AdamW's moments, float32", share * step.moments),
+        Part("learner", "the largest pass: activations, logits", float(copies * step.passes)),
     )
-    yield from (part for part in parts if part.size > 0)
+    held = [part for part in parts if part.size > 0]
+    if sharded:
+        gathered = 2 * 4.0 * (step.root + GATHERED_LAYERS * step.layer)
+        held.append(Part("learner", "layers gathered for a pass", copies * gathered, assumed=True))
+    if sharded and TRANSPORTS[config.advisor.transport].gpu_to_gpu:
+        held.append(Part("learner", "a version gathered, beyond a pass", max(0.0, step.weights - step.passes)))
+    yield from held
     if on_card:
-        rest = CUDA_GIB * GIB + FRAGMENTS * step.peak
+        rest = CUDA_GIB * GIB + FRAGMENTS * sum(part.size for part in held)
         yield Part("learner", "CUDA, and what is fragmented", rest, assumed=True)
 
 
@@ -182,15 +197,22 @@ def _version(config: Config, step: StepBytes, served: ServedModel) -> float:
 
 
 def _host(config: Config, step: StepBytes, version: float, on_card: bool) -> Iterator[Part]:
-    """Host memory beside `device`. The learner has either its copy from before a step or a checkpoint that it writes,
-    never both."""
+    """Host memory beside `device`. The learner has its copy from before a step, a checkpoint that it writes, or models
+    that it loads, never two of them."""
     if not step.trained:
         return
     learner = config.learner
+    ranks, sharded = learner.ranks, learner.ranks > 1 and learner.lora_rank is None
+    parts: list[Part] = []
     if any(limit is not None for limit in (learner.max_move, learner.min_move_ess, learner.max_sure_move)):
-        yield Part("learner", "weights and moments from before a step", 12.0 * step.trained)
-    elif on_card:
-        yield Part("learner", "a checkpoint while it is written", 8.0 * step.trained)
+        copies = 1 if sharded else ranks
+        parts.append(Part("learner", "weights and moments from before a step", 12.0 * copies * step.trained))
+    elif on_card or sharded:
+        parts.append(Part("learner", "a checkpoint while it is written", 8.0 * step.trained))
+    if ranks > 1:
+        parts.append(Part("learner", "the model on every rank, while it is loaded", float(ranks * step.weights)))
+    if parts:
+        yield max(parts, key=lambda part: part.size)
     if on_card:
         yield Part("engine", "a version while it is read", version)
 

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from pace_async.plan.needs import GIB, Owner, Part, RunNeeds
 
+Owned = Mapping[Owner, Sequence[str]]
+"""Each owner's cards. None of them: it computes on the processor."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -46,14 +49,15 @@ class Room:
     disk_in_memory: bool = False
 
 
-def places_of(needs: RunNeeds, owned: Mapping[Owner, str | None], room: Room) -> tuple[Place, ...]:
-    """Every place that the run uses. `owned` gives each owner's card, None for the processor."""
+def places_of(needs: RunNeeds, owned: Owned, room: Room) -> tuple[Place, ...]:
+    """Every place that the run uses. Each of an owner's cards has its parts."""
     places: list[Place] = []
     for name, card in room.cards.items():
-        parts = tuple(part for part in needs.device if owned.get(part.owner) == name)
+        parts = tuple(part for part in needs.device if name in owned.get(part.owner, ()))
         if parts:
             places.append(Place(f"card {name}", card.total, card.used, parts))
-    in_host = tuple(part for part in needs.device if owned.get(part.owner) not in room.cards)
+    on_cards = {owner for owner, names in owned.items() if any(name in room.cards for name in names)}
+    in_host = tuple(part for part in needs.device if part.owner not in on_cards)
     files = needs.disk if room.disk_in_memory else ()
     places.append(Place("host memory", room.host, 0.0, (*in_host, *needs.host, *files)))
     places.append(Place("disk", room.disk, 0.0, needs.disk))

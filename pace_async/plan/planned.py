@@ -8,7 +8,7 @@ from pace_async.config import Config
 from pace_async.configure import flat, resolve
 from pace_async.plan.counted import counted
 from pace_async.plan.needs import Owner, RunNeeds, longest_call, needs_of, shape_of
-from pace_async.plan.places import Place, Room, faults, places_of
+from pace_async.plan.places import Owned, Place, Room, faults, places_of
 from pace_async.plan.remedy import in_words, remedies
 from pace_async.plan.served import served_model
 from pace_async.plan.step import StepBytes, StepShape
@@ -45,9 +45,7 @@ class Plan:
         return f"The run does not fit: {'; '.join(self.faults)}. {would}"
 
 
-def plan_of(
-    config: Config, model: Model, owned: Mapping[Owner, str | None], room: Room, count: Counter = counted
-) -> Plan:
+def plan_of(config: Config, model: Model, owned: Owned, room: Room, count: Counter = counted) -> Plan:
     """The plan of a run whose learner and engine own these cards. Where it does not fit, further settings are counted.
     Raises UsageError for a model that cannot be built."""
     plan = _of(config, model, owned, room, count)
@@ -65,12 +63,12 @@ def plan_of(
     return plan
 
 
-def _of(config: Config, model: Model, owned: Mapping[Owner, str | None], room: Room, count: Counter) -> Plan:
+def _of(config: Config, model: Model, owned: Owned, room: Room, count: Counter) -> Plan:
     shape, served = shape_of(config, str(model.folder), model.context), served_model(model.folder)
     step = count(shape)
     sizes: dict[Owner, float | None] = {
-        owner: room.cards[card].total if card is not None and card in room.cards else None
-        for owner, card in owned.items()
+        owner: min((room.cards[card].total for card in cards if card in room.cards), default=None)
+        for owner, cards in owned.items()
     }
     needs = needs_of(config, step, served, longest_call(config, model.context), sizes)
     places = places_of(needs, owned, room)

@@ -32,7 +32,8 @@ class StepShape:
 @dataclass(frozen=True, slots=True)
 class StepBytes:
     """Bytes of a step, from its second on, when the optimizer has its moments. `peak` is the most that is alive at
-    once, all else included. `parameters` and `trained` are numbers of weights."""
+    once, all else included. `parameters` and `trained` are numbers of weights, and so are `layer`, those of the largest
+    layer, and `root`, those in no layer."""
 
     parameters: int
     trained: int
@@ -41,6 +42,8 @@ class StepBytes:
     gradient: int
     moments: int
     peak: int
+    layer: int = 0
+    root: int = 0
 
     @property
     def passes(self) -> int:

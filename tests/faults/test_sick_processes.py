@@ -224,11 +224,10 @@ async def test_a_learner_that_is_stopped_while_it_starts_is_hung_and_the_next_on
         toy, tmp_path / "out", TrainerConfig(), log=log, limits=ChildLimits(start_s=1e6, hung_s=20.0)
     ) as learner:
         stopped = child_of(learner)
-        lines = learner._lines  # pyright: ignore[reportPrivateUsage]
-        assert lines is not None
+        (rank,) = learner._ranks.running  # pyright: ignore[reportPrivateUsage]
         with anyio.fail_after(DEADLINE_S):
             for _ in range(words):
-                assert json.loads(await lines.receive_until(b"\n", 100)) == {"beat": True}
+                assert json.loads(await rank.lines.receive_until(b"\n", 100)) == {"beat": True}
             stopped.suspend()
             with pytest.raises(InfrastructureFault, match="learner_hung: no sign of life for 20 s"):
                 await learner.ready()

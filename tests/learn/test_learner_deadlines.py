@@ -4,13 +4,14 @@ reads the deadline in force."""
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 
-from pace_async.errors import InfrastructureFault
+from pace_async.errors import InfrastructureFault, PaceBug
 from pace_async.learn.client import ChildLimits, ProcessLearner
+from pace_async.learn.rank_processes import RankProcess
 from pace_async.learn.settings import TrainerConfig
 
 pytestmark = pytest.mark.anyio
@@ -43,13 +44,18 @@ class Child:
         return json.dumps({"id": 1, **self.lines.pop(0)}).encode()
 
 
-def learner_of(child: Child, folder: Path, history: list[Path], monkeypatch: pytest.MonkeyPatch) -> ProcessLearner:
+def learner_of(
+    child: Child, folder: Path, history: list[Path], monkeypatch: pytest.MonkeyPatch, *others: Child
+) -> ProcessLearner:
     learner = ProcessLearner(
         folder, folder / "out", TrainerConfig(), history, limits=ChildLimits(STEP_S, START_S, math.inf)
     )
-    monkeypatch.setattr(learner, "_process", child)
-    monkeypatch.setattr(learner, "_lines", child)
-    monkeypatch.setattr("pace_async.learn.client.kill_group", print)  # there is no process
+    running = tuple(
+        RankProcess(cast("Any", rank), cast("Any", rank), folder / f"learner.rank{number}.log", 0)
+        for number, rank in enumerate((child, *others))
+    )
+    monkeypatch.setattr(learner._ranks, "running", running)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr("pace_async.learn.rank_processes.kill_group", print)  # there is no process
     return learner
 
 
@@ -83,7 +89,7 @@ async def test_a_full_disk_of_the_learner_is_a_fault_of_that_name_and_the_learne
     monkeypatch.setattr(learner, "_weights", tmp_path)
     with pytest.raises(InfrastructureFault, match="disk_full: the learner: No space left on device"):
         await learner.train(tmp_path / "000001.safetensors")
-    assert learner._process is None  # pyright: ignore[reportPrivateUsage]
+    assert not learner._ranks.running  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_an_unreadable_group_is_a_fault_and_not_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,3 +98,28 @@ async def test_an_unreadable_group_is_a_fault_and_not_a_bug(tmp_path: Path, monk
     monkeypatch.setattr(learner, "_weights", tmp_path)
     with pytest.raises(InfrastructureFault, match=r"group_unreadable: 000001\.safetensors is damaged"):
         await learner.train(tmp_path / "000001.safetensors")
+
+
+async def test_each_rank_has_to_answer_and_the_first_ones_answer_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = {"here": True}
+    first, second = Child({"version": 0, "weights": str(tmp_path)}), Child({"beat": True}, here)
+    learner = learner_of(first, tmp_path, [], monkeypatch, second)
+    assert await learner.ready() == tmp_path
+    assert second.lines == []
+    first.lines, second.lines = [{"logprobs": [-1.0]}], [here]
+    with pytest.raises(PaceBug, match="answered request 1 instead of 2"):
+        await learner.logprobs(0, (1,), (2,))
+
+
+async def test_a_rank_that_dies_while_the_first_works_ends_all_and_has_the_last_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "learner.rank1.log").write_text("OutOfMemoryError: 3 GiB\n")
+    first = Child(*[{"beat": True}] * 1000)
+    learner = learner_of(first, tmp_path, [], monkeypatch, Child({"beat": True}))
+    with pytest.raises(InfrastructureFault, match=r"learner_died: OutOfMemoryError: 3 GiB \(see .*rank1\.log\)"):
+        await learner.ready()
+    assert first.lines, "it was not waited for"
+    assert not learner._ranks.running  # pyright: ignore[reportPrivateUsage]

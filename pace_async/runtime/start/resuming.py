@@ -74,6 +74,7 @@ MAY_CHANGE = (
     "learner.checkpoint_every",
     "learner.gradient_checkpointing",
     "learner.gpus",
+    "learner.cpu_ranks",
     "learner.step_timeout_s",
 )
 """Settings that may change, and rooms whose settings may all change. The bound may only be raised."""

@@ -1,0 +1,98 @@
+"""Several ranks take the step that one process takes: gradient, its norm, metrics, weights and moments."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from pace_async.learn.batch import micro_batches
+from scripts.benchmarks.toys import write_llama
+from tests.support.learn_toys import random_group
+from tests.support.rank_cases import CASES, VOCAB, Took, on_ranks, take
+
+DEFAULT = [
+    *(name for name in CASES if name.startswith(("objective", "correction"))),
+    "mask geometric",
+    "fewer calls than ranks",
+    "halved",
+    "undone",
+    "adapters",
+    "adapters with m2po and a penalty",
+]
+EQUAL = 1e-6
+
+pytestmark = pytest.mark.timeout(600)  # each rank runs beside whatever else the machine does
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ranks")
+    write_llama(folder / "model", vocab=VOCAB, width=32, layers=2)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def two(folder: Path) -> dict[str, Took]:
+    return on_ranks(DEFAULT, 2, folder)
+
+
+def gap(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> float:
+    """Norm of the difference as a share of the second's norm."""
+    assert first.keys() == second.keys()
+    apart = sum(float((first[name].double() - second[name].double()).square().sum()) for name in second)
+    if apart == 0:
+        return 0.0  # perhaps of nothing: an undone first step leaves no moments
+    return math.sqrt(apart / sum(float(tensor.double().square().sum()) for tensor in second.values()))
+
+
+def assert_same(name: str, took: Took, folder: Path) -> None:
+    alone = take(CASES[name], folder / "model", folder / "out")
+    assert gap(took.gradient, alone.gradient) < EQUAL
+    for kind in ("exp_avg", "exp_avg_sq", ""):
+        parts = [
+            {key: value for key, value in state.items() if key.partition("/")[2] == kind}
+            for state in (took.state, alone.state)
+        ]
+        assert gap(*parts) < EQUAL, kind
+    assert [reason for reason, _ in took.steps] == [reason for reason, _ in alone.steps]
+    for (_, metrics), (_, expected) in zip(took.steps, alone.steps, strict=True):
+        assert metrics == pytest.approx(expected, rel=EQUAL, abs=1e-9)
+        assert metrics["grad_norm"] > 0
+
+
+@pytest.mark.parametrize("name", DEFAULT)
+def test_two_ranks_take_the_step_of_one_process(name: str, two: dict[str, Took], folder: Path) -> None:
+    assert_same(name, two[name], folder)
+
+
+def test_the_cases_reach_what_they_are_named_for(two: dict[str, Took]) -> None:
+    assert 0 < two["halved"].steps[0][1]["step_scale"] < 1
+    assert all("too far" in reason for reason, _ in two["undone"].steps)
+    assert two["mask geometric"].steps[0][1]["masked_fraction"] > 0
+    assert two["objective entropic"].steps[1][1]["kl_reference"] > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("count", [2, 3])
+def test_so_do_three_and_in_every_case(count: int, folder: Path) -> None:
+    for name, took in on_ranks(list(CASES), count, folder).items():
+        assert_same(name, took, folder)
+
+
+@pytest.mark.parametrize(("rollouts", "ranks"), [(1, 4), (5, 2), (8, 3)])
+def test_every_call_is_on_one_rank_and_all_ranks_have_as_many_passes(rollouts: int, ranks: int) -> None:
+    group = random_group(vocab=VOCAB, seed=3, rollouts=rollouts)
+    dealt = [micro_batches(group, 60, 0, rank=rank, ranks=ranks) for rank in range(ranks)]
+    assert len({len(batches) for batches in dealt}) == 1
+    trained = sorted(
+        tuple(batch.rest_ids_BT[row][batch.answer_BT[row] == 1].tolist())
+        for batches in dealt
+        for batch in batches
+        for row in range(len(batch.rollouts_B))
+        if batch.answer_BT[row].any()
+    )
+    assert trained == sorted(call.completion_ids for rollout in group.rollouts for call in rollout.calls)
+    assert {batch.group_tokens for batches in dealt for batch in batches} == {group.tokens}
+    tokens = [int(sum(batch.answer_BT.sum() for batch in batches)) for batches in dealt]
+    assert rollouts < ranks or min(tokens) > 0
