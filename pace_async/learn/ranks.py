@@ -12,6 +12,7 @@ are read: accelerate would form a group of its own, and TRL would gather its met
 Imports torch on first use.
 """
 
+import logging
 import os
 import sys
 from collections.abc import Generator
@@ -117,6 +118,8 @@ def join(place: Meeting | None) -> Ranks:
     import torch
     import torch.distributed as dist
 
+    # It warns of a group that accelerate does not know. Here that is meant, and a log's last line becomes a message.
+    logging.getLogger("transformers.training_args").addFilter(lambda line: "parallel_mode" not in line.getMessage())
     store = cast("Any", dist).TCPStore(
         place.address,
         place.port,

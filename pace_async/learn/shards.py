@@ -59,7 +59,8 @@ def like(given: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     if not isinstance(weight, DTensor):
         return moved
     sharded = cast("Any", weight)
-    return _distributed(moved, sharded.device_mesh, sharded.placements, src_data_rank=None)
+    # The part is a view of the whole, which would stay in memory.
+    return _distributed(moved, sharded.device_mesh, sharded.placements, src_data_rank=None).clone()
 
 
 def sum_gradients(weights: Iterable[torch.Tensor], ranks: Ranks) -> None:

@@ -73,6 +73,11 @@ def test_the_cases_reach_what_they_are_named_for(two: dict[str, Took]) -> None:
     assert two["objective entropic"].steps[1][1]["kl_reference"] > 0
 
 
+def test_a_rank_keeps_its_part_of_all_weights_and_all_adapters(two: dict[str, Took]) -> None:
+    assert 0.49 < two["objective pace"].share < 0.51
+    assert two["adapters"].share == 1.0
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("count", [2, 3])
 def test_so_do_three_and_in_every_case(count: int, folder: Path) -> None:

@@ -84,8 +84,8 @@ async def test_ranks_make_the_versions_of_one_process_and_a_killed_one_is_the_le
             await learner.train(groups[3])
         killed = ranks()
         killed[1].suspend()  # so the step cannot end before it dies
+        faults: list[str] = []
         async with anyio.create_task_group() as tasks:
-            faults: list[str] = []
 
             async def train() -> None:
                 with pytest.raises(InfrastructureFault) as fault:

@@ -21,7 +21,7 @@ from pace_async.learn.correction import Correction
 from pace_async.learn.movement import MovementLimits
 from pace_async.learn.ranks import ALONE, LOOPBACK, Meeting, Ranks, join
 from pace_async.learn.settings import TrainerConfig
-from pace_async.learn.shards import whole
+from pace_async.learn.shards import local, whole
 from pace_async.learn.store import optimizer_state, whole_weights
 from pace_async.learn.trainer import load_trainer
 from pace_async.objectives import Collapsed, advantages
@@ -95,11 +95,13 @@ CASES = {**OBJECTIVE_CASES, **CORRECTION_CASES, **MASK_CASES, **FEW, **ADAPTER_C
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """What a case came to: the first group's gradient, each step's reason and metrics, the last weights and moments."""
+    """What a case came to: the first group's gradient, each step's reason and metrics, the last weights and moments.
+    `share` is the part of the trained weights that this rank keeps."""
 
     gradient: dict[str, torch.Tensor]
     steps: list[tuple[str, dict[str, float]]]
     state: dict[str, torch.Tensor]
+    share: float
 
 
 def take(case: Case, model: Path, out: Path, ranks: Ranks = ALONE) -> Took:
@@ -115,7 +117,10 @@ def take(case: Case, model: Path, out: Path, ranks: Ranks = ALONE) -> Took:
     taken = [trainer.step(group) for group in groups]
     state = {**whole_weights(trainer), **optimizer_state(trainer)}
     state = {name: tensor.detach().clone() for name, tensor in state.items()}
-    return Took(gradient, [(one.reason, one.metrics) for one in taken], state)
+    trained = [weight for weight in trainer.policy.parameters() if weight.requires_grad]
+    kept = sum(local(weight.detach()).untyped_storage().nbytes() for weight in trained)
+    share = kept / sum(weight.numel() * weight.element_size() for weight in trained)
+    return Took(gradient, [(one.reason, one.metrics) for one in taken], state, share)
 
 
 def on_ranks(names: Sequence[str], count: int, folder: Path) -> dict[str, Took]:
@@ -142,7 +147,7 @@ def _rank(meeting: Meeting, names: Sequence[str], folder: Path) -> None:
         with tempfile.TemporaryDirectory() as out:
             took = take(CASES[name], folder / "model", Path(out), ranks)
         if ranks.first:
-            torch.save((took.gradient, took.steps, took.state), _place(folder, ranks.count, name))
+            torch.save((took.gradient, took.steps, took.state, took.share), _place(folder, ranks.count, name))
 
 
 def main() -> int:
