@@ -51,6 +51,7 @@ class AdmissionHeld:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
 class NodesSeen:
     """So many machines of a cluster evaluate. They have `slots` slots, and programs are in `busy` of them."""
 

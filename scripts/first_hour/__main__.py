@@ -57,7 +57,7 @@ def plan(config: Path) -> list[Row]:
 def step(config: Config, cards: Cards) -> list[Row]:
     folder = advisor_folder(config.advisor.model)
     shape = shape_of(config, str(folder), context_of(config.advisor, folder))
-    environment = clean_environment(**({} if cards.learner is None else {"CUDA_VISIBLE_DEVICES": cards.learner}))
+    environment = clean_environment(**({"CUDA_VISIBLE_DEVICES": cards.learner[0]} if cards.learner else {}))
     command = [sys.executable, "-m", "scripts.first_hour.step", shape.to_json()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -26,6 +26,8 @@ from scripts.first_hour.table import NO_CARD, ONE_CARD, Row, rows_of
 
 TOKENS = 256
 """Tokens of each answer whose speed is measured."""
+PHASE_S = 600.0
+"""Deadline of each phase of a push."""
 LIMITS = ChildLimits(step_s=1800.0, start_s=1800.0)
 
 
@@ -35,16 +37,14 @@ async def served(config: Config, cards: Cards, samples: int) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="pace-first-hour-") as name:
         async with AsyncExitStack() as stack:
             folder = Path(name)
-            limits = ChildLimits(LIMITS.step_s, LIMITS.start_s, gpu=cards.learner)
+            limits = ChildLimits(LIMITS.step_s, LIMITS.start_s, cards=cards.learner or (None,))
             settings = TrainerConfig.of(config)
             learner = await stack.enter_async_context(
                 ProcessLearner(given, folder / "learner", settings, limits=limits)
             )
             url = await _engine(stack, config, given, folder, cards)
-            delivery = Delivery(numbered=True, adapters=config.learner.lora_rank is not None)
-            found = await stack.enter_async_context(
-                Replica(url, probing=Probing(), timeout_s=900.0, phase_s=600.0, delivery=delivery)
-            )
+            delivery = Delivery(numbered=True, adapters=config.learner.lora_rank is not None, phase_s=PHASE_S)
+            found = await stack.enter_async_context(Replica(url, probing=Probing(), timeout_s=900.0, delivery=delivery))
             if config.advisor.engine == "vllm":  # the embedded engine starts with version 0
                 await found.publish(0, folder / "model")
             k3 = await _k3(found, learner, samples, config.advisor.temperature)
@@ -128,13 +128,13 @@ def _shifted(call: TrainedCall, by: int) -> TrainedCall:
 
 
 async def _by_nccl(url: str, learner: ProcessLearner, version: Path, config: Config, cards: Cards) -> str:
-    if cards.engine is None or cards.learner is None:
+    if cards.engine is None or not cards.learner:
         return NO_CARD
-    if cards.engine == cards.learner:
+    if cards.engine in cards.learner:
         return ONE_CARD
     if config.learner.lora_rank is not None or config.advisor.engine != "vllm":
         return "skipped: it carries all weights to vLLM"
-    delivery = Delivery(numbered=True, transport="nccl", sender=learner)
-    async with Replica(url, probing=Probing(), timeout_s=900.0, phase_s=600.0, delivery=delivery) as replica:
+    delivery = Delivery(numbered=True, transport="nccl", sender=learner, phase_s=PHASE_S)
+    async with Replica(url, probing=Probing(), timeout_s=900.0, delivery=delivery) as replica:
         receipt = await replica.publish(1, version)
     return f"{receipt.seconds:.2f} s, {receipt.paused_seconds:.2f} paused"

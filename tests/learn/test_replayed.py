@@ -18,6 +18,7 @@ from pace_async.learn.lineage import Lineage
 from pace_async.learn.replayed import Replayed, repeats
 from pace_async.learn.served_type import as_served
 from pace_async.learn.settings import TrainerConfig
+from pace_async.learn.store import whole_weights
 from pace_async.learn.trainer import load_trainer
 from pace_async.replay.group import Group
 from pace_async.weights import checkpoint_digests
@@ -117,7 +118,8 @@ def test_after_another_replay_the_learner_holds_what_is_served(
     assert not replayed.exact
     assert checkpoint_digests(version) == served
     adapters = settings.lora_rank is not None
-    for name, own in as_served(restarted.trainer.policy, half, adapters=adapters).items():
+    held = as_served(restarted.trainer.policy, whole_weights(restarted.trainer), half, adapters=adapters)
+    for name, own in held.items():
         if name in masters:
             assert torch.equal(own, masters[name].to(own.dtype)), name
     if not settings.served_type:
