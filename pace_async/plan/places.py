@@ -11,12 +11,14 @@ Owned = Mapping[Owner, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A card, host memory or a disk. `total` and `used` are in bytes, `used` by others. `total` None: not known."""
+    """A card, host memory, memory that processes share, or a disk. `total` and `used` are in bytes, `used` by others.
+    `total` None: not known. `more`: how one gets more of it, a clause in brackets, empty if no setting here would."""
 
     name: str
     total: float | None
     used: float
     parts: tuple[Part, ...]
+    more: str = ""
 
     @property
     def needed(self) -> float:
@@ -62,7 +64,8 @@ def places_of(needs: RunNeeds, owned: Owned, room: Room) -> tuple[Place, ...]:
     places.append(Place("host memory", room.host, 0.0, (*in_host, *needs.host, *files)))
     places.append(Place("disk", room.disk, 0.0, needs.disk))
     if room.shared is not None:
-        places.append(Place("/dev/shm", room.shared, 0.0, needs.shared))
+        more = " (in a container, --shm-size=1g gives more)"
+        places.append(Place("/dev/shm", room.shared, 0.0, needs.shared, more))
     return tuple(place for place in places if place.parts)
 
 
@@ -82,8 +85,8 @@ def _fault(place: Place) -> str:
     others = f", of which others use {in_gib(place.used)}" if place.used >= 0.05 * GIB else ""
     if place.needed < GIB:
         has, needs = (f"{size / 2**20:,.0f}" for size in (place.total, place.needed))
-        return f"{place.name} has {has} MiB{others}, and the run needs {needs}"
-    return f"{place.name} has {in_gib(place.total)} GiB{others}, and the run needs {in_gib(place.needed)}"
+        return f"{place.name} has {has} MiB{others}, and the run needs {needs}{place.more}"
+    return f"{place.name} has {in_gib(place.total)} GiB{others}, and the run needs {in_gib(place.needed)}{place.more}"
 
 
 def in_gib(size: float) -> str:

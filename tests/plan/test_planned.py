@@ -237,7 +237,9 @@ def test_a_small_shm_is_refused_in_one_sentence_where_vllm_is_started() -> None:
     room = Room({"0": CardMemory("0", 900 * GIB)}, shared=64.0 * 2**20)
     refusal = plan_of(config, Model(QWEN, 2048), ONE, room, count).refusal
     assert refusal is not None
-    assert refusal.startswith("The run does not fit: /dev/shm has 64 MiB, and the run needs 256.")
+    assert refusal.startswith(
+        "The run does not fit: /dev/shm has 64 MiB, and the run needs 256 (in a container, --shm-size=1g gives more)."
+    )
     embedded = config_of({"advisor.engine": "embedded"})
     assert plan_of(embedded, Model(QWEN, 2048), ONE, room, count).refusal is None
 
