@@ -26,6 +26,7 @@ from pace_async.events import (
     VersionPublished,
 )
 from pace_async.population.reading import read_facts
+from pace_async.population.reading.questions import status
 from pace_async.population.reading.record import RunRecord
 from pace_async.population.store import Store
 from tests.support.population_facts import (
@@ -179,6 +180,36 @@ async def test_attempts_are_rows_of_which_the_newest_of_open_leases_are_known_to
     assert record.attempts == {(1, "full", 0): 2, (1, "few", 0): 1, (0, "full", 1): 1}
     assert [tuple(row.values()) for row in rows[:2]] == [(0, "full", 1, 1, 1), (1, "few", 0, 1, 1)]
     assert after.attempts == {(0, "full", 1): 1}
+
+
+async def test_what_ran_on_each_machine_of_a_cluster_is_part_of_the_status(tmp_path: Path) -> None:
+    here = EvaluationAttempted(1, "full", 0, 1, "ok", 1.0, 0.5, 10.0, 11.0, "", accepted=True)
+    first = replace(here, attempt=2, node="one-a1", machine="x86_64 A", seconds=2.0, ended_at=13.0)
+    lost = replace(first, attempt=3, outcome="infrastructure_error", accepted=False, ended_at=14.0)
+    other = replace(first, attempt=4, node="two-b2", machine="aarch64 B")
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), advised(1), here, first, lost, other)
+        found = await store.read(status)
+    assert found["nodes"] == [
+        {
+            "node": "one-a1",
+            "machine": "x86_64 A",
+            "attempts": 2,
+            "lost": 1,
+            "seconds": 4.0,
+            "queue_seconds": 1.0,
+            "last_at": 14.0,
+        },
+        {
+            "node": "two-b2",
+            "machine": "aarch64 B",
+            "attempts": 1,
+            "lost": 0,
+            "seconds": 2.0,
+            "queue_seconds": 0.5,
+            "last_at": 13.0,
+        },
+    ]
 
 
 async def test_a_claim_that_is_read_back_waited_as_long_as_its_own_program(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from pace_async.evaluate.on_ray.cluster import connected
 from pace_async.evaluate.on_ray.evaluator import open_ray_evaluator
 from pace_async.evaluate.on_ray.fleet import Fleet
 from pace_async.evaluate.on_ray.head import own_head
-from pace_async.evaluate.on_ray.look import look
+from pace_async.evaluate.on_ray.look import look, refuse_unless_there
 from pace_async.evaluate.on_ray.placed import Wanted
 from pace_async.evaluate.on_ray.wire import Order, files_by_value
 from pace_async.evaluate.sandbox import leftovers
@@ -210,6 +210,18 @@ async def test_no_variable_command_line_or_folder_of_this_process_reaches_a_node
         assert await (process / "cwd").readlink() != anyio.Path(tmp_path)
     for hidden in ("a secret of the tests", "postgresql", "pytest -n", str(tmp_path)):
         assert hidden not in seen
+
+
+@pytest.mark.long
+async def test_a_task_that_no_node_has_room_for_is_refused_before_a_run_begins(
+    cluster: RayNodes, tmp_path: Path
+) -> None:
+    spec = make_task(tmp_path / "task").spec
+    own = EvaluationConfig(evaluators="ray", ray_address=cluster.address, ray_timeout_s=DEADLINE_S)
+    await refuse_unless_there(own, spec)
+    with pytest.raises(UsageError, match=r"has no room: an evaluation reserves 64 CPU, and its 2 nodes have less"):
+        await refuse_unless_there(own, spec.model_copy(update={"cpus": 64}))
+    await refuse_unless_there(own, None)  # a run that goes on may have reserved the room
 
 
 @pytest.mark.long

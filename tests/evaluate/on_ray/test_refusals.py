@@ -2,7 +2,9 @@
 
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,10 +13,12 @@ from hypothesis import strategies as st
 from pace_async.config import EvaluationConfig
 from pace_async.errors import UsageError
 from pace_async.evaluate.base import Needs
+from pace_async.evaluate.on_ray.attaching import HeldEvaluations
 from pace_async.evaluate.on_ray.cluster import connected
 from pace_async.evaluate.on_ray.look import look, refuse_unless_there
-from pace_async.evaluate.on_ray.placed import reserved_by_slot, shares
-from pace_async.evaluate.on_ray.wire import Sandbox, files_by_value
+from pace_async.evaluate.on_ray.placed import Placed, reserved_by_slot, shares
+from pace_async.evaluate.on_ray.wire import Known, Order, Sandbox, files_by_value, fingerprint
+from tests.doubles.evaluators import request
 from tests.support.command_line import Shell
 from tests.support.evaluate_tasks import make_task
 from tests.support.ray_nodes import NEEDS_RAY
@@ -110,6 +114,46 @@ async def test_a_weaker_sandbox_is_told_from_an_equal_or_stronger_one(own: Sandb
     weaker = own.weaker_than(other)
     assert says in weaker
     assert bool(weaker) is bool(says)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"ray_keeps_s": 600.0}, "must each be at most the next"),
+        ({"ray_silence_s": 7200.0}, "must each be at most the next"),
+        ({"ray_resources": {"memory": 0.0}}, "amounts are above 0"),
+        ({"ray_resources": {"CPU": 2.0}}, "the task's cpus and gpus say"),
+    ],
+)
+async def test_settings_that_contradict_each_other_are_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        EvaluationConfig(**given)
+
+
+async def test_an_actor_of_an_earlier_process_is_used_only_for_the_same_work(tmp_path: Path) -> None:
+    own = EvaluationConfig(slots=2)
+    task = make_task(tmp_path / "task")
+    order = Order.of(task, own, None, {})
+    for may_differ in ({"slots": 9, "retries": 0}, {"ray_address": "127.0.0.1:1", "ray_keeps_s": 9000.0}):
+        assert order.same_work(Order.of(task, own.model_copy(update=may_differ), None, {"0": "the engine"}))
+    for differs in ({"unsafe_no_sandbox": True}, {"settings": {"n": 2}}):
+        assert not order.same_work(Order.of(task, own.model_copy(update=differs), None, {}))
+    assert not order.same_work(replace(order, digest="0" * 32))
+
+
+async def test_what_an_actor_has_is_taken_over_once_and_only_if_the_same_is_asked() -> None:
+    asked = request("a program", lease=1, attempt=2)
+    placed = Placed(None, None, None, 1, alive=True)  # pyright: ignore[reportArgumentType]
+    held = HeldEvaluations()
+    later = replace(asked.id, attempt=3)
+    held.add(placed, [Known(one, fingerprint(asked), ended=False) for one in (asked.id, later)])
+    assert held.take(request("another program", lease=1, attempt=2)) is None
+    assert held.take(replace(asked, id=replace(asked.id, attempt=4))) is None
+    assert held.take(replace(asked, id=replace(asked.id, run="other"))) is None
+    taken = held.take(asked)
+    assert taken is not None and taken.identity == later
+    placed.alive = False
+    assert held.take(asked) is None
 
 
 NODES = st.dictionaries(
