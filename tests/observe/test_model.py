@@ -16,6 +16,7 @@ from pace_async.events import (
     LeaseAborted,
     LeaseOpened,
     LeaseReleased,
+    NodesSeen,
     RunStateChanged,
     StageChanged,
     VersionPublished,
@@ -30,6 +31,15 @@ from tests.support.population_facts import HEADER, advised, opened, rollout, see
 
 EMPTY = RunView(HEADER)
 RUNNING = RunStateChanged("running", "", BEGIN)
+
+
+def test_the_machines_of_a_cluster_are_shown_while_the_run_goes_on_and_not_without_a_cluster() -> None:
+    seen = fold_all(EMPTY, [RUNNING, NodesSeen(3, 24, 22)])
+    shown = "\n".join(line.plain for line in search(seen, BEGIN + 1, 120).lines)
+    assert "3 nodes, 22 of 24 slots busy" in shown
+    ended = fold(seen, RunStateChanged("done", "candidates", BEGIN + 2))
+    for view in (ended, fold(EMPTY, RUNNING)):
+        assert "busy" not in "\n".join(line.plain for line in search(view, BEGIN + 3, 120).lines)
 
 
 def test_the_best_of_a_maximising_task_is_the_highest_and_of_a_minimising_one_the_lowest() -> None:
