@@ -19,7 +19,7 @@ from tests.support.engine_models import plain_logprobs
 from tests.support.learn_toys import written_groups
 
 VOCAB = 40
-SETTINGS = TrainerConfig(learning_rate=1e-4, checkpoint_every=2)
+SETTINGS = TrainerConfig(learning_rate=1e-4, checkpoint_every=2, served_type=True)
 TWO = ChildLimits(cards=("", ""), start_s=900.0)
 THREE = replace(TWO, cards=("", "", ""))
 EQUAL = 1e-6

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pace_async.errors import UsageError
+from pace_async.learn.passes import layers
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.trainer import load_trainer
 from pace_async.plan.count import count
@@ -57,6 +58,9 @@ def test_a_step_of_the_learner_takes_what_was_counted(
     assert step.gradient == 4 * step.trained
     assert step.moments == pytest.approx(8 * step.trained, rel=0.01)
     assert (step.reference > 0) is (kl_penalty > 0)
+    held = [sum(weight.numel() for weight in layer.parameters()) for layer in layers(trainer.policy)]
+    assert len(held) == trainer.policy.config.num_hidden_layers
+    assert (step.layer, step.root + sum(held)) == (max(held), step.parameters)
 
 
 def test_what_saves_memory_is_seen(toy: Path) -> None:
