@@ -3,14 +3,15 @@
 Not asynchronous and not live: a report shows one moment.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from pace_async.baseline import Beside, beside_of
 from pace_async.errors import UsageError
 from pace_async.events import IslandActed, RunHeader
-from pace_async.population.reading.account import Account, CompletedCandidate
+from pace_async.population.reading.account import PARTS, Account, CompletedCandidate, Part
 from pace_async.population.reading.reader import Reader
 from pace_async.population.reading.timeline import Timeline
 
@@ -19,7 +20,7 @@ STEPS = 60
 """Ancestors of the best program whose programs are read."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Facts:
     """`best` and `seed_program` are None before the first score. `actions`, `timeline` and `programs`, those of the
     best program's nearest ancestors, are empty for pages that ask for them on their own."""
@@ -35,7 +36,7 @@ class Facts:
     programs: Mapping[int, str] = field(default_factory=dict[int, str])
     beside: Beside | None = None
 
-    @property
+    @cached_property
     def lineage(self) -> tuple[CompletedCandidate, ...]:
         """The best program and its ancestors, the task's own program first."""
         known = {row.candidate: row for row in self.account.candidates}
@@ -47,16 +48,28 @@ class Facts:
         return tuple(reversed(line))
 
 
-def gather(reader: Reader, best_known: float | None = None, *, live: bool = False) -> Facts:
-    """The facts of a population's only run. `best_known` is the best score known for its task. `live` leaves out what a
-    server's pages read on their own. Raises UsageError if there is no run, or several."""
+def gather(reader: Reader, best_known: float | None = None) -> Facts:
+    """The facts of a population's only run. `best_known` is the best score known for its task. Raises UsageError if
+    there is no run, or several."""
+    facts = gather_parts(reader, best_known)
+    programs = {row.candidate: reader.show(row.candidate)["program"] for row in facts.lineage[-STEPS:]}
+    return replace(
+        facts,
+        actions=reader.island_actions(),
+        timeline=reader.timeline(),
+        programs={number: program for number, program in programs.items() if program is not None},
+    )
+
+
+def gather_parts(reader: Reader, best_known: float | None = None, parts: Collection[Part] = PARTS) -> Facts:
+    """The facts with those parts of the account, for a page that asks for the rest on its own."""
     header = reader.header()
     try:
         best: Row | None = reader.best()
     except UsageError:
         best = None
-    account = reader.account()
-    facts = Facts(
+    account = reader.account(parts=parts)
+    return Facts(
         header=header,
         status=reader.status(),
         account=account,
@@ -64,13 +77,4 @@ def gather(reader: Reader, best_known: float | None = None, *, live: bool = Fals
         best_known=best_known,
         beside=beside_of(header, next((row.score for row in account.candidates if row.candidate == 0), None)),
         seed_program=reader.show(0)["program"] if account.candidates else None,
-    )
-    if live:
-        return facts
-    programs = {row.candidate: reader.show(row.candidate)["program"] for row in facts.lineage[-STEPS:]}
-    return replace(
-        facts,
-        actions=reader.island_actions(),
-        timeline=reader.timeline(),
-        programs={number: program for number, program in programs.items() if program is not None},
     )

@@ -101,13 +101,19 @@ def _recorded(frame: Frame, beside: Beside | None) -> list[Markup]:
 
 
 def _dots(frame: Frame, rows: Sequence[CompletedCandidate]) -> list[Markup]:
-    cells: dict[tuple[int, int] | int, tuple[CompletedCandidate, int]] = {}
+    if len(rows) <= DRAWN:
+        return [_dot(frame, row, 1) for row in rows]
+    cells: dict[tuple[int, int], list[CompletedCandidate]] = {}
+    across, down = frame.width / CELL / len(rows), frame.height / CELL / (frame.y[1] - frame.y[0])
     for row in rows:
-        x, y = frame.at(row.completed, frame.y[0] if row.score is None else row.score)
-        place = row.completed if len(rows) <= DRAWN else (int(x / CELL), -1 if row.score is None else int(y / CELL))
-        first, times = cells.get(place, (row, 0))
-        cells[place] = first, times + 1
-    return [_dot(frame, row, times) for row, times in cells.values()]
+        level = -1 if row.score is None else int((max(frame.y[0], row.score) - frame.y[0]) * down)
+        place = int(row.completed * across), level
+        near = cells.get(place)
+        if near is None:
+            cells[place] = [row]
+        else:
+            near.append(row)
+    return [_dot(frame, near[0], len(near)) for near in cells.values()]
 
 
 def _dot(frame: Frame, row: CompletedCandidate, times: int) -> Markup:

@@ -94,7 +94,7 @@ class Pages:
         """What the learner did, over the axis that the address names."""
         run, name = self._run(request), request.path_params["run"]
         by = by_of(request.query_params.get("by", ""))
-        answer = run.drawn(("learner", by), overview.facts_of, lambda facts: overview.learner_page(name, facts, by))
+        answer = run.drawn(("learner", by), overview.learning_of, lambda facts: overview.learner_page(name, facts, by))
         return HTMLResponse(answer.value, headers=_again(answer.again))
 
     def machines(self, request: Request) -> Response:
@@ -108,7 +108,7 @@ class Pages:
         """What was paid, and what failed when."""
         run, name = self._run(request), request.path_params["run"]
         timeline = run.answer("timeline", lambda reader: reader.timeline()).value
-        answer = run.drawn("spend", overview.facts_of, lambda facts: overview.spend_page(name, facts, timeline))
+        answer = run.drawn("spend", overview.money_of, lambda facts: overview.spend_page(name, facts, timeline))
         return HTMLResponse(answer.value, headers=_again(answer.again))
 
     def candidates(self, request: Request) -> Response:

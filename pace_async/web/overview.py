@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 from pace_async.errors import UsageError
 from pace_async.observe import formatting
+from pace_async.population.reading.account import Part
 from pace_async.population.reading.reader import Reader
 from pace_async.population.reading.timeline import Timeline
 from pace_async.report import sections
-from pace_async.report.facts import Facts, gather
+from pace_async.report.facts import Facts, gather_parts
 from pace_async.report.fault_timeline import fault_timeline
 from pace_async.report.markup import Content, Markup, joined, tag
 from pace_async.report.parts import scrolling, table
@@ -20,8 +21,22 @@ _MARKS = "A mark stands for all faults of one span of time, and is the higher th
 
 
 def facts_of(reader: Reader) -> Facts:
-    """What the report of this moment would show."""
-    return gather(reader, best_known(str(reader.header().config.get("task", ""))), live=True)
+    """What the report of this moment would show, without learning and money."""
+    return _facts(reader, ())
+
+
+def learning_of(reader: Reader) -> Facts:
+    """The facts with those of the learner."""
+    return _facts(reader, ("learning",))
+
+
+def money_of(reader: Reader) -> Facts:
+    """The facts with faults and money."""
+    return _facts(reader, ("money",))
+
+
+def _facts(reader: Reader, parts: tuple[Part, ...]) -> Facts:
+    return gather_parts(reader, best_known(str(reader.header().config.get("task", ""))), parts)
 
 
 def run_page(name: str, facts: Facts) -> str:

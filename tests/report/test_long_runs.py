@@ -45,11 +45,14 @@ def test_points_are_thinned_to_means_and_none_is_lost() -> None:
     assert thinned(points[:7]) == points[:7]
 
 
-def test_the_best_with_their_ancestors_and_each_islands_records_are_told() -> None:
-    rows = [(0, 1.0, None, None), (1, None, 0, 1), (2, 0.5, 1, 1), (3, 0.4, 0, 1), (4, 0.9, 2, 2), (5, 0.8, 0, 2)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pace_async.population.reading.worth_telling.BEST", 2)
-        assert worth_telling(rows) == {0, 1, 2, 4}
+def test_the_best_with_their_ancestors_and_each_islands_records_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    parents = {0: None, 1: 0, 2: 1, 3: 0, 4: 2, 5: 0}
+    scores = {0: 1.0, 1: None, 2: 0.5, 3: 0.4, 4: 0.9, 5: 0.8}
+    islands = {0: None, 1: 1, 2: 1, 3: 1, 4: 2, 5: 2}
+    rows = [(n, "", scores[n], parents[n], islands[n], float(n)) for n in parents]
+    monkeypatch.setattr("pace_async.population.reading.worth_telling.BEST", 2)
+    assert worth_telling(rows, 1.0) == {0, 1, 2, 4}
+    assert worth_telling(rows, -1.0) == {0, 1, 2, 3, 4, 5}
 
 
 def test_of_a_long_run_only_what_is_worth_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from pace_async.population.reading.machines import LOCAL, Attempted
 from pace_async.population.reading.reader import open_readonly
-from pace_async.report.facts import gather
+from pace_async.report.facts import gather_parts
 from pace_async.web.machines import BINS, machines_page
 from pace_async.web.machines import _over_time as over_time
 from tests.support.finished_runs import make_run
@@ -22,7 +22,7 @@ def test_the_work_of_all_parts_is_the_work_of_all_evaluations() -> None:
 
 def test_each_machine_has_a_line_and_two_drawings(tmp_path: Path) -> None:
     with open_readonly(make_run(tmp_path / "run") / "population.db") as reader:
-        facts, recorded = gather(reader, live=True), reader.attempts()
+        facts, recorded = gather_parts(reader, parts=()), reader.attempts()
         counted = reader.query("select count(*) as attempts from evaluation_attempts")[0]["attempts"]
     assert len(recorded) == counted and {one.machine for one in recorded} <= {LOCAL}
     began = facts.account.began

@@ -5,7 +5,7 @@ Invariant: each table is read once, without a join. The rewards of a group are s
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from sqlalchemy import Connection, select, text
 
@@ -19,6 +19,9 @@ from pace_async.population.reading.worth_telling import worth_telling
 TOLD = 20_000
 """Candidates of which every idea and experiment is read. Of a longer run only those of the candidates worth telling."""
 AT_A_TIME = 500
+Part = Literal["learning", "money"]
+PARTS: tuple[Part, ...] = get_args(Part)
+"""What an account can leave out: groups, rewards and ages, or faults, spend and improvements."""
 
 
 class CompletedCandidate(NamedTuple):
@@ -102,18 +105,19 @@ class Account:
     driven: float
 
 
-def account_of(connection: Connection, run_id: int) -> Account:
-    """The account of one run."""
+def account_of(connection: Connection, run_id: int, parts: Collection[Part] = PARTS) -> Account:
+    """The account of one run. Of the parts that are not asked for the fields are empty."""
+    learning, money = "learning" in parts, "money" in parts
     began = connection.execute(select(RunRow.created_at, RunRow.name).where(RunRow.run_id == run_id)).one()
     candidates = _candidates(connection, run_id)
     return Account(
         candidates=candidates,
-        groups=_groups(connection, run_id),
-        rewards=rewards_of(connection, run_id),
-        ages=ages_of(connection, run_id),
-        faults=_faults(connection, run_id),
-        spend=_spend(connection, began.name),
-        improvements=_improvements(connection, run_id, candidates),
+        groups=_groups(connection, run_id) if learning else (),
+        rewards=rewards_of(connection, run_id) if learning else (),
+        ages=ages_of(connection, run_id) if learning else {},
+        faults=_faults(connection, run_id) if money else (),
+        spend=_spend(connection, began.name) if money else (),
+        improvements=_improvements(connection, run_id, candidates) if money else (),
         began=began.created_at,
         driven=driven_seconds(connection, run_id),
     )
@@ -130,15 +134,7 @@ def _candidates(connection: Connection, run_id: int) -> tuple[CompletedCandidate
         .where(CandidateRow.run_id == run_id)
         .order_by(CandidateRow.at, CandidateRow.candidate)
     ).all()
-    told = _told(
-        connection,
-        run_id,
-        None
-        if len(rows) <= TOLD
-        else worth_telling(
-            (row.candidate, None if row.score is None else sign * row.score, row.parent, row.island) for row in rows
-        ),
-    )
+    told = _told(connection, run_id, None if len(rows) <= TOLD else worth_telling(rows, sign))
     best: float | None = None
     found: list[CompletedCandidate] = []
     for place, (candidate, outcome, score, parent, island, at) in enumerate(rows, 1):

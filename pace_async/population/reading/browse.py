@@ -22,6 +22,9 @@ COLUMNS = (
 PAGE_S = 5.0
 """The time limit of a page, in seconds."""
 
+LOOKED_UP = 1_000
+"""A page of no more rows is found by its candidates alone, and then looked up: so a sort carries no text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -49,8 +52,15 @@ def browse(connection: Connection, run_id: int, chosen: Selection, first: int = 
     every = statement.compile(connection, compile_kwargs={"literal_binds": True})
     where = f"WHERE (\n{chosen.where}\n)" if chosen.where.strip() else ""
     order = f"{chosen.order} {'DESC' if chosen.descending else 'ASC'} NULLS LAST, candidate DESC"
-    listed = f"SELECT * FROM ({every}) AS each_candidate {where}"
-    answer = ask(connection, f"{listed} ORDER BY {order} LIMIT {most:d} OFFSET {first:d}", PAGE_S)
-    counted = ask(connection, f"SELECT COUNT(*) FROM ({every}) AS each_candidate {where}", PAGE_S)
+    table = f"({every}) AS each_candidate"
+    part = f"ORDER BY {order} LIMIT {most:d} OFFSET {first:d}"
+    if most <= LOOKED_UP:
+        chosen_ids = ask(connection, f"SELECT candidate FROM {table} {where} {part}", PAGE_S).rows
+        listed = ", ".join(str(int(row[0])) for row in chosen_ids) or "NULL"
+        where_listed = f"WHERE candidate IN ({listed})"
+        answer = ask(connection, f"SELECT * FROM {table} {where_listed} ORDER BY {order}", PAGE_S)
+    else:
+        answer = ask(connection, f"SELECT * FROM {table} {where} {part}", PAGE_S)
+    counted = ask(connection, f"SELECT COUNT(*) FROM {table} {where}", PAGE_S)
     rows = tuple(dict(zip(COLUMNS, row, strict=True)) for row in answer.rows)
     return Page(rows, int(counted.rows[0][0]))

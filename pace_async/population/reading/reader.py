@@ -18,7 +18,7 @@ from pace_async.population.connect import Place, damage, dangling, engine, in_wo
 from pace_async.population.models import RunRow
 from pace_async.population.postgres import mark as server_mark
 from pace_async.population.reading import questions, stream
-from pace_async.population.reading.account import Account, account_of
+from pace_async.population.reading.account import PARTS, Account, Part, account_of
 from pace_async.population.reading.audit import Check, audit
 from pace_async.population.reading.browse import Page, Selection, browse
 from pace_async.population.reading.load import find_run, header_of, load_record, load_standing
@@ -145,10 +145,10 @@ class Reader:
         with self._open() as connection:
             return attempts_of(connection, find_run(connection, run or self._run))
 
-    def account(self, run: str | None = None) -> Account:
+    def account(self, run: str | None = None, parts: Collection[Part] = PARTS) -> Account:
         """See `account.account_of`."""
         with self._open() as connection:
-            return account_of(connection, find_run(connection, run or self._run))
+            return account_of(connection, find_run(connection, run or self._run), parts)
 
     def advisor_calls(self, candidate: int, run: str | None = None) -> tuple[AdvisorCall, ...]:
         """Prompts and answers of the advisor for a candidate, in order."""

@@ -1,27 +1,29 @@
 """Which candidates of a long run are told with their idea and experiment. Pure."""
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Collection
+from typing import Any
 
 BEST = 64
 """The best candidates are told, whatever came before them."""
 
 
-def worth_telling(rows: Iterable[tuple[int, float | None, int | None, int | None]]) -> set[int]:
+def worth_telling(rows: Collection[Any], sign: float) -> set[int]:
     """The best candidates with all their ancestors, and every one that was better than all before it on its island.
-    `rows` has (candidate, merit, parent, island), in the order of completion."""
+    `rows` has (candidate, outcome, score, parent, island, at) in the order of completion. `sign` is −1 where a lower
+    score is better."""
     told: set[int] = set()
     record: dict[int | None, float] = {}
-    parents: dict[int, int | None] = {}
     scored: list[tuple[float, int]] = []
-    for candidate, merit, parent, island in rows:
-        parents[candidate] = parent
-        if merit is None:
+    for candidate, _, score, _, island, _ in rows:
+        if score is None:
             continue
+        merit = sign * score
         scored.append((merit, -candidate))
         if merit > record.get(island, float("-inf")):
             record[island] = merit
             told.add(candidate)
+    parents = {row[0]: row[3] for row in rows}
     for _, negative in heapq.nlargest(BEST, scored):
         at: int | None = -negative
         line: set[int] = set()
