@@ -2,7 +2,8 @@
 
 Each round evaluates programs that sleep on nodes of one machine, and meanwhile kills a node, an actor or a candidate,
 or stops a node for longer than it may be silent. Then it looks: no evaluation is lost, none has two accepted attempts,
-attempts are numbered through, and only what a program did itself has a score. The draws follow from the seed of the round.
+attempts are numbered through, and only what a program did itself has a score. The draws follow from the seed of the
+round.
 """
 
 import argparse
