@@ -69,4 +69,4 @@ def _told(name: str) -> Generator[None]:
         raise
     except Exception as error:
         reason = str(error) if isinstance(error, LogFailed) else f"{type(error).__name__}: {error}"
-        raise GaveUp(f"The log {name} failed and is incomplete: {clean(reason, 300)}") from None
+        raise GaveUp(f"The log {name} failed and is incomplete, try again later: {clean(reason, 300)}") from None

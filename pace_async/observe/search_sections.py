@@ -112,7 +112,7 @@ def _services(view: RunView, room: int) -> Text:
         joined([money(view), faults, *nodes, *_calls(view)]),
         joined([money(view), faults, *nodes, calls]),
         joined([money(view), faults, *nodes]),
-        joined([money(view, told=False), *nodes]),
+        joined([money(view, told=False), faults, *nodes]),
         joined([money(view, told=False), faults, calls]),
         joined([money(view, told=False), faults]),
     ]

@@ -22,6 +22,7 @@ from pace_async.children import LOOKS, wait_silent
 from pace_async.errors import InfrastructureFault
 from pace_async.events import Fact, FaultSeen
 from pace_async.learn.client import ChildLimits, ProcessLearner
+from pace_async.learn.rank_processes import RankProcess
 from pace_async.learn.settings import TrainerConfig
 from pace_async.runtime.children.engine_supervisor import keep_engine, watch_learner
 from pace_async.simulate.stages import World
@@ -188,13 +189,12 @@ def test_a_learner_is_waited_for_while_it_gives_signs_of_life(
     def quiet(_pid: int) -> None:
         """There is no process."""
 
-    monkeypatch.setattr("pace_async.learn.client.kill_group", quiet)
+    monkeypatch.setattr("pace_async.learn.rank_processes.kill_group", quiet)
 
     async def asked() -> tuple[str, float]:
         learner = ProcessLearner(tmp_path, tmp_path / "out", TrainerConfig(), limits=ChildLimits())
-        child = Lines(list(said))
-        for name in ("_process", "_lines"):
-            monkeypatch.setattr(learner, name, child)
+        child: Any = Lines(list(said))
+        learner._ranks.running = (RankProcess(child, child, tmp_path / "log", 0),)
         monkeypatch.setattr(learner, "_weights", tmp_path)
         try:
             assert await learner.logprobs(0, (1,), (2,)) == (0.5,)

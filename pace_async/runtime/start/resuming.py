@@ -80,6 +80,7 @@ MAY_CHANGE = (
 """Settings that may change, and rooms whose settings may all change. The bound may only be raised."""
 
 WHY_NOT = {
+    "baseline": "it lies beside the run from its first candidate on",
     "task": "scores would not compare",
     "seed": "every random draw of the run derives from it",
     "population": "the rows are where they are",
