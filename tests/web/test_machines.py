@@ -30,7 +30,7 @@ def test_each_machine_has_a_line_and_two_drawings(tmp_path: Path) -> None:
     page = machines_page("run", facts, two)
     assert (
         page.count("<svg") == 4
-        and '<td>&lt;b&gt;</td><td class="number">1</td><td class="number">1</td>' in page
+        and '<td>&lt;b&gt;</td><td>1</td><td class="number">1</td>' in page
         and "<td>b</td>" in page
     )
     assert "No evaluation has been recorded." in machines_page("run", facts, [])
