@@ -69,11 +69,16 @@ class RayNodes:
         return answer
 
 
+SHARED: set[int] = set()
+"""The process of the shared cluster, under which its others are."""
+
+
 @cache
 def shared_node() -> str:
     """The address of a cluster of one node, for all tests of this process. It ends with the process."""
     stack = ExitStack()
     cluster = stack.enter_context(ray_nodes(2))
+    SHARED.add(cluster.process.pid)
     atexit.register(stack.close)
     return cluster.address
 
