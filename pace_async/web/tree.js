@@ -8,7 +8,7 @@
   const pen = canvas.getContext("2d");
   const [beside, colour, level, count] = ["beside", "colour", "level", "count"].map((id) => document.getElementById(id));
   const folded = new Set(), asked = new URLSearchParams(location.search), opened = new Set(asked.getAll("open"));
-  let nodes = [], order = [], byId = new Map(), best = new Set(), total = 0, turn = 0;
+  let nodes = [], order = [], byId = new Map(), best = new Set(), total = 0, turn = 0, shown = 0;
   let chosen = null, view = { x: 20, y: 20, across: 1, down: 1 }, placed = false, frame = 0, frames = 0;
   for (const [box, name] of [[level, "most"], [colour, "colour"]]) {
     if ([...box.options].some((option) => option.value === asked.get(name))) box.value = asked.get(name);
@@ -29,7 +29,7 @@
     const answer = await fetch(canvas.dataset.source + address(), { credentials: "same-origin" });
     if (!answer.ok) throw new Error(String(answer.status));
     const json = await answer.json();
-    if (mine === turn) read(json);
+    if (mine > shown) { shown = mine; read(json); }
     return Number(answer.headers.get("X-Pace-Again") || 0);
   }
 
