@@ -44,7 +44,7 @@ async def test_a_silent_actor_loses_its_attempts_and_what_it_found_late_counts_f
         os.kill(placed.ready.pid, signal.SIGSTOP)
         on_ray.let_go()
         await on_ray.heard("actor_silent")
-        await on_ray.let_held_go()
+        on_ray.let_held_go()
         os.kill(placed.ready.pid, signal.SIGCONT)
         found, attempts = await outcomes(on_ray, asked)
         assert (found.score, attempts) == (7, [(1, "infrastructure_error", False), (2, "ok", True)])

@@ -91,7 +91,7 @@ async def test_what_an_interrupted_process_left_is_taken_over_and_begun_once(clu
         assert second.evaluator.machines().busy == 2
         for one in (asked, other):
             await second.evaluator.submit(one)
-            await second.let_held_go()
+            second.let_held_go()
         for one in (asked, other):
             found, attempts = await outcomes(second, one)
             assert (found.score, attempts) == (7, [(1, "ok", True)])
