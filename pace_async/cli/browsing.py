@@ -8,6 +8,7 @@ from pathlib import Path
 
 import typer
 
+from pace_async.cli.completing import run_names
 from pace_async.errors import UsageError
 from pace_async.runtime.run_paths import RUNS, RunPaths, find_run_paths, runs_under
 
@@ -23,6 +24,7 @@ def web(
     runs: list[str] = typer.Argument(
         None,
         metavar="[RUN|FOLDER|URL]...",
+        autocompletion=run_names,
         help="Runs, folders of runs, databases on a server. By default every run under ./runs.",
     ),
     host: str = typer.Option(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from pace_async.cli.completing import run_names
 from pace_async.cli.output import JSON_OPTION, print_json, print_table
 from pace_async.interface.opening import open_anywhere
 
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 72, 14
 _RUNS = typer.Argument(
-    ..., help="Run folders, names under ./runs, or URLs of databases (with #NAME if one holds several).", metavar="RUN…"
+    ...,
+    help="Run folders, names under ./runs, or URLs of databases (with #NAME if one holds several).",
+    metavar="RUN…",
+    autocompletion=run_names,
 )
 _PLOT = typer.Option(None, "--plot", help="Draw the curves into a file, .svg or .png.", metavar="FILE")
 

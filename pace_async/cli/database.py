@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from pace_async.cli.completing import run_names
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, print_table, shown
 from pace_async.interface.opening import open_run
 from pace_async.runtime.run_paths import find_run_paths
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 app = typer.Typer(help="The population database of a run.", no_args_is_help=True)
 
 _RUN = typer.Argument(
-    ..., help="Run folder, its name under ./runs, or a task's name for its latest run.", metavar="RUN"
+    ...,
+    help="Run folder, its name under ./runs, or a task's name for its latest run.",
+    metavar="RUN",
+    autocompletion=run_names,
 )
 
 

@@ -12,6 +12,17 @@ from pace_async.events import Outcome
 from pace_async.interface.documents import BestProgram, ListedRun, ShownCandidate
 from pace_async.population.reading.island_types import IslandNow
 
+
+class ErrorShown(TypedDict):
+    """Why a command failed, on standard error. `error` is a class of `pace_async.errors`. `notes` is what a program
+    printed."""
+
+    error: str
+    message: str
+    exit_code: int
+    notes: list[str]
+
+
 Rows = list[dict[str, Any]]
 """Rows by column name; docs/sql.md describes the columns."""
 
@@ -284,6 +295,8 @@ class Validated(TypedDict):
 
 
 _HERE, _INTERFACE = "pace_async.cli.documents", "pace_async.interface"
+ERROR = f"{_HERE}:ErrorShown"
+"""What each of them prints on standard error where it fails."""
 DOCUMENTS = {
     "run": "pace_async.cli.dry_run:Planned",
     "status": f"{_INTERFACE}.documents:Status",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from pace_async.cli.completing import task_names
 from pace_async.cli.options import command_of, overrides_of
 from pace_async.cli.output import JSON_OPTION, indented, print_fields, print_json
 
@@ -23,7 +24,7 @@ def register(app: typer.Typer) -> None:
 class EvaluateFlags:
     """What `pace eval` may be given."""
 
-    task: str = typer.Argument(..., help="Task name or folder.", metavar="TASK")
+    task: str = typer.Argument(..., help="Task name or folder.", metavar="TASK", autocompletion=task_names)
     file: Path = typer.Argument(..., help="The program.", metavar="FILE")
     seed: int = typer.Option(0, "--seed", help="Seed of the hidden instances.")
     sets: list[str] | None = typer.Option(None, "--set", help="A setting of the task, as NAME=VALUE.", metavar="N=V")

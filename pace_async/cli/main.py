@@ -6,7 +6,6 @@ from typing import NoReturn
 
 import typer
 
-from pace_async import __version__
 from pace_async.cli import (
     advantages,
     browsing,
@@ -29,17 +28,17 @@ from pace_async.cli import (
     tasks,
     watching,
 )
-from pace_async.cli.output import indented
 from pace_async.cli.process_one import leave_process_one
+from pace_async.cli.refusing import refused
 from pace_async.durable import DISK_FAULTS, DISK_REMEDIES, disk_fault
-from pace_async.errors import GaveUp, Interrupted, PaceError
+from pace_async.errors import GaveUp, Interrupted, PaceError, UsageError
 from pace_async.gc_freeze import rare_collections
 
 app = typer.Typer(
     name="pace",
     help="Evolutionary program search with an advisor that learns what to try while it searches.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -48,13 +47,17 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"pace {__version__}")
+        from pace_async.cli.versions import versions
+
+        typer.echo("\n".join(versions()))
         raise typer.Exit
 
 
 @app.callback()
 def pace(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the versions of pace and of what it runs on."
+    ),
 ) -> None:
     """Evolutionary program search with an advisor that learns what to try while it searches."""
 
@@ -91,14 +94,12 @@ def main() -> None:
         with rare_collections():  # imports make many objects, and nearly all of them stay
             sys.exit(app(standalone_mode=False))
     except typer.TyperException as error:
-        sys.stderr.write(f"{_refused(error)}\n")
+        _refuse(error)
         sys.exit(error.exit_code)
     except typer.Abort:
         sys.exit(Interrupted.exit_code)
     except PaceError as error:
-        sys.stderr.write(f"pace: {error}\n")
-        for note in getattr(error, "__notes__", ()):
-            sys.stderr.write(f"{indented(note)}\n")
+        refused(type(error).__name__, str(error), error.exit_code, getattr(error, "__notes__", ()))
         sys.exit(error.exit_code)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
@@ -107,7 +108,7 @@ def main() -> None:
         if fault.kind == "cannot_write":
             raise
         said = f"{DISK_FAULTS[fault.kind]} ({fault.detail}): nothing more was written; {DISK_REMEDIES[fault.kind]}"
-        sys.stderr.write(f"pace: {said}.\n")
+        refused(GaveUp.__name__, f"{said}.", GaveUp.exit_code)
         sys.exit(GaveUp.exit_code)
 
 
@@ -117,10 +118,12 @@ def _end_quietly() -> NoReturn:
     sys.exit(0)
 
 
-def _refused(error: typer.TyperException) -> str:
-    """One sentence about the wrong arguments, or the help text if a subcommand is missing."""
+def _refuse(error: typer.TyperException) -> None:
+    """Say in one sentence what is wrong with the arguments, or print the help text if a subcommand is missing."""
     said, context = error.format_message(), getattr(error, "ctx", None)
     if context is not None and said == context.get_help():
-        return said
+        sys.stderr.write(f"{said}\n")
+        return
     words = " ".join(said.split()).rstrip(".").replace(": Value error, ", ": ").replace(": Input should", ": it should")
-    return f"pace: {words}: `{'pace' if context is None else context.command_path} -h` shows what there is."
+    command = "pace" if context is None else context.command_path
+    refused(UsageError.__name__, f"{words}: `{command} -h` shows what there is.", error.exit_code)

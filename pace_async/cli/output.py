@@ -9,11 +9,14 @@ from typing import Any, TextIO
 
 import typer
 
+from pace_async.cli.completing import run_names
+
 JSON_OPTION = typer.Option(False, "--json", help="Print JSON for programs.")
 RUN_ARGUMENT = typer.Argument(
     None,
     help="Run folder, its name under ./runs, or a task's name for its latest run; by default the latest of all.",
     metavar="RUN",
+    autocompletion=run_names,
 )
 
 

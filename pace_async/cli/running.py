@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from pace_async.cli.completing import task_names
 from pace_async.cli.options import command_of, known_in, one_of, overrides_of
 from pace_async.cli.output import RUN_ARGUMENT, print_json
 from pace_async.registry.advisors import ADVISORS
@@ -47,7 +48,9 @@ def register(app: typer.Typer) -> None:
 class RunFlags:
     """What `pace run` may be given."""
 
-    task: str | None = typer.Argument(None, help="Task name or folder [default: circle_packing].", metavar="[TASK]")
+    task: str | None = typer.Argument(
+        None, help="Task name or folder [default: circle_packing].", metavar="[TASK]", autocompletion=task_names
+    )
     asynchronous: bool = typer.Option(False, "--async", help="Learn while searching [default].")
     synchronous: bool = typer.Option(False, "--sync", help="Learn behind a barrier.")
     max_staleness: int | None = typer.Option(None, "--max-staleness", help="Hard bound on training data's age.")

@@ -21,7 +21,8 @@ def schema(
 ) -> None:
     """Print the JSON Schema of what a command prints with --json. Without a command: of each, by its name.
 
-    Programs may rely on the keys that are required. Further keys may be added.
+    Programs may rely on the keys that are required. Further keys may be added. `pace schema error` has what a command
+    with --json prints on standard error where it fails.
 
     Example: pace schema status
 
@@ -33,7 +34,7 @@ def schema(
         print_json({name: schema_of(name) for name in DOCUMENTS})
         return
     name = " ".join(command).removeprefix("pace ")
-    if name not in DOCUMENTS:
+    if name not in (*DOCUMENTS, "error"):
         from difflib import get_close_matches
 
         from pace_async.errors import UsageError
@@ -45,11 +46,12 @@ def schema(
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """The schema of one command. KeyError for a command without."""
+    """The schema of one command, or of an error."""
     from pydantic import TypeAdapter
 
-    from pace_async.cli.documents import DOCUMENTS
+    from pace_async.cli.documents import DOCUMENTS, ERROR
     from pace_async.registry.base import load_code
 
-    adapter = TypeAdapter(cast("Any", load_code(DOCUMENTS[name])))
-    return {"$schema": DIALECT, **adapter.json_schema(mode="serialization"), "title": f"pace {name} --json"}
+    title = "an error of pace --json" if name == "error" else f"pace {name} --json"
+    adapter = TypeAdapter(cast("Any", load_code(DOCUMENTS.get(name, ERROR))))
+    return {"$schema": DIALECT, **adapter.json_schema(mode="serialization"), "title": title}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from pace_async.cli.completing import task_names
 from pace_async.cli.options import command_of, known_in
 from pace_async.cli.output import JSON_OPTION, indented, print_json, print_table, shown
 from pace_async.registry.task_groups import TASK_GROUPS
@@ -161,7 +162,7 @@ app.command("import")(command_of(ImportFlags, import_task))
 
 @app.command("check")
 def check(
-    task: str = typer.Argument(..., help="Task name or folder.", metavar="TASK"),
+    task: str = typer.Argument(..., help="Task name or folder.", metavar="TASK", autocompletion=task_names),
     seed: int = typer.Option(0, "--seed", help="Seed of the hidden instances."),
     sets: list[str] | None = typer.Option(None, "--set", help="A setting of the task, as NAME=VALUE.", metavar="N=V"),
     advisor: str | None = typer.Option(None, "--advisor", help="Also check that this advisor can serve the task."),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from pace_async.cli.completing import run_names
 from pace_async.interface.opening import open_anywhere
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _RUN = typer.Argument(
     help="Run folder, its name under ./runs, a task's name for its latest run, or the URL of a database (with #NAME if "
     "it holds several runs); by default the latest of all.",
     metavar="[RUN|URL]",
+    autocompletion=run_names,
 )
 
 

@@ -23,7 +23,11 @@ Written by `python scripts/documentation/docs_commands.py` from the commands the
 
 RUN is a run's folder or its name under `./runs`; in brackets it may be left out, and the latest run is meant.
 TASK is a task's folder or name. `--json` prints one JSON document for programs: its keys are a promise, and new ones
-may come. `pace schema COMMAND` prints its JSON Schema.
+may come. `pace schema COMMAND` prints its JSON Schema. With it, an error is one JSON document
+on standard error, with `error`, `message`, `exit_code` and `notes`, and standard output stays empty.
+
+`pace --install-completion` lets your shell complete commands, flags, runs under `./runs` and tasks.
+`pace --version` prints the versions of pace, Python and the packages that matter most.
 
 | exit code | means |
 |---|---|
