@@ -22,6 +22,8 @@ NEEDS_RAY = pytest.mark.skipif(
     find_spec("ray") is None or sys.platform != "linux", reason="Ray is not installed (pip install 'pace-async[ray]')"
 )
 END_S = 30.0
+RUNNING: set[int] = set()
+"""For each cluster of this process that runs, the process under which its others are. Some serve many tests."""
 UNDER_LOAD = {
     "RAY_worker_niceness": "0",
     "RAY_raylet_start_wait_time_s": "180",
@@ -69,16 +71,11 @@ class RayNodes:
         return answer
 
 
-SHARED: set[int] = set()
-"""The process of the shared cluster, under which its others are."""
-
-
 @cache
 def shared_node() -> str:
     """The address of a cluster of one node, for all tests of this process. It ends with the process."""
     stack = ExitStack()
     cluster = stack.enter_context(ray_nodes(2))
-    SHARED.add(cluster.process.pid)
     atexit.register(stack.close)
     return cluster.address
 
@@ -100,6 +97,7 @@ def ray_nodes(*cpus: int, port: int | None = None) -> Generator[RayNodes]:
                 start_new_session=True,
             )
         cluster = RayNodes(process)
+        RUNNING.add(process.pid)
         try:
             for number, count in enumerate(cpus):
                 cluster.add(count, port if number == 0 else None)
@@ -110,3 +108,4 @@ def ray_nodes(*cpus: int, port: int | None = None) -> Generator[RayNodes]:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(END_S)
+            RUNNING.discard(process.pid)

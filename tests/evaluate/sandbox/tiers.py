@@ -18,7 +18,7 @@ from pace_async.evaluate.sandbox.python_files import PythonFiles, locate
 from pace_async.evaluate.sandbox.tiers import Bubblewrap, Limits, Rlimits, Tier
 from pace_async.evaluate.sandbox.verdict import Ended, Verdict, judge
 from pace_async.evaluate.sandbox.warm import WarmParent, start_warm_parent
-from tests.support.ray_nodes import SHARED
+from tests.support.ray_nodes import RUNNING
 
 BWRAP = shutil.which("bwrap")
 TIERS = [
@@ -109,8 +109,8 @@ def left_alive(name: str) -> list[psutil.Process]:
 
 
 def left_below() -> list[psutil.Process]:
-    """Processes below this one, except shared parents and a shared cluster, that do not end within five seconds. None
-    is forked ahead now."""
+    """Processes below this one, except shared parents and clusters of the tests, that do not end within five seconds.
+    None is forked ahead now."""
     kept: set[psutil.Process] = set()
     for parent in _parents.values():
         parent.prefork.close()
@@ -118,7 +118,7 @@ def left_below() -> list[psutil.Process]:
         outer = psutil.Process(parent.pid)
         kept |= {outer, *outer.children(), *(below for inner in outer.children() for below in inner.children())}
     for process in psutil.Process().children():
-        if process.pid in SHARED:
+        if process.pid in RUNNING:
             kept |= {process, *process.children(recursive=True)}
     found = [process for process in psutil.Process().children(recursive=True) if process not in kept]
     return psutil.wait_procs(found, timeout=5)[1]
