@@ -11,7 +11,7 @@ NUDGE, SEED = 3e-3, 23
 bfloat16 too. A tenth of the weights does, each time another one. The draws are the same in every process."""
 
 
-def make_unsteady(patch: pytest.MonkeyPatch) -> None:
+def make_unsteady(patch: pytest.MonkeyPatch, nudge: float = NUDGE) -> None:
     """Every step of a trainer in this process ends at slightly other weights than any step before it."""
     exact, generator = GroupTrainer.step, torch.Generator().manual_seed(SEED)
 
@@ -20,7 +20,7 @@ def make_unsteady(patch: pytest.MonkeyPatch) -> None:
         with torch.no_grad():
             for weight in trainer.policy.parameters():
                 if weight.requires_grad:
-                    weight.mul_(1 + NUDGE * (torch.rand(weight.shape, generator=generator) < 0.1))
+                    weight.mul_(1 + nudge * (torch.rand(weight.shape, generator=generator) < 0.1))
         return result
 
     patch.setattr(GroupTrainer, "step", step)
