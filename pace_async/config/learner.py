@@ -112,7 +112,7 @@ class LearnerConfig(Section):
         default="decoupled",
         description=f"How data of older versions counts. {CORRECTIONS.described()} "
         "On a bandit with a known answer decoupled learns as fast from tokens 2 to 8 updates old as from "
-        "fresh ones, and behaviour does not (docs/results.md).",
+        "fresh ones, and behaviour does not (docs/results/objectives.md).",
     )
     cap: float | None = Field(
         default=2.0,
