@@ -69,7 +69,7 @@ class Timed:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=positive, default=4, help="runs at once; even, so that both arms are beside")
+    parser.add_argument("--jobs", type=positive, default=10, help="runs at once; even, so that both arms are beside")
     parser.add_argument("--folder", type=Path, default=Path("runs/science"), help="of the runs")
     parser.add_argument("--report-only", action="store_true")
     chosen = parser.parse_args()
@@ -90,7 +90,7 @@ def main() -> int:
 
 def sleeping_task(folder: Path) -> Path:
     """The task's folder, made once."""
-    made = folder.absolute() / "columnar_asleep"
+    made = folder.absolute() / f"columnar_asleep_{CLOCK.sleep:g}s"
     if made.exists():
         return made
     real = load_task("columnar")
