@@ -1,10 +1,9 @@
 "use strict";
 // Sorts the tables of a report by a click on a column, filters the candidates, and folds all sections at once.
+const made = (tag, given = {}) => Object.assign(document.createElement(tag), given);
 for (const table of document.querySelectorAll("table.sortable")) {
   [...table.tHead.rows[0].cells].forEach((cell, at) => {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = cell.textContent;
+    const button = made("button", { type: "button", textContent: cell.textContent });
     cell.replaceChildren(button);
     button.addEventListener("click", () => {
       const down = cell.getAttribute("aria-sort") !== "descending";
@@ -19,15 +18,13 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
-const label = document.createElement("label"), box = document.createElement("input"), fold = document.createElement("button");
-box.type = "search";
+const label = made("label"), box = made("input", { type: "search" });
 label.append("Only candidates with ", box);
 document.querySelector("table.sortable")?.before(label);
 box.addEventListener("input", () => {
   for (const row of document.querySelectorAll("table.sortable tbody tr")) row.hidden = !row.textContent.includes(box.value);
 });
-fold.type = "button";
-fold.textContent = "Fold or open all";
+const fold = made("button", { type: "button", textContent: "Fold or open all" });
 document.querySelector("nav")?.append(fold);
 fold.addEventListener("click", () => {
   const parts = [...document.querySelectorAll("details.part")], open = !parts.some((part) => part.open);

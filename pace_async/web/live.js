@@ -7,10 +7,7 @@
   const main = document.getElementById("content");
   const drawn = document.getElementById("tree");
   const parts = (root) => [...root.children].map((child) => child.outerHTML);
-  let shown = parts(main);
-  let waiting = 0;
-  let busy = false;
-  let late = false;
+  let shown = parts(main), waiting = 0, busy = false, late = false;
 
   async function renew() {
     if (busy) { late = true; return; }

@@ -7,8 +7,8 @@
   const COLUMN = 110, ROW = 18, EMPTY = 0.25, SHADES = 24;
   const pen = canvas.getContext("2d");
   const [beside, colour, level, count] = ["beside", "colour", "level", "count"].map((id) => document.getElementById(id));
-  const folded = new Set(), asked = new URLSearchParams(location.search), opened = new Set(asked.getAll("open"));
-  let nodes = [], order = [], byId = new Map(), best = new Set(), total = 0, turn = 0, shown = 0;
+  const asked = new URLSearchParams(location.search), opened = new Set(asked.getAll("open"));
+  let nodes = [], order = [], byId = new Map(), best = new Set(), folded = new Set(), total = 0, turn = 0, shown = 0;
   let chosen = null, view = { x: 20, y: 20, across: 1, down: 1 }, placed = false, frame = 0, frames = 0;
   for (const [box, name] of [[level, "most"], [colour, "colour"]]) {
     if ([...box.options].some((option) => option.value === asked.get(name))) box.value = asked.get(name);
@@ -113,6 +113,7 @@
     }
   }
 
+  const circle = (x, y, radius) => { pen.beginPath(); pen.arc(x, y, radius, 0, 7); };
   function draw() {
     if (!frame) frame = requestAnimationFrame(paint);
   }
@@ -122,9 +123,8 @@
     frame = 0;
     if (nodes.length && !frames++) performance.mark("tree drawn");
     const dots = window.devicePixelRatio || 1, [width, height] = [canvas.clientWidth, canvas.clientHeight];
-    if (canvas.width !== Math.round(width * dots) || canvas.height !== Math.round(height * dots)) {
-      canvas.width = Math.round(width * dots);
-      canvas.height = Math.round(height * dots);
+    for (const [side, room] of [["width", width], ["height", height]]) {
+      if (canvas[side] !== Math.round(room * dots)) canvas[side] = Math.round(room * dots);
     }
     const { x, y, across, down } = view;
     pen.setTransform(dots, 0, 0, dots, 0, 0);
@@ -162,8 +162,7 @@
       pen.fillStyle = palette[at];
       for (let i = 0; i < spots.length; i += 2) {
         if (size < 3) { pen.fillRect(spots[i] - size, spots[i + 1] - size, 2 * size, 2 * size); continue; }
-        pen.beginPath();
-        pen.arc(spots[i], spots[i + 1], size, 0, 7);
+        circle(spots[i], spots[i + 1], size);
         pen.fill();
       }
     });
@@ -178,8 +177,7 @@
     if (node === chosen || (inside && near)) {
       pen.strokeStyle = node === chosen ? ink : faint;
       pen.lineWidth = node === chosen ? 2 : 1;
-      pen.beginPath();
-      pen.arc(px, py, size + 2.5, 0, 7);
+      circle(px, py, size + 2.5);
       pen.stroke();
     }
     if (node !== chosen && (view.across < 0.55 || view.down < 0.55)) return;
@@ -229,11 +227,8 @@
     const answer = await fetch(canvas.dataset.candidate + node.id, { credentials: "same-origin" });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("content");
     for (const heading of page.querySelectorAll("h1")) {
-      const link = document.createElement("a");
-      link.href = canvas.dataset.candidate + node.id;
-      link.textContent = heading.textContent;
-      const small = document.createElement("h2");
-      small.append(link);
+      const small = document.createElement("h2"), link = document.createElement("a");
+      small.append(Object.assign(link, { href: canvas.dataset.candidate + node.id, textContent: heading.textContent }));
       heading.replaceWith(small);
     }
     beside.replaceChildren(...page.children);
@@ -273,9 +268,8 @@
     draw();
   });
   canvas.addEventListener("pointerup", (event) => {
-    const still = drag && !drag.moved;
+    if (drag && !drag.moved) open(nearest(event.offsetX, event.offsetY));
     drag = null;
-    if (still) open(nearest(event.offsetX, event.offsetY));
   });
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
@@ -298,12 +292,10 @@
   colour.addEventListener("change", again);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   level.addEventListener("change", () => { opened.clear(); placed = false; renew().catch(lost); });
-  document.getElementById("whole").addEventListener("click", () => { folded.clear(); place(); whole(); tell(); });
+  const show = (few) => { folded = new Set(few.map((node) => node.id)); place(); whole(); };
+  document.getElementById("whole").addEventListener("click", () => { show([]); tell(); });
   document.getElementById("path").addEventListener("click", () => {
-    folded.clear();
-    for (const node of nodes) if (!best.has(node.id) && node.children.length) folded.add(node.id);
-    place();
-    whole();
+    show(nodes.filter((node) => !best.has(node.id) && node.children.length));
   });
   new ResizeObserver(draw).observe(canvas);
   window.paceTree = { renew, view: () => ({ ...view, nodes: order.length, frames, total, chosen: chosen?.id ?? null }) };
