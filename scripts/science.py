@@ -2,7 +2,7 @@
 
     python scripts/science.py verdicts --shard 1/2  # the fresh seeds; resumable: what has finished is not run again
     python scripts/science.py verdicts --family objectives
-    python scripts/science.py explore --arms "none,pace,compression" --seeds 1000-1004
+    python scripts/science.py explore --arms none,pace,compression --seeds 1000-1004 --candidates 480
     python scripts/science.py develop --arms "none,pace at 0.0003" --seeds 0-2 --candidates 480
     python scripts/science.py verdicts --report-only
 
@@ -27,8 +27,19 @@ from scripts.benchmarks.bench_runs import (
     seeds_of,
 )
 from scripts.trials.figures import arm_figures
+from scripts.trials.noise import NOISY, noisy_task
 from scripts.trials.page import Runs, differences, joined, table, verdicts
-from scripts.trials.plan import CANDIDATES, FAMILIES, FRESH, TESTBEDS, arm_arguments, confirmatory, run_of
+from scripts.trials.plan import (
+    CANDIDATES,
+    EXPLORED,
+    EXPLORED_TESTBEDS,
+    FAMILIES,
+    FRESH,
+    TESTBEDS,
+    arm_arguments,
+    confirmatory,
+    run_of,
+)
 
 Trial = tuple[str, str, int]
 """Testbed, arm and seed of one run."""
@@ -41,7 +52,9 @@ def main() -> int:
     parser.add_argument("--testbeds", default=",".join(TESTBEDS), help="by comma")
     parser.add_argument("--arms", default="none,pace", help="by comma; of explore and develop")
     parser.add_argument("--seeds", help=f"first-last; of explore (from {FRESH} on) and develop (below)")
-    parser.add_argument("--candidates", type=positive, default=CANDIDATES, help="of a run; of develop")
+    parser.add_argument(
+        "--candidates", type=positive, default=CANDIDATES, help="of a run; of develop, and 480 of explore"
+    )
     parser.add_argument("--jobs", type=positive, default=2, help="runs at once")
     parser.add_argument("--shard", default="1/1", help="i/n: the i-th of n parts of the runs")
     parser.add_argument("--folder", type=Path, default=Path("runs/science"), help="of the runs")
@@ -51,6 +64,8 @@ def main() -> int:
     failed: list[str] = []
     if not chosen.report_only:
         made_folder(chosen.folder)
+        if any(testbed == NOISY for testbed, _, _ in trials):
+            noisy_task(chosen.folder)
         every = [run_of(chosen.folder, *trial, chosen.candidates) for trial in trials]
         failed = run_all(part_of(every, chosen.shard), chosen.jobs)
     sys.stdout.write(report(chosen, trials))
@@ -63,14 +78,14 @@ def asked(chosen: argparse.Namespace) -> Sequence[Trial]:
         if chosen.seeds or chosen.candidates != CANDIDATES:
             refuse("the seeds and the length of verdicts are those of the plan: leave out --seeds and --candidates")
         return confirmatory(FAMILIES[chosen.family])
-    testbeds = known_names(chosen.testbeds, TESTBEDS, "testbed")
+    testbeds = known_names(chosen.testbeds, EXPLORED_TESTBEDS, "testbed")
     arms = known_names(chosen.arms, tuple(arm_arguments()), "arm")
     fresh = chosen.kind == "explore"
     seeds = seeds_of(chosen.seeds or (f"{FRESH}-{FRESH + 4}" if fresh else "0-2"))
     if any((seed >= FRESH) != fresh for seed in seeds):
         refuse(f"seeds of develop are below {FRESH}, and those of explore are not")
-    if fresh and chosen.candidates != CANDIDATES:
-        refuse("the length of explore is that of the plan: leave out --candidates")
+    if fresh and chosen.candidates not in EXPLORED:
+        refuse(f"the lengths of explore are those of the plan: {' or '.join(map(str, EXPLORED))} candidates")
     return [(testbed, arm, seed) for seed in seeds for testbed in testbeds for arm in arms]
 
 

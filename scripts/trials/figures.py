@@ -13,6 +13,7 @@ from pace_async.task import load_task
 from scripts.benchmarks.bench_runs import connect, finished, stats
 from scripts.benchmarks.run_traces import read
 from scripts.benchmarks.site_board import Board, best_known
+from scripts.trials.noise import NOISY, exact_curve
 from scripts.trials.plan import HALF, MARGIN, Comparison, Measure, folder_of
 
 LEVEL = 0.05
@@ -26,7 +27,7 @@ class Figures:
     """One run. `curve` is the share of the way after each candidate. `trained` and `skipped` are groups. `held` counts
     the updates that the guard against collapse made shorter, discarded or rolled back. `parsed` is the share of advice
     that could be parsed, `entropy` in nats a token in the first and in the last tenth of the updates, `seconds` the
-    wall clock from the first lease to the last score."""
+    wall clock from the first lease to the last score. `age` is the mean staleness of the rollouts that trained."""
 
     curve: Sequence[float]
     trained: int
@@ -35,6 +36,7 @@ class Figures:
     parsed: float
     entropy: tuple[float, float]
     seconds: float
+    age: float
 
     def share(self, candidates: int) -> float:
         """The share after so many candidates."""
@@ -62,22 +64,27 @@ def figures_of(folder: Path, ends: Ends) -> Figures:
     [held] = database.execute("select count(*) from groups where step_scale < 1").fetchone()
     [back] = database.execute("select count(*) from versions where restored is not null").fetchone()
     [parsed] = database.execute("select avg(description is not null) from experiments").fetchone()
+    [age] = database.execute("select avg(staleness) from leases where state = 'trained'").fetchone()
+    exact = exact_curve(database)
     nats = trace.entropy if len(trace.entropy) else np.array([float("nan")])
     tenth = max(1, len(nats) // 10)
     return Figures(
-        curve=[(float(score) - first) / (best - first) for score in trace.best],
+        curve=[(float(score) - first) / (best - first) for score in (trace.best if exact is None else exact)],
         trained=states.get("trained", 0),
         skipped=states.get("skipped", 0),
         held=held + back,
         parsed=float(parsed),
         entropy=(float(np.mean(nats[:tenth])), float(np.mean(nats[-tenth:]))),
         seconds=trace.seconds,
+        age=float(age or 0.0),
     )
 
 
 def ends_of(folder: Path, testbed: str, seed: int) -> Ends:
     """The ends of the way on the hidden instance of a seed. The search for the best known program takes about a minute,
-    so its result is kept in a file of the folder."""
+    so its result is kept in a file of the folder. Noise changes neither end."""
+    if testbed == NOISY:
+        testbed = "columnar"
     kept = folder / "best_known" / f"{testbed}-{seed}.json"
     if not kept.exists():
         board = Board(load_task(testbed), seed)

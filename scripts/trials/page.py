@@ -17,11 +17,12 @@ Found = Mapping[tuple[str, str], Runs]
 
 
 def table(runs: Mapping[str, Runs], candidates: int) -> Iterator[str]:
-    """What each arm found on a testbed. Groups: trained, skipped, and held by the guard against collapse."""
+    """What each arm found on a testbed. Groups: trained, skipped, and held by the guard against collapse. Age:
+    of the rollouts that trained, in updates."""
     marks = [mark for mark in MARKS if mark <= candidates]
     shares = "".join(f" share after {mark} |" for mark in marks)
-    yield f"| arm | seeds |{shares} area | evaluations to {HALF} | groups | parsed | entropy | seconds |"
-    yield "|---" * (8 + len(marks)) + "|"
+    yield f"| arm | seeds |{shares} area | evaluations to {HALF} | groups | age | parsed | entropy | seconds |"
+    yield "|---" * (9 + len(marks)) + "|"
     for arm, by_seed in runs.items():
         every = list(by_seed.values())
         if not every:
@@ -35,6 +36,7 @@ def table(runs: Mapping[str, Runs], candidates: int) -> Iterator[str]:
             ", ".join(f"{np.mean(part):.0f}" for part in ([r.trained for r in every], [r.skipped for r in every]))
         )
         cells[-1] += f", {np.mean([one.held for one in every]):.1f}"
+        cells.append(f"{np.mean([one.age for one in every]):.1f}")
         cells.append(f"{np.mean([one.parsed for one in every]):.3f}")
         first, last = (float(np.mean([one.entropy[end] for one in every])) for end in (0, 1))
         cells.append("" if isnan(first) else f"{first:.3f} → {last:.3f}")

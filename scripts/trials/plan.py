@@ -13,15 +13,20 @@ from pathlib import Path
 from typing import Literal
 
 from scripts.benchmarks.bench_runs import Wanted, refuse
+from scripts.trials.noise import NOISY
 
 FRESH = 1000
 """The first fresh seed."""
 CANDIDATES = 1000
 """Of a run. Figures at 480 are those of its first 480 candidates, so alpha's schedule is that of the whole run."""
 MARKS = (480, CANDIDATES)
+EXPLORED = MARKS
+"""Lengths of exploratory runs. A run of 480 has a schedule of alpha of that length, so it is no beginning of a longer
+one."""
 HALF = 0.5
 """The mark that is to be reached: this share of the way from the seed program to the best known one."""
 TESTBEDS = ("columnar", "expression_passes")
+EXPLORED_TESTBEDS = (*TESTBEDS, NOISY)
 MARGIN = 0.05
 """Of the range: two arms that differ by less are equivalent."""
 COMMON = (
@@ -47,6 +52,17 @@ OWN_RATE = {"pace": 1e-4, "grpo": 1e-4, "maxk": 1e-4, "entropic": 3e-4}
 2 for grpo and maxk. 1e-4 and 3e-4 of pace and entropic were compared on seeds 0 to 5."""
 KL = (0.03, 0.1)
 """Of the sweep over the penalty on the distance from version 0."""
+THREADS = {8: 64, 32: 256}
+"""Of each larger bound on the staleness, the search threads that let tokens become as old: B = 8 for each update of the
+bound. With eight threads tokens would stay fresh under any bound."""
+CORRECTIONS = {
+    "decoupled": (),
+    "behaviour": ("--set=learner.correction=behaviour",),
+    "vespo": ("--set=learner.correction=vespo",),
+    "m2po": ("--set=learner.correction=m2po",),
+    "rate times ess": ("--set=learner.ess_rate=true",),
+}
+"""Compared at each of these bounds. decoupled is the default, also of the last one."""
 
 Measure = Literal["share after 480", "share after 1000", "evaluations to the mark", "area"]
 
@@ -158,8 +174,10 @@ def arm_arguments() -> Mapping[str, Sequence[str]]:
     def pace(*more: str) -> Sequence[str]:
         return learner("pace", *more)
 
-    corrections = {
-        f"correction {kind}": pace(f"--set=learner.correction={kind}") for kind in ("behaviour", "vespo", "m2po")
+    stale = {
+        f"staleness {bound} {kind}": pace("--max-staleness", str(bound), f"--set=search.threads={threads}", *settings)
+        for bound, threads in THREADS.items()
+        for kind, settings in CORRECTIONS.items()
     }
     return {
         "none": ("--objective", "none"),
@@ -175,9 +193,11 @@ def arm_arguments() -> Mapping[str, Sequence[str]]:
         "alpha fixed": pace("--set=learner.alpha_schedule=fixed", "--set=learner.alpha_start=0.5"),
         "alpha reversed": pace("--set=learner.alpha_schedule=reversed"),
         "compression": pace("--set=learner.alpha_schedule=compression"),
-        "rate times ess": pace("--set=learner.ess_rate=true"),
-        **corrections,
-        **{f"staleness {bound}": pace("--max-staleness", str(bound)) for bound in (8, 32)},
+        **{
+            f"none with {threads} threads": ("--objective", "none", f"--set=search.threads={threads}")
+            for threads in THREADS.values()
+        },
+        **stale,
         **{f"{objective} at {size:g}": learner(objective, size=size) for objective in OBJECTIVES for size in RATES},
         **{
             f"kl {kl:g} at {size:g}": learner("pace", f"--set=learner.kl_penalty={kl:g}", size=size)
@@ -193,7 +213,8 @@ def run_of(folder: Path, testbed: str, arm: str, seed: int, candidates: int) -> 
     if arm not in arms:
         refuse(f"there is no arm {arm!r}: {', '.join(arms)}")
     numbers = ("--seed", str(seed), f"--set=evaluation.seed={seed}", "--candidates", str(candidates))
-    return Wanted(folder_of(folder, testbed, arm, seed, candidates), [testbed, *COMMON, *arms[arm], *numbers])
+    task = str(folder.absolute() / NOISY) if testbed == NOISY else testbed
+    return Wanted(folder_of(folder, testbed, arm, seed, candidates), [task, *COMMON, *arms[arm], *numbers])
 
 
 def folder_of(folder: Path, testbed: str, arm: str, seed: int, candidates: int) -> Path:

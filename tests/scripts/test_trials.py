@@ -13,11 +13,13 @@ from scripts.trials.figures import Figures, difference, holm, verdict
 from scripts.trials.page import Found, verdicts
 from scripts.trials.plan import (
     CANDIDATES,
+    CORRECTIONS,
     FAMILIES,
     FRESH,
     OBJECTIVES,
     OWN_RATE,
     TESTBEDS,
+    THREADS,
     Comparison,
     Family,
     arm_arguments,
@@ -34,7 +36,7 @@ EQUAL = Comparison("they are equivalent", "columnar", "pace", "sync", "share aft
 
 def figures(end: float, length: int = CANDIDATES) -> Figures:
     """A run whose share grows evenly to its end."""
-    return Figures([end * (place + 1) / length for place in range(length)], 125, 0, 1, 0.99, (0.3, 0.2), 100.0)
+    return Figures([end * (place + 1) / length for place in range(length)], 125, 0, 1, 0.99, (0.3, 0.2), 100.0, 1.2)
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
@@ -177,7 +179,7 @@ def test_a_correction_for_comparisons_that_still_run_is_never_too_small() -> Non
         (["explore", "--seeds", "3"], "seeds of develop are below 1000"),
         (["develop", "--seeds", "1000"], "seeds of develop are below 1000"),
         (["develop", "--arms", "magic"], "there is no arm magic"),
-        (["explore", "--candidates", "480"], "leave out --candidates"),
+        (["explore", "--candidates", "500"], "480 or 1000 candidates"),
     ],
 )
 def test_what_the_plan_does_not_allow_is_refused(
@@ -188,3 +190,15 @@ def test_what_the_plan_does_not_allow_is_refused(
         main()
     assert ended.value.code == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_a_larger_bound_has_threads_enough_to_make_tokens_as_old() -> None:
+    arms = arm_arguments()
+    for bound, threads in THREADS.items():
+        assert threads >= bound * 8
+        compared = [given for arm, given in arms.items() if arm.startswith(f"staleness {bound} ")]
+        assert len(compared) == len(CORRECTIONS)
+        assert len(set(compared)) == len(CORRECTIONS)
+        for given in (*compared, arms[f"none with {threads} threads"]):
+            assert f"--set=search.threads={threads}" in given
+        assert all(given[given.index("--max-staleness") + 1] == str(bound) for given in compared)
