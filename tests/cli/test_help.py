@@ -26,6 +26,9 @@ from tests.support.simulated_runs import settings
 CHILDREN = ("pace run circle_packing", "pace db shell")
 """Examples that need a process of their own: they handle signals, or read standard input."""
 
+LONG = (CHILDREN[0], "pace simulate", "pace plan")
+"""Examples that take several seconds of processor time each."""
+
 
 def commands(command: Any, name: str = "pace") -> Iterator[tuple[str, Any]]:
     """Every command that does something."""
@@ -39,7 +42,7 @@ def commands(command: Any, name: str = "pace") -> Iterator[tuple[str, Any]]:
 COMMANDS = dict(commands(typer.main.get_command(app)))
 EXAMPLES = [
     pytest.param(
-        name, line, id=line, marks=[pytest.mark.timeout(300), pytest.mark.long] if line.startswith(CHILDREN[0]) else []
+        name, line, id=line, marks=[pytest.mark.timeout(300), pytest.mark.long] if line.startswith(LONG) else []
     )
     for name, command in COMMANDS.items()
     for line in re.findall(r"^\s*Example: (.+)$", command.help or "", re.MULTILINE)

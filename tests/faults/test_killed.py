@@ -157,5 +157,5 @@ def test_a_database_killed_in_a_migration_is_unchanged_and_can_be_upgraded(proce
             assert reader.check() == ()
         if not killed:
             break
-        number += 4
+        number += 11
     assert kills > 4
