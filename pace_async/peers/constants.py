@@ -27,13 +27,15 @@ _METHODS = ("strip", "lstrip", "rstrip", "lower", "upper")
 class Constants:
     """`names` are assigned constants. `calls` are the keyword arguments of each call, by the name that is called.
     `entries` are assignments such as `config["evo_config"]["task_sys_msg"] = TEXT` or `evo.task_sys_msg = TEXT`, by the
-    last name. `options` are command-line options with their defaults. Unknown values are left out."""
+    last name. `options` are command-line options with their defaults. Unknown values are left out. `partial` are texts
+    of which only a run knows parts, with the names of these in braces."""
 
     names: dict[str, Any] = field(default_factory=dict[str, Any])
     calls: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
     entries: dict[str, Any] = field(default_factory=dict[str, Any])
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     unknown: set[str] = field(default_factory=set[str])
+    partial: dict[str, str] = field(default_factory=dict[str, str])
 
     def call(self, *names: str) -> dict[str, Any]:
         """The arguments of all calls of these names, the first of each."""
@@ -58,8 +60,11 @@ def constants_of(path: Path, depth: int = 0) -> Constants:
     found.names.update({name: value for name, value in found.options.items() if name not in found.names})
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
+            value = value_of(node.value, found.names, path.parent)
             for target in node.targets:
-                _assign(target, value_of(node.value, found.names, path.parent), found)
+                _assign(target, value, found)
+                if value is UNKNOWN and isinstance(target, ast.Name) and isinstance(node.value, ast.JoinedStr):
+                    found.partial[target.id] = _partial(node.value, found.names, path.parent)
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
             _assign(node.target, value_of(node.value, found.names, path.parent), found)
     for node in ast.walk(tree):
@@ -131,6 +136,16 @@ def value_of(node: ast.expr, names: Mapping[str, Any], folder: Path) -> Any:
             return _call(node, names, folder)
         case _:
             return UNKNOWN
+
+
+def _partial(node: ast.JoinedStr, names: Mapping[str, Any], folder: Path) -> str:
+    """The text with `{expression}` where its value is unknown."""
+    parts: list[str] = []
+    for one in node.values:
+        value = value_of(one, names, folder)
+        unknown = f"{{{ast.unparse(one.value)}}}" if isinstance(one, ast.FormattedValue) else ""
+        parts.append(unknown if value is UNKNOWN else str(value))
+    return "".join(parts)
 
 
 def _all(values: list[Any]) -> Any:

@@ -4,9 +4,10 @@ An example's Python is read by its syntax tree, its YAML as plain data.
 """
 
 import ast
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 import yaml
@@ -44,14 +45,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An example, as a command task needs it. `evaluate` is its command. `stages` are (name, threshold) of the cheap
-    stages. `interface` is the folder that its evaluator's imports come from. `taken` and `left` say, a line each, what
-    was taken over from where, and what was not. `secret` are files that must not be copied."""
+    """An example, as a command task needs it. `source` is the file of the seed program, relative to the example.
+    `evaluate` is the task's command. `stages` are (name, threshold) of the cheap stages. `interface` is the folder that
+    its evaluator's imports come from. `taken` and `left` say, a line each, what was taken over from where, and what was
+    not. `secret` are files that must not be copied."""
 
     peer: str
     folder: Path
     evaluator: str
-    program: str
+    source: str
     language: str
     background: str
     requirements: tuple[str, ...]
@@ -66,6 +68,11 @@ class Example:
     taken: tuple[str, ...]
     left: tuple[str, ...]
     secret: frozenset[str] = frozenset()
+
+    @property
+    def program(self) -> str:
+        """The name of the seed program's file in the task."""
+        return PurePosixPath(self.source).name
 
 
 def tree_of(path: Path) -> ast.Module:
@@ -155,13 +162,14 @@ def language_of_program(program: str, said: str) -> str:
 
 
 def find_program(folder: Path, stems: Sequence[str], wanted: str, suffix: str = "") -> str:
-    """The name of the seed program's file. Raises UsageError if it is not there, or if it could be one of several."""
+    """The seed program's file, relative to the example. Raises UsageError if it is not there, or if it could be one of
+    several."""
     if wanted:
         if not (folder / wanted).is_file():
             raise UsageError(f"{folder} has no file {wanted!r}.")
-        if Path(wanted).name != wanted:
-            raise UsageError(f"The seed program must lie in {folder} itself, and {wanted!r} does not.")
-        return wanted
+        if not (folder / wanted).resolve().is_relative_to(folder.resolve()):
+            raise UsageError(f"The seed program must lie in {folder}, and {wanted!r} does not.")
+        return PurePosixPath(os.path.relpath((folder / wanted).resolve(), folder.resolve())).as_posix()
     for stem in stems:
         found = sorted(
             path.name
@@ -177,7 +185,13 @@ def find_program(folder: Path, stems: Sequence[str], wanted: str, suffix: str = 
     raise UsageError(f"{folder} has no seed program: looked for {looked}. Name it with --program FILE.")
 
 
-def first_paragraph(folder: Path) -> str:
+def of_the_readme(folder: Path, missing: str) -> tuple[str, str]:
+    """(background, where it is from) where the settings have no text, which is called `missing`."""
+    text = _first_paragraph(folder)
+    return text, f"README (there is no {missing})" if text else f"none (there is no {missing} and no README)"
+
+
+def _first_paragraph(folder: Path) -> str:
     """The first text of the README that is no heading, in one line. Nothing if there is none."""
     readme = next((path for path in sorted(folder.glob("README*")) if path.is_file()), None)
     if readme is None:

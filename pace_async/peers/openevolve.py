@@ -13,11 +13,11 @@ from pace_async.peers.example import (
     Example,
     Wanted,
     find_program,
-    first_paragraph,
     language_of_program,
     mapping_of,
     names_of,
     number_of,
+    of_the_readme,
     section,
     text_of,
     tree_of,
@@ -88,7 +88,7 @@ def read_openevolve(folder: Path, wanted: Wanted) -> Example:
         peer="OpenEvolve",
         folder=folder,
         evaluator=evaluator,
-        program=program,
+        source=program,
         language=language,
         background=background,
         requirements=(f"The whole program has at most {int(longest)} characters.",),
@@ -180,7 +180,7 @@ def _background(
     file = next((path for path in sorted(folder.glob("*system*.txt")) if path.is_file()), None)
     if file is not None:
         return text_of(file).strip(), file.name
-    return first_paragraph(folder), "README (there is no system message)"
+    return of_the_readme(folder, "system message")
 
 
 def _score_line(wanted: str, combined: bool, features: tuple[str, ...]) -> str:

@@ -15,23 +15,27 @@ from pace_async.peers.example import (
     Example,
     Wanted,
     find_program,
-    first_paragraph,
     language_of_program,
     mapping_of,
     names_of,
     number_of,
+    of_the_readme,
     section,
     text_of,
     tree_of,
 )
 from pace_async.peers.openevolve import COPY
+from pace_async.peers.repository import SETTINGS, place_of
 
 INTERFACE = Path(__file__).parent / "shinka_path"
 TIMEOUT_S = 600.0
 EVALUATORS = ("evaluate.py", "evaluator.py", "eval.py")
 _JOBS = ("LocalJobConfig", "SlurmCondaJobConfig", "SlurmEnvJobConfig", "SlurmDockerJobConfig", "JobConfig")
 _RUNNERS = ("ShinkaEvolveRunner", "EvolutionRunner", "AsyncEvolutionRunner")
-_USED = ("task_sys_msg", "language", "init_program_path", "use_text_feedback", "eval_program_path", "time", "mem")
+_USED = (
+    *("task_sys_msg", "language", "init_program_path", "use_text_feedback", "eval_program_path", "time", "mem"),
+    *SETTINGS,
+)
 _HINTS = {
     "num_generations": "use --candidates N",
     "max_api_costs": "use --budget USD",
@@ -49,10 +53,11 @@ _HINTS = {
     "conda_env": "pace's own Python runs the evaluator",
     "activate_script": "pace's own Python runs the evaluator",
     "evolve_prompts": "pace writes its own prompts",
-    "cpus": "use --set evaluation.slots=N",
-    "gpus": "no cards are bound into the sandbox",
+    "cpus": "set cpus in task.yaml",
+    "gpus": "set gpus in task.yaml",
 }
-_GROUPS = ("evo_config", "db_config", "job_config")
+_GROUPS = ("evo_config", "db_config", "job_config", "evo", "db", "job")
+REPOSITORY_WAY = "--repo_path, --results_dir"
 
 
 def read_shinka(folder: Path, wanted: Wanted) -> Example:
@@ -63,32 +68,33 @@ def read_shinka(folder: Path, wanted: Wanted) -> Example:
     config = mapping_of(folder / config_file) if config_file else {}
     evo, job = _settings(config, said)
     evaluator = _evaluator(folder, job)
-    named = Path(str(evo.get("init_program_path") or "")).name
-    program = find_program(
-        folder, ("initial", "main", "init"), wanted.program or (named if (folder / named).is_file() else "")
-    )
-    language = language_of_program(program, str(evo.get("language") or ""))
+    place = place_of(folder, evo, wanted.program)
+    seed = place.source if place is not None else _seed(folder, evo, wanted.program)
+    way = _way(folder / evaluator)
+    if (way == REPOSITORY_WAY) != (place is not None):
+        raise UsageError(
+            f"{folder / evaluator} is called with {way}, and the example's settings "
+            f"{'name no repository (seed_repo_path)' if place is None else 'name a repository (seed_repo_path)'}."
+        )
+    language = language_of_program(seed, str(evo.get("language") or ""))
     timeout = _seconds(job.get("time"))
     memory = _megabytes(job.get("mem"))
-    background = str(evo.get("task_sys_msg") or "").strip()
-    source = "task_sys_msg" if background else "README (there is no task_sys_msg)"
-    if not background:
-        file = next((path for path in sorted(folder.glob("*prompt*.txt")) if path.is_file()), None)
-        background = text_of(file).strip() if file is not None else first_paragraph(folder)
-        source = file.name if file is not None else source
+    background, source = _background(folder, evo, said)
     extra = section(job, "extra_cmd_args")
     command = ["python", "-m", "shinka.pace_run", f"{COPY}/{evaluator}", "{program}", "{results}"]
+    command += ["--place", place.repository, place.file] if place is not None else []
+    words = len(command)
     command += [word for name, value in extra.items() for word in (f"--{name}", str(value))]
     told = evo.get("use_text_feedback") is not False
     taken = [
-        f"evaluator: {evaluator} ({_way(folder / evaluator)})",
-        f"seed program: {program} ({language})",
+        f"evaluator: {evaluator} ({way})",
+        f"seed program: {seed} ({language})",
         f"score: {wanted.score or 'combined_score'} of metrics.json, where correct.json says that it is correct",
         f"background: {source}",
         f"timeout_s: {timeout or TIMEOUT_S:g} ({'time' if timeout else 'they set none'})",
         f"feedback: public metrics and text_feedback are {'shown to' if told else 'kept from'} the implementer",
         *([f"memory_mb: {memory} (mem)"] if memory else []),
-        *([f"further arguments: {' '.join(command[6:])} (extra_cmd_args)"] if extra else []),
+        *([f"further arguments: {' '.join(command[words:])} (extra_cmd_args)"] if extra else []),
         *([f"settings: {' and '.join(name for name in (run_file, config_file) if name)}"] if run_file else []),
         *([f"config: {config_file} (--config names another: {', '.join(others)})"] if others else []),
     ]
@@ -96,7 +102,7 @@ def read_shinka(folder: Path, wanted: Wanted) -> Example:
         peer="ShinkaEvolve",
         folder=folder,
         evaluator=evaluator,
-        program=program,
+        source=seed,
         language=language,
         background=background,
         requirements=(),
@@ -111,6 +117,27 @@ def read_shinka(folder: Path, wanted: Wanted) -> Example:
         taken=tuple(taken),
         left=_left(config, said, evo, job),
     )
+
+
+def _seed(folder: Path, evo: Mapping[str, Any], wanted: str) -> str:
+    """The seed program's file: the wanted one, the one that the settings name, or one of a usual name."""
+    named = str(evo.get("init_program_path") or "")
+    there = [
+        one for one in (named, Path(named).name) if one and not Path(one).is_absolute() and (folder / one).is_file()
+    ]
+    return find_program(folder, ("initial", "main", "init"), wanted or (there[0] if there else ""))
+
+
+def _background(folder: Path, evo: Mapping[str, Any], said: Constants) -> tuple[str, str]:
+    """(text, where it is from)."""
+    text = str(evo.get("task_sys_msg") or "").strip()
+    if text:
+        return text, "task_sys_msg"
+    partial = next((one for name, one in said.partial.items() if "sys_msg" in name.lower()), "")
+    if partial:
+        return partial.strip(), "task_sys_msg, where only a run knows what stands in braces: complete it in task.yaml"
+    file = next((path for path in sorted(folder.glob("*prompt*.txt")) if path.is_file()), None)
+    return (text_of(file).strip(), file.name) if file is not None else of_the_readme(folder, "task_sys_msg")
 
 
 def _run_file(folder: Path) -> str:
@@ -134,7 +161,7 @@ def _config_file(folder: Path, wanted: str, said: Constants) -> tuple[str, list[
     found: list[str] = []
     for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
         try:
-            if {"evo_config", "db_config", "job_config"} & set(mapping_of(path)):
+            if set(_GROUPS) & set(mapping_of(path)):
                 found.append(path.name)
         except UsageError:
             continue
@@ -174,8 +201,9 @@ def _way(path: Path) -> str:
     """How the evaluator is called. Raises UsageError for one that cannot be."""
     tree = tree_of(path)
     texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    if {"--program_path", "--results_dir"} <= texts:
-        return "--program_path, --results_dir"
+    for way in ("--program_path, --results_dir", REPOSITORY_WAY):
+        if set(way.split(", ")) <= texts:
+            return way
     names = names_of(tree)
     if "main" in names:
         return "its function main"

@@ -53,7 +53,7 @@ def name_of(folder: Path) -> str:
 
 def drafted(name: str, example: Example) -> Draft:
     """Reads the example's files. Raises UsageError."""
-    program = example.folder / example.program
+    program = example.folder / example.source
     try:
         text = program.read_text(encoding="utf-8")
     except OSError as error:
@@ -101,7 +101,7 @@ def task_yaml(draft: Draft, bounds: tuple[float, float], stages: tuple[tuple[str
     example = draft.example
     background = example.background or f"Improve {example.program} so that {example.evaluator} scores it higher."
     fields: list[tuple[str, dict[str, Any]]] = [
-        (f"Made of an {example.peer} example by `pace task import`. {COPY}/ holds the example as it was.", {}),
+        (f"Made of an example of {example.peer} by `pace task import`. {COPY}/ holds the example as it was.", {}),
         ("", {"name": draft.name, "kind": "command", "background": background}),
         ("", {"coding_requirements": _requirements(draft)}),
         ("", {"direction": "maximize"}),

@@ -10,7 +10,7 @@ import pytest
 from pace_async.runtime.start import importing
 from pace_async.runtime.start.importing import SeedTrial, guessed_bounds, thresholds
 from tests.support.command_line import Shell
-from tests.support.examples import OPENEVOLVE, PEERS, SHINKA, example
+from tests.support.examples import OPENEVOLVE, PEERS, REPOSITORY, SHINKA, example
 
 REAL = {
     "openevolve/function_minimization": "",
@@ -120,6 +120,17 @@ def test_modules_that_are_missing_here_are_named(shell: Shell) -> None:
     assert shell.pace("task", "import", "openevolve", "theirs", "--to", "mine", "--no-try").code == 0
     found = checks(shell, "./mine")["modules are installed"]
     assert found == "the evaluator imports nowhere_at_all, openevolve.llm, hidden_below, not installed here"
+
+
+def test_a_repository_is_scored_with_the_program_in_its_place(shell: Shell) -> None:
+    folder = example(shell.folder / "theirs", REPOSITORY)
+    before = digests(folder)
+    assert shell.pace("task", "import", "shinka", "theirs", "--to", "mine").code == 0
+    assert digests(folder) == before
+    assert checks(shell, "./mine")["seed program scores"].startswith("5 in")
+    (shell.folder / "better.py").write_text("def answer():\n    return 7\n")
+    scored = json.loads(shell.pace("eval", "./mine", "better.py", "--json").out)
+    assert (scored["outcome"], scored["score"]) == ("ok", 8.0)
 
 
 @pytest.mark.long

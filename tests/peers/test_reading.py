@@ -13,7 +13,7 @@ from pace_async.peers.openevolve import read_openevolve
 from pace_async.peers.seed import with_one_block
 from pace_async.peers.shinka import read_shinka
 from pace_async.peers.write import drafted, name_of, task_yaml
-from tests.support.examples import OPENEVOLVE, SHINKA, example
+from tests.support.examples import OPENEVOLVE, REPOSITORY, SHINKA, example
 
 ANY = Wanted()
 
@@ -109,6 +109,75 @@ def test_a_prompt_of_a_module_beside_the_script_is_found(tmp_path: Path) -> None
     )
     folder = example(tmp_path / "a", SHINKA, run_evo__py=script, small__yaml=None, prompt__py="MESSAGE = 'Grow.'\n")
     assert read_shinka(folder, ANY).background == "Grow."
+
+
+def test_a_prompt_of_which_only_a_run_knows_a_part_is_taken_with_the_name_of_that_part(tmp_path: Path) -> None:
+    script = (
+        "from shinka.core import EvolutionConfig\nimport bench\nstatement = bench.start().statement\nTIMES = 3\n"
+        'my_sys_msg = f"Solve {statement} in {TIMES} steps."\nEvolutionConfig(task_sys_msg=my_sys_msg)\n'
+    )
+    found = read_shinka(example(tmp_path / "a", SHINKA, run_evo__py=script, small__yaml=None), ANY)
+    assert found.background == "Solve {statement} in 3 steps."
+    assert any("complete it in task.yaml" in line for line in found.taken)
+
+
+def test_an_example_without_any_text_does_not_say_that_it_has_a_readme(tmp_path: Path) -> None:
+    found = read_openevolve(example(tmp_path / "a", OPENEVOLVE, config__yaml=None), ANY)
+    assert "background: none (there is no system message and no README)" in found.taken
+
+
+def test_the_seed_program_may_lie_in_a_folder_of_the_example(tmp_path: Path) -> None:
+    script = (
+        "import argparse\nfrom shinka.core import EvolutionConfig\nparser = argparse.ArgumentParser()\n"
+        'parser.add_argument("--problem_id", default="two")\nproblem_id = parser.parse_args().problem_id\n'
+        'EvolutionConfig(init_program_path=f"best/{problem_id}.py")\n'
+    )
+    folder = example(tmp_path / "a", SHINKA, run_evo__py=script, small__yaml=None)
+    (folder / "best").mkdir()
+    (folder / "best" / "two.py").write_text("BASE = 2\n")
+    found = read_shinka(folder, ANY)
+    assert (found.source, found.program) == ("best/two.py", "two.py")
+    assert drafted("a", found).seed == "BASE = 2\n"
+    assert read_shinka(folder, Wanted(program="./best/../initial.py")).source == "initial.py"
+    (tmp_path / "secret.py").write_text("no\n")
+    with pytest.raises(UsageError, match="must lie in"):
+        read_shinka(folder, Wanted(program="../secret.py"))
+
+
+def test_a_repository_has_one_file_that_changes(tmp_path: Path) -> None:
+    folder = example(tmp_path / "a", REPOSITORY)
+    found = read_shinka(folder, ANY)
+    assert (found.source, found.background) == ("seed/src/answers.py", "Grow.")
+    assert found.evaluate[-3:] == ("--place", "seed", "src/answers.py")
+    assert [line.split(" ")[0] for line in found.left] == ["db_config.num_islands"]
+    (folder / "seed" / "src" / "more.py").write_text("x = 1\n")
+    with pytest.raises(UsageError, match=r"Several files .*\(src/answers.py, src/more.py\).* --program src/answers.py"):
+        read_shinka(folder, ANY)
+    assert read_shinka(folder, Wanted(program="seed/src/more.py")).source == "seed/src/more.py"
+    with pytest.raises(UsageError, match=r"'bonus.txt' is no file of .* that may change: src/answers.py, src/more.py"):
+        read_shinka(folder, Wanted(program="bonus.txt"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("evo: {seed_repo_path: nowhere}", "no folder 'nowhere', which its settings name as seed_repo_path"),
+        ("evo: {seed_repo_path: ..}", "no folder '..', which its settings name"),
+        ("evo: {seed_repo_path: seed, mutable_paths: [notes.md]}", "No file of .* may change: see mutable_paths"),
+        ("job: {time: '00:01:00'}", "no seed program"),
+    ],
+)
+def test_a_repository_that_cannot_be_read_gets_one_sentence(tmp_path: Path, settings: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        read_shinka(example(tmp_path / "a", REPOSITORY, shinka__yaml=settings), ANY)
+
+
+def test_an_evaluator_of_files_and_a_repository_do_not_fit_together(tmp_path: Path) -> None:
+    evaluator = SHINKA["evaluate.py"]
+    with pytest.raises(UsageError, match=r"called with --program_path, --results_dir, and .* name a repository"):
+        read_shinka(example(tmp_path / "a", REPOSITORY, evaluate__py=evaluator), ANY)
+    with pytest.raises(UsageError, match=r"called with --repo_path, --results_dir, and .* name no repository"):
+        read_shinka(example(tmp_path / "b", SHINKA, evaluate__py=REPOSITORY["evaluate.py"]), ANY)
 
 
 def test_several_seed_programs_are_refused_until_one_is_named(tmp_path: Path) -> None:

@@ -99,6 +99,34 @@ SHINKA = {
         """,
 }
 
+REPOSITORY = {
+    "evaluate.py": """\
+        import argparse, importlib.util, json, pathlib
+
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--repo_path", required=True)
+        parser.add_argument("--results_dir", required=True)
+        asked = parser.parse_args()
+        repository, results = pathlib.Path(asked.repo_path), pathlib.Path(asked.results_dir)
+        spec = importlib.util.spec_from_file_location("program", repository / "src" / "answers.py")
+        program = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(program)
+        score = program.answer() + float((repository / "bonus.txt").read_text())
+        (results / "metrics.json").write_text(json.dumps({"combined_score": score}))
+        (results / "correct.json").write_text(json.dumps({"correct": True}))
+        """,
+    "shinka.yaml": """\
+        evo: {seed_repo_path: seed, mutable_paths: [src, notes.md], ignore_paths: ["test_*.py"], task_sys_msg: Grow.}
+        db: {num_islands: 3}
+        job: {eval_program_path: evaluate.py}
+        """,
+    "seed/src/answers.py": "def answer():\n    return 4\n",
+    "seed/src/test_answers.py": "from answers import answer\n",
+    "seed/bonus.txt": "1\n",
+    "seed/notes.md": "No program.\n",
+}
+"""A Shinka example whose candidates are folders."""
+
 
 def example(folder: Path, files: Mapping[str, str], **changed: str | None) -> Path:
     """Write an example. `changed` are other texts by name, with __ for the dot, None to leave a file out."""
@@ -106,5 +134,6 @@ def example(folder: Path, files: Mapping[str, str], **changed: str | None) -> Pa
     others = {name.replace("__", "."): text for name, text in changed.items()}
     for name, text in {**files, **others}.items():
         if text is not None:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(dedent(text), encoding="utf-8")
     return folder

@@ -1,22 +1,27 @@
 """Runs a Shinka example's evaluator on one program, as ShinkaEvolve does, and adds what pace shows of it.
 
-    python -m shinka.pace_run EVALUATOR PROGRAM RESULTS [further arguments of the evaluator]
+    python -m shinka.pace_run EVALUATOR PROGRAM RESULTS [--place REPOSITORY FILE] [further arguments of the evaluator]
 
 The evaluator is started as a script with --program_path and --results_dir, in its own folder. An evaluator that takes
-no such arguments is imported, and its function `main` is called with both. It writes metrics.json and correct.json to
+no such arguments is imported, and its function `main` is called with both. With --place it gets --repo_path instead: a
+copy of the folder REPOSITORY beside it, in which the program stands as FILE. It writes metrics.json and correct.json to
 RESULTS. As in ShinkaEvolve its exit code does not matter if both are there. `feedback.txt` gets the public metrics.
 """
 
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 LONGEST = 100_000
 _SCRIPT = ("--program_path", "--results_dir")
+_PLACE = "--place"
 
 
 def main(evaluator: str, program: str, results: str, *further: str) -> int:
@@ -26,10 +31,12 @@ def main(evaluator: str, program: str, results: str, *further: str) -> int:
     place = str(Path(program).resolve())
     os.chdir(script.parent)
     text = script.read_text(encoding="utf-8", errors="replace")
-    if all(word in text for word in _SCRIPT):
-        code = subprocess.run(
-            [sys.executable, script.name, "--program_path", place, "--results_dir", str(folder), *further], check=False
-        ).returncode
+    if further[:1] == (_PLACE,):
+        with tempfile.TemporaryDirectory() as copy:
+            repository = _repository(Path(further[1]), further[2], place, Path(copy) / "repository")
+            code = _started(script, "--repo_path", str(repository), folder, further[3:])
+    elif all(word in text for word in _SCRIPT):
+        code = _started(script, "--program_path", place, folder, further)
     else:
         code = _called(script, place, str(folder))
     metrics = folder / "metrics.json"
@@ -37,6 +44,18 @@ def main(evaluator: str, program: str, results: str, *further: str) -> int:
         return code or 1
     _show(metrics, folder / "feedback.txt")
     return 0
+
+
+def _repository(source: Path, file: str, program: str, target: Path) -> Path:
+    """A copy of the repository with the program in the file's place."""
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    shutil.copyfile(program, target / file)
+    return target
+
+
+def _started(script: Path, option: str, place: str, results: Path, further: Sequence[str]) -> int:
+    words = [sys.executable, script.name, option, place, "--results_dir", str(results), *further]
+    return subprocess.run(words, check=False).returncode
 
 
 def _called(script: Path, program: str, results: str) -> int:
