@@ -6,6 +6,7 @@ it is read only up to a length, and each way in which it is not what the task pr
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -20,10 +21,12 @@ LONGEST_FILE = 128 << 10
 """Bytes of one file of results."""
 LONGEST_FEEDBACK = 8192
 """Characters of feedback that are kept."""
+LONGEST_ERROR = 200
 MOST_METRICS = 64
 LONGEST_NAME = 100
 _TEXTS = ("feedback", "text_feedback", "artifacts", "error")
 """Entries of the metrics that are meant for the author of the next program."""
+_ERROR = re.compile(r"^(\w*(?:error|exception)\w*):\n(?!(?:null|none|false|0|\[\]|\{\}|\"\")$)(\S.*)$", re.I | re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,13 @@ def read(spec: TaskSpec, left: Left) -> Reading:
     except _Wrong as wrong:
         return Reading(None, str(wrong), feedback=_feedback(spec, said, left))
     return Reading(score, "", _numbers(said), _feedback(spec, said, left))
+
+
+def reported_error(feedback: str) -> str:
+    """The first entry of a feedback that is called an error, in one line, or nothing. Many evaluators catch what went
+    wrong and give such a program a score."""
+    found = _ERROR.search(feedback)
+    return f"{found[1]}: {found[2].strip()[:LONGEST_ERROR]}" if found is not None else ""
 
 
 def cut(text: str, most: int = LONGEST_FEEDBACK) -> str:

@@ -95,12 +95,17 @@ def test_a_target_that_is_there_is_refused_and_nothing_is_written(shell: Shell) 
     example(shell.folder / "theirs", OPENEVOLVE)
     said = shell.pace("task", "import", "openevolve", "theirs")
     assert (said.code, said.err.strip()) == (
-        *(2, "pace: theirs is there already: name another folder with --to, or remove it."),
+        *(2, "pace: theirs is the example itself, which stays as it is: name a new folder, --to theirs_task."),
     )
     assert shell.pace("task", "import", "openevolve", "nowhere", "--to", "x").code == 2
+    (shell.folder / "there").mkdir()
+    there = shell.pace("task", "import", "openevolve", "theirs", "--to", "there")
+    assert (there.code, there.err.strip()) == (
+        *(2, "pace: there is there already: name another folder with --to, or remove it."),
+    )
     unknown = shell.pace("task", "import", "other", "theirs", "--to", "x")
     assert (unknown.code, "openevolve and shinka can" in unknown.err) == (2, True)
-    assert shell.files() == ["theirs"]
+    assert shell.files() == ["theirs", "there"]
 
 
 def test_modules_that_are_missing_here_are_named(shell: Shell) -> None:
@@ -108,6 +113,7 @@ def test_modules_that_are_missing_here_are_named(shell: Shell) -> None:
         import nowhere_at_all.part
         from tables import SCALE
         from openevolve.llm import LLMEnsemble
+        from urllib.request import urlopen
         try:
             import optional_thing
         except ImportError:
@@ -120,6 +126,24 @@ def test_modules_that_are_missing_here_are_named(shell: Shell) -> None:
     assert shell.pace("task", "import", "openevolve", "theirs", "--to", "mine", "--no-try").code == 0
     found = checks(shell, "./mine")["modules are installed"]
     assert found == "the evaluator imports nowhere_at_all, openevolve.llm, hidden_below, not installed here"
+
+
+def test_an_error_that_the_evaluator_catches_is_said_and_so_is_what_needs_a_network(shell: Shell) -> None:
+    evaluator = """\
+        import urllib.request
+        def evaluate(path):
+            try:
+                return {"combined_score": __import__("nowhere_at_all").score}
+            except Exception as error:
+                return {"combined_score": 0.0, "error": str(error)}
+        """
+    example(shell.folder / "theirs", OPENEVOLVE, evaluator__py=evaluator)
+    said = shell.pace("task", "import", "openevolve", "theirs", "--to", "mine")
+    reported = "reports error: No module named 'nowhere_at_all'"
+    assert f"seed program: its evaluator scores it 0 and {reported}" in said.out
+    found = checks(shell, "./mine")
+    assert found["seed program scores"].endswith(f"; the evaluator {reported}")
+    assert found["modules are installed"].endswith("urllib.request may need a network, and the sandbox has none")
 
 
 def test_a_repository_is_scored_with_the_program_in_its_place(shell: Shell) -> None:

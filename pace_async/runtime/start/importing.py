@@ -18,6 +18,7 @@ from pace_async.errors import UsageError
 from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, evaluate
 from pace_async.evaluate.local import LocalEvaluator
+from pace_async.evaluate.metrics import reported_error
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.peers.example import Example, Wanted
 from pace_async.peers.openevolve import read_openevolve
@@ -47,11 +48,13 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class SeedTrial:
-    """`score` is None if the seed program has none, and `why` says so. `stages` are the scores of each stage."""
+    """`score` is None if the seed program has none, and `why` says so. `stages` are the scores of each stage.
+    `reported` is an error that the evaluator caught and scored."""
 
     score: float | None
     why: str
     stages: Mapping[str, list[float]]
+    reported: str = ""
 
 
 def import_example(peer: str, folder: Path, target: Path | None, wanted: Wanted, try_seed: bool) -> Imported:
@@ -64,6 +67,8 @@ def import_example(peer: str, folder: Path, target: Path | None, wanted: Wanted,
         raise UsageError(f"{folder} is no folder.")
     name = name_of(target or folder)
     goal = target or Path(name)
+    if goal.resolve() == folder.resolve():
+        raise UsageError(f"{goal} is the example itself, which stays as it is: name a new folder, --to {name}_task.")
     refuse_if_there(goal)
     draft = drafted(name, reader(folder, wanted))
     stages = draft.example.stages
@@ -77,6 +82,8 @@ def import_example(peer: str, folder: Path, target: Path | None, wanted: Wanted,
         tried = anyio.run(_try, draft)
         bounds, said = guessed_bounds(tried)
         lines.append(said)
+        if tried.reported:
+            lines.append(f"seed program: its evaluator scores it {tried.score:g} and reports {tried.reported}")
         stages, told = thresholds(stages, tried)
         lines += told
     else:
@@ -105,7 +112,8 @@ async def _try(draft: Draft) -> SeedTrial:
                     if one.score is None:
                         break
                     scores.append(one.score)
-    return SeedTrial(full.score, f"{full.outcome}{f': {full.detail}' if full.detail else ''}", found)
+    reported = reported_error(full.feedback) if full.score is not None else ""
+    return SeedTrial(full.score, f"{full.outcome}{f': {full.detail}' if full.detail else ''}", found, reported)
 
 
 async def _scored(evaluator: LocalEvaluator, program: str, stage: str, number: int) -> Evaluation:

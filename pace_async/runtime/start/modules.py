@@ -15,16 +15,32 @@ from pathlib import Path
 from pace_async.task import Task
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)")
+_SERVICES = frozenset(
+    {"aiohttp", "anthropic", "datasets", "google.genai", "httpx", "huggingface_hub", "litellm", "openai", "requests"}
+    | {"urllib.request"}
+)
+"""Modules by which an evaluator reaches a service."""
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
 def missing_modules(task: Task) -> tuple[str, ...]:
     """Modules that the evaluator imports and that are not there."""
+    return _walked(task)[0]
+
+
+def networked_modules(task: Task) -> tuple[str, ...]:
+    """Modules that the evaluator imports and that need a network, which no sandbox has."""
+    return _walked(task)[1]
+
+
+def _walked(task: Task) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(imported modules that are not there, those that need a network)."""
     evaluator = _evaluator(task)
     if evaluator is None:
-        return ()
+        return (), ()
     places = [evaluator.parent, *(task.folder / name for name in task.spec.path), task.folder]
     missing: list[str] = []
+    services: list[str] = []
     seen: set[Path] = set()
     files = [evaluator, task.folder / task.spec.program]
     while files:
@@ -35,13 +51,14 @@ def missing_modules(task: Task) -> tuple[str, ...]:
         for name in _imports(file):
             beside = _beside(name, places)
             if beside is None:
+                services += [one for one in _SERVICES if name == one or name.startswith(f"{one}.")]
                 if not _installed(name):
                     missing.append(name.split(".")[0])
             elif beside.is_file():
                 files.append(beside)
             else:
                 missing.append(name)
-    return tuple(dict.fromkeys(missing))
+    return tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(services))
 
 
 def missing_requirements(task: Task) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from pace_async.errors import CandidateFault, UsageError
 from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, evaluate
 from pace_async.evaluate.local import LocalEvaluator
+from pace_async.evaluate.metrics import reported_error
 from pace_async.evaluate.resources import Resources, resources_of
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.tiers import Tier
@@ -35,7 +36,7 @@ from pace_async.reward import better, progress
 from pace_async.runtime.children.advisor_choice import with_advisor
 from pace_async.runtime.children.catalogue_reading import read_by
 from pace_async.runtime.start.adversarial_programs import CHEATS, ENDLESS, STRICT, Cheat
-from pace_async.runtime.start.modules import missing_modules, missing_requirements
+from pace_async.runtime.start.modules import missing_modules, missing_requirements, networked_modules
 from pace_async.task import CHEATS as CHEATS_FOLDER
 from pace_async.task import FULL, CascadeStage, Setting, Task, editable, load_task, settings_of
 
@@ -106,12 +107,12 @@ def _modules(task: Task, say: Callable[[Check], None]) -> bool:
     if missing:
         said = f"the evaluator imports {', '.join(missing)}, not installed here"
         say(Check(name, False, said, "install what is missing into the Python that runs pace, with pip"))
-    elif wished:
-        say(
-            Check(name, True, f"all that the evaluator imports; {', '.join(wished)} of its requirements.txt is missing")
-        )
     else:
-        say(Check(name, True, "all that the evaluator imports"))
+        said = "all that the evaluator imports"
+        said += f"; {', '.join(wished)} of its requirements.txt is missing" if wished else ""
+        services = networked_modules(task)
+        said += f"; {', '.join(services)} may need a network, and the sandbox has none" if services else ""
+        say(Check(name, True, said))
     return not missing
 
 
@@ -219,6 +220,8 @@ def _seed_program(task: Task, found: Evaluation, log: Path) -> Check:
     if found.outcome == "ok" and found.score is not None:
         limit = task.spec.timeout_s
         said = f"{found.score:.10g} in {found.seconds:.2f} s of {limit:g} s"
+        if told := reported_error(found.feedback):
+            said += f"; the evaluator reports {told}"
         if found.seconds > 0.8 * limit:
             return Check(name, False, said, "raise timeout_s: a slower machine would fail it")
         return Check(name, True, said)
