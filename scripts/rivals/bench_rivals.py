@@ -1,11 +1,13 @@
 """pace beside OpenEvolve and ShinkaEvolve: same implementer, same evaluator, as many evaluations.
 
     python scripts/rivals/bench_rivals.py --seeds 0-4  # resumable: finished runs are not run again
+    python scripts/rivals/bench_rivals.py --task columnar --config configs/columnar.yaml --candidates 480
     python scripts/rivals/bench_rivals.py --seeds 0-4 --report-only
 
 All use one local server as implementer (`catalogue_moves`). It changes the parent of a prompt by one edit of the task's
-catalogue, drawn uniformly. So the scaffolds differ only in the choice of parents. The exception is `pace told`: there
-the server carries out the advisor's experiment, which the other scaffolds do not have. Every program is scored by
+catalogue, drawn uniformly. So the scaffolds differ only in the choice of parents. The exceptions are `pace told` and
+`pace untrained`: there the server carries out the advisor's experiment, which the other scaffolds do not have, and the
+advisor of the second one does not learn. Every program is scored by
 pace's sandboxed evaluator, at most --slots at once. Rivals keep their own defaults, with as many workers as pace has
 threads. They are installed into a separate environment below --folder. The script prints for each run the best score,
 the evaluations to 95 % of the way from the seed program to the best score of any run (the budget if it did not get
@@ -59,7 +61,9 @@ from scripts.rivals.local_implementer_server import LocalProvider
 
 PEERS = ("openevolve==0.4.0", "shinka-evolve==0.0.7")
 RIVALS = {"OpenEvolve": "rival_openevolve.py", "ShinkaEvolve": "rival_shinka.py"}
-ARMS = ("pace", "pace told", *RIVALS)
+TOLD: Mapping[str, Sequence[str]] = {"pace told": (), "pace untrained": ("--objective", "none")}
+"""The arms whose advisor is obeyed, with their own arguments."""
+ARMS = ("pace", *TOLD, *RIVALS)
 LONGEST_S = 3600.0
 
 
@@ -82,8 +86,7 @@ class Host:
         """Forget the last run."""
         self.scores.clear()
         catalogue, draw = load_catalogue(_catalogue_of(self.task)), random.Random(f"{arm}/{seed}")
-        told = arm == "pace told"
-        self.provider.author = None if told else lambda question: move_answer(question, catalogue, draw)
+        self.provider.author = None if arm in TOLD else lambda question: move_answer(question, catalogue, draw)
 
     async def _evaluate(self, request: Request) -> Response:
         program = (await request.body()).decode()
@@ -119,6 +122,7 @@ def main() -> int:
         "--task", default="circle_packing", help="one with a catalogue whose scores are to be maximised"
     )
     parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--config", type=Path, help="settings of pace's runs, as a file")
     parser.add_argument("--seeds", default="0-4", help="first-last")
     parser.add_argument("--candidates", type=positive, default=160)
     parser.add_argument("--threads", type=positive, default=8, help="of pace; workers of the others")
@@ -206,17 +210,7 @@ async def run(chosen: argparse.Namespace, host: Host, url: str, arm: str, seed: 
         script = str(Path(__file__).with_name(RIVALS[arm]))
         command = [chosen.peers, script, str(folder), url, str(chosen.candidates), str(chosen.threads), str(seed)]
     else:
-        command = [PACE, "run", chosen.task, "--async", "--max-staleness", "2", "--run-dir", str(folder / "run")]
-        command += ["--seed", str(seed), "--candidates", str(chosen.candidates), "--threads", str(chosen.threads)]
-        command += [
-            "--display",
-            "none",
-            "--implementer",
-            "hosted_vllm/local",
-            "--set",
-            f"implementer.api_base={url}/v1",
-        ]
-        command += ["--set", f"evaluation.slots={chosen.slots}"]
+        command = _pace_command(chosen, url, arm, seed, folder)
     environment = {**os.environ, "HOSTED_VLLM_API_KEY": "any key will do", "OMP_NUM_THREADS": "1"}
     began = time.monotonic()
     with anyio.fail_after(LONGEST_S):
@@ -227,6 +221,14 @@ async def run(chosen: argparse.Namespace, host: Host, url: str, arm: str, seed: 
         raise SystemExit(f"{folder.name} failed (exit {done.returncode}): {done.stderr.decode()[-2000:]}")
     (seed_score, *scores) = scores
     return {"scores": scores[: chosen.candidates], "seed_score": seed_score, "seconds": seconds}
+
+
+def _pace_command(chosen: argparse.Namespace, url: str, arm: str, seed: int, folder: Path) -> Sequence[str]:
+    command = [PACE, "run", chosen.task, "--async", "--max-staleness", "2", "--run-dir", str(folder / "run")]
+    command += [*TOLD.get(arm, ()), *(("--config", str(chosen.config.absolute())) if chosen.config else ())]
+    command += ["--seed", str(seed), "--candidates", str(chosen.candidates), "--threads", str(chosen.threads)]
+    command += ["--display", "none", "--implementer", "hosted_vllm/local"]
+    return [*command, "--set", f"implementer.api_base={url}/v1", "--set", f"evaluation.slots={chosen.slots}"]
 
 
 def _scores_of(folder: Path) -> list[float | None]:
@@ -260,9 +262,9 @@ def report(traces: Mapping[str, Sequence[Trace]]) -> str:
         cells = [*columns[arm], [float(len(trace.scores)) for trace in runs], valid, [trace.seconds for trace in runs]]
         lines.append(f"| {arm} | {len(runs)} | {' | '.join(spread(cell) for cell in cells)} |")
     lines += ["", "| difference (95 % interval, Welch) | best | evaluations to 95 % |", "|---|---|---|"]
-    for ours in ("pace", "pace told"):
-        for theirs in RIVALS:
-            if all(len(traces.get(arm, ())) > 1 for arm in (ours, theirs)):
+    for ours in (arm for arm in ARMS if arm not in RIVALS):
+        for theirs in ("pace untrained", *RIVALS):
+            if ours != theirs and all(len(traces.get(arm, ())) > 1 for arm in (ours, theirs)):
                 pairs = zip(columns[ours], columns[theirs], strict=True)
                 lines.append(f"| {ours} − {theirs} | {' | '.join(difference(a, b) for a, b in pairs)} |")
     return "\n".join(lines)
