@@ -1,7 +1,7 @@
 """Compares the search behind a barrier with the asynchronous one after equal time, where evaluations take long.
 
     python scripts/trials/equal_clock.py --folder runs/science  # resumable: what has finished is not run again
-    python scripts/trials/equal_clock.py --folder runs/science --report-only
+    python scripts/trials/equal_clock.py --folder runs/science --report-only --plot docs/plots/equal_clock.svg
 
 The plan is `CLOCK` of `scripts/trials/plan.py`, which was committed before the first of these runs. The task is
 columnar with a program that sleeps before it answers, for a time that follows from its settings. The sleep stands for a
@@ -13,7 +13,7 @@ import argparse
 import shutil
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,9 +23,12 @@ from pace_async.task import load_task
 from scripts.benchmarks.bench_runs import Wanted, connect, exit_code, finished, made_folder, positive, run_all, spread
 from scripts.trials.figures import LEVEL, difference
 from scripts.trials.page import joined
+from scripts.trials.pictures import Panel, Steps, draw_panels
 from scripts.trials.plan import CLOCK, clock_arguments
 
 ARMS = (CLOCK.theirs, CLOCK.ours)
+STEP = 10
+"""Seconds between two points of the picture."""
 SLEEP = '''
 _awake = pipelines
 _asleep = []
@@ -72,6 +75,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=positive, default=10, help="runs at once; even, so that both arms are beside")
     parser.add_argument("--folder", type=Path, default=Path("runs/science"), help="of the runs")
     parser.add_argument("--report-only", action="store_true")
+    parser.add_argument("--plot", type=Path, help="an SVG file of best score and candidates over time")
     chosen = parser.parse_args()
     seeds = range(CLOCK.first, CLOCK.first + CLOCK.seeds)
     failed: list[str] = []
@@ -82,9 +86,10 @@ def main() -> int:
         runs = [Wanted(_folder(chosen.folder, arm, seed), clock_arguments(arm, task, seed)) for arm, seed in wanted]
         failed = run_all(runs, chosen.jobs)
     found = {arm: {seed: _folder(chosen.folder, arm, seed) for seed in seeds} for arm in ARMS}
-    sys.stdout.write(
-        report({arm: {s: timed(f) for s, f in runs.items() if finished(f)} for arm, runs in found.items()})
-    )
+    times = {arm: {s: timed(f) for s, f in runs.items() if finished(f)} for arm, runs in found.items()}
+    sys.stdout.write(report(times))
+    if chosen.plot:
+        draw_panels(chosen.plot, panels(times))
     return exit_code(failed)
 
 
@@ -129,6 +134,22 @@ def timed(run: Path) -> Timed:
 def report(found: Mapping[str, Mapping[int, Timed]]) -> str:
     """The tables of what has finished."""
     return joined([_arms(found), _curve(found), _verdict(found)])
+
+
+def panels(found: Mapping[str, Mapping[int, Timed]]) -> Sequence[Panel]:
+    """Best score and completed candidates over time."""
+    marks = range(0, CLOCK.seconds + 1, STEP)
+
+    def over_time(value: Callable[[Timed, int], float]) -> Mapping[str, Steps]:
+        return {
+            arm: Steps(0, STEP, [[value(run, mark) for mark in marks] for run in runs.values()])
+            for arm, runs in found.items()
+        }
+
+    return [
+        Panel("best score so far", "seconds", over_time(Timed.best_after)),
+        Panel("candidates", "seconds", over_time(Timed.done_after)),
+    ]
 
 
 def _arms(found: Mapping[str, Mapping[int, Timed]]) -> Iterator[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from pace_async.config import Config
 from pace_async.task import load_task
-from scripts.trials.equal_clock import ARMS, Timed, report, sleeping_task
+from scripts.trials.equal_clock import ARMS, STEP, Timed, panels, report, sleeping_task
 from scripts.trials.plan import CLOCK, FAMILIES, clock_arguments, confirmatory
 
 
@@ -42,6 +42,14 @@ def test_what_is_complete_later_does_not_count_at_an_earlier_time() -> None:
     one = Timed([10.0, 20.0, 400.0], [0.5, 0.7, 2.0], 0.1, 6.0, 0.5)
     assert [one.best_after(seconds) for seconds in (9.9, 10.0, 360.0)] == [0.1, 0.5, 0.7]
     assert one.done_after(360.0) == 2
+
+
+def test_the_picture_shows_what_was_known_at_each_time() -> None:
+    best, done = panels({"async": {4000: Timed([5.0, 15.0], [0.5, 0.7], 0.1, 6.0, 0.5)}, "sync": {}})
+    assert best.arms["async"].curves[0][:3] == [0.1, 0.5, 0.7]
+    assert done.arms["async"].curves[0][:3] == [0, 1, 2]
+    assert len(best.arms["async"].curves[0]) == CLOCK.seconds // STEP + 1
+    assert best.arms["sync"].curves == []
 
 
 @pytest.mark.parametrize(
