@@ -11,7 +11,7 @@ table compares runs of equal seeds: from which group on the best score of one is
 import argparse
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,7 +79,7 @@ def main() -> int:
     for run in chosen.runs:
         arm, seed = arm_of(run.name)
         arms.setdefault(arm, {})[seed] = moves_of(run, chosen.candidates)
-    tables = [over_time(arms, chosen.parts), by_kind(arms)]
+    tables = [over_time(arms, chosen.parts), by_kind(arms), by_kind(arms, stage_of)]
     sys.stdout.write(joined([*tables, ahead(arms)] if OTHER in arms else tables))
     if chosen.plot:
         draw_panels(chosen.plot, panels(arms))
@@ -130,17 +130,22 @@ def over_time(arms: Arms, parts: int) -> Iterator[str]:
                 yield f"| {arm} | {len(runs)} | {name} | {' | '.join(cells)} |"
 
 
-def by_kind(arms: Arms) -> Iterator[str]:
-    """For each kind of site the share of all moves that went there in the first and the last third, and which share of
-    those was useful."""
+def stage_of(kind: str) -> str:
+    """The stage of a pipeline that a kind of site is: `coder` of `runs_coder`."""
+    return kind.rpartition("_")[2]
+
+
+def by_kind(arms: Arms, name: Callable[[str], str] = str) -> Iterator[str]:
+    """For each kind of site, as it is named, the share of all moves that went there in the first and the last third,
+    and which share of those was useful."""
     yield "| kind of site | arm | moves, first third | moves, last third | useful, first third | useful, last third |"
     yield "|---|---|---|---|---|---|"
-    kinds = sorted({move.kind for runs in arms.values() for run in runs.values() for move in run.moves} - {""})
+    kinds = sorted({name(move.kind) for runs in arms.values() for run in runs.values() for move in run.moves} - {""})
     for kind in kinds:
         for arm, runs in arms.items():
             ends = [[move for run in runs.values() for move in run.part(number, 3)] for number in (0, 2)]
-            there = [[move for move in end if move.kind == kind] for end in ends]
-            went = [_share([move.kind == kind for move in end]) for end in ends]
+            there = [[move for move in end if name(move.kind) == kind] for end in ends]
+            went = [_share([name(move.kind) == kind for move in end]) for end in ends]
             useful = [_share([move.useful for move in moves]) for moves in there]
             yield f"| {kind} | {arm} | {' | '.join((*went, *useful))} |"
 

@@ -2,7 +2,19 @@
 
 import pytest
 
-from scripts.trials.mechanism import GROUP, WINDOW, Move, Moves, ahead, arm_of, by_kind, kind_of, over_time, panels
+from scripts.trials.mechanism import (
+    GROUP,
+    WINDOW,
+    Move,
+    Moves,
+    ahead,
+    arm_of,
+    by_kind,
+    kind_of,
+    over_time,
+    panels,
+    stage_of,
+)
 
 HALVES = Moves(
     [Move(False, "unparsed", "")] * 2
@@ -73,3 +85,7 @@ def test_a_kind_has_its_share_of_the_moves_and_the_share_of_them_that_was_useful
         "| ids_map | pace | 0.000 | 0.750 |  | 0.000 |",
         "| runs_coder | pace | 0.500 | 0.250 | 0.000 | 1.000 |",
     ]
+
+
+def test_kinds_can_be_added_up_by_the_stage_of_the_pipeline() -> None:
+    assert [line.split(" | ")[0] for line in by_kind({"pace": {0: HALVES}}, stage_of)][2:] == ["| coder", "| map"]
