@@ -131,7 +131,7 @@ def last_line(text: str) -> str:
     """The sentence that ended the run: pace's own, else the final state, else the last line. A traceback is named."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     traceback = "TRACEBACK; " if any(line.startswith("Traceback") for line in lines) else ""
-    own = [line for line in lines if line.startswith("pace: ") and not line.startswith("pace: proving")]
+    own = [line for line in lines[-1:] if line.startswith("pace: ")]  # what is said before a run starts so too
     ends = own or [line for line in lines if re.match(r"\d+:\d\d +(done:|interrupted)", line)] or lines
     return traceback + (ends[-1] if ends else "(nothing)")
 
