@@ -34,7 +34,7 @@ from pace_async.registry.evaluators import EVALUATORS
 from pace_async.task import Setting, Task, TaskSpec, refuse_if_changed, settings_of
 
 GROUPS_S = 30.0
-"""How long the last processes of candidates, which are killed, may take to be gone: the machine may be busy."""
+"""How long the last processes of candidates, which are killed, may take to end: the machine may be busy."""
 PACKAGE = Path(__file__).parent.parent
 
 Say = Callable[[str, str], Awaitable[None]]
@@ -194,7 +194,7 @@ def _refuse_without_a_clock(task: Task, tier: Tier, timed: bool) -> None:
     if timed and language.needs_threads and not (tier.isolates and cgroup.find() is not None):
         raise UsageError(
             f"Task {task.name!r} scores time, and a {language.title} program has threads or processes, whose time "
-            "only a control group counts: this machine lets pace make none (pace doctor)."
+            "only a control group can count, and pace cannot make one on this machine (pace doctor)."
         )
 
 

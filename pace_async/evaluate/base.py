@@ -18,7 +18,7 @@ from pace_async.task import FULL, TaskSpec
 HIDDEN = 0
 """The instances that score every candidate. Numbers from 1 on are the fresh seeds of a run."""
 SECRET_SEEDS = 1 << 128
-"""Seeds from here on are secret: no file, message or program may be told one. What a user sets is far below."""
+"""Seeds from here on are secret: no file, message or program may contain one. Seeds that a user sets are far below."""
 
 
 def without_secret(text: str, seed: int) -> str:
@@ -68,7 +68,7 @@ class Needs:
 
     @classmethod
     def of(cls, spec: TaskSpec) -> "Needs":
-        """What a task's evaluations cannot do without."""
+        """The resources that a task's evaluations need."""
         return cls(float(spec.cpus or 1), spec.gpus if spec.gpus_required else 0.0)
 
 
@@ -170,7 +170,7 @@ class UnknownEvaluation(KeyError):
 
 class EvaluationLost(InfrastructureFault):
     """The machine failed an evaluation. `attempts` are not recorded yet. Commit them with the fault, so that a process
-    that is killed after each commit still gets past it."""
+    that is killed after each commit still makes progress."""
 
     def __init__(self, detail: str, attempts: Sequence[EvaluationAttempted]) -> None:
         super().__init__("evaluation", detail)

@@ -2,7 +2,7 @@
 
 Invariants: a build runs in a sandbox like a candidate, without network, under its own limits. Its files are never read
 here: the sandbox that runs the program unpacks them. A failed build is the candidate's fault, with the compiler's first
-error. A fault of the machine, and a build that was kept from running, are not remembered.
+error. A fault of the machine, and a build that could not run, are not remembered.
 """
 
 import json
@@ -29,7 +29,7 @@ from pace_async.task import TaskSpec
 
 KEPT_BYTES = 256 << 20
 MOST_KEPT = 10_000
-"""Programs of which it is remembered what came of building them."""
+"""How many programs' build results are remembered."""
 SCRATCH_MB = 512
 Run = Callable[[Job, Limits], Awaitable[Ended]]
 
@@ -85,7 +85,7 @@ class Builds(AbstractContextManager["Builds"]):
             raise kept
         if kept is not None:
             self._sizes[digest] = self._sizes.pop(digest)
-            with suppress(FileNotFoundError):  # it made room for another meanwhile, or somebody cleans up
+            with suppress(FileNotFoundError):  # it was removed for another meanwhile, or by a clean-up
                 return await anyio.Path(kept).read_bytes()
         try:
             files = await self._build(source, run)
@@ -120,7 +120,7 @@ class Builds(AbstractContextManager["Builds"]):
                 raise BuildFailed("out_of_memory", f"it took more than {spec.build_memory_mb} MiB", ended.seconds)
             case _:
                 said = self._said(ended.answers.reason) if ended.answers.failure == "error" else verdict.detail
-                raise BuildFailed("candidate_error", said or "it ended without a word", ended.seconds)
+                raise BuildFailed("candidate_error", said or "it ended without a message", ended.seconds)
 
     def _said(self, reason: bytes) -> str:
         """The first error of the build command, or how it ended without one."""

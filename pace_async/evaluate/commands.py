@@ -91,7 +91,7 @@ class Commands(AbstractContextManager["Commands"]):
         return Job("", "", ["null"], command=command)
 
     def evaluation(self, ended: Ended) -> Evaluation:
-        """What came of it."""
+        """The result of the evaluation."""
         verdict, spec = judge(ended), self._task.spec
         if verdict.outcome != "ok":
             said = _last_lines(ended.stderr) if verdict.outcome == "candidate_error" else ""
@@ -102,7 +102,9 @@ class Commands(AbstractContextManager["Commands"]):
         try:
             left = Left(_files(verdict.outputs[0]), ended.stdout)
         except Invalid:
-            return Evaluation("suspicious", None, ended.seconds, "the evaluation's result is none of ours")
+            return Evaluation(
+                "suspicious", None, ended.seconds, "the evaluation's result does not have the driver's form"
+            )
         reading = read(spec, left)
         if reading.score is None:
             detail = one_line(reading.wrong)
@@ -145,7 +147,7 @@ def _files(output: bytes) -> Mapping[str, str | int]:
     """The files that the driver sent. A text above the driver's own limit is too long. Raises Invalid."""
     value: Any = parse(output)
     if not isinstance(value, dict):
-        raise Invalid("no mapping of files")
+        raise Invalid("not a mapping of files")
     found = cast("dict[str, Any]", value)
     read = {name: one for name, one in found.items() if isinstance(one, str | int)}
     return {name: len(one) if isinstance(one, str) and len(one) > LONGEST_FILE else one for name, one in read.items()}

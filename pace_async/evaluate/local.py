@@ -2,9 +2,9 @@
 
 program ─► memo? ─► build? ─► slot ─► runner (sandbox) ─► `verdict` ─► scorer ─► Evaluation
 
-The runner and the scorer do not know each other. This module has the rest: slots, the memo, retries after a failure of
-the machine, and a second run alone if a program may not be to blame for its end. A program of a process task is built
-before it gets its slot, in a separate sandbox and slot. `assemble` puts the parts together.
+The runner and the scorer do not know each other. This module contains the rest: slots, the memo, retries after a
+failure of the machine, and a second run alone if a program may not be to blame for its end. A program of a process task
+is built before it gets its slot, in a separate sandbox and slot. `assemble` puts the parts together.
 """
 
 import os
@@ -356,8 +356,8 @@ def _unrun(request: EvaluationRequest, came: Evaluation) -> Evaluation:
 
 
 def _refused(program: str, spec: TaskSpec) -> str:
-    """Why a text is no program of this task, if so: it is too long, or consists of other files. A program without file
-    names is the task's first file alone."""
+    """Why a text is not a program of this task, if so: it is too long, or consists of other files. A program without
+    file names is the task's first file alone."""
     if len(program) > LONGEST_PROGRAM:
         return f"the program is longer than {LONGEST_PROGRAM} characters"
     names = [name for name, _ in parted(program)] if spec.files else [""]

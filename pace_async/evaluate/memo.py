@@ -49,7 +49,7 @@ class ScoreMemo:
         self._lock = anyio.Lock()
 
     async def open(self) -> None:
-        """Raises UsageError if the file is no database."""
+        """Raises UsageError if the file is not a database."""
         if self._path is None:
             return
         try:
@@ -98,7 +98,7 @@ class ScoreMemo:
 
     async def _go_on_without(self, error: Exception) -> None:
         if self._say is not None:
-            await self._say(f"the score memo {self._path} is gone on without, from here on ({error})")
+            await self._say(f"the score memo {self._path} is not used from here on ({error})")
 
     def _keep(self, key: Key, evaluation: Evaluation) -> None:
         self._known[key] = replace(evaluation, attempts=(), queue_seconds=0.0)

@@ -140,7 +140,7 @@ def _last_object(stdout: bytes) -> Mapping[str, Any]:
 
 def _parsed(text: str) -> Any:
     """The value of a text. Raises Invalid for one that is nested deeper than what is written of it later can be, and
-    another ValueError for one that is no JSON."""
+    another ValueError for one that is not JSON."""
     measure(text.encode("utf-8", "replace"))
     return json.loads(text)
 
@@ -229,7 +229,7 @@ def _flat(said: Mapping[str, Any], above: str, deep: int) -> Iterator[tuple[str,
 
 
 def _feedback(spec: TaskSpec, said: Mapping[str, Any], left: Left) -> str:
-    """The texts that are meant for the author of the next program, where the task lets them through."""
+    """The texts that are meant for the author of the next program, where the task allows it."""
     if not spec.feedback:
         return ""
     parts = [_part(name, said[name]) for name in _TEXTS if said.get(name)]

@@ -1,4 +1,4 @@
-"""What a task's evaluations get of this machine: slots with processors and cards of their own, and the user's
+"""What a task's evaluations get from this machine: slots with their own processors and cards, and the user's
 environment.
 
 Invariant: what a slot owns belongs to no other slot, except a card of which the task asks for a share.
@@ -79,7 +79,7 @@ class Resources:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """What the cards of the slots are called, each once. `GPU` where the driver does not tell."""
+        """The models of the slots' cards, each once. `GPU` where the driver does not report it."""
         names = {card.model.replace(" ", "_") or "GPU" for slot in self.slots for card in slot.cards}
         return tuple(sorted(names))
 

@@ -33,9 +33,7 @@ CONNECT_S = 5
 ANSWER_S, READ_S = 30.0, 300.0
 """How long one answer may take for the writer, whose statements are short, and for readers."""
 QUERY = ("host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "application_name")
-POOLED = (
-    "is the address of a connection pooler, and a run's lock needs a session of its own: name the server's own address."
-)
+POOLED = "is the address of a connection pooler, and a run's lock needs its own session: name the server's own address."
 PASSING = ("08", "53", "57P", "57014", "55P03", "40")
 """Beginnings of SQLSTATE after which a retry can succeed: no connection, no room, shutdown or restart, too slow, an
 unavailable lock, a conflict."""

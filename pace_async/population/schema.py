@@ -40,7 +40,7 @@ def migrations_folder() -> Path:
 
 def schema_state(where: str | Place) -> State:
     """The database's schema compared with this version of pace, "none" without a file or without tables on the server.
-    Raises UsageError for a damaged file, a file that is no population, or an unreachable server."""
+    Raises UsageError for a damaged file, a file that is not a population, or an unreachable server."""
     place = locate(where)
     if isinstance(place, Path) and not place.exists():
         return "none"

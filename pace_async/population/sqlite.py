@@ -27,8 +27,8 @@ Access = Literal["write", "read", "migrate"]
 
 
 def refuse_unless_sound(path: Path) -> None:
-    """Raise UsageError, in one sentence, if the header or size shows that `path` is no complete SQLite file. Reads 100
-    bytes and creates nothing."""
+    """Raise UsageError, in one sentence, if the header or size shows that `path` is not a complete SQLite file. Reads
+    100 bytes and creates nothing."""
     try:
         with path.open("rb") as stream:
             header = stream.read(100)

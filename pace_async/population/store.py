@@ -71,8 +71,8 @@ class Store:
                 await store.close()
 
     def be_patient(self, seconds: float, say: Say, then: str = RESUME) -> None:
-        """Set how long to wait for a database that is locked, full or unreachable, who is notified, and what the user
-        is told to do after that, as in RESUME."""
+        """Set how long to wait for a database that is locked, full or unreachable, who is notified, and what the
+        message tells the user to do after that, as in RESUME."""
         self._writer.patience_s, self._say, self._then = seconds, say, then
 
     def guard(self, check: Callable[[], None]) -> None:

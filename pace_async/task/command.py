@@ -1,7 +1,7 @@
 """The fields of a `command` task: an evaluator of the user's, run in one sandbox together with the candidate's program.
 
-Nothing keeps such an evaluator from the candidate. A candidate can read it, change its own copy of it, and write any
-score. So a run of such a task is marked as shared trust, and its scores are worth what its programs are.
+Nothing protects such an evaluator from the candidate. A candidate can read it, change its own copy of it, and write any
+score. So a run of such a task is marked as shared trust, and a score can be trusted only as far as its program.
 """
 
 import re

@@ -28,7 +28,7 @@ def find_task(name: str) -> Path:
     if name in folders:
         return folders[name]
     if Path(name).is_dir():
-        raise UsageError(f"{name} is a folder without task.yaml, so it is no task: `pace task init` makes one.")
+        raise UsageError(f"{name} is a folder without task.yaml, so it is not a task: `pace task init` makes one.")
     near = get_close_matches(name, folders, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "`pace task list` shows those there are."
+    hint = f"did you mean {near[0]!r}?" if near else "`pace task list` shows all tasks."
     raise UsageError(f"There is no task {name!r}: {hint}")

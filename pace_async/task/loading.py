@@ -1,4 +1,4 @@
-"""A task as loaded from its folder, and what of task.yaml is read anew while a run goes on."""
+"""A task as loaded from its folder, and the parts of task.yaml that are read again while a run goes on."""
 
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -53,7 +53,7 @@ def load_task(name: str) -> Task:
                 raise UsageError(f"{path}: {field_name} names {file!r}, which is not in {folder}.")
     for name in spec.path:
         if Path(name).is_absolute() or ".." in Path(name).parts or not (folder / name).is_dir():
-            raise UsageError(f"{path}: path names {name!r}, which is no folder of {folder}.")
+            raise UsageError(f"{path}: path names {name!r}, which is not a folder of {folder}.")
     program = read_text(folder / spec.program)
     if spec.files:
         program = joined({name: read_text(folder / name) for name in (spec.program, *spec.files)})

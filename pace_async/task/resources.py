@@ -34,7 +34,7 @@ class Environment(BaseModel):
         for name in names:
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
                 raise ValueError(
-                    f"{name.partition('=')[0]!r} is no name of a variable; list names without their values"
+                    f"{name.partition('=')[0]!r} is not a name of a variable; list names without their values"
                 )
             if name in SET_BY_PACE:
                 raise ValueError(f"{name} cannot be passed on, because pace sets it for each evaluation")
@@ -76,7 +76,7 @@ class ResourceFields(BaseModel):
     @model_validator(mode="after")
     def _something_is_wanted(self) -> "ResourceFields":
         if not self.gpus and not self.gpus_required:
-            raise ValueError("gpus_required says nothing without gpus")
+            raise ValueError("gpus_required has no effect without gpus")
         return self
 
     def check_resources(self, *, has_entry: bool) -> None:

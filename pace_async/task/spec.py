@@ -18,7 +18,7 @@ from pace_async.task.resources import ResourceFields
 
 Setting = bool | int | float | str
 FULL = "full"
-"""What an evaluator is given as `stage` where it is to score a program for good."""
+"""The `stage` that an evaluator gets when it gives a program its final score."""
 
 
 class Bounds(BaseModel):
@@ -94,7 +94,8 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
     )
     offline_settings: dict[str, Setting] = Field(
         default_factory=dict[str, Setting],
-        description="Over `settings` in `pace task check`, where the task's own need files that the user has to get.",
+        description="Override `settings` in `pace task check`, where the task's own settings need files that the user "
+        "has to get.",
     )
 
     @field_validator("group")
@@ -109,7 +110,7 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
             if self.entry or self.build or self.run:
                 raise ValueError("a task of kind command has no entry, build or run: its evaluator starts the program")
             if self.language == PYTHON and not self.program.endswith(".py"):
-                raise ValueError(f"{self.program} is no Python file: name its language, as in language: shell")
+                raise ValueError(f"{self.program} is not a Python file: name its language, as in language: shell")
             self.check_command(self.program, [(stage.name, stage.function) for stage in self.cascade])
             return self
         self.refuse_command_fields()

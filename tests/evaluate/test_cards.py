@@ -180,7 +180,7 @@ def test_another_card_is_another_identity(devices: Path, tmp_path: Path) -> None
     assert (before, resources_of(task, config()).identity) == ("gpus-1-GPU", "gpus-1-NVIDIA_H200")
 
 
-def test_cuda_is_told_the_cards_by_the_surest_name(tmp_path: Path) -> None:
+def test_cuda_gets_the_most_reliable_name_of_each_card(tmp_path: Path) -> None:
     known, unknown = Card("3", tmp_path, "GPU-5a"), Card("2", tmp_path)
     assert Slot(cards=(known,)).variables(alone=True)["CUDA_VISIBLE_DEVICES"] == "GPU-5a"
     assert Slot(cards=(unknown,)).variables(alone=True)["CUDA_VISIBLE_DEVICES"] == "0"

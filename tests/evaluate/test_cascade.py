@@ -49,7 +49,7 @@ def ok(score: float) -> Evaluation:
 def through(
     scores: dict[str, Evaluation], spec: TaskSpec = SPEC, done: Sequence[CascadeScore] = ()
 ) -> tuple[Evaluation, list[str], list[str]]:
-    """(what came of it, the stages asked for, the stages told as passed)."""
+    """(the result, the stages that ran, the stages reported as passed)."""
     told: list[str] = []
     evaluator = StageScores(scores)
 
@@ -131,7 +131,7 @@ class Counting(InTaskEvaluator):
 
 
 class Noting(Interrupting):
-    """Notes which commits tell of a stage that was passed, and of which lease."""
+    """Notes which commits contain a passed stage, and of which lease."""
 
     passes: dict[int, int]
 

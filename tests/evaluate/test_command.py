@@ -61,7 +61,7 @@ FAULTS: dict[str, tuple[str, Outcome, str]] = {
 }
 
 
-async def test_each_fault_is_told_apart_and_charged_to_the_program(tmp_path: Path) -> None:
+async def test_each_fault_is_distinguished_and_charged_to_the_program(tmp_path: Path) -> None:
     async with evaluating(make_command_task(tmp_path / "any", SOURCED, program=GOOD)) as evaluator:
         assert (await scored(evaluator, GOOD)).score == 1.0
         for what, (program, outcome, words) in FAULTS.items():
@@ -179,7 +179,7 @@ async def test_a_program_gets_through_nothing_that_its_tier_claims_to_stop(tier:
 
 @pytest.mark.parametrize(
     ("command", "words"),
-    [("no-such-evaluator", "which is not on this machine"), ("./no-such-file", "which is no file of its folder")],
+    [("no-such-evaluator", "which is not on this machine"), ("./no-such-file", "which is not a file of its folder")],
 )
 async def test_a_command_that_is_not_there_is_the_tasks_mistake(tmp_path: Path, command: str, words: str) -> None:
     task = make_command_task(tmp_path / "any", more={"evaluate": [command, "{program}"]})

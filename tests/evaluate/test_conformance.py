@@ -257,7 +257,9 @@ async def test_an_evaluation_is_cancelled_by_its_identity_and_forgotten(opens: O
 
 
 @each_evaluator
-async def test_what_was_cut_off_is_no_attempt_and_runs_anew_under_its_identity(opens: Opens, tmp_path: Path) -> None:
+async def test_what_was_cut_off_is_not_an_attempt_and_runs_again_under_its_identity(
+    opens: Opens, tmp_path: Path
+) -> None:
     async with opens(tmp_path) as opened:
         asked = request(opened.scored, attempt=3)
         with anyio.fail_after(DEADLINE_S):

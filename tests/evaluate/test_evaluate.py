@@ -194,7 +194,7 @@ async def test_a_sandbox_that_cannot_start_is_tried_again_and_never_remembered(t
 
 
 @pytest.mark.fault("Sick, not dead", "a scorer that hangs, grows or dies")
-async def test_a_scorer_that_dies_once_is_told_and_costs_a_retry_and_not_the_candidate(
+async def test_a_scorer_that_dies_once_is_reported_and_costs_a_retry_and_not_the_candidate(
     tier: Tier, tmp_path: Path
 ) -> None:
     told: list[tuple[str, str]] = []

@@ -133,7 +133,9 @@ async def test_an_identity_runs_once_at_a_time_although_it_is_submitted_while_it
 
 
 @IN_BACKGROUND
-async def test_an_error_is_told_to_a_task_that_asks_late_and_the_same_request_may_try_again(background: bool) -> None:
+async def test_an_error_is_raised_for_a_task_that_asks_late_and_the_same_request_may_try_again(
+    background: bool,
+) -> None:
     runs, asked = list[EvaluationId](), request("x = 1")
 
     async def work(request: EvaluationRequest) -> Evaluation:

@@ -49,12 +49,12 @@ def reading(metrics: object, files: dict[str, str | int] | None = None, **more: 
         ('{"combined_score": 1' + 400 * "0" + "}", "the metric combined_score is not finite (inf)"),
     ],
 )
-def test_each_way_in_which_metrics_are_none_has_its_own_sentence(metrics: object, words: str) -> None:
+def test_each_kind_of_invalid_metrics_has_its_own_sentence(metrics: object, words: str) -> None:
     found = reading(metrics)
     assert (found.score, found.wrong) == (None, words)
 
 
-def test_a_missing_file_is_told_apart_from_a_missing_metric() -> None:
+def test_a_missing_file_is_distinguished_from_a_missing_metric() -> None:
     assert read(spec(), Left({}, b"")).wrong == "the evaluator left no metrics.json"
 
 
@@ -117,7 +117,7 @@ def test_what_can_be_read_but_not_written_again_is_refused_at_once() -> None:
         assert len(found.feedback) < LONGEST_FEEDBACK + 60
 
 
-def test_an_error_beside_what_is_not_valid_is_told() -> None:
+def test_an_error_text_beside_what_is_not_valid_is_the_detail() -> None:
     files = {"correct.json": json.dumps({"correct": False, "error": "two circles overlap"})}
     found = reading({"combined_score": 1}, dict(files), valid="correct.json:correct")
     assert found.wrong == "the evaluator says that the program is not valid: two circles overlap"
@@ -170,5 +170,5 @@ def test_fields_that_do_not_fit_are_refused_in_a_sentence(words: str) -> None:
 
 
 def test_a_program_in_another_language_than_python_names_it() -> None:
-    with pytest.raises(ValueError, match=r"initial\.sh is no Python file: name its language, as in language: shell"):
+    with pytest.raises(ValueError, match=r"initial\.sh is not a Python file: name its language, as in language: shell"):
         spec(language="python")

@@ -114,7 +114,7 @@ async def test_each_fault_of_a_program_is_its_own_and_said_in_one_sentence(tmp_p
 
 
 @needs_gcc
-async def test_an_answer_that_comes_too_late_is_none(tmp_path: Path) -> None:
+async def test_an_answer_that_comes_too_late_does_not_count(tmp_path: Path) -> None:
     task = make_process_task(tmp_path / "sums", more="timeout_s: 3")
     found = await evaluate(task, c_program("for (;;) sleep(1);"))
     assert (found.outcome, found.detail[:13]) == ("timeout", "stopped after"), found
@@ -149,7 +149,7 @@ BAD_BUILDS: dict[str, tuple[list[str], tuple[Outcome, ...], str]] = {
 
 
 @pytest.mark.parametrize("what", BAD_BUILDS)
-async def test_a_build_that_misbehaves_is_ended_and_told_in_one_sentence(tmp_path: Path, what: str) -> None:
+async def test_a_build_that_misbehaves_is_ended_and_reported_in_one_sentence(tmp_path: Path, what: str) -> None:
     build, outcomes, words = BAD_BUILDS[what]
     seconds = 3 if "timeout" in outcomes else 60
     limits = f"timeout_s: 5\nbuild_timeout_s: {seconds}\nbuild_memory_mb: 1024\nbuild_mb: 8"
@@ -203,7 +203,7 @@ int main(void) {
 
 
 @needs_gcc
-async def test_the_time_of_a_program_is_its_own_and_sleeping_is_none_of_it(tmp_path: Path) -> None:
+async def test_only_a_programs_own_processor_time_counts_and_sleeping_costs_nothing(tmp_path: Path) -> None:
     task = make_process_task(tmp_path / "timed", LOOP % (WORK, "work(0);"), evaluator=TIMED)
     async with evaluating(task) as evaluator:
         worked = await scored(evaluator, LOOP % (WORK, "work(0);"))

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", rea
 
 
 @needs_gcc
-async def test_the_rows_of_a_run_say_what_came_of_each_compiled_program(tmp_path: Path) -> None:
+async def test_the_rows_of_a_run_hold_the_result_of_each_compiled_program(tmp_path: Path) -> None:
     task = make_process_task(tmp_path / "sums", evaluator=EVALUATOR.replace("seed + i", "i"))
     programs = {
         "better": DOUBLE_C.replace("factor = 2", "factor = 5"),

@@ -216,9 +216,9 @@ def test_what_cannot_be_had_is_refused_in_one_sentence_without_a_value(
     [
         ({"cpus": 0}, "cpus: "),
         ({"gpus": 1.5}, "1.5 is neither a whole number of cards nor a share of one"),
-        ({"gpus_required": False}, "gpus_required says nothing without gpus"),
+        ({"gpus_required": False}, "gpus_required has no effect without gpus"),
         ({"environment": {"variables": ["PATH"]}}, "PATH cannot be passed on, because pace sets it"),
-        ({"environment": {"variables": ["A=secret"]}}, "'A' is no name of a variable"),
+        ({"environment": {"variables": ["A=secret"]}}, "'A' is not a name of a variable"),
         ({"environment": {"variables": ["A", "A"]}}, "each variable may be named once"),
         ({"environment": {"prefx": "x"}}, "unknown field 'environment.prefx'"),
     ],

@@ -32,7 +32,7 @@ def anyio_backend() -> str:
 
 
 class Counted(Turns):
-    """Says how often somebody was alone."""
+    """Counts how often a task ran alone."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ def peak_mb(scorer: Scorer) -> float:
 
 
 async def bomb(task: Task, megabytes: int) -> tuple[Scored, float]:
-    """What comes of an output of so many MiB of `{},`, and the most memory that the scorer ever had, in MiB."""
+    """The evaluation of an output of so many MiB of `{},`, and the most memory that the scorer ever had, in MiB."""
     output = b"[" + b"{}," * (megabytes * (1 << 20) // 3) + b"{}]"
     async with Scorer(task.folder / "evaluator.py", task.folder.with_suffix(".log")) as scorer:
         return await scorer.score(Outputs(0, [output, b"1", b"1"])), peak_mb(scorer)

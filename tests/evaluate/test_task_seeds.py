@@ -1,4 +1,4 @@
-"""What the bundled tasks make of a seed: instances that hang on every bit of it, and that do not tell it."""
+"""What the bundled tasks make of a seed: instances that depend on every bit of it, and do not reveal it."""
 
 import secrets
 from pathlib import Path
@@ -28,7 +28,7 @@ SAME = (
     "min_distance_ratio_3d",
     "online_bin_packing",
 )
-"""Tasks with one instance, whatever the seed: there is nothing in it to be known by heart. The items of
+"""Tasks with one instance, whatever the seed: so there is nothing in it to be memorised. The items of
 online_bin_packing, the table of columnar and the functions of expression_passes follow from the seed, and no program is
 given them."""
 

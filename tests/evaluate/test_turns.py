@@ -1,4 +1,4 @@
-"""Who is alone is alone, nobody is overtaken, and nobody waits for ever."""
+"""A task that asked to run alone does, no task is overtaken, and none waits for ever."""
 
 from contextlib import AbstractAsyncContextManager
 

@@ -1,4 +1,4 @@
-"""Files beside the population that cannot be written: told, and gone on without."""
+"""Files beside the population that cannot be written: reported, and the run goes on without them."""
 
 import logging
 import sqlite3
@@ -99,7 +99,7 @@ async def test_a_run_goes_on_without_an_unusable_memo_and_warns_once(
             assert found is not None and found.score == 1.0, "what is in memory is known all the same"
             await memo.put(Key("task", 3, "program", "here"), GOOD)
         await memo.close()
-    assert len(told) == 1 and told[0].startswith(f"the score memo {file} is gone on without")
+    assert len(told) == 1 and told[0].startswith(f"the score memo {file} is not used from here on")
 
 
 @pytest.mark.fault("Disk, everywhere", "no space for the log of events: told once, and gone on")

@@ -19,7 +19,7 @@ from pace_async.population.schema import schema_state
 from tests.support.postgres import NOBODY, PostgresServer
 
 PORT = 5432
-WORDS = r"is the address of a connection pooler, and a run's lock needs a session of its own"
+WORDS = r"is the address of a connection pooler, and a run's lock needs its own session"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Scores of a mended evaluator come into force together, on SQLite and PostgreSQL, and refuse what cannot follow."""
+"""Scores of a corrected evaluator come into force together, on SQLite and PostgreSQL, and refuse what cannot follow."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Work that is under way goes to its end, whoever was waiting for it is cancelled."""
+"""Work that has begun goes to its end, also if the tasks that wait for it are cancelled."""
 
 import asyncio
 import gc

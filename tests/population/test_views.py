@@ -74,7 +74,7 @@ def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def person(database: Place) -> Iterator[Rows]:
-    """Somebody with a driver and nothing of ours."""
+    """A person with a driver and without our code."""
     connection: Any = (
         sqlite3.connect(database)
         if isinstance(database, Path)

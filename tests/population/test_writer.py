@@ -1,4 +1,4 @@
-"""Works that are asked for at once are synced together, in order, and none fails for another's fault."""
+"""Requests that come at the same time are synced together, in order, and one request's error never fails another."""
 
 import asyncio
 from collections.abc import AsyncGenerator

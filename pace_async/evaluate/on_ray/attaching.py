@@ -19,7 +19,7 @@ MARK = 12
 
 
 def name_of(run: str, node: NodeSeen, own: str) -> str:
-    """The name of an actor. `own` tells it from others on its node."""
+    """The name of an actor. `own` distinguishes it from others on its node."""
     return f"{run}-{node.id[:MARK]}-{own}"
 
 
@@ -47,11 +47,11 @@ class HeldEvaluations:
             self.by_series.setdefault(one.identity.series, []).append(Held(placed, one))
 
     def of(self, placed: Placed) -> list[Held]:
-        """What this actor has that nobody has asked for."""
+        """What this actor has and no caller has asked for."""
         return [one for listed in self.by_series.values() for one in listed if one.placed is placed]
 
     def forget(self, placed: Placed) -> None:
-        """What this actor had is given up."""
+        """Give up what this actor had."""
         for series, listed in self.by_series.items():
             self.by_series[series] = [one for one in listed if one.placed is not placed]
 

@@ -95,7 +95,7 @@ class Cluster:
         return [Actor(self, name) for name in cast("list[str]", await self._told("named", prefix))]
 
     async def put(self, value: object) -> Stored:
-        """Stands for a value in Ray's object store, where each node keeps one copy."""
+        """A stand-in for a value in Ray's object store, where each node keeps one copy."""
         stored = Stored(f"value-{len(self._values)}")
         self._values[stored.key] = value
         with suppress(Unanswered):  # each further connection begins with all values
@@ -217,7 +217,7 @@ class Cluster:
                 await process.stdin.send(framed(asked))
 
     async def _write_rest(self, process: Process, requests: MemoryObjectReceiveStream[Asked]) -> None:
-        """Write what was told last, such as `kill`."""
+        """Write the last requests, such as `kill`."""
         assert process.stdin is not None
         with suppress(anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
             while True:
@@ -276,5 +276,5 @@ async def _driver(
 def _parted(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
-        raise UsageError(f"{address!r} is no address of a Ray cluster: give HOST:PORT, such as 10.0.0.5:6379.")
+        raise UsageError(f"{address!r} is not an address of a Ray cluster: give HOST:PORT, such as 10.0.0.5:6379.")
     return host.strip("[]"), int(port)

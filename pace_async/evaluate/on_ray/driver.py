@@ -1,8 +1,8 @@
 """The process of a run that is connected to Ray: it calls Ray for the runtime, and answers by frames (`frames`).
 
-No other module calls Ray. Its types are partly unknown, so they end here. It is a process of its own because Ray ends
-the process that is connected when the head of its cluster has been gone for a minute, replaces signal handlers, and
-tells nodes the command line, the folder and the environment of that process. So those of the runtime reach no node.
+No other module calls Ray. Its types are partly unknown, so they end here. It is a separate process because Ray ends the
+process that is connected when the head of its cluster has been gone for a minute, replaces signal handlers, and sends
+nodes the command line, the folder and the environment of that process. So those of the runtime reach no node.
 
 Invariants: only the death of an actor or of its node is a loss. After any other failure of a call the actor may still
 be at work, and the answer says that. An actor is found by its name, also by another process than the one that started
@@ -161,7 +161,7 @@ def _nodes() -> list[NodeSeen]:
 
 
 def _why(text: str) -> str:
-    """The last line of an error of Ray that says something, for one line."""
+    """The last line of an error of Ray that is not empty, as one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = "".join(one if one.isprintable() else " " for one in (lines[-1] if lines else "no reason given"))
     return said[:200].rstrip(" .:")
@@ -178,8 +178,8 @@ async def _connect(address: str, host: str, port: int, answer_s: float) -> None:
     tokens = _module("ray._raylet").AuthenticationTokenLoader.instance()
     if not (_is_loopback(host) or tokens.has_token(ignore_auth_mode=True)):
         raise UsageError(
-            f"There is no token for the Ray cluster at {address}, and without one whoever reaches it runs code on its "
-            "nodes: `ray get-auth-token --generate` makes one, for all machines (docs/cluster.md)."
+            f"There is no token for the Ray cluster at {address}, and without one anybody who can reach it can run "
+            "code on its nodes: `ray get-auth-token --generate` makes one, for all machines (docs/cluster.md)."
         )
     try:
         async with asyncio.timeout(answer_s):
@@ -191,7 +191,7 @@ async def _connect(address: str, host: str, port: int, answer_s: float) -> None:
         ) from None
     ray = _ray()
     logging.getLogger("ray._private.worker").setLevel(logging.ERROR)
-    own = ray.job_config.JobConfig(_client_job=True)  # the working folder is told to no node
+    own = ray.job_config.JobConfig(_client_job=True)  # the working folder is sent to no node
     try:
         await asyncio.to_thread(
             ray.init,

@@ -3,7 +3,7 @@
 program ─► slot of a node ─► its actor (`node.py`) ─► Evaluation
 
 Invariants: an attempt whose actor was lost is a failure of the machine. It is recorded, the program is evaluated again
-as the next attempt, on any node, and it never becomes a result. An evaluation that was given up is told to its actor by
+as the next attempt, on any node, and it never becomes a result. If an evaluation is given up, its actor is told so by
 its identity: Ray itself cancels nothing. An evaluation that an earlier process of the run began is taken over, and an
 identity is begun by one actor at a time.
 """

@@ -1,9 +1,9 @@
-"""The actors of a run: one on each node that may evaluate, with slots, started anew when one was lost.
+"""The actors of a run: one on each node that may evaluate, with slots, started again when one was lost.
 
 Invariants: no more evaluations are with an actor than it has slots, and all actors together have at most
-`evaluation.slots`. A slot of an actor that was lost is given to nobody. A node that must not evaluate is told by name,
-once, and asked no more. An actor that stays silent is ended before another takes its place. What an actor found that
-was silent for a time is late: it is told, and its attempts stay lost.
+`evaluation.slots`. A slot of an actor that was lost is given to no caller. A node that must not evaluate is reported by
+name, once, and not asked again. An actor that stays silent is ended before another takes its place. Results of an actor
+that was silent for a time are late: they are reported, and their attempts stay lost.
 """
 
 import secrets
@@ -24,7 +24,7 @@ from pace_async.evaluate.on_ray.wire import Attached, News, Order, Ready, Refuse
 from pace_async.evaluate.sandbox.verdict import one_line
 
 LOOK_S = 5.0
-"""Between two looks at the nodes of the cluster: Ray tells nobody of new ones."""
+"""Seconds between two looks at the nodes of the cluster: Ray does not report new ones."""
 ASK_AGAIN_S = 1.0
 RESTART_S = 1.0
 LONGEST_RESTART_S = 60.0
@@ -250,7 +250,7 @@ class Fleet:
             self._withdraw(placed, placed.why)
 
     def _withdraw(self, placed: Placed, why: str) -> None:
-        """Nobody gets a slot of this actor any more, and whoever waits for it stops waiting."""
+        """No caller gets a slot of this actor any more, and callers that wait for it stop waiting."""
         placed.why = placed.why or why
         if placed.alive:
             placed.alive = False
@@ -311,7 +311,7 @@ class Fleet:
         return False
 
     async def _late(self, placed: Placed) -> None:
-        """Tell what an actor found after its attempts were given up, and end what still runs."""
+        """Report what an actor found after its attempts were given up, and end what still runs."""
         unclaimed = [one.identity for one in self.held.of(placed) if not one.known.ended]
         given_up, placed.given_up = [*placed.given_up, *unclaimed], []
         self.held.forget(placed)
@@ -322,7 +322,7 @@ class Fleet:
                 which = f"lease {identity.lease}, stage {identity.stage}, attempt {identity.attempt}"
                 fresh = f", fresh seed {identity.fresh}" if identity.fresh else ""
                 cost = "was ended" if found is None else f"came late, {found.outcome} after {found.seconds:.1f} s"
-                await self._say("late_result", f"node {placed.node.name}: {which}{fresh} {cost}; it counts for nothing")
+                await self._say("late_result", f"node {placed.node.name}: {which}{fresh} {cost}; it is not used")
 
     async def _say(self, kind: str, detail: str) -> None:
         if self.wanted.say is not None:

@@ -26,7 +26,7 @@ REMEDY = "install the pace-async of this machine there, and bubblewrap"
 
 
 async def look(evaluation: EvaluationConfig) -> Sequence[Looked]:
-    """What each node says of itself. Without an address a cluster is started on this machine, and ended. Raises
+    """What each node reports about itself. Without an address a cluster is started on this machine, and ended. Raises
     UsageError, in one sentence, if there is no cluster."""
     found: list[Looked] = []
     try:

@@ -3,7 +3,7 @@
 Invariants: an identity is evaluated once, as by every evaluator, so a call may be made again when its answer was lost.
 An actor from which no runtime has asked anything for `evaluation.ray_goes_on_s` ends its programs. After
 `evaluation.ray_keeps_s` it ends itself, and Ray takes back what it reserved. The evaluator has an event loop and a
-thread of its own, because Ray's loop ends tasks in its own ways.
+thread of its own, because Ray's loop may cancel tasks in its own way.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ LAST_S = 30.0
 UNOPENED_S = 600.0
 """How long an actor waits for its first order."""
 LOG_BYTES = 1 << 16
-"""The most of the evaluator's output that is told at once."""
+"""The most of the evaluator's output that is reported at once."""
 
 
 class NodeEvaluator:
@@ -121,7 +121,7 @@ class NodeEvaluator:
         await self._inside(self._open.cancel, identity)
 
     async def news(self) -> News:
-        """Wait until there is something to tell."""
+        """Wait until there is something to report."""
         return await self._inside(self._news)
 
     async def close(self) -> None:
@@ -163,7 +163,7 @@ class NodeEvaluator:
         return self._open.known().get(identity)
 
     async def _watch(self) -> None:
-        """End the programs, and then this process, when nobody has asked for so long."""
+        """End the programs, and then this process, when no runtime has asked for so long."""
         while (left := self._left(self._keeps_s)) > 0:
             if (goes_on := self._left(self._goes_on_s)) <= 0 and self._evaluator is not None:
                 for identity in self._evaluator.pending():

@@ -64,8 +64,8 @@ def reserved_by_slot(needs: Needs, more: Mapping[str, float]) -> dict[str, float
 
 
 def shares(free: Mapping[str, Mapping[str, float]], most: int, each: Mapping[str, float]) -> dict[str, int]:
-    """How many slots each node gets, at least one, of at most so many: dealt in turn, so that the nodes are used
-    evenly. `free` are the resources of each node that nobody has reserved, `each` what one slot reserves."""
+    """How many slots each node gets, at least one, of at most so many: given in turn, so that the nodes are used
+    evenly. `free` are the unreserved resources of each node, `each` what one slot reserves."""
     room = {
         node: min(int(resources.get(name, 0.0) / amount + 1e-9) for name, amount in each.items() if amount > 0)
         for node, resources in free.items()

@@ -97,8 +97,8 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """An evaluation that an actor can be asked for. `asked` tells the program, the seed, the limits and the needs from
-    others."""
+    """An evaluation that an actor can be asked for. `asked` distinguishes the program, the seed, the limits and the
+    needs from others."""
 
     identity: EvaluationId
     asked: str
@@ -124,7 +124,7 @@ class Refused:
 @dataclass(frozen=True, slots=True)
 class Looked:
     """What a node can do for any run: whether it can evaluate, what its self-check found, what to do if not, and what
-    nobody has reserved there."""
+    is unreserved there."""
 
     name: str
     fit: bool
@@ -135,8 +135,8 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What a node has to say since the last time: kinds and details of what makes evaluations slower, and the output of
-    the task's evaluator."""
+    """What a node has to report since the last time: kinds and details of what makes evaluations slower, and the output
+    of the task's evaluator."""
 
     said: tuple[tuple[str, str], ...] = ()
     log: bytes = b""
@@ -173,7 +173,7 @@ def written(order: Order, files: Sequence[TaskFile], folder: Path) -> Task:
 
 
 def fingerprint(request: EvaluationRequest) -> str:
-    """Tells what is asked from anything else that the same identity may name. It reveals no secret seed."""
+    """Distinguishes what is asked from anything else that the same identity may name. It reveals no secret seed."""
     asked = repr((request.program, request.seed, request.limits, request.needs))
     return hashlib.sha256(asked.encode(errors="surrogatepass")).hexdigest()[:32]
 

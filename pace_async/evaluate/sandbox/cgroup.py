@@ -103,7 +103,7 @@ class Group(Places):
 
     def out_of_memory(self) -> bool:
         """Whether the kernel has killed in this group because the group reached its own limit. Where the machine, or a
-        group above, ran out of memory, the kernel counts a kill here too: the limit tells them apart."""
+        group above, ran out of memory, the kernel counts a kill here too: the limit distinguishes the two."""
         if self.version == 2:
             counts = _counts(self.memory / "memory.events")
             return counts.get("oom_kill", 0) > 0 and counts.get("oom", 1) > 0

@@ -20,7 +20,7 @@ PROBES: Mapping[str, str] = {
     "user": "keep user id 0",
     "group": "leave processes behind",
 }
-"""What a candidate can still do where the probe of this name was not stopped."""
+"""What a candidate can still do if the attack of this name was not stopped."""
 EVERYTHING = tuple(PROBES)
 BY_LANDLOCK = ("environment", "files", "writes", "cards", "processes")
 """What only Landlock stops where a candidate has no namespaces of its own."""

@@ -229,7 +229,7 @@ class Answers:
         if end < 0:
             begun = len(data) - self._read < LONGEST_HEADER
             if not begun or not MARK.startswith(data[self._read : self._read + len(MARK)]):
-                self.forged = "bytes that are no frame"
+                self.forged = "bytes that are not a frame"
             return False
         self.forged, kind, length = _read_header(bytes(data[self._read : end]), self.nonce)
         if self.forged is not None or len(data) < end + 1 + length:
@@ -300,7 +300,7 @@ class Lines(Answers):
 def _read_header(header: bytes, nonce: str) -> tuple[str | None, str, int]:
     parts = header.split(b" ")
     if len(parts) != 4 or parts[0] != b"pace" or not parts[3].isdigit() or len(parts[3]) > 12:
-        return "bytes that are no frame", "", 0
+        return "bytes that are not a frame", "", 0
     kind = parts[2].decode("ascii", "replace")
     if parts[1] != nonce.encode():
         return "a frame with the wrong nonce", "", 0
@@ -335,7 +335,7 @@ def now(pid: int | None) -> ClockReading:
 
 def last_descendant(pid: int) -> int | None:
     """The process at the end of a chain of only children: the driver, below bubblewrap's processes. None if the kernel
-    does not tell, or if the chain branches."""
+    does not report it, or if the chain branches."""
     try:
         while children := Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
             if len(children) > 1:

@@ -24,7 +24,7 @@ MOST_LINKS = 16
 class Environment:
     """`readable` are the files and folders to show, and links on the way to a Python. `places` are the folders of the
     prefix's commands, to be searched first. `passed_on` are the names of those `variables` that the task names.
-    `has_python`: the prefix brings a Python of its own. `identity` changes with the packages of the prefix and with the
+    `has_python`: the prefix has its own Python. `identity` changes with the packages of the prefix and with the
     variables."""
 
     readable: tuple[Path, ...] = ()
@@ -42,7 +42,7 @@ class Environment:
 
 def find_environment(task: Task, known: Mapping[str, str] | None = None) -> Environment:
     """The environment that a task asks for. `known` are the variables of the user's, by default of this process. Raises
-    UsageError, in one sentence, for a prefix or a variable that cannot be had."""
+    UsageError, in one sentence, for a prefix or a variable that is not available."""
     asked = task.spec.environment
     variables = {name: _passed_on(task, name, os.environ if known is None else known) for name in asked.variables}
     said = "".join(f"{name}={value}\0" for name, value in sorted(variables.items()))
@@ -84,7 +84,7 @@ def _found(task: Task, name: str) -> Path:
         raise UsageError(f"{whose}, which does not exist: make the environment, or correct task.yaml.")
     prefix = path.resolve()
     if not (prefix / "bin").is_dir():
-        raise UsageError(f"{whose}, which has no folder bin, so it is no environment of conda or of venv.")
+        raise UsageError(f"{whose}, which has no folder bin, so it is not an environment of conda or of venv.")
     if prefix.is_relative_to(task.folder):
         raise UsageError(f"{whose}, which lies in the task's folder, where every file counts: make it elsewhere.")
     if any(kept.is_relative_to(prefix) for kept in (task.folder, Path.home().resolve())):
@@ -93,7 +93,8 @@ def _found(task: Task, name: str) -> Path:
 
 
 def _reached_through(python: Path, prefix: Path) -> list[Path]:
-    """What lies outside the prefix and its Python needs: links to the file, and the installation that it is part of."""
+    """What the Python of the prefix needs from outside the prefix: links to the file, and the installation that it is
+    part of."""
     needed, step = list[Path](), python
     for _ in range(MOST_LINKS):
         if not step.is_relative_to(prefix) and step.is_symlink():

@@ -50,7 +50,7 @@ EVALUATOR_TAIL_BYTES = 128 << 10
 log = logging.getLogger(__name__)
 
 Proof = Callable[[Tier, WarmParent, Sequence[Path]], Awaitable[str]]
-"""Tries whether the forks of a parent, which has these folders hidden, are locked in. Why not, or nothing."""
+"""Tries whether the forks of a parent, which has these folders hidden, are confined. Returns why not, or nothing."""
 
 
 class CandidateRunner:

@@ -116,7 +116,7 @@ def _aims(port: int) -> bool:
 
 
 def _signals(pid: int) -> bool:
-    """Directly, or by owning a file that tells of what comes."""
+    """Directly, or by owning a file that sends signals when data arrives."""
     here, there = os.pipe()
     try:
         return _done(lambda: os.kill(pid, 0), lambda: fcntl.fcntl(here, fcntl.F_SETOWN, pid))

@@ -54,7 +54,7 @@ def find_toolchain(task: Task, environment: Environment) -> Toolchain:
 
 def lacks_tools(task: Task) -> str:
     """Why this machine cannot build, run or evaluate the programs of a task, or nothing. Raises UsageError for a prefix
-    or a variable that cannot be had."""
+    or a variable that is not available."""
     return _lacks(task, find_environment(task))
 
 
@@ -62,7 +62,7 @@ def _lacks(task: Task, environment: Environment) -> str:
     for name in task.spec.evaluate[:1]:
         if "/" in name and not name.startswith("/") and not os.access(task.folder / name, os.X_OK):
             return (
-                f"Task {task.name!r} evaluates its programs with {name}, which is no file of its folder that may be "
+                f"Task {task.name!r} evaluates its programs with {name}, which is not a file of its folder that may be "
                 "executed: correct evaluate in task.yaml, or make it executable (chmod +x)."
             )
     missing = [name for name in _commands(task.spec) if shutil.which(name, path=environment.search) is None]

@@ -26,8 +26,8 @@ class Usage:
 
 
 def starved(usage: Usage, seconds: float, share: float) -> bool:
-    """Whether a program that ran for so many seconds had far less than its share of a processor, and not by its own
-    choice. `share` is at most 1."""
+    """Whether a program that ran for so many seconds had far less than its share of a processor, and did not wait by
+    its own choice. `share` is at most 1."""
     far_less = FAR_LESS * share * seconds
     return usage.processor_s < far_less and (usage.waited_s is None or usage.waited_s >= far_less)
 
@@ -48,7 +48,7 @@ def _below(pid: int) -> list[int]:
             for thread in Path(f"/proc/{process}/task").iterdir():
                 found += map(int, (thread / "children").read_text().split())
         except OSError:
-            continue  # it has ended, or this kernel does not tell
+            continue  # it has ended, or this kernel does not report it
     return found
 
 

@@ -42,7 +42,7 @@ EndReason = Literal[
 """lost: the sandbox was ended from outside, where no candidate reaches. never_ready: the driver ended before it was
 ready to load the program. forged: the result pipe carried something else than the frames that were due. overflow: more
 than the output limit came through a pipe. wall_clock, processor_time: the time limit was reached. answered: every
-instance has its output. raised: the program raised. malformed: an output is no JSON. memory_error: Python had no
+instance has its output. raised: the program raised. malformed: an output is not JSON. memory_error: Python had no
 memory. out_of_memory: the control group killed. killed: SIGKILL or SIGTERM by an unknown sender. exited: the program
 ended itself, or a signal that only a program causes ended it."""
 
@@ -186,7 +186,7 @@ def _detail(ended: Ended, reason: EndReason) -> str:
         case "raised" | "malformed":
             return one_line(_text(ended.answers.reason))
         case "out_of_memory":
-            return "killed for want of memory"
+            return "killed for lack of memory"
         case "killed" | "exited":
             last = _last_line(ended.stderr)
             detail = f"{ended.answers.without_a_result} ({_ending(ended.exit_code)})"

@@ -181,7 +181,7 @@ class PreforkPool:
 
 class WarmProcess:
     """Implements `cold.FirstProcess`: a driver, process 1 of its namespaces. On `channel` its parent, which alone holds
-    the other end, tells how it ended. `give_up` is called with the reason if the parent does not."""
+    the other end, reports how it ended. `give_up` is called with the reason if the parent does not."""
 
     def __init__(self, give_up: Callable[[str], None], process: int, channel: socket.socket) -> None:
         self._give_up, self._process, self._channel = give_up, process, channel
@@ -211,7 +211,7 @@ class WarmProcess:
             return os.waitstatus_to_exitcode(int(status))
         if told is not None or self._is_over():
             self.lost = ("warm_parent", "it ended, and this candidate with it")
-            self._give_up("it died" if told is not None else "it tells nothing")
+            self._give_up("it died" if told is not None else "it reports nothing")
         return -9
 
     def _told(self) -> bytes | None:

@@ -147,7 +147,7 @@ def _bound(bounds: Mapping[str, Any]) -> None:
     """Join the control group, which counts memory in use, and set the limits beyond which an allocation is refused."""
     for members in bounds["groups"]:
         Path(members).write_text("0")
-    _limit(resource.RLIMIT_CORE, 1)  # the memory of one that is killed is nothing to keep
+    _limit(resource.RLIMIT_CORE, 1)  # no dump of the memory of a process that is killed
     # Not of all addresses: libraries for GPUs reserve more of those than there is memory.
     _limit(resource.RLIMIT_DATA, bounds["memory_mb"] << 20)
 

@@ -17,8 +17,8 @@ _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 class Invalid(ValueError):
-    """The candidate's outputs, or the score that came of them, are not allowed. `raised` is where the evaluator made a
-    mistake of its own about them, if it did."""
+    """The candidate's outputs, or the score that follows from them, are not allowed. `raised` is the place of an
+    evaluator's own error about them, if there is one."""
 
     def __init__(self, why: str, raised: str = "") -> None:
         super().__init__(why)
@@ -45,7 +45,7 @@ def measure(data: bytes, most: int = MOST_VALUES) -> None:
 
 
 def _size(data: bytes, left: int, most: int) -> int:
-    """How many values and names a JSON text holds, at most. Of a text that is no JSON, those of the part before its
+    """How many values and names a JSON text holds, at most. Of a text that is not JSON, those of the part before its
     first mistake, which is as far as it will be parsed. Raises Invalid for more than `left`, and for nesting."""
     quoted = data
     if b"\\" in data:

@@ -20,7 +20,7 @@ from pace_async.population.models.base import (
 class CandidateRow(Base):
     """A complete rollout. Candidate 0 is the task's own program: it has no lease and no island. `merit` is the score,
     negated where lower is better, so that one index ranks either direction. `queue_seconds` is NULL in rows of versions
-    that did not measure it. `feedback` is what a command task's evaluator said for the author of the next program."""
+    that did not measure it. `feedback` is what a command task's evaluator wrote for the author of the next program."""
 
     __tablename__ = "candidates"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -62,7 +62,7 @@ class CandidateRow(Base):
 
 class EvaluationAttemptRow(Base):
     """One attempt to evaluate a program: the fields of `events.EvaluationAttempted`. Lease 0 has no row in `leases`, so
-    `lease` is no foreign key."""
+    `lease` is not a foreign key."""
 
     __tablename__ = "evaluation_attempts"
     run_id: Mapped[int] = mapped_column(primary_key=True)

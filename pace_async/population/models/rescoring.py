@@ -1,4 +1,4 @@
-"""Tables of evaluation epochs: what each evaluator of a run said of its programs."""
+"""Tables of evaluation epochs: the results that each evaluator of a run gave its programs."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from pace_async.population.models.base import SCORED_OUTCOMES, Base, finite, one
 
 
 class EvaluationEpochRow(Base):
-    """One time that the programs of a run were scored anew: the fields of `events.RescoreBegan`, and, once its scores
+    """One time that the programs of a run were scored again: the fields of `events.RescoreBegan`, and, once its scores
     are in force, those of `events.EpochInForce`. Epoch 0 has no row: its digest stands in `runs`."""
 
     __tablename__ = "evaluation_epochs"
@@ -28,8 +28,8 @@ class EvaluationEpochRow(Base):
 
 
 class EpochScoreRow(Base):
-    """What one evaluator said of one candidate. Rows of an epoch are copied from `candidates` when the next one comes
-    into force, so `candidates` has the scores in force and this table every score."""
+    """The result that one evaluator gave one candidate. Rows of an epoch are copied from `candidates` when the next one
+    comes into force, so `candidates` has the scores in force and this table every score."""
 
     __tablename__ = "epoch_scores"
     run_id: Mapped[int] = mapped_column(primary_key=True)

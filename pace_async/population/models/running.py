@@ -1,4 +1,4 @@
-"""Tables of the run as a whole: its header, its states, its settings, faults outside."""
+"""Tables of the run as a whole: its header, its states, its settings, outside faults."""
 
 from typing import Any
 

@@ -17,7 +17,7 @@ from pace_async.population.reading.timings import driven_seconds
 from pace_async.population.reading.worth_telling import worth_telling
 
 TOLD = 20_000
-"""Candidates of which every idea and experiment is read. Of a longer run only those of the candidates worth telling."""
+"""Candidates of which every idea and experiment is read. Of a longer run only those of the candidates worth showing."""
 AT_A_TIME = 500
 Part = Literal["learning", "money"]
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -27,7 +27,7 @@ PARTS: tuple[Part, ...] = get_args(Part)
 class CompletedCandidate(NamedTuple):
     """A candidate in the order of completion. `completed` counts from 1 and includes the task's own program.
     `best_so_far` is the best score up to then, None before the first. `at` is in seconds since the epoch. Of a run of
-    more than TOLD candidates the idea and the experiment are None but for those worth telling."""
+    more than TOLD candidates the idea and the experiment are None except for those worth showing."""
 
     completed: int
     candidate: int

@@ -45,7 +45,7 @@ class Page:
 
 def browse(connection: Connection, run_id: int, chosen: Selection, first: int = 0, most: int = 100) -> Page:
     """At most `most` rows from the row `first` on. Raises UsageError, with the reason in lower case, if the condition
-    is no condition, names an unknown column, or takes longer than PAGE_S seconds."""
+    is not a condition, names an unknown column, or takes longer than PAGE_S seconds."""
     if chosen.order not in COLUMNS:
         raise UsageError(f"there is no column {chosen.order!r}")
     statement = candidates_with_experiments(*columns(*COLUMNS)).where(CandidateRow.run_id == run_id)

@@ -1,5 +1,5 @@
-"""Reads evaluation epochs: which evaluator's scores are in force, what is left to score anew, and what scores were when
-the run rested on them.
+"""Reads evaluation epochs: which evaluator's scores are in force, what is left to score again, and the scores on which
+earlier decisions of the run were based.
 
 Invariant: `candidates` has the scores in force. Only what depends on earlier ones reads `epoch_scores`.
 """
@@ -57,7 +57,7 @@ def last_lease_before(connection: Connection, run_id: int) -> int:
 
 
 def programs_of(connection: Connection, run_id: int, best: int | None) -> list[int]:
-    """The candidates to score anew: those with a program, or the `best` of them by the scores in force. The task's own
+    """The candidates to score again: those with a program, or the `best` of them by the scores in force. The task's own
     program comes first."""
     row = CandidateRow
     has_program = select(row.candidate).where(row.run_id == run_id, row.program.is_not(None))
@@ -105,8 +105,8 @@ def last_lease_of(connection: Connection, run_id: int) -> int:
 
 
 def first_scores_of(connection: Connection, run_id: int) -> dict[int, tuple[Outcome, float | None]]:
-    """Outcome and score of each candidate by the evaluator that first scored it, of those that were scored anew or left
-    out since."""
+    """Outcome and score of each candidate by the evaluator that first scored it, of those that were scored again or
+    left out since."""
     row, epoch = EpochScoreRow, EvaluationEpochRow
     in_force = select(epoch.epoch).where(epoch.run_id == run_id, epoch.in_force_at.is_not(None))
     statement = (
@@ -118,7 +118,7 @@ def first_scores_of(connection: Connection, run_id: int) -> dict[int, tuple[Outc
 
 
 def rescoring_of(connection: Connection, run_id: int, epoch: int) -> Rescoring:
-    """What an epoch said of every program that it scored."""
+    """The results of an epoch for every program that it scored."""
     row, made = EpochScoreRow, CandidateRow
     statement = (
         select(row.candidate, row.outcome, row.score, row.reward, made.island, made.program)

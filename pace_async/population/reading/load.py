@@ -36,7 +36,7 @@ class NoRun(UsageError):
 
 
 def find_run(connection: Connection, name: str | None) -> int:
-    """run_id of the run called `name`, or of the only run. Raises UsageError naming the runs there are."""
+    """run_id of the run called `name`, or of the only run. Raises UsageError that names the runs there."""
     names = select(RunRow.name, RunRow.run_id).order_by(RunRow.run_id)
     runs = {row.name: row.run_id for row in connection.execute(names)}
     if name in runs:

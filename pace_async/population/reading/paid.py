@@ -1,4 +1,4 @@
-"""What had been paid when, of one run."""
+"""What one run had paid at given times."""
 
 from collections.abc import Sequence
 from itertools import accumulate

@@ -127,8 +127,8 @@ class _Source:
         }
 
     def facts(self) -> Iterator[Fact | Rescoring]:
-        """All facts that the fold needs. Every decision rested on the scores of its time, so the facts have those, and
-        what an epoch said stands after the last lease before it."""
+        """All facts that the fold needs. Every decision was based on the scores of its time, so the facts have those,
+        and the results of an epoch come after the last lease before it."""
         connection, run_id = self._connection, self._run_id
         if 0 in self._ended:
             yield self._as_first(self._ended[0])
@@ -153,7 +153,7 @@ class _Source:
         yield from self._epochs_before(None)
 
     def _epochs_before(self, lease: int | None) -> Iterator[Rescoring]:
-        """What the epochs said that came into force before this lease, or at all without one."""
+        """The results of the epochs that came into force before this lease, or of all without one."""
         while self._epochs and (lease is None or (self._epochs[0].last_lease or 0) < lease):
             yield rescoring_of(self._connection, self._run_id, self._epochs.pop(0).number)
 
@@ -177,7 +177,7 @@ class _Source:
         for call in calls:
             tried = self._tries.get((lease, call.ordinal))
             yield ImplementerCalled(lease, call.model, "", 0, 0, call.cost_usd, 0.0, 0.0, tried=tried, role=call.role)
-        for answer in self._answers.get(lease, ()):  # which of the calls above brought it changes nothing
+        for answer in self._answers.get(lease, ()):  # it does not matter which of the calls above brought it
             yield ImplementerCalled(lease, "", "", 0, 0, 0.0, 0.0, 0.0, role="advisor", answered=answer)
         if lease in self._open:
             yield from self._stages.get(lease, ())

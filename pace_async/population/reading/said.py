@@ -1,4 +1,4 @@
-"""What the advisor said for a rollout and what came of it, read from the rows."""
+"""What the advisor said for a rollout and the result, read from the rows."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -1,11 +1,11 @@
-"""Which candidates of a long run are told with their idea and experiment. Pure."""
+"""Which candidates of a long run are shown with their idea and experiment. Pure."""
 
 import heapq
 from collections.abc import Collection
 from typing import Any
 
 BEST = 64
-"""The best candidates are told, whatever came before them."""
+"""The best candidates are shown, whatever came before them."""
 
 
 def worth_telling(rows: Collection[Any], sign: float) -> set[int]:

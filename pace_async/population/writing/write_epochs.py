@@ -1,6 +1,6 @@
-"""Writes evaluation epochs: programs that are scored anew, and the moment from which their scores are in force.
+"""Writes evaluation epochs: programs that are scored again, and the moment from which their scores are in force.
 
-Invariant: `candidates` has the scores in force, so every reader and every view answers by them, and `epoch_scores` has
+Invariant: `candidates` has the scores in force, so every reader and every view uses them, and `epoch_scores` has
 every score that was ever in force. Both change in one transaction. Rewards that were trained stay as they were.
 """
 

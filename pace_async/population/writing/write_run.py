@@ -1,4 +1,4 @@
-"""Writes rows of the run as a whole: its header, its states, faults outside."""
+"""Writes rows of the run as a whole: its header, its states, outside faults."""
 
 from typing import Any, cast
 

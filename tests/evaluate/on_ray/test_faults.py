@@ -14,7 +14,7 @@ from tests.support.ray_nodes import NEEDS_RAY, RayNodes, ray_nodes
 pytestmark = [pytest.mark.anyio, NEEDS_RAY, pytest.mark.long, pytest.mark.timeout(300)]
 
 
-async def test_an_actor_that_nobody_comes_back_for_ends_its_programs_and_itself(
+async def test_an_actor_that_no_runtime_asks_again_ends_its_programs_and_itself(
     cluster: RayNodes, tmp_path: Path
 ) -> None:
     short = EvaluationConfig(warm=False, retries=1, ray_silence_s=1.0, ray_goes_on_s=2.0, ray_keeps_s=4.0)
@@ -32,7 +32,7 @@ async def test_an_actor_that_nobody_comes_back_for_ends_its_programs_and_itself(
         assert again.begins() == 2
 
 
-async def test_a_silent_actor_loses_its_attempts_and_what_it_found_late_counts_for_nothing(
+async def test_a_silent_actor_loses_its_attempts_and_its_late_results_are_not_used(
     cluster: RayNodes, tmp_path: Path
 ) -> None:
     """It answers again before its time is up, so it is used again."""
@@ -50,7 +50,7 @@ async def test_a_silent_actor_loses_its_attempts_and_what_it_found_late_counts_f
         assert (found.score, attempts) == (7, [(1, "infrastructure_error", False), (2, "ok", True)])
         await on_ray.heard("actor_back")
         late = await on_ray.heard("late_result")
-        assert f"lease {asked.lease}, stage full, attempt 1 " in late and "it counts for nothing" in late
+        assert f"lease {asked.lease}, stage full, attempt 1 " in late and "it is not used" in late
         assert placed in on_ray.evaluator.fleet.living
         assert on_ray.evaluator.machines().slots == 2
 

@@ -183,7 +183,7 @@ async def test_what_one_run_has_reserved_is_no_room_for_another(cluster: RayNode
 
 
 @pytest.mark.long
-async def test_a_mistake_of_the_user_that_a_node_finds_is_told_as_on_this_machine(
+async def test_a_mistake_of_the_user_that_a_node_finds_is_reported_as_on_this_machine(
     cluster: RayNodes, tmp_path: Path
 ) -> None:
     async with opened(cluster, tmp_path, slots=1) as on_ray:
@@ -196,7 +196,7 @@ async def test_a_mistake_of_the_user_that_a_node_finds_is_told_as_on_this_machin
 async def test_no_variable_command_line_or_folder_of_this_process_reaches_a_node(
     cluster: RayNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The nodes know what Ray tells of its jobs, and what stands in the processes of their actors."""
+    """The nodes know what Ray reports about its jobs, and what stands in the processes of their actors."""
     monkeypatch.setenv("OPENAI_API_KEY", "a secret of the tests")
     monkeypatch.setattr(sys, "argv", ["pace", "run", "--db", "postgresql://user:word@host/name"])
     monkeypatch.chdir(tmp_path)

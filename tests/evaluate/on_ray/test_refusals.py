@@ -72,7 +72,7 @@ def test_the_doctor_says_that_nothing_is_there(shell: Shell) -> None:
 @NEEDS_RAY
 @pytest.mark.parametrize("address", ["somewhere", "ray://10.0.0.1:10001/x", "10.0.0.1"])
 async def test_a_text_that_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(UsageError, match="is no address of a Ray cluster: give HOST:PORT"):
+    with pytest.raises(UsageError, match="is not an address of a Ray cluster: give HOST:PORT"):
         async with connected(address, 5.0, {}):
             pass
 
@@ -110,7 +110,9 @@ async def test_a_task_that_changed_after_it_was_loaded_does_not_travel(tmp_path:
         (Sandbox("rlimits", ("network",)), Sandbox("rlimits", ()), "does not stop network"),
     ],
 )
-async def test_a_weaker_sandbox_is_told_from_an_equal_or_stronger_one(own: Sandbox, other: Sandbox, says: str) -> None:
+async def test_a_weaker_sandbox_is_distinguished_from_an_equal_or_stronger_one(
+    own: Sandbox, other: Sandbox, says: str
+) -> None:
     weaker = own.weaker_than(other)
     assert says in weaker
     assert bool(weaker) is bool(says)

@@ -58,8 +58,8 @@ def place(instance):
 
 
 def corpus(task: Task) -> dict[str, str]:
-    """Program by name: those that cheat any task, those of this one's folder, one that has the hidden instances by
-    heart where they differ from others, and an honest one last."""
+    """Program by name: those that cheat any task, those of this one's folder, one that has memorised the hidden
+    instances if they differ from others, and an honest one last."""
     entry = task.spec.entry
     everywhere = {cheat.name: cheat.program(entry) for cheat in (*CHEATS, *ENDLESS)}
     own = {file.stem: file.read_text() for file in sorted((task.folder / "cheats").glob("*.py"))}

@@ -59,7 +59,7 @@ def f(x):
 
 
 @each_sandbox
-async def test_folders_nested_by_the_thousand_end_nothing_but_themselves(sandbox: Sandbox) -> None:
+async def test_removing_thousands_of_nested_folders_does_not_end_the_run(sandbox: Sandbox) -> None:
     """A removal that recurses would end the run here, and every later one that sweeps the temporary folder."""
     assert await value_of(sandbox, NESTS) == 1
     assert [name for name in os.listdir(gettempdir()) if name.startswith(leftovers.prefix())] == []  # noqa: PTH208

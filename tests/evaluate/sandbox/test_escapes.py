@@ -1,4 +1,5 @@
-"""Ways out of the sandbox, and ways to a score that was not earned: each tried from inside, and looked for outside."""
+"""Ways out of the sandbox, and ways to a score that was not earned: each is tried from inside, and its effect is looked
+for outside."""
 
 import os
 import socket
@@ -56,7 +57,7 @@ CALLS = {
 @pytest.mark.fault("Sandbox", "bpf", only="bpf")
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.skipif(not calls.MACHINE, reason="the system-call filter does not know this processor")
-async def test_a_system_call_that_sandboxes_are_left_with_is_refused(sandbox: Sandbox, name: str) -> None:
+async def test_a_system_call_used_to_leave_sandboxes_is_refused(sandbox: Sandbox, name: str) -> None:
     program = """
     import ctypes
     def f(call):
@@ -255,7 +256,7 @@ HONEST = "def f(instance):\n    return 2 * instance['x'] + 1\n"
 
 
 async def scores(task: Task, tier: Tier, *programs: str, seed: int = 3) -> list[Evaluation]:
-    """What the evaluator makes of each, one after the other."""
+    """The evaluation of each, one after the other."""
     async with open_evaluator(task, EvaluationConfig(), tier=tier, log=task.folder.with_suffix(".log")) as evaluator:
         return [await scored(evaluator, program, seed) for program in programs]
 

@@ -1,4 +1,4 @@
-"""The filter read as the kernel reads it, on both processors: what each call and each argument comes to."""
+"""The filter read as the kernel reads it, on both processors: the verdict on each call and each argument."""
 
 import errno
 import struct

@@ -76,4 +76,4 @@ def test_frames_out_of_order_a_wrong_nonce_and_an_unknown_kind_are_forgeries() -
 def test_a_length_that_is_no_number_is_a_forgery() -> None:
     for length in (b"-1", b"+3", b"1e3", b"", b"9" * 40):
         header = b"pace %s result %s\n" % (NONCE.encode(), length)
-        assert heard(HELLO + header + b"[1]").forged == "bytes that are no frame"
+        assert heard(HELLO + header + b"[1]").forged == "bytes that are not a frame"

@@ -1,4 +1,4 @@
-"""What the machine or a neighbour may have done to a program does not count until it comes again, alone."""
+"""An end that the machine or another program may have caused counts only if it is repeated alone."""
 
 import contextlib
 import os
@@ -181,7 +181,7 @@ async def test_a_starved_program_is_run_once_more_alone_before_its_verdict(
 
 
 @pytest.mark.parametrize("body", ["time.sleep(60)", "while True: pass"], ids=["sleeps", "spins"])
-async def test_a_program_that_had_its_share_or_did_not_want_it_is_not_run_again(body: str, tmp_path: Path) -> None:
+async def test_a_program_that_had_its_share_or_did_not_need_it_is_not_run_again(body: str, tmp_path: Path) -> None:
     def quiet(number: int, ended: Ended) -> Ended:
         assert ended.usage is not None
         waited = 0.0 if "sleep" in body else ended.usage.waited_s  # of a machine that is busy only the spinner can tell

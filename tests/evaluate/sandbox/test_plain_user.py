@@ -1,4 +1,4 @@
-"""Where neither the runtime nor a candidate is root, both are the same user: what stands between them then."""
+"""Where neither the runtime nor a candidate is root, both are the same user: what separates them then."""
 
 import contextlib
 import ctypes

@@ -1,4 +1,4 @@
-"""Drivers that are forked ahead: there when they are needed, one program each, and nothing of them stays."""
+"""Drivers that are forked ahead: ready when they are needed, for one program each, and nothing of them is left."""
 
 import sys
 from dataclasses import replace

@@ -1,4 +1,5 @@
-"""A forked candidate is process 1 of its namespaces: how it ends, what it is told of, and who says so."""
+"""A forked candidate is process 1 of its namespaces: how it ends, which signals reach it, and which process reports its
+end."""
 
 import contextlib
 import os
@@ -184,7 +185,7 @@ class Told:
         (b"0 0.5", (0, 0.5, False, "")),
         (b"9 4.25", (-9, 4.25, False, "")),
         (b"", (-9, 0.0, True, "it died")),
-        (None, (-9, 0.0, True, "it tells nothing")),
+        (None, (-9, 0.0, True, "it reports nothing")),
     ],
     ids=["ended", "killed", "parent_died", "parent_hangs"],
 )

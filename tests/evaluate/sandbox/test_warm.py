@@ -1,4 +1,5 @@
-"""Candidates of one warm parent: none finds anything of another, none reaches the parent, and none pays for its end."""
+"""Candidates of one warm parent: none finds anything of another, none reaches the parent, and none is charged for the
+parent's end."""
 
 import json
 import os

@@ -2,10 +2,10 @@
 
 The driver has confined itself before this code runs, and its child processes are confined too. It copies the task's
 folder into a private one, writes the program over the copy, runs the evaluator there, and answers with the files that
-the evaluator left in the folder of results. Files of the task above LARGE bytes are links to the task's own, which
-nobody in the sandbox can write.
+the evaluator left in the folder of results. Files of the task above LARGE bytes are links to the task's own, which no
+process in the sandbox can write.
 
-The program shares its user with all of this. What comes back is therefore no more than what a program says of itself.
+The program shares its user with all of this. So the result can be trusted no more than the program itself.
 """
 
 import contextlib

@@ -24,7 +24,7 @@ _EVERYWHERE = (
     *("add_key", "keyctl", "request_key", "memfd_create", "memfd_secret", "mq_open", "msgget", "semget", "shmget"),
     *("msgctl", "msgrcv", "msgsnd", "semctl", "semop", "semtimedop", "shmat", "shmctl"),
     *("fanotify_init", "inotify_init", "inotify_init1"),
-    # which pages of a file are in memory; and writing those of everybody to disk, for which all would wait
+    # which pages of a file are in memory; and writing the pages of all processes to disk, for which all would wait
     *("cachestat", "mincore", "sync", "syncfs"),
 )
 _WITHOUT_NAMESPACES = (

@@ -144,7 +144,7 @@ def _become_driver(descriptors: Sequence[int], asked: Mapping[str, Any]) -> NoRe
         user = asked.get("user")
         if user is not None:
             namespaces.become(**user)
-        for descriptor in range(RESULT + 1, len(descriptors)):  # the kernel takes its time, so before there is a job
+        for descriptor in range(RESULT + 1, len(descriptors)):  # slow in the kernel, so before there is a job
             confine.join(descriptor)
         _draw_afresh()
         driver.run(die_with=0)  # no longer set once the user is another; the parent is outside, where ids are 0
