@@ -118,7 +118,7 @@ def load_baseline(name: str) -> Baseline:
 
 
 def beside_of(header: RunHeader, seed_score: float | None = None) -> Beside | None:
-    """The recorded runs that a run names, None if it names none or they cannot be read any more."""
+    """The recorded runs that a run names, None if it names none, or if they can no longer be read."""
     name = header.config.get("baseline")
     if not isinstance(name, str):
         return None
@@ -135,7 +135,7 @@ def _difference(recorded: Baseline, header: RunHeader, seed_score: float | None)
         if key not in settings or settings[key] != value:
             return f"{key} is {settings.get(key)}, and they have {value}"
     if seed_score is not None and seed_score != recorded.curves[0][0]:
-        return "the seed program scored otherwise"
+        return "the seed program has another score"
     return ""
 
 

@@ -3,9 +3,9 @@
 Every child starts in its own session, so its whole process group can be killed. Its standard error goes to a log file.
 Its environment holds only what is given. Every wait is bounded.
 
-A child that has stopped answering is told from a slow one and from a pause of this process. Its silence is counted in
-consecutive looks, each with its own deadline, and never by elapsed time alone. After this process was stopped or its
-machine slept, one look may fail, and the next is answered.
+A child that has stopped answering is distinguished from a slow one and from a pause of this process. Its silence is
+counted in consecutive looks, each with its own deadline, and never by elapsed time alone. After this process was
+stopped or its machine slept, one look may fail, and the next is answered.
 """
 
 import contextlib

@@ -21,7 +21,7 @@ HIDDEN = "-1"
 @dataclass(frozen=True, slots=True)
 class Card:
     """`name` is its number among the cards of this machine, `node` its device file, `uuid` its name in CUDA, empty if
-    the driver does not tell, and `model` is what it is called, such as NVIDIA H200."""
+    the driver does not report it, and `model` its product name, such as NVIDIA H200."""
 
     name: str
     node: Path

@@ -1,4 +1,4 @@
-"""Removes a folder that somebody else has filled: of any depth, with any modes, without following a link.
+"""Removes a folder that an untrusted program has filled: of any depth, with any modes, without following a link.
 
 `shutil.rmtree` calls itself for each level (Python 3.11). Folders nested some thousand deep, which a program makes in a
 moment, end it with a RecursionError. A folder that may not be read stays behind.
@@ -80,7 +80,7 @@ def _opened(name: str, at: int) -> int:
 
 
 def _unlinked(name: str, at: int) -> bool:
-    """Whether the entry was no folder, and is gone."""
+    """Whether the entry was not a folder, and is gone."""
     try:
         os.unlink(name, dir_fd=at)
     except OSError:

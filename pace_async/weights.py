@@ -139,7 +139,7 @@ def stored(file: Path) -> list[Stored]:
         head = stream.read(8)
         length = struct.unpack("<Q", head)[0] if len(head) == 8 else 0
         if not 0 < length <= _LONGEST_HEADER:
-            raise ValueError(f"{file} is no safetensors file")
+            raise ValueError(f"{file} is not a safetensors file")
         text = stream.read(length)
     found: list[Stored] = []
     try:
@@ -148,7 +148,7 @@ def stored(file: Path) -> list[Stored]:
                 begin, end = entry["data_offsets"]
                 found.append(Stored(file, name, entry["dtype"], tuple(entry["shape"]), 8 + length + begin, end - begin))
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise ValueError(f"{file} is no safetensors file") from None
+        raise ValueError(f"{file} is not a safetensors file") from None
     return found
 
 

@@ -2,9 +2,9 @@
 
 With one call a rollout, the only idea is the experiment: the reward is that of all its words.
 
-Invariant: the result holds every sampled call, parsed or not, because each one is trained with the rollout's reward.
-An answer that cannot be parsed ends the rollout without an experiment. An InfrastructureFault passes through, and there
-is no rollout. A prompt that does not fit is sent again in a shorter form. The module keeps no state between rollouts.
+Invariant: the result holds every sampled call, parsed or not, because each one is trained with the rollout's reward. An
+answer that cannot be parsed ends the rollout without an experiment. An InfrastructureFault passes through, and there is
+no rollout. A prompt that does not fit is sent again in a shorter form. The module keeps no state between rollouts.
 
 What an answer must look like stands in `parsing`. All of its tokens are part of the call, those of a model's thinking
 too.
@@ -82,7 +82,7 @@ class Advice:
 
 
 class Chooser(Protocol):
-    """An advisor without a model. It decides on an experiment from what is known, and asks nothing."""
+    """An advisor without a model. It decides on an experiment from earlier results, and calls no model."""
 
     def choose(self, context: SearchContext, results: Results, *, lease: int, sampling: Sampling) -> Advice:
         """The advice, without calls. `results` are those of closed leases. Equal values give equal advice."""
@@ -210,7 +210,8 @@ class ServedAdvisor:
 
 @dataclass(frozen=True, slots=True)
 class PaidAnswers:
-    """Implements `advise.base.Advisor` by the answers that a rollout has already, and by `advisor` for all others."""
+    """Implements `advise.base.Advisor`: takes the answers that a rollout has already, and asks `advisor` for all
+    others."""
 
     advisor: Advisor
     answers: Sequence[AdvisorCall]

@@ -2,8 +2,8 @@
 
 It chooses among the edits that a prompt of `--advisor reader` offers for the same lease: all alternatives of a small
 catalogue, a random menu of a large one. With all edits of a large catalogue it would spend its first hundreds of
-candidates on arms that were never tried. Its idea and its experiment have the words of that advisor. It knows what came
-of the experiments in closed leases. It asks nothing, so a rollout of it has no calls.
+candidates on arms that were never tried. Its idea and its experiment have the words of that advisor. It knows the
+results of the experiments in closed leases. It asks nothing, so its rollouts have no calls.
 
 Invariant: equal values give equal advice. What is drawn derives from (run seed, lease).
 """

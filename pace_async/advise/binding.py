@@ -2,14 +2,14 @@
 
 Such an advisor's tokenizer has spare entries: NAMES for mechanisms and sites, VALUES for options. A run renames those
 that it needs to its catalogue's words, once, in the advisor's folder of its own. So each word is one token for the
-whole run, and what learning teaches about a word stays with it. Entries that stay spare are silenced: their rows of the
-output head become that of the padding token, which training made unlikely everywhere. The folder says by the file
-MARKER that its model reads catalogues and how many spare entries there are. A word that is both a name and an option
-takes an entry of a name.
+whole run, and what the model learns about a word stays with that word. Entries that stay spare are never sampled: their
+rows of the output head become that of the padding token, which training made unlikely everywhere. The folder says by
+the file MARKER that its model reads catalogues and how many spare entries there are. A word that is both a name and an
+option takes an entry of a name.
 
 A catalogue may have more words than there are entries. Then several words share an entry, the same for the whole run,
 and the entry keeps its spare name. In prompts the spare name stands for one of its words, so a prompt never holds two
-words of one entry. Mechanisms keep entries of their own where sites are what is many.
+words of one entry. If the sites are many, the mechanisms keep entries of their own.
 """
 
 import json
@@ -52,7 +52,7 @@ def spare_value(index: int) -> str:
 
 
 def spare_entries(folder: Path) -> Spare | None:
-    """Those of an advisor that reads catalogues, else None. Raises UsageError for a damaged marker."""
+    """The spare entries of an advisor that reads catalogues, else None. Raises UsageError for a damaged marker."""
     file = folder / MARKER
     if not file.is_file():
         return None
@@ -115,7 +115,7 @@ def bound_tokenizer(given: Path, options: Options) -> str:
             raise UsageError(f"The advisor cannot read the catalogue: its prompts use the word {word} themselves.")
         if not _PLAIN.fullmatch(word):
             raise UsageError(
-                f"The advisor cannot read the catalogue: {word} is no plain word; a word has letters, digits and "
+                f"The advisor cannot read the catalogue: {word} is not a plain word; a word has letters, digits and "
                 "_ . + -, and ends in a letter, a digit or _."
             )
     tree["model"]["vocab"] = {renamed.get(entry, entry): number for entry, number in vocabulary.items()}

@@ -3,8 +3,8 @@
 A catalogue word (a mechanism's name or an option) is one token for such an advisor, so the texts hold catalogue words
 and a fixed wording, and no background and no code. The propose prompt lists alternatives to the parent's present
 settings as pairs of name and option. The verdicts on proposals and the experiments that test the ideas are computed
-here. The assess and select prompts hold them in the very form of the answer. Only ideas that change the parent become
-experiments. Pure: equal values give equal text.
+here. The assess and select prompts hold them in exactly the form of the answer. Only ideas that change the parent
+become experiments. Pure: equal values give equal text.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from pace_async.search.edit_bandit import edit_text
 Status = Literal["untried", "better", "worse", "failed"]
 STATUSES: tuple[Status, ...] = ("untried", "better", "worse", "failed")
 UNKNOWN = "(other)"
-"""Stands for a present value that the catalogue does not hold."""
+"""The word for a present value that is not in the catalogue."""
 NUMBERS = 9
 """A prompt numbers at most this many ideas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One mechanism of a prompt: its present value, or None if that is no option, and alternatives to it."""
+    """One mechanism of a prompt: its present value, or None if that is not an option, and alternatives to it."""
 
     name: str
     present: str | None
@@ -32,7 +32,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """An idea that names a mechanism and an option, and what became of it."""
+    """An idea that names a mechanism and an option, and its result."""
 
     name: str
     option: str

@@ -1,11 +1,11 @@
 """The wording for an advisor that reads the task's catalogue in its prompt.
 
-The texts are those of `catalogue_prompts`. A *target* is what an idea can set: a mechanism, or a mechanism at a site.
-A catalogue of at most MECHANISMS targets with ALTERNATIVES alternatives each is listed whole. Of a larger one each
-prompt offers a *menu*, as many as the advisor reads well: MENU targets, at different sites where there are as many,
-with MENU_ALTERNATIVES alternatives each, drawn at random. The row holds the prompt's tokens, so it tells what was
-offered. A present value is read from the parent's evolve block. A target that the block does not assign exactly once is
-not offered.
+The texts are those of `catalogue_prompts`. A *target* is what an idea can set: a mechanism, or a mechanism at a site. A
+catalogue of at most MECHANISMS targets with ALTERNATIVES alternatives each is listed whole. Of a larger one each prompt
+offers a *menu*, as many as the advisor reads well: MENU targets, at different sites where there are as many, with
+MENU_ALTERNATIVES alternatives each, drawn at random. The row holds the prompt's tokens, so it shows what was offered. A
+present value is read from the parent's evolve block. A target that the block does not assign exactly once is not
+offered.
 
 Where words of the catalogue share entries of the advisor's vocabulary (`binding`), a prompt holds at most one word of
 each entry. Ideas of the pool have precedence, the latest first. What does not fit beside them is not offered. Where
@@ -118,7 +118,7 @@ class CatalogueWording:
     def _beside(
         self, latest: Sequence[Edit], present: Mapping[str, str | None], draw: random.Random
     ) -> tuple[Words, list[Edit], list[Offer]]:
-        """The words of a prompt that tells of these ideas, those that fit in it, and what it can offer beside them."""
+        """The words of a prompt that shows these ideas, the ideas that fit in it, and what it can offer beside them."""
         words = Words(self.shared)
         tried = [edit for edit in latest if words.add(edit.name, edit.option)]
         return words, tried, menu(self._options, present, draw, words)
@@ -172,7 +172,7 @@ class CatalogueWording:
         return Edit(match[1], match[2], self._status(idea, context))
 
     def _status(self, idea: Idea, context: SearchContext) -> Status:
-        """What became of the latest experiment, beside the parent's score."""
+        """The result of the latest experiment, with the parent's score."""
         if not idea.trials:
             return "untried"
         score = idea.trials[-1].score
@@ -184,7 +184,8 @@ class CatalogueWording:
 def present_values(
     options: Mapping[str, tuple[str, ...]], program: str, language: Language | None = None
 ) -> dict[str, str | None]:
-    """The present option of each target that the evolve block assigns exactly once. None: a value that is no option."""
+    """The present option of each target that the evolve block assigns exactly once. None: a value that is not an
+    option."""
     try:
         block = editable(program)[1]
     except ValueError:

@@ -1,8 +1,8 @@
 """How a question is put to a chat model: through the chat template that its folder has.
 
-The engine renders the template, because template and tokenizer must be one model's. A question is one message of the
-user, and what the template ends with asks for the answer. Everything that is sampled then is the answer and is trained.
-What stands before its last end-of-thinking mark is thinking and is not parsed.
+The engine renders the template, because template and tokenizer must belong to the same model. A question is one message
+of the user, and what the template ends with asks for the answer. Everything that is sampled then is the answer and is
+trained. What stands before its last end-of-thinking mark is thinking and is not parsed.
 
 Invariant: a question is data. The spelling of a special token inside it, such as one that ends a turn, becomes ordinary
 tokens, as in a prompt without a template.

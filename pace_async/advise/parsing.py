@@ -9,7 +9,8 @@ is tolerated only where the meaning stays certain:
 - A field whose own line is empty has its text on the next line.
 - Other lines may stand before the first line that was asked for and after the last. Between verdicts, which are whole
   in one line, they may stand too. Between the lines of an idea or of a choice they may not: they could belong to it.
-- Ideas 4 to MOST_IDEAS and verdicts on proposals that there are not are left out. More ideas are no answer.
+- Ideas 4 to MOST_IDEAS and verdicts on proposals that do not exist are left out. An answer with more ideas is
+  unparsed.
 
 A line that was asked for and stands twice, in another order or in another form makes the answer unparsed. Ideas are not
 interpreted here: the implementer does that. What a thinking model writes before its last end-of-thinking mark is not

@@ -1,6 +1,6 @@
 """The seam to the wording of a rollout's questions, which is a choice of the advisor.
 
-A question tells which ideas its numbers mean, because a wording may list only part of the pool. The wording for any
+A question says which ideas its numbers mean, because a wording may list only part of the pool. The wording for any
 language model is `prompts.ProseWording`. An advisor trained on another wording brings its own. Pure: a wording draws
 only from the generator that `draw` makes.
 """
@@ -34,8 +34,8 @@ class Detail:
 @dataclass(frozen=True, slots=True)
 class Question:
     """A prompt. Number N of its answer means `ideas[N - 1]`. `words` are those words of the prompt and of its answer
-    that stand for another word. `cut_after`: after so many tokens the answer is cut off, because what counts of it
-    stands before."""
+    that stand for another word. `cut_after`: after so many tokens the answer is cut off, because only the part before
+    counts."""
 
     text: str
     ideas: tuple[Idea, ...]
@@ -49,8 +49,8 @@ def read_words(text: str, words: Mapping[str, str]) -> str:
 
 
 class Wording(Protocol):
-    """Words the questions. `compares`: whether an idea is known is compared in code, and the verdicts of the answer
-    count for nothing."""
+    """Words the questions. `compares`: whether an idea is known is compared in code, and the verdicts of the answer are
+    ignored."""
 
     compares: bool
 

@@ -33,8 +33,9 @@ class EvaluationConfig(Section):
     ray_goes_on_s: float = Field(
         default=3600.0,
         gt=0,
-        description="How long programs go on on a node of a Ray cluster from which no runtime has asked anything: it "
-        "was killed, was interrupted, or is cut off. A resume within this time takes them over.",
+        description="How long programs continue on a node of a Ray cluster while no runtime asks it for anything, "
+        "because the runtime was killed, was interrupted, or is cut off. A resume within this time takes "
+        "them over.",
     )
     ray_keeps_s: float = Field(
         default=3600.0,

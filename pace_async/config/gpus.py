@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field
 
 ONE_IN_WORDS = (
     "null: the first card that is visible, or one of its own where the transport needs two. 1: the same. A list names "
-    "it, by its place among the visible cards or by its UUID, such as [1] or [GPU-8f6e]. It has no more than one."
+    "it, by its place among the visible cards or by its UUID, such as [1] or [GPU-8f6e]. A list may name only one."
 )
 SEVERAL_IN_WORDS = (
     "null: the first card that is visible, or one of its own where the transport needs two. A number: so many. A list "

@@ -61,7 +61,7 @@ class ImplementerConfig(ProviderConfig):
     @field_validator("command", mode="before")
     @classmethod
     def _words(cls, command: object) -> object:
-        """A text is parted as a shell parts it. A number is a word."""
+        """A text is split as a shell splits it. A number is a word."""
         if isinstance(command, str):
             return shlex.split(command)
         if isinstance(command, list | tuple):

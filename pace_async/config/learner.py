@@ -47,7 +47,7 @@ class LearnerConfig(Section):
     )
     collapsed: Literal["other_branch", "skip"] = Field(
         default="other_branch",
-        description="What becomes of a group of which one branch of the objective pace has collapsed. other_branch: "
+        description="What happens to a group in which one branch of the objective pace has collapsed. other_branch: "
         "the other one has the whole weight, so that a group of equal rewards with some failures still trains. "
         "skip: it trains nothing, as in the paper.",
     )

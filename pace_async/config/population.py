@@ -22,5 +22,5 @@ class PopulationConfig(Section):
         if url is None:
             return None
         if not re.match(r"postgres(ql)?://[^/?#]*/[^/]", url) or re.search(r"://[^/@]*:[^/@]*@|pass", url):
-            raise ValueError("must be postgresql://USER@HOST/NAME; a password belongs into PGPASSWORD or ~/.pgpass")
+            raise ValueError("must be postgresql://USER@HOST/NAME; a password belongs in PGPASSWORD or ~/.pgpass")
         return url

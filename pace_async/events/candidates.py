@@ -39,7 +39,7 @@ class ImplementerTry:
     gave a program, else the kind of the candidate's fault, with its `detail`. `program` is set if the answer gave a
     program's text, even one that does not compile. Otherwise `answer` holds the model's text, if any. `evaluation` is
     the program's outcome if it is shown to the model for another try, else None, and `evaluation_feedback` is what a
-    command task's evaluator said of it."""
+    command task's evaluator wrote about it."""
 
     number: int
     model: str
@@ -201,8 +201,8 @@ class Evaluated:
     is the implementer's name for the kind of edit, if it has one. `fresh` are the tries on fresh instances after a
     claim to a new best. If none of them held, the outcome is "suspicious". `queue_seconds` is the wait for evaluation
     slots, which `seconds` does not include. It is None if it was not measured. `feedback` is what a command task's
-    evaluator said for the author of the next program, None if nothing. `gained`, whether it scores better than
-    its parent, has no column: it follows from the score of the parent."""
+    evaluator wrote for the author of the next program, None if nothing. `gained`, whether it scores better than its
+    parent, has no column: it follows from the score of the parent."""
 
     lease: int
     island: int

@@ -1,4 +1,4 @@
-"""Why a candidate has no score: its outcome (`literals.Outcome`), divided where one outcome has several cures.
+"""Why a candidate has no score: its outcome (`literals.Outcome`), divided where one outcome has several remedies.
 
 Pure. The beginnings of details are stated here once, for the code that writes them and for `cause_of`.
 """

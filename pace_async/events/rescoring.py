@@ -1,4 +1,4 @@
-"""Facts of scoring a run's programs anew, after its evaluator was mended.
+"""Facts of rescoring: a run's programs are scored again, because its evaluator was corrected.
 
 An epoch is the time in which one evaluator's scores are in force. Epoch 0 is that of the evaluator with which the run
 began. The numbers count from 1. An epoch that was begun is not in force until every program of it has been evaluated.
@@ -22,7 +22,7 @@ class RescoreBegan:
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """A recorded program was evaluated anew. The fields are those of `Evaluated`. `reward` is what it would earn."""
+    """A recorded program was evaluated again. The fields are those of `Evaluated`. `reward` is what it would earn."""
 
     epoch: int
     candidate: int

@@ -3,11 +3,11 @@
 Each candidate has a folder with the program, the experiment and the task (`agent_prompt`, `agent_folder`). What the
 command leaves in the program's file is the candidate. A failed program is given to the command again, in the same
 folder, with the failure as text. The command is trusted: it runs with the user's rights and environment, without a
-sandbox. What is stored of it goes through the same checks as the answers of models.
+sandbox. What it leaves goes through the same checks as the answers of models, before it is stored.
 
 Invariant: a reservation of `implementer.price_per_call` is committed before a call and closed exactly once after it,
 with the cost that the command reports, or with the price where it reports none. A command that ends with an exit code
-other than 0 has failed as a service does, and never earns a reward.
+other than 0 counts as a failed service, and never earns a reward.
 """
 
 import contextlib
@@ -142,7 +142,7 @@ class _Call:
 
     @property
     def cost_usd(self) -> float:
-        """What the call is known or taken to have cost."""
+        """The cost of the call, as reported or assumed."""
         if self.reported.usd is not None:
             return self.reported.usd
         return self.price if self.started else 0.0

@@ -42,7 +42,7 @@ def refuse_unless_runnable(config: ImplementerConfig, budget: float | None) -> N
 def _refuse_unless_there(command: Sequence[str]) -> None:
     program = command[0]
     if shutil.which(program) is None:
-        where = f"{program!r} is no program that can be started" if "/" in program else f"there is no {program!r}"
+        where = f"{program!r} is not a program that can be started" if "/" in program else f"there is no {program!r}"
         hint = "name an executable file" if "/" in program else "install it, or name its path"
         raise UsageError(f"implementer.command: {where}{'' if '/' in program else ' on the PATH'}; {hint}.")
     if len(command) > 1 and _READS_A_FILE.fullmatch(Path(program).name) and _FILE.fullmatch(command[1]):

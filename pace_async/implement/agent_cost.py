@@ -53,4 +53,4 @@ def _cost(name: str, value: object) -> Reported:
     shown = value if isinstance(value, float) and not math.isfinite(value) else json.dumps(value, ensure_ascii=False)
     text = str(shown)
     text = text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
-    return Reported(None, f"{name} is {text}, and no number of USD from 0 to {MOST_USD:g}")
+    return Reported(None, f"{name} is {text}, and not a number of USD from 0 to {MOST_USD:g}")

@@ -1,4 +1,4 @@
-"""The folders in which agents work: RUN/agents/LEASE, one for each candidate in work.
+"""The folders in which agents work: RUN/agents/LEASE, one for each unfinished candidate.
 
 A first try gets a fresh folder. A later try gets the same folder, with the program put back to that of the last try. A
 folder is removed when its lease has left the implementer and the evaluator for good, unless it is to be kept. A resume
@@ -25,8 +25,8 @@ OUTPUT = "OUTPUT.txt"
 
 @dataclass(frozen=True, slots=True)
 class AgentFolders:
-    """The folders of a run. `log` is for errors of what starts the command. `has_ended` says whether a lease needs its
-    folder no more."""
+    """The folders of a run. `log` is for errors of what starts the command. `has_ended` says whether a lease no longer
+    needs its folder."""
 
     root: Path
     log: Path
@@ -74,7 +74,7 @@ def put(path: Path, text: str) -> None:
 
 def read_program(folder: Path, names: Sequence[str]) -> dict[str, str]:
     """The text of each file of the program. A further file that is gone has none. Raises CandidateFault for a first
-    file that is gone, and for what is no text or too long."""
+    file that is gone, and for what is not text or too long."""
     first, *others = names
     text = _text(folder / first)
     if text is None:

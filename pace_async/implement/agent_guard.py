@@ -1,4 +1,5 @@
-"""Runs an agent's command and ends every process that came of it. A program of its own: only the standard library.
+"""Runs an agent's command and ends every process that the command started. Runs as a separate program: imports only the
+standard library.
 
     python agent_guard.py FOLDER INPUT COMMAND …    FOLDER is the working folder, INPUT the file of the standard input
 
@@ -113,7 +114,7 @@ def _follow(process: "subprocess.Popen[bytes]", tails: dict[int, _Tail]) -> bool
 
 
 def _end_all(process: "subprocess.Popen[bytes]") -> None:
-    """Kill the children, and those of theirs that become children then, until there are none."""
+    """Kill the children, then their children, which become children of this process, until none is left."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         process.poll()

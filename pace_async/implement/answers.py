@@ -1,4 +1,4 @@
-"""Makes a program from an answer, or of what an agent left, without blocking the event loop.
+"""Makes a program from an answer, or from what an agent left, without blocking the event loop.
 
 A helper process (`programs.helpers`) parses, applies and compiles the text, because its author can make each of these
 steps slow.

@@ -5,7 +5,7 @@ experiment's description. A description names an edit if it holds exactly one me
 word `to`, exactly one of that mechanism's options, quoted or not. Any other description is a fault of the candidate.
 It does not judge ideas.
 
-A mechanism may have sites: places of the program at each of which it is set by itself. A description then names exactly
+A mechanism may have sites: places of the program each with a value of its own. A description then names exactly
 one of its sites too, as in `set sensor3 predictor to lag1`. The program assigns `sensor3_predictor`.
 """
 
@@ -54,7 +54,7 @@ class Mechanism(BaseModel):
         if twice := [word for word, amount in Counter(words).items() if amount > 1]:
             raise ValueError(f"{self.name} has the option {twice[0]} twice: give each option once")
         if strange := [word for word in words if not re.fullmatch(r"[\w.+-]+", word)]:
-            raise ValueError(f"the option {strange[0]!r} of {self.name} is no single word or number")
+            raise ValueError(f"the option {strange[0]!r} of {self.name} is not a single word or number")
         if twice := [site for site, amount in Counter(self.sites).items() if amount > 1]:
             raise ValueError(f"{self.name} has the site {twice[0]} twice: give each site once")
         return self
@@ -156,7 +156,7 @@ def refuse_unless_assigned(task: Task) -> None:
         others = f" ({len(wrong)} such names)" if len(wrong) > 1 else ""
         raise UsageError(
             f"{task.catalogue_path} names {wrong[0]}, which the evolve block of {task.folder / task.spec.program} "
-            f"assigns {times} times instead of once{others}: mend one of the two, and see `pace task check "
+            f"assigns {times} times instead of once{others}: correct one of the two, and see `pace task check "
             f"{task.reference}`."
         )
 

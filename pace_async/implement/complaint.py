@@ -7,10 +7,10 @@ sentence are kept if the program contains them. Numbers and other values are rem
 output may quote the output, so it is never passed on. A hostile program can still choose a line, an exception, a
 sentence and a few of its own names: some tens of bits per evaluation.
 
-An evaluator that runs beside the program (`of_evaluator`) hides nothing from it. What it says is passed on only where
+An evaluator that runs beside the program (`of_evaluator`) hides nothing from it. Its messages are passed on only where
 its task allows it, and by the caller, as data.
 
-A compiler never sees an instance, so what it says of a program is passed on as it is.
+A compiler never sees an instance, so its messages about a program are passed on unchanged.
 
 Invariant: every character of a complaint comes from this module, from Python, from a compiler that was given nothing
 but the program, or from the program's own text.

@@ -1,4 +1,5 @@
-"""Makes a program from a model's answer: SEARCH/REPLACE edits, or one whole evolve block. An agent leaves a program.
+"""Makes a program from a model's answer: SEARCH/REPLACE edits, or one whole evolve block. Also checks the program that
+an agent left.
 
 Invariant: the text outside the evolve block equals the parent's, byte for byte, and nothing is guessed. An answer that
 is not exactly in the format is a CandidateFault. Each way to be wrong has its own kind. An answer is never repaired
@@ -21,7 +22,7 @@ from pace_async.programs.languages import PYTHON, Language, language_of
 from pace_async.programs.text import END_MARK, START_MARK, editable
 
 LONGEST_ANSWER = 256 * 1024
-"""Characters. A block has a few kilobytes. A longer text is no answer."""
+"""Characters. A block has a few kilobytes. A longer text is not an answer."""
 
 SEARCH, DIVIDER, REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 _MOVED = f"{START_MARK} or {END_MARK} inside the evolve block"
@@ -53,7 +54,7 @@ class WholeBlock:
 
 def program_of(answer: str, parent: str, language: str = PYTHON) -> str:
     """The program that `answer` makes of `parent`, whose whole text may change if it has no marks. Raises
-    CandidateFault, or ValueError if the parent's marks are no block."""
+    CandidateFault, or ValueError if the parent's marks are not a block."""
     before, block, after = editable(parent)
     parsed = parse(answer, language_of(language))
     new = parsed.text if isinstance(parsed, WholeBlock) else apply_edits(block, parsed, parent)

@@ -3,9 +3,9 @@
     compile    the answer makes no program, or one that does not compile: `compile_tries` in a row
     evaluate   the program ends with an error in its own code, or its output is invalid: `evaluate_tries` programs
 
-Invariant: a model tries again only if reading code can mend the error. Excluded are errors that depend on the machine
-(a timeout, exhausted memory, too much output), suspected cheating, refusals, and answers that leave the program
-unchanged, because then the experiment required no change.
+Invariant: a model tries again only if a reader of the code can correct the error. Excluded are errors that depend on
+the machine (a timeout, exhausted memory, too much output), suspected cheating, refusals, and answers that leave the
+program unchanged, because then the experiment required no change.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ UNUSABLE = frozenset(
 
 
 def is_repairable(outcome: Outcome, detail: str) -> bool:
-    """Whether a reader of the error can mend a program with this outcome."""
+    """Whether a reader of the error can correct a program with this outcome."""
     return outcome == "invalid_score" or (outcome == "candidate_error" and is_error_in_code(detail))
 
 

@@ -34,7 +34,7 @@ def arguments_of(settings: TrainerConfig, out: Path) -> GRPOConfig:
         gradient_accumulation_steps=2,  # set again for each step; 2 satisfies TRL's check of group sizes
         num_generations=2,
         disable_dropout=True,
-        gradient_checkpointing=False,  # `passes` sees to both
+        gradient_checkpointing=False,  # `passes` does both
         bf16=False,
         use_vllm=False,
         report_to="none",

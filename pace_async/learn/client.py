@@ -1,5 +1,5 @@
-"""Client of the learner's child processes, which may die and are then restarted. Where it has several ranks, the death
-of one is the learner's.
+"""Client of the learner's child processes, which may die and are then restarted. If it has several ranks, the death of
+one counts as the death of the learner.
 
 Invariant: the child's memory can be rebuilt from its checkpoints and from `history`, the files of the groups that made
 versions 1…L, back to the oldest checkpoint. A new child receives `history` and rebuilds version L from its newest
@@ -80,7 +80,7 @@ class ProcessLearner:
         self._scored: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], tuple[float, ...]] | None = None
         self._said_replayed = False
         self.tell: Callable[[InfrastructureFault], Awaitable[None]] = _tell_nobody
-        """Records what is no failure of a request."""
+        """Records what is not a failure of a request."""
 
     async def __aenter__(self) -> Self:
         await self._spawn()
@@ -161,7 +161,7 @@ class ProcessLearner:
         """As `publish.base.Sender.send`. Also raises UsageError if the model cannot be sent from memory."""
         async with self._turn:
             if self._weights is None:
-                raise InfrastructureFault("learner_died", "it was gone before it could send")
+                raise InfrastructureFault("learner_died", "it had ended before it could send")
             answer = await self._ask({"send": asdict(transfer)}, transfer.seconds + _BREAK_OFF_S)
             if "refused" in answer:
                 _blame_setting(answer)

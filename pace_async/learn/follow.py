@@ -1,6 +1,6 @@
 """What a rank other than the first does while rank 0 works on a request.
 
-It touches no file but those that it reads: rank 0 decides which checkpoint is loaded and writes every version.
+It writes no file: rank 0 decides which checkpoint is loaded and writes every version.
 Only imported in the learner's child process.
 """
 
@@ -23,7 +23,7 @@ class Follower:
         self._trainer: GroupTrainer | None = None
 
     def follow(self) -> None:
-        """Take part in one operation after another, until rank 0 has worked off its request."""
+        """Take part in one operation after another, until rank 0 has completed its request."""
         while (said := self._ranks.told()) is not None:
             operation, *arguments = said
             self._take_part(cast("Operation", operation), *arguments)

@@ -143,7 +143,7 @@ class Lineage:
         return self._trainer
 
     def _tested(self) -> bool | None:
-        """Whether the device repeats a gradient exactly, which the log then tells. None on a CPU, which always does."""
+        """Whether the device repeats a gradient exactly, which is also logged. None on a CPU, which always does."""
         device = self.trainer.accelerator.device.type
         if device == "cpu":
             return None

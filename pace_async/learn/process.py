@@ -25,7 +25,7 @@ standard error. The next process rebuilds its state.
 
 On several ranks (`ranks`) there are as many of these processes, and each gets every request. Rank 0 answers as above.
 The others take part in its work and answer {"here": true} once it is done. After a failed disk rank 0 stays until
-standard input ends, so that the others do not die first and say something else.
+standard input ends, so that the others do not end first with another message.
 """
 
 import argparse

@@ -89,7 +89,7 @@ class RankProcesses:
         """Start every rank, without waiting for any."""
         count = len(self._cards)
         with socket.socket() as listener:
-            listener.bind((_LOOPBACK, 0))  # rank 0 inherits it, so nobody else can take the port in between
+            listener.bind((_LOOPBACK, 0))  # rank 0 inherits it, so no other process can take the port in between
             started: list[RankProcess] = []
             for number, card in enumerate(self._cards):
                 keeps = (listener.fileno(),) if count > 1 and number == 0 else ()

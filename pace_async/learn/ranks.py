@@ -1,4 +1,4 @@
-"""The processes that train one model together, and what they say to one another.
+"""The processes that train one model together, and the messages between them.
 
 Each process is a rank. Rank 0 answers the runtime. It decides everything that depends on files, and tells the other
 ranks which operation comes next. They take part in it (`follow`).
@@ -55,7 +55,7 @@ class Ranks:
         return everyone
 
     def told(self, said: Any = None) -> Any:
-        """What rank 0 said."""
+        """The value that rank 0 passed."""
         if self.count == 1:
             return said
         import torch.distributed as dist
@@ -79,7 +79,7 @@ class Ranks:
 
     @contextmanager
     def leading(self) -> Generator[None]:
-        """On rank 0: the others follow until the body ends. If it fails, they are left waiting: nobody can know what
+        """On rank 0: the others follow until the body ends. If it fails, they are left waiting: it is not known what
         they wait for. The runtime then has to end them."""
         self._leads = self.count > 1
         yield
@@ -118,7 +118,8 @@ def join(place: Meeting | None) -> Ranks:
     import torch
     import torch.distributed as dist
 
-    # It warns of a group that accelerate does not know. Here that is meant, and a log's last line becomes a message.
+    # It warns of a group that accelerate does not know. Here that is intended, and the last line of a log becomes a
+    # message.
     logging.getLogger("transformers.training_args").addFilter(lambda line: "parallel_mode" not in line.getMessage())
     store = cast("Any", dist).TCPStore(
         place.address,

@@ -29,7 +29,7 @@ def advantages(
     collapsed: str = "skip",
 ) -> Advantages:
     """B advantages for B rewards, all finite. Only `pace` uses `alpha`, `restandardise` and `collapsed`. The last says
-    what becomes of a group of which one branch has collapsed: `skip` (the paper) or `other_branch`. Raises ValueError
+    what happens to a group in which one branch has collapsed: `skip` (the paper) or `other_branch`. Raises ValueError
     for a bad k, a reward that is not finite, or an objective that is unknown or trains nothing."""
     objective = OBJECTIVES.named(name)
     if not objective.trains:

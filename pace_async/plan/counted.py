@@ -29,7 +29,7 @@ def counted(shape: StepShape) -> StepBytes:
         raise NotCounted(f"The memory of {shape.model} was not counted after {DEADLINE_S:.0f} s.") from None
     lines = done.stdout.decode(errors="replace").splitlines()
     if done.returncode != 0 or not lines:
-        last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no word of it"])[-1]
+        last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
         raise NotCounted(f"The memory of {shape.model} could not be counted: {last[:300]}.")
     answer: dict[str, Any] = json.loads(lines[-1])
     if "refused" in answer:

@@ -1,6 +1,6 @@
 """Bytes that are alive, counted storage by storage, and their peak.
 
-Works on tensors without values (`FakeTensorMode`): shapes, types and lifetimes are real, so is what autograd keeps.
+Works on tensors without values (`FakeTensorMode`): shapes, types and lifetimes are real, and so is what autograd keeps.
 Memory that an operation takes and gives back inside itself is not seen, and neither is what an allocator keeps.
 """
 
@@ -17,7 +17,7 @@ _leaves = cast("Any", tree_leaves)
 
 class LiveBytes(TorchDispatchMode):
     """Inside this context every new storage counts until it is freed. `now` and `peak` are in bytes. `before` are the
-    tensors that were there before and are not to count: an operation in place would show them as new."""
+    tensors that existed before and must not count: an operation in place would show them as new."""
 
     def __init__(self, before: Iterable[torch.Tensor] = ()) -> None:
         cast("Any", super()).__init__()

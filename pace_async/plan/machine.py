@@ -1,4 +1,4 @@
-"""What this machine has: memory of its cards as the driver tells, host memory and disk that are free."""
+"""What this machine has: memory of its cards as the driver reports it, free host memory and free disk."""
 
 import shutil
 import subprocess
@@ -64,7 +64,7 @@ def told(table: str, gpus: Sequence[str]) -> Mapping[str, CardMemory]:
 
 
 def free_memory() -> float | None:
-    """Bytes of host memory that are free, None if the kernel does not tell."""
+    """Bytes of host memory that are free, None if the kernel does not report it."""
     try:
         lines = MEMORY.read_text().splitlines()
     except OSError:

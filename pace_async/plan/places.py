@@ -12,7 +12,7 @@ Owned = Mapping[Owner, Sequence[str]]
 @dataclass(frozen=True, slots=True)
 class Place:
     """A card, host memory, memory that processes share, or a disk. `total` and `used` are in bytes, `used` by others.
-    `total` None: not known. `more`: how one gets more of it, a clause in brackets, empty if no setting here would."""
+    `total` None: not known. `more`: how to get more of it, a clause in brackets, empty if no setting here helps."""
 
     name: str
     total: float | None
@@ -32,7 +32,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class CardMemory:
-    """A card as the driver tells of it. Sizes are in bytes. `used` is what other processes have."""
+    """A card as the driver describes it. Sizes are in bytes. `used` is what other processes have."""
 
     name: str
     total: float
@@ -41,8 +41,8 @@ class CardMemory:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What there is. `host`, `disk` and `shared` (/dev/shm) are bytes that are free, None if that is not known. `cards`
-    by name. `disk_in_memory`: files of the run take host memory too."""
+    """What is available. `host`, `disk` and `shared` (/dev/shm) are bytes that are free, None if that is not known.
+    `cards` by name. `disk_in_memory`: files of the run take host memory too."""
 
     cards: Mapping[str, CardMemory]
     host: float | None = None

@@ -1,4 +1,4 @@
-"""The plan of a run: what it needs, where that goes, whether it fits, and what would."""
+"""The plan of a run: what it needs, where that goes, whether it fits, and with which settings it would."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

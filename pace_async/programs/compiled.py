@@ -10,7 +10,7 @@ work than a candidate may use gets the digest of its stripped lines, and the exc
 
 Functions and classes at the left margin are compiled separately. This is exact: if each part is a program by itself, no
 string, bracket or continued line is open at its end, so the parts in sequence are the whole. Statements that affect
-other parts (`from __future__`, `global`) are detected. If a part is no program by itself, the text is compiled as a
+other parts (`from __future__`, `global`) are detected. If a part is not a program by itself, the text is compiled as a
 whole, which also gives the error and its line.
 """
 
@@ -34,7 +34,7 @@ SMALL = 2048
 """Characters that the compiler may be given in the event loop: of all kinds of text known to be slow to compile, so
 much takes it 20 ms at most."""
 SHORT = 16 * SMALL
-"""A longer text is not even looked at there for how much of it is new."""
+"""For a longer text the event loop does not even count how much of it is new."""
 MOST_CONSTANTS = 1 << 18
 """Characters that the constants of a part may be written with in the event loop: the compiler makes megabytes of
 `("a" * 4096,) * 256`."""
@@ -170,7 +170,7 @@ def _compiled(program: str, most: int | None) -> Compiled:
 
 
 def stripped_digest(program: str) -> str:
-    """32 hex digits of the lines of a text that is no program, without the space around them."""
+    """32 hex digits of the lines of a text that is not a program, without the space around them."""
     return _digest("\n".join(line.strip() for line in program.splitlines() if line.strip()))
 
 
@@ -248,7 +248,7 @@ def _normal(files: Iterable[tuple[str, str]], split: Callable[[str], Iterable[st
 
 
 def _placed(files: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Each file as far down as it stands in the program, so that the lines of faults are the program's."""
+    """Each file with its line numbers in the program, so that faults name the program's lines."""
     above = 0
     for name, text in files:
         yield name, "\n" * above + text

@@ -1,9 +1,9 @@
 """A program as text: its files, its evolve block, its assignments, and the lines in which two programs differ.
 
 Several files are one text. A line `# FILE: name.py`, a comment to Python, stands before each file. Edits, hashes and
-rows therefore deal with one text, and the files are parted only to be compiled or run. Invariant: parting and joining
-gives the text back. A text that does not begin with such a line is one file without a name, even if such a line follows
-later.
+rows therefore deal with one text, and the files are separated only to be compiled or run. Invariant: separating and
+joining gives the text back. A text that does not begin with such a line is one file without a name, even if such a line
+follows later.
 
 The evolve block is the part that may change: the lines between two marks, each alone on its line, in a comment as the
 program's language has it (`#`, `//`, `!`). Where neither mark stands, the whole program may change (`editable`). Only
@@ -73,7 +73,7 @@ def is_marked(program: str) -> bool:
 
 
 def editable(program: str) -> tuple[str, str, str]:
-    """As `split_block`. A program without marks is one block. Raises ValueError for marks that are no block."""
+    """As `split_block`. A program without marks is one block. Raises ValueError for marks that are not a block."""
     return split_block(program) if is_marked(program) else ("", program, "")
 
 

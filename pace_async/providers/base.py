@@ -1,4 +1,4 @@
-"""Who asks models over the network, and the seam to the ledger in which every call stands."""
+"""Who asks models over the network, and the seam to the ledger that records every call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -74,7 +74,7 @@ class _Health:
 
 
 class ModelPool:
-    """Models that stand in for one another. `caller` is who asks them."""
+    """Models that can replace one another. `caller` is who asks them."""
 
     def __init__(
         self, shares: tuple[Share, ...], ledger: CallLedger, seed: int, limits: CallLimits, caller: Caller

@@ -20,7 +20,7 @@ _CHOSEN = re.compile(r"SECRET|PASS|CREDENTIAL", re.IGNORECASE)
 """Names of secrets that a person chooses. These may be short numbers."""
 _COUNT = re.compile(r"[+-]?[\d_.,]{1,12}(?:e[+-]?\d+)?", re.IGNORECASE)
 _SHORTEST = 6
-"""A shorter value, such as `1`, is no secret. Hiding it would hide most texts."""
+"""A shorter value, such as `1`, is not a secret. Hiding it would hide most texts."""
 _LOOKS = re.compile(
     r"(?i:\b(?:bearer|basic)\s+)[\w.~+/=-]{6,}"
     r"|\b(?:sk|pk|rk|gsk|xai|hf|ghp|glpat|AIza)[-_*]?[\w*-]{8,}"

@@ -6,7 +6,7 @@ The probe detects gross error only, because one learning step moves k3 by about 
 does not replace it.
 
 How far apart two implementations are depends on their number types and kernels. So the limit is measured once, at the
-first push of which every tensor was proven, and lies a factor above what was found.
+first push of which every tensor was proven, and is a multiple of what was found.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Advisors (`--advisor`).
 
 A name that begins with `api:` is a model that is asked over the network: no engine serves it, no version is made, and
-it learns nothing. `bandit` is no model at all. Every other name that is not in the table is a model directory, or an
+it learns nothing. `bandit` is not a model at all. Every other name that is not in the table is a model directory, or an
 id in the hub's cache. An advisor of the package has its folder beside the code of the advisor, under its name. What
 its folder holds says which catalogues it knows and whether it reads others.
 """
@@ -55,7 +55,7 @@ ADVISORS = Registry(
     AdvisorKind("reader", "reads the task's catalogue in its prompt", packaged=True, small=True),
     AdvisorKind(
         "bandit",
-        "no model: tries most what gained at sites of the same kind, and needs the task's catalogue",
+        "no model: tries most often what gained at sites of the same kind, and needs the task's catalogue",
         "pace_async.advise.bandit:BanditAdvisor",
         served=False,
     ),

@@ -10,10 +10,10 @@ from pace_async.registry.base import Entry, Registry
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorKind(Entry):
-    """`check` names what refuses a run that could not be evaluated, before anything is written. `look` names what tells
-    of each machine what it can do. Both are called with the settings of the evaluation, `check` also with the task's
+    """`check` names what refuses a run that could not be evaluated, before anything is written. `look` names what
+    reports what each machine can do. Both are called with the settings of the evaluation, `check` also with the task's
     specification, or with None for a run that goes on. They are empty where this machine is the only one. `elsewhere`:
-    the slots are not those of this machine, which scores the seed program alone."""
+    the slots are on other machines, and this machine scores only the seed program."""
 
     check: str = ""
     look: str = ""

@@ -30,7 +30,7 @@ SANDBOX_TIERS = Registry(
     ),
     SandboxTier(
         "none",
-        "only a session of its own, for code that you trust",
+        "only a separate session, for code that you trust",
         "pace_async.evaluate.sandbox.tiers:no_sandbox",
         trusts=True,
     ),

@@ -61,7 +61,7 @@ def write_group(path: Path, group: Group) -> str:
 
 
 def read_digested(path: Path) -> tuple[Group, str]:
-    """The group in the file `path`, and its digest. Raises ValueError if the file is damaged or is no group file,
+    """The group in the file `path`, and its digest. Raises ValueError if the file is damaged or is not a group file,
     OSError if it cannot be opened."""
     with path.open("rb"):  # its error names the file and the reason, which safetensors' error does not
         pass
@@ -72,7 +72,7 @@ def read_digested(path: Path) -> tuple[Group, str]:
             header, digest = str(metadata["header"]), str(metadata["digest"])
             arrays: dict[str, npt.NDArray[Any]] = {name: opened.get_tensor(name) for name in _ARRAYS}
     except (SafetensorError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is damaged or is no group file: {error}") from None
+        raise ValueError(f"{path} is damaged or is not a group file: {error}") from None
     if _digest(header, arrays) != digest:
         raise ValueError(f"{path} is damaged: its content does not match its digest")
     try:

@@ -1,4 +1,4 @@
-"""Where a run lives: runs/NAME/ with the population, the configuration, the weights, the groups and the logs."""
+"""Where a run is stored: runs/NAME/ with the population, the configuration, the weights, the groups and the logs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ from pace_async.errors import UsageError
 
 RUNS = Path("runs")
 NAMED = 5
-"""Runs that are named where one was asked for that there is not."""
+"""How many runs a message names if the requested run does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class RunPaths:
 
     @property
     def agents(self) -> Path:
-        """The folders in which an agent works, one for each candidate in work."""
+        """The folders in which an agent works, one for each unfinished candidate."""
         return self.folder / "agents"
 
     @property

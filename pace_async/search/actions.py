@@ -176,7 +176,7 @@ def progress_of(island: Island, rules: Rules) -> float:
 
 def why(acted: IslandActed) -> str:
     """The reason in words."""
-    rival = "no other has come anywhere" if acted.rival is None else f"best other {acted.rival:.2f}"
+    rival = "no other island has made progress" if acted.rival is None else f"best other {acted.rival:.2f}"
     return (
         f"momentum {acted.momentum:.2g} after {acted.rollouts} rollouts, progress {acted.progress:.2f}, {rival}, "
         f"drawn with probability {acted.probability:.2f}"

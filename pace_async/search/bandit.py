@@ -1,9 +1,10 @@
-"""Which implementer makes the next candidate: Thompson sampling of gain per cost, for each kind of experiment apart.
+"""Which implementer makes the next candidate: Thompson sampling of gain per cost, separately for each kind of
+experiment.
 
 A rollout gains if its program scores better than its parent. For a model m and a kind k, with s gains in n rollouts of
 that kind and S in N of the other kinds:
 
-    rate   θ ~ Beta(P·p + s, P·(1 − p) + n − s),  p = (1 + S) / (2 + N),  P = 2     what other kinds say is a prior
+    rate   θ ~ Beta(P·p + s, P·(1 − p) + n − s),  p = (1 + S) / (2 + N),  P = 2     results of other kinds are a prior
     cost   c = (C + c̄) / (n + N + 1)             C: USD of all its rollouts, c̄: what one of any model costs on average
     index  θ / (c + c₀)^w,  c₀ = a quarter of the mean c of the models
 
@@ -23,7 +24,8 @@ The kind of an experiment, as far as it may matter to the implementer. Pure.
     invention    any other, the first experiment on its idea
     refinement   any other, on an idea that was tried before
 
-The kinds are few on purpose: results of a model count for each kind apart, and a run has only some hundred rollouts.
+The kinds are few on purpose: results of a model are counted separately for each kind, and a run has only some hundred
+rollouts.
 """
 
 import heapq

@@ -1,19 +1,19 @@
 """Which edit of a catalogue to try next, without a model: Thompson sampling over option × kind of target.
 
 An arm is an option at targets of one kind. A target is what an edit sets: a mechanism, or a mechanism at a site. Its
-kind is its name without the number of its site: `sensor3 predictor` and `sensor7 predictor` are one kind. So what one
-site teaches counts for all of its kind. The reward of an arm is 1 if the program scores better than its parent, else 0,
-failures included:
+kind is its name without the number of its site: `sensor3 predictor` and `sensor7 predictor` are one kind. So a result
+at one site counts for all sites of its kind. The reward of an arm is 1 if the program scores better than its parent,
+else 0, failures included:
 
     rate   θ ~ Beta(a + gains, b + others),  (a, b) = PRIOR
 
 The arm with the highest sampled rate is chosen, and one of its edits is drawn uniformly. PRIOR expects one edit in ten
 to gain and weighs as much as three results. All results count alike, however old.
 
-Invariant: the choice depends on the edits, the counts and the draw, not on the order in which results came in.
-Worked example: arm x gained in 3 of 4 tries and arm y in 0 of 4. Their rates are sampled from Beta(3.3, 3.7), with mean
-0.47, and from Beta(0.3, 6.7), with mean 0.04. An arm that was never tried has mean 0.1, and every now and then a sample
-above both.
+Invariant: the choice depends on the edits, the counts and the draw, not on the order in which results came in. Worked
+example: arm x gained in 3 of 4 tries and arm y in 0 of 4. Their rates are sampled from Beta(3.3, 3.7), with mean 0.47,
+and from Beta(0.3, 6.7), with mean 0.04. An arm that was never tried has mean 0.1, and now and then its sample is above
+both.
 """
 
 import random

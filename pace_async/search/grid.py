@@ -2,7 +2,7 @@
 
 The features are the length of the text in characters and the number of lines that the task's own program does not have.
 Each is cut into `bins` equal parts between its least and greatest value among the members, so the grid is as fine as
-the members are different. A feature in which all agree has one part. The grid is no archive: it covers only the
+the members are different. A feature in which all agree has one part. The grid is not an archive: it covers only the
 programs that the island keeps (`search.members_kept`, the best), so a cell whose programs were dropped is empty.
 """
 

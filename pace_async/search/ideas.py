@@ -3,9 +3,9 @@
 The pool is ordered by use: an idea that is proposed, proposed again or tried moves to the end, and what falls out at
 the cap is at the front. An idea that has just been admitted is never dropped in the same step.
 
-A summary tells a much-tried idea in one line. Invariant: it counts every experiment on an idea, also those that the
-pool no longer keeps. It is a sum over the rows, so a resumed run has the same. A rule makes it and not the advisor, so
-it is exact and costs no call.
+A summary describes an idea with many experiments in one line. Invariant: it counts every experiment on an idea, also
+those that the pool no longer keeps. It is a sum over the rows, so a resumed run has the same. A rule makes it and not
+the advisor, so it is exact and costs no call.
 """
 
 from collections import Counter

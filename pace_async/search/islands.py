@@ -17,7 +17,7 @@ program, r the goal (the better of the task's bounds) and b the island's best sc
 
 Numerator and denominator change sign together, so the same formulas hold whether a higher or a lower score is better.
 Only the test for a new best depends on the direction. Worked example, maximising from 2.0 towards 3.0: a rollout of 2.5
-gains (2.0 − 2.5) / (2.0 − 3.0) = 0.5, so m = 0.15 · 0.5 = 0.075 and A = 0.5. A rollout of 2.4 is no new best, so
+gains (2.0 − 2.5) / (2.0 − 3.0) = 0.5, so m = 0.15 · 0.5 = 0.075 and A = 0.5. A rollout of 2.4 is not a new best, so
 m = 0.85 · 0.075 = 0.06375. A rollout of 2.75 gains half of the rest, R = 0.5, so m = 0.85 · 0.06375 + 0.075 = 0.1291875
 and A = 0.75. Minimising from 3.0 towards 2.0, the scores 2.5, 2.6 and 2.25 give the same numbers.
 """
@@ -165,7 +165,7 @@ def expanded(
 ) -> Mapping[int, Visits]:
     """The visits after a rollout from `parent` has ended, over the present `members`. `child` is None if it has no
     score. Descendants of a program that is no longer a member count for its nearest ancestor that is one. A parent that
-    is no member (of another island, or dropped meanwhile) counts nothing."""
+    is not a member (of another island, or dropped meanwhile) counts nothing."""
     present = Members.of(members).known.candidates
     after = dict(visits)
     step: int | None = parent if parent in present or parent in after else None

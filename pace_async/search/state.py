@@ -14,7 +14,7 @@ from pace_async.events import IslandActed
 @dataclass(frozen=True, slots=True)
 class Member:
     """A program that may be a parent. `candidate` is its id, 0 for the task's own initial program. `feedback` is what
-    its evaluator said for the author of the next program, if the task lets that through."""
+    its evaluator wrote for the author of the next program, if the task allows it."""
 
     candidate: int
     program: str

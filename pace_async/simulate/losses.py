@@ -9,7 +9,7 @@ from pace_async.simulate.nodes import Nodes, NodesShape
 
 
 class NodesPart(TypedDict):
-    """The part of a prediction that tells of nodes: amounts, shares of 0 to 1, and seconds."""
+    """The part of a prediction that describes nodes: amounts, shares of 0 to 1, and seconds."""
 
     nodes: int
     slots: int

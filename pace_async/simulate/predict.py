@@ -84,7 +84,7 @@ class Prediction(TypedDict):
     """What `pace simulate --json` prints. `speedup` is relative to the whole synchronous loop on the same durations.
     Divide it by threads / group_size for the gain per thread. `trained_speedup` leaves out the rollouts that expired.
     Utilisations are shares of 0 to 1. `staleness` counts trained rollouts by their age in updates. `roofline` and
-    `terms` are candidates an hour, and know no failures. `nodes` is None without nodes."""
+    `terms` are candidates an hour without failures. `nodes` is None without nodes."""
 
     speedup: float
     trained_speedup: float

@@ -131,8 +131,8 @@ def chance(one: Count, other: Count) -> float:
 
 
 def _tail(one: Count, other: Count) -> float:
-    """The same where `one` has no fewer than is likely: from there on each term is less than the one before, and
-    follows from it."""
+    """The same if `one` has at least as many as is likely: from there on each term is smaller than the one before, and
+    is computed from it."""
     both = one + other
     parsed = both.rollouts - both.unparsed
     if not 0 <= one.unparsed <= min(one.rollouts, both.unparsed):

@@ -1,10 +1,10 @@
-"""How a fact changes what is known of a run: the one fold, over the facts of a running search as they are committed and
-over those that a resume reads back from the rows.
+"""How a fact changes the state of a run: one fold, for the facts of a running search as they are committed and for
+those that a resume reads back from the rows.
 
 Invariant: nothing else assigns to a `RunState` or to what it holds (`RunState.claimed` is the one part that is not
-committed yet). Facts of different leases may come in another order than they were committed in, so long as those of a
-lease, of an island's leases, and of the groups are in theirs: the same state comes of it.
-Pure but for the state that it is given: no clock, no draw, no row.
+committed yet). Facts of different leases may come in another order than that of their commits. If the facts of each
+lease, of each island's leases, and of the groups keep their order, the state is the same. Pure except for the state
+that it is given: no clock, no draw, no row.
 """
 
 from dataclasses import replace
@@ -85,13 +85,13 @@ def apply(state: RunState, fact: Fact) -> RunState:
         case VersionPublished():
             state.served = fact.version
         case _:
-            pass  # tells of the run's surroundings
+            pass  # describes the run's surroundings
     return state
 
 
 def resumed(state: RunState, terms: Terms, islands: int) -> RunState:
-    """A state that was folded from rows, as a process goes on from it: under the terms of now, with all of its islands,
-    the buffer in the order of completion, no call in flight, and nothing lent."""
+    """A state that was folded from rows, ready for the process that continues the run: with the present terms, all of
+    its islands, the buffer in the order of completion, no call in flight, and nothing lent."""
     seed = state.seed_program
     if seed is None:
         raise PaceBug("a run cannot go on before its seed program has been scored")
@@ -105,7 +105,8 @@ def resumed(state: RunState, terms: Terms, islands: int) -> RunState:
 
 
 def weights_found(state: RunState, weights: str) -> None:
-    """Where this process has the weights of the learner's version: no row says, for a run's folder may have moved."""
+    """Sets where this process has the weights of the learner's version. No row holds it, because a run's folder may
+    have moved."""
     state.weights = weights
 
 
@@ -175,7 +176,7 @@ def _island_acted(state: RunState, fact: IslandActed) -> None:
     try:
         state.islands[fact.island] = after_action(island, fact, _arriving(state, fact), state.terms.rules)
     except ValueError as error:
-        raise PaceBug(f"island {island.number} cannot act so: {error}") from error
+        raise PaceBug(f"island {island.number} cannot take this action: {error}") from error
 
 
 def _arriving(state: RunState, fact: IslandActed) -> Pool:
@@ -246,7 +247,7 @@ def _evaluated(state: RunState, fact: Evaluated) -> None:
 
 
 def _add_in_order(state: RunState, rollout: Rollout) -> None:
-    """By when rollouts were complete, then by lease: their commits may come in another order."""
+    """Sorted by time of completion, then by lease: commits may come in another order."""
     last = next(reversed(state.complete.values()), None)
     state.complete[rollout.lease.lease] = rollout
     if last is not None and (rollout.at, rollout.lease.lease) < (last.at, last.lease.lease):

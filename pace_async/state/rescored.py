@@ -1,8 +1,8 @@
-"""How the state of a run changes when its programs were scored anew by a mended evaluator.
+"""How the state of a run changes when its programs were scored again by a corrected evaluator.
 
-The islands keep what they did: their ideas, numbers and momentum. What scores decide is made again from the new ones:
+The islands keep their ideas, numbers and momentum. All that depends on scores is made again from the new ones:
 members, the best program, the programs of snapshots, what other islands see, and the rewards of rollouts that wait for
-a group. Counts of visits begin again. Pure but for the state that it is given.
+a group. Counts of visits begin again. Pure except for the state that it is given.
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ from pace_async.state.run_state import Rollout, RunState
 
 @dataclass(frozen=True, slots=True)
 class NewScore:
-    """What the mended evaluator said. `score` is None unless the outcome is ok."""
+    """The result of the corrected evaluator. `score` is None unless the outcome is ok."""
 
     outcome: Outcome
     score: float | None
@@ -97,7 +97,8 @@ def _snapshot(snapshot: Snapshot, new: Rescoring) -> Snapshot | None:
 
 
 def _rollout(rollout: Rollout, new: Rescoring, member: Member | None) -> Rollout:
-    """A rollout that waits for a group earns by its new score. `member` is its program with that score, if any."""
+    """A rollout that waits for a group gets the reward of its new score. `member` is its program with that score, if
+    any."""
     said = new.scores.get(rollout.lease.lease)
     if said is None:
         return replace(rollout, member=member)

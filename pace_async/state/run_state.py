@@ -48,8 +48,8 @@ class Terms:
 class Rollout:
     """A complete rollout in the replay buffer, with the pool of its island at that time, and the result of its chosen
     implementer, if one was chosen. `parsed`: all of its answers could be parsed. `at` is the time of completion. `arm`
-    is that of its experiment, None if it is no edit of a catalogue or edits are not counted. `gained`: it scored better
-    than its parent."""
+    is that of its experiment, None if it is not an edit of a catalogue or edits are not counted. `gained`: it scored
+    better than its parent."""
 
     lease: Lease
     calls: tuple[AdvisorCall, ...]
@@ -70,7 +70,7 @@ class Rollout:
 
     @cached_property
     def finished(self) -> Finished:
-        """What a staleness policy is told. Asked for as often."""
+        """What a staleness policy is given. Asked for as often."""
         return Finished(self.lease, self.oldest_version)
 
 
@@ -86,8 +86,8 @@ def counts_of(group: Iterable[tuple[int, Rollout]]) -> dict[int, Count]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Turn:
-    """When an island is served among those that wait, the least first: one whose lease was aborted keeps its slot, then
-    the one whose last lease is the oldest. Neither depends on how fast anything was, and both can be read from rows."""
+    """The sort key of a waiting island, the lowest is served first: an island whose lease was aborted keeps its slot,
+    then comes the one whose last lease is the oldest. Neither depends on speed, and both can be read from rows."""
 
     gave_back: bool
     last_lease: int
@@ -96,10 +96,9 @@ class Turn:
 
 @dataclass(slots=True)
 class Underway:
-    """An open lease that is not complete, as far as it has got. `migrant` is the parent that comes from another island,
-    if any. `paid` is USD by model, `tries` what models answered,
-    `stages` the cheap stages that ended. `answers` are those of an advisor over the network, paid for one by one, until
-    the rollout is advised."""
+    """An open lease that is not complete, with its results so far. `migrant` is the parent that comes from another
+    island, if any. `paid` is USD by model, `tries` what models answered, `stages` the cheap stages that ended.
+    `answers` are those of an advisor over the network, paid for one by one, until the rollout is advised."""
 
     lease: Lease
     island: int
@@ -128,7 +127,7 @@ class Opening:
 class Visible:
     """What islands see of one another: the best program of each among its complete rollouts (with a bound of 0 those
     whose lease is closed, so under `--sync` as of the last group), the ideas of each as of the newest lease that is
-    closed, and what came of choosing implementers and edits in closed ones."""
+    closed, and the results of choosing implementers and edits in closed ones."""
 
     direction: str
     elites: dict[int, Member] = field(default_factory=dict[int, Member])
@@ -137,7 +136,7 @@ class Visible:
     edits: dict[Arm, Tries] = field(default_factory=dict[Arm, Tries])
 
     def copy(self) -> "Visible":
-        """One that can be changed alone."""
+        """A copy. Changes of one do not affect the other."""
         return Visible(self.direction, dict(self.elites), dict(self.pools), dict(self.results), dict(self.edits))
 
     def show_program(self, island: int, member: Member | None) -> None:
@@ -146,7 +145,7 @@ class Visible:
             self.elites[island] = fitter(self.direction, self.elites.get(island), member)
 
     def show(self, rollout: Rollout) -> None:
-        """The other islands may see all that this rollout found. In any order, the same comes of it."""
+        """The other islands may see all that this rollout found. The order of calls does not matter."""
         self.show_program(rollout.island, rollout.member)
         shown, lease = self.pools.get(rollout.island), rollout.lease.lease
         if shown is None or shown.lease < lease:

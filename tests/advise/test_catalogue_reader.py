@@ -106,7 +106,7 @@ def test_a_run_s_folder_has_its_own_tokenizer_and_writes_no_spare_entry(tmp_path
     ("options", "says"),
     [
         ({"m": ("to", "fro")}, "its prompts use the word to themselves"),
-        ({"m": ("a", "b-")}, "b- is no plain word"),
+        ({"m": ("a", "b-")}, "b- is not a plain word"),
         ({"m": tuple(f"value_{n}" for n in range(10_000))}, "its prompts use the word value_0 themselves"),
     ],
 )
@@ -149,7 +149,7 @@ def test_a_folder_says_whether_its_model_reads_catalogues(tmp_path: Path) -> Non
         spare_entries(tmp_path)
 
 
-def test_the_corpus_speaks_the_language_of_the_parser() -> None:
+def test_the_parser_can_read_the_whole_corpus() -> None:
     rng = random.Random(0)
     for _ in range(60):
         drawn = corpus.random_catalogue(rng, 14)
@@ -180,7 +180,7 @@ def test_answers_side_by_side_cost_what_they_cost_alone() -> None:
     torch.testing.assert_close(together[: len(each)], each, atol=1e-4, rtol=1e-4)
 
 
-def test_a_training_in_legs_ends_at_the_weights_of_one_that_was_never_stopped(tmp_path: Path) -> None:
+def test_a_training_in_parts_ends_at_the_weights_of_one_that_was_never_stopped(tmp_path: Path) -> None:
     recipe = training.Recipe(steps=4, batch=2, warmup=2)
 
     def trained(leg: Path, *ends: int) -> dict[str, torch.Tensor]:

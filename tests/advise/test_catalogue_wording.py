@@ -53,7 +53,7 @@ def block(settings: Mapping[str, str]) -> str:
     return f"# EVOLVE-BLOCK-START\n{lines}# EVOLVE-BLOCK-END\n"
 
 
-def test_a_prompt_lists_the_alternatives_to_the_parent_s_settings_and_what_became_of_ideas() -> None:
+def test_a_prompt_lists_the_alternatives_to_the_parent_s_settings_and_the_results_of_ideas() -> None:
     assert WORDING.propose(CONTEXT, Detail(), lambda: random.Random(0)).text == (
         "Catalogue:\n"
         "    layout = hex layout to rings layout to spiral\n"

@@ -227,13 +227,13 @@ def test_an_answer_as_long_as_the_context_is_refused_before_anything_is_written(
 ) -> None:
     model = str(save_chat_model(tmp_path / "model", SWITCHED))
     config = Config.model_validate({"task": "circle_packing", "advisor": {"model": model, **settings}})
-    with pytest.raises(UsageError, match=r"no question fits beside it; lower advisor\.max_tokens"):
+    with pytest.raises(UsageError, match=r"there is no room for a question; lower advisor\.max_tokens"):
         with_advisor(config, load_task("circle_packing"))
 
 
 def test_a_model_configuration_that_was_cut_off_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"max_position')
-    with pytest.raises(UsageError, match=r"config\.json is no JSON"):
+    with pytest.raises(UsageError, match=r"config\.json is not JSON"):
         with_advisor(Config.model_validate({"advisor": {"model": str(tmp_path)}}), load_task("circle_packing"))
 
 

@@ -54,7 +54,8 @@ def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def engines(strange: Path) -> Iterator[tuple[EngineServer, EngineServer]]:
-    """Two engines that start with strange weights. What a test left them in, the next one's first push has to mend."""
+    """Two engines that start with strange weights. The first push of each test has to replace what the test before left
+    in them."""
     pair = EngineServer(strange), EngineServer(strange)
     yield pair
     for engine in pair:

@@ -115,7 +115,7 @@ def test_the_checkpoint_computes_what_the_file_holds(model: LlamaForCausalLM, ch
     torch.testing.assert_close(logits(loaded, ids), logits(model, ids), atol=1e-5, rtol=1e-4)
 
 
-def test_weights_of_four_bits_come_out_as_near_as_four_bits_are(model: LlamaForCausalLM, tmp_path: Path) -> None:
+def test_weights_of_four_bits_are_read_as_exactly_as_four_bits_allow(model: LlamaForCausalLM, tmp_path: Path) -> None:
     from scripts.advisor.smollm2.checkpoint import make_checkpoint
 
     file = write_gguf(model, tmp_path / "small.gguf", quantised=True)
@@ -138,7 +138,7 @@ def test_the_tokenizer_splits_digits_off_before_anything_else(checkpoint: Path) 
     assert (tokenizer.eos_token_id, tokenizer.chat_template) == (2, TEMPLATE)
 
 
-def test_a_checkpoint_that_stands_is_left_as_it_is(file: Path, checkpoint: Path) -> None:
+def test_a_complete_checkpoint_is_left_as_it_is(file: Path, checkpoint: Path) -> None:
     from scripts.advisor.smollm2.checkpoint import make_checkpoint
 
     before = [(path.name, path.stat().st_mtime_ns) for path in sorted(checkpoint.iterdir())]

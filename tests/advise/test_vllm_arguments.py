@@ -1,4 +1,4 @@
-"""The arguments of a vLLM server, which hang on the build and the model."""
+"""The arguments of a vLLM server, which depend on the build and the model."""
 
 import json
 from pathlib import Path

@@ -33,7 +33,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 @pytest.fixture(scope="module", autouse=True)
 def each_step_is_counted_once() -> Iterator[None]:
-    """A count imports torch in a process of its own, which takes seconds."""
+    """A count imports torch in a separate process, which takes seconds."""
     once = cache(counting.counted)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planned.plan_of, "__defaults__", (once,))
@@ -76,7 +76,7 @@ def test_what_does_not_fit_has_exit_code_1_and_a_setting_that_would(shell: Shell
         (("--set", "advisor.model=bandit", "--set", "advisor.engine=embedded"), "there is nothing to plan"),
         (("--set", "advisor.model=nowhere"), "is not a model directory"),
         (("--set", "learner.gpus=[1]"), "learner.gpus names card 1, and 1 can be seen"),
-        (("--set", "advisor.max_tokens=5000"), "no question fits beside it"),
+        (("--set", "advisor.max_tokens=5000"), "there is no room for a question"),
     ],
 )
 def test_what_cannot_be_planned_is_refused_in_one_sentence(
@@ -90,7 +90,7 @@ def test_what_cannot_be_planned_is_refused_in_one_sentence(
 
 @pytest.fixture
 def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in: the device file of a card, and an nvidia-smi that tells of 80 GiB of which others use 79."""
+    """A stand-in: the device file of a card, and an nvidia-smi that reports 80 GiB, of which others use 79."""
     devices, programs = tmp_path / "dev", tmp_path / "bin"
     devices.mkdir()
     programs.mkdir()

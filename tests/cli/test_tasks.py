@@ -231,13 +231,13 @@ def test_an_error_of_the_evaluator_is_not_blamed_on_the_seed_program(shell: Shel
     assert (checked.code, run.code) == (2, 5 if "    return [{" in evaluator else 2)
     for said in (checked.out, run.err, evaluated.out + evaluated.err):
         assert where in said
-        assert "initial.py; mend it" not in said
-        assert "mend initial.py" not in said
+        assert "initial.py; fix it" not in said
+        assert "fix initial.py" not in said
         assert "Traceback (most recent call last)" in said or "no mapping" in where or "return return" in evaluator
         assert "importlib" not in said
         assert said.count("SyntaxError") == ("return return" in evaluator)
         assert "weights are [3, 4]" in said or "return return" in evaluator
-    assert "mend evaluator.py" in checked.out
+    assert "fix evaluator.py" in checked.out
     assert shell.files() == ["mine"]
 
 

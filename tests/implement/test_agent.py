@@ -1,4 +1,4 @@
-"""An agent of the user's as implementer: real processes, in folders of their own."""
+"""An agent of the user's as implementer: real processes, in separate folders."""
 
 import json
 import os
@@ -149,11 +149,11 @@ def test_the_last_json_line_names_the_cost(line: str, usd: float | None, mistake
 @pytest.mark.parametrize(
     ("claim", "cost", "kind", "said"),
     [
-        ("-1", 0.1, "invalid_cost", "cost_usd is -1, and no number of USD from 0 to 10000: the call counts with"),
+        ("-1", 0.1, "invalid_cost", "cost_usd is -1, and not a number of USD from 0 to 10000: the call counts with"),
         ("0.5", 0.5, "cost_above_price", "a call cost 0.5 USD, more than implementer.price_per_call (0.1 USD)"),
     ],
 )
-async def test_a_cost_that_cannot_be_right_is_told_in_one_sentence(
+async def test_a_cost_that_cannot_be_right_is_reported_in_one_sentence(
     tmp_path: Path, claim: str, cost: float, kind: str, said: str
 ) -> None:
     async with working(tmp_path, configured("apply", claim, implementer__price_per_call=0.1)) as (agent, ledger):
@@ -303,7 +303,7 @@ def test_a_long_experiment_still_fits_a_command_line() -> None:
     [
         ({"command": []}, "--implementer command runs a program of yours: name it"),
         ({"command": "no-such-agent --yes"}, "there is no 'no-such-agent' on the PATH"),
-        ({"command": ["./no/agent"]}, "'./no/agent' is no program that can be started"),
+        ({"command": ["./no/agent"]}, "'./no/agent' is not a program that can be started"),
         ({"command": ["python3", "no_such_agent.py"]}, "no_such_agent.py is not in"),
         ({"command": ["python3", "-c", "pass", "--key", SECRET]}, "holds a secret and would be stored"),
         ({"command": ["python3", "-c", "pass"], "price_per_call": None}, "--budget needs to know what a call"),

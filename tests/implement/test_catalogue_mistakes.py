@@ -18,7 +18,10 @@ from tests.support.evaluate_tasks import make_task
     [
         ("[{name: x, about: a, options: [1]}]", "x needs at least two options: add one, or remove the mechanism"),
         ("[{name: x, about: a, options: [1, 2, 1]}]", "x has the option 1 twice: give each option once"),
-        ("[{name: x, about: a, options: [1, two words]}]", "the option 'two words' of x is no single word or number"),
+        (
+            "[{name: x, about: a, options: [1, two words]}]",
+            "the option 'two words' of x is not a single word or number",
+        ),
         (
             "[{name: x, about: a, options: [1, 2]}, {name: x, about: b, options: [3, 4]}]",
             "x is named twice: give each mechanism a name of its own",

@@ -39,7 +39,7 @@ def test_what_the_evaluator_said_of_the_parent_stands_between_fences_as_data(tmp
         ("invalid_score", "the evaluator left no metrics.json", "Its evaluator ran, and gave it no valid score."),
     ],
 )
-def test_a_model_may_mend_a_failure_and_sees_the_words_only_as_feedback(
+def test_a_model_may_repair_a_failure_and_sees_the_words_only_as_feedback(
     tmp_path: Path, outcome: Outcome, detail: str, told: str
 ) -> None:
     task = make_command_task(tmp_path / "any")

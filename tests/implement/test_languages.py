@@ -61,18 +61,18 @@ def test_a_model_is_shown_the_compilers_first_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["SIGSEGV", "exit code 101", "SIGABRT"])
-def test_of_a_crash_a_model_is_told_how_it_ended_and_nothing_that_the_program_said(end: str) -> None:
+def test_of_a_crash_a_model_learns_how_it_ended_and_nothing_that_the_program_printed(end: str) -> None:
     detail = f"{PROGRAM_ENDED} ({end}): hidden=[0.8147,0.9058]"
     assert is_repairable("candidate_error", detail)
     said = complaint("candidate_error", detail, DOUBLE_C, "")
     assert said == f"It ended before its last answer, with {end}."
 
 
-def test_a_program_that_is_killed_is_not_mended() -> None:
+def test_a_program_that_is_killed_is_not_repaired() -> None:
     assert not is_repairable("candidate_error", f"{PROGRAM_ENDED} (SIGKILL)")
 
 
-def test_an_output_that_is_refused_is_told_without_the_words_of_the_evaluator() -> None:
+def test_a_refused_output_is_described_without_the_words_of_the_evaluator() -> None:
     said = complaint("invalid_score", "the output is not JSON: 0.8147", DOUBLE_C, "")
     assert "one line of JSON" in said and "8147" not in said
 

@@ -344,7 +344,7 @@ async def test_a_model_that_never_comes_back_does_not_hide_the_one_that_does(
     ("options", "timeout_s", "kind"),
     [({"mock_response": "litellm.RateLimitError"}, 60.0, "rate_limit"), ({"mock_timeout": True}, 0.05, "timeout")],
 )
-async def test_faults_that_litellm_injects_are_told_apart_too(
+async def test_faults_that_litellm_injects_are_distinguished_too(
     nothing_left: None, monkeypatch: pytest.MonkeyPatch, options: dict[str, object], timeout_s: float, kind: str
 ) -> None:
     config = configured(

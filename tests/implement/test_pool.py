@@ -30,7 +30,7 @@ class SlowLedger(PlainLedger):
         await super().fault(kind, detail, lease)
 
 
-async def test_patience_counts_anew_where_another_call_was_answered_while_a_failure_was_recorded() -> None:
+async def test_patience_counts_again_where_another_call_was_answered_while_a_failure_was_recorded() -> None:
     """On a machine that has been up for longer than the patience, the run used to end at once."""
     ledger, answers = SlowLedger(), list[str]()
     limits = CallLimits(timeout_s=5.0, deadline_s=5.0, faults=FaultsConfig(backoff_s=0.01, patience_s=5.0))

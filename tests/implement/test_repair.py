@@ -98,7 +98,7 @@ def test_an_answer_that_no_repair_can_improve_is_the_last(kind: str) -> None:
     assert not asks_again([unusable(1, kind)], PAPER)
 
 
-def test_the_error_is_told_with_its_line_and_the_names_that_stand_in_the_program() -> None:
+def test_the_error_is_given_with_its_line_and_the_names_that_the_program_contains() -> None:
     said = complaint("candidate_error", ERROR, PROGRAM, "solve")
     assert "NameError: name `cetnres` is not defined" in said
     assert "line 5" in said and "    return [centre for centre in cetnres]" in said

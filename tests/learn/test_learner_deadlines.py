@@ -24,7 +24,7 @@ def anyio_backend() -> str:
 
 
 class Child:
-    """Standard input and output of a learner that says these lines, then nothing for ever."""
+    """Standard input and output of a learner that prints these lines, then nothing more."""
 
     def __init__(self, *lines: dict[str, Any]) -> None:
         self.returncode = None
@@ -59,7 +59,7 @@ def learner_of(
     return learner
 
 
-async def test_a_step_taken_again_has_as_long_as_a_step_and_loading_has_its_own_deadline(
+async def test_a_repeated_step_has_the_deadline_of_a_step_and_loading_has_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     history = [tmp_path / f"{number:06d}.safetensors" for number in (1, 2)]
@@ -113,7 +113,7 @@ async def test_each_rank_has_to_answer_and_the_first_ones_answer_counts(
         await learner.logprobs(0, (1,), (2,))
 
 
-async def test_a_rank_that_dies_while_the_first_works_ends_all_and_has_the_last_word(
+async def test_a_rank_that_dies_while_the_first_works_ends_all_and_its_log_gives_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "learner.rank1.log").write_text("OutOfMemoryError: 3 GiB\n")

@@ -236,7 +236,7 @@ def test_the_files_of_a_killed_writer_are_removed(toy: Path, tmp_path: Path, gro
     assert begin(toy, tmp_path, groups[:1]).version == 1
 
 
-def test_a_step_tells_which_versions_will_be_rebuilt_again_and_those_suffice(
+def test_a_step_says_which_versions_will_be_rebuilt_again_and_those_suffice(
     toy: Path, tmp_path: Path, groups: list[Path]
 ) -> None:
     settings = replace(SETTINGS, checkpoint_every=2)

@@ -47,7 +47,7 @@ def groups(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="session")
 def uninterrupted(toy: Path, groups: list[Path], tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
-    """Digests of versions 1, 2, … as one learner makes them that nothing happens to."""
+    """Digests of versions 1, 2, … as a learner without any failure makes them."""
     lineage = Lineage(toy, tmp_path_factory.mktemp("straight"), SETTINGS)
     lineage.start([])
     return [checkpoint_digests(Path(str(lineage.train(group).weights))) for group in groups]
@@ -162,7 +162,7 @@ def test_without_room_for_a_checkpoint_the_learner_says_so_and_the_next_one_make
     toy: Path, groups: list[Path], uninterrupted: list[dict[str, str]], tmp_path: Path
 ) -> None:
     def asked(out: Path) -> dict[str, Any]:
-        """The last answer to both requests of a learner of its own."""
+        """The last answer to both requests of a separate learner."""
         lineage, replies = Lineage(toy, out, replace(SETTINGS, checkpoint_every=1)), StringIO()
         lines: list[dict[str, Any]] = [{"id": 1, "start": [], "after": 0}, {"id": 2, "train": str(groups[0])}]
         serve(lineage, StringIO("".join(json.dumps(line) + "\n" for line in lines)), replies, 60.0)

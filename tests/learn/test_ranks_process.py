@@ -1,4 +1,4 @@
-"""The learner as several processes on the processor: one version each group, whatever becomes of a rank."""
+"""The learner as several processes on the processor: one version each group, whatever happens to a rank."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -64,7 +64,7 @@ def weights(lineage: Lineage) -> dict[str, torch.Tensor]:
     return {name: weight.detach().clone() for name, weight in policy.named_parameters() if weight.requires_grad}
 
 
-def test_a_device_that_repeats_exactly_is_told_from_one_that_does_not(
+def test_a_device_that_repeats_exactly_is_distinguished_from_one_that_does_not(
     toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = load_trainer(toy, EXACT, tmp_path)
@@ -87,7 +87,7 @@ def test_a_device_that_repeats_exactly_is_told_from_one_that_does_not(
 
 
 @pytest.mark.parametrize("settings", [EXACT, ROUNDED], ids=["float32", "rounded"])
-def test_an_exact_replay_keeps_every_bit_and_is_not_spoken_of(
+def test_an_exact_replay_keeps_every_bit_and_is_not_reported(
     half: Path, tmp_path: Path, groups: list[Path], settings: TrainerConfig
 ) -> None:
     straight = trained(half, tmp_path, groups[:2], settings)

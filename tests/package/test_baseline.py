@@ -72,7 +72,7 @@ def test_a_run_with_another_setting_or_another_seed_program_is_not_compared(tmp_
     assert found.span(5) is None
     other = beside_of(header(tmp_path), 1.25)
     assert other is not None
-    assert other.differs == "the seed program scored otherwise"
+    assert other.differs == "the seed program has another score"
 
 
 def test_a_run_whose_recorded_runs_are_gone_goes_on_without_them(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What start-up left is out of the collector's way while a run lasts, and only then."""
+"""Objects of the start-up are not collected while a run lasts, and only then."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""Folders that a program or an agent has filled are removed, whatever it made of them."""
+"""Folders that a program or an agent has filled are removed, whatever it did with them."""
 
 import os
 from pathlib import Path

@@ -196,7 +196,7 @@ def test_where_nothing_helps_it_says_so_and_counts_no_more() -> None:
     assert len(shapes) == 1
 
 
-def test_memory_that_others_use_and_a_cache_that_is_too_small_are_told() -> None:
+def test_memory_that_others_use_and_a_cache_that_is_too_small_are_reported() -> None:
     config = config_of({"advisor.kv_cache_gib": 0.01, "learner.objective": "none"})
     room = Room({"0": CardMemory("0", 80 * GIB, 75 * GIB)}, host=1e12, disk=1e12)
     plan = plan_of(config, Model(QWEN, 2048), ONE, room, lambda _: StepBytes(10**9, 0, 0, 0, 0, 0, 0))
@@ -254,7 +254,7 @@ def test_files_of_a_run_on_a_file_system_in_memory_take_host_memory_too() -> Non
     assert sums[1] - sums[0] == places["disk"].needed
 
 
-def test_a_folder_in_memory_is_told_by_its_nearest_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_in_memory_is_recognised_by_its_nearest_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text("overlay / overlay rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/sda /tmp/runs ext4 rw 0 0\n")
     monkeypatch.setattr(machine, "MOUNTS", mounts)

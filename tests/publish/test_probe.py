@@ -1,4 +1,4 @@
-"""The probe after a push sees gross error, whatever the model would answer to its question."""
+"""The probe after a push sees gross error, whatever the model answers to its question."""
 
 import math
 from collections.abc import AsyncIterator

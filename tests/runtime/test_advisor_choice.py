@@ -1,4 +1,4 @@
-"""The advisor that a run chooses for its task, and what is said of an advisor that does not fit."""
+"""The advisor that a run chooses for its task, and what is said about an advisor that does not fit."""
 
 import json
 import shutil

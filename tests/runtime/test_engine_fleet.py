@@ -170,7 +170,7 @@ async def test_a_server_that_is_down_is_refused_at_the_start_and_waited_for_on_r
 
 @pytest.fixture
 def stranger(tmp_path: Path) -> Iterator[EngineServer]:
-    """A server that somebody started with other weights."""
+    """A server that was started with other weights."""
     engine = EngineServer(save_tiny_model(tmp_path / "strange", seed=99))
     yield engine
     engine.kill()

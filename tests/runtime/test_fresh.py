@@ -162,7 +162,7 @@ def test_fresh_instances_on_which_the_seed_program_fails_count_as_no_harder() ->
     assert not bears_out(0.8, 0.2, 0.4, None, **bounds)
 
 
-def test_a_claim_is_strictly_better_than_all_that_is_known() -> None:
+def test_a_claim_is_strictly_better_than_every_known_score() -> None:
     members = [Member(0, "", 1.0), Member(3, "", 2.0)]
     assert claims_best(2.5, members, "maximize") and not claims_best(2.0, members, "maximize")
     assert claims_best(0.5, members, "minimize") and not claims_best(1.0, members, "minimize")

@@ -1,4 +1,4 @@
-"""The fresh seeds of a run are drawn, kept, and shown to nobody."""
+"""The fresh seeds of a run are drawn, kept, and never shown."""
 
 import sqlite3
 from contextlib import closing
@@ -89,7 +89,7 @@ async def test_each_run_stores_its_own_secret_and_never_prints_it(tmp_path: Path
 
 @SHOWN_NOWHERE
 @pytest.mark.anyio
-async def test_an_evaluator_that_names_the_seed_as_it_fails_does_not_tell_it(tmp_path: Path) -> None:
+async def test_an_evaluator_that_names_the_seed_as_it_fails_does_not_reveal_it(tmp_path: Path) -> None:
     evaluator = tmp_path / "evaluator.py"
     evaluator.write_text(
         "def instances(seed):\n    if seed % 2:\n        raise ValueError(f'seed {seed} is too large')\n"

@@ -92,7 +92,7 @@ async def test_the_keys_of_a_run_pause_it_show_its_best_program_and_end_with_it(
         assert keyboard.left
 
 
-async def test_keys_that_cannot_be_read_are_told_and_the_run_goes_on(
+async def test_keys_that_cannot_be_read_are_reported_and_the_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     display = RichDisplay(Output(io.StringIO()), {"TERM": "xterm"})

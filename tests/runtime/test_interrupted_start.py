@@ -1,4 +1,4 @@
-"""Ctrl-C before the search has begun: one sentence that says what stands, and nothing left behind."""
+"""Ctrl-C before the search has begun: one sentence that says what exists, and nothing left behind."""
 
 import signal
 import subprocess

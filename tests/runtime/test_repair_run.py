@@ -1,4 +1,4 @@
-"""Repair within a run: what fails is mended, recorded and paid for, and a crash pays for nothing twice."""
+"""Repair within a run: what fails is repaired, recorded and paid for, and a crash pays for nothing twice."""
 
 from collections import Counter
 from pathlib import Path

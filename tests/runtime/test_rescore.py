@@ -1,4 +1,5 @@
-"""A run whose evaluator was mended: its programs scored anew, in force together, and gone on with."""
+"""A run whose evaluator was corrected: its programs are scored again, the scores come into force together, and the run
+goes on."""
 
 import shutil
 import signal
@@ -52,7 +53,7 @@ def complete(lease: int, score: float | None, program: str | None) -> tuple[Fact
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Path]:
-    """A run of three scored programs (3, 4 and 5 times), one that failed, one that was never made, and a lease in work.
+    """A run of three scored programs (3, 4 and 5 times), one that failed, one that was never made, and an open lease.
     The seed program has two times. The instances of seed 1 sum to 6."""
     task = make_task(tmp_path / "sums")
     config = settings(
@@ -97,7 +98,7 @@ OLD = [(0, 12.0), (1, 18.0), (2, 30.0), (3, 24.0), (4, None), (5, None)]
 NEW = [(0, 988.0), (1, 982.0), (2, 970.0), (3, 976.0), (4, 1000.0), (5, None)]
 
 
-def test_every_program_is_scored_anew_and_the_earlier_scores_stay(run: Path) -> None:
+def test_every_program_is_scored_again_and_the_earlier_scores_stay(run: Path) -> None:
     mend(run)
     done = rescore(str(run), None, ignored)
     assert (done.epoch, done.programs, done.scored, done.known) == (1, 5, 5, False)
@@ -138,7 +139,7 @@ def test_a_resume_sees_the_new_scores_and_takes_the_new_digest(run: Path) -> Non
     assert best == 4
 
 
-def test_an_interrupted_rescore_changes_no_score_and_goes_on_where_it_was(run: Path) -> None:
+def test_an_interrupted_rescore_changes_no_score_and_continues_where_it_stopped(run: Path) -> None:
     mend(run)
 
     def interrupts(done: int, programs: int, seconds: float) -> None:
@@ -163,7 +164,7 @@ def test_an_interrupted_rescore_changes_no_score_and_goes_on_where_it_was(run: P
 @pytest.mark.fault(
     "Mended and imported", "a rescore killed in the middle: no score changes, and it goes on where it was"
 )
-def test_a_rescore_killed_in_the_middle_changes_no_score_and_goes_on_where_it_was(run: Path) -> None:
+def test_a_rescore_killed_in_the_middle_changes_no_score_and_continues_where_it_stopped(run: Path) -> None:
     mend(run)
     killed = subprocess.run([sys.executable, "-c", KILLED, str(run)], timeout=100, check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -195,7 +196,7 @@ def test_an_evaluator_that_fails_in_the_middle_changes_no_score_and_the_rest_is_
 
 
 def on_a_small_disk(run: Path, disk: Path) -> Path:
-    """A copy of the run on a disk that is nearly full, and its evaluator mended."""
+    """A copy of the run on a disk that is nearly full, with a corrected evaluator."""
     mend(run)
     return Path(shutil.copytree(run, disk / "run"))
 
@@ -211,7 +212,7 @@ def fills(disk: Path) -> Show:
 
 
 @pytest.mark.fault("Mended and imported", "a full disk during a rescore: no score changes, and it goes on where it was")
-def test_a_rescore_on_a_full_disk_ends_with_a_sentence_and_goes_on_where_it_was(
+def test_a_rescore_on_a_full_disk_ends_with_a_sentence_and_continues_where_it_stopped(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patient = Store.be_patient
@@ -266,7 +267,7 @@ def test_only_the_best_are_scored_and_the_others_have_no_score_then(run: Path) -
     assert scores(run) == NEW
 
 
-def test_an_evaluator_mended_twice_keeps_three_scores_of_each_program(run: Path) -> None:
+def test_an_evaluator_corrected_twice_keeps_three_scores_of_each_program(run: Path) -> None:
     mend(run)
     rescore(str(run), None, ignored)
     mend(run, EVALUATOR.replace("sum(outputs)", "2 * sum(outputs)"))
@@ -288,7 +289,7 @@ def test_a_plan_says_how_many_and_writes_nothing(run: Path) -> None:
     assert (run / "population.db").read_bytes() == before
 
 
-def test_what_cannot_be_scored_anew_is_refused_in_one_sentence(run: Path) -> None:
+def test_what_cannot_be_scored_again_is_refused_in_one_sentence(run: Path) -> None:
     mend(run, EVALUATOR.replace("sum(outputs)", "float('nan')"))
     with pytest.raises(SeedProgramFails, match="no score has changed"):
         rescore(str(run), None, ignored)

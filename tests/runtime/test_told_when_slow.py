@@ -1,4 +1,4 @@
-"""An evaluator that does not answer while a run begins is told of on the screen."""
+"""An evaluator that does not answer while a run begins is reported on the screen."""
 
 import anyio
 import anyio.lowlevel

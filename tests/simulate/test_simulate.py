@@ -156,7 +156,7 @@ def test_the_simulation_describes_the_policy(policy: str, says: str) -> None:
     words = CliRunner().invoke(app, arguments.split()).output
     found = json.loads(CliRunner().invoke(app, [*arguments.split(), "--json"]).output)
     assert f"(updates; {says})" in words
-    assert (found["expired"] > 0) == (policy == "drop") == ("without what was thrown away" in words)
+    assert (found["expired"] > 0) == (policy == "drop") == ("without discarded rollouts" in words)
     kept = 1 - found["expired"] / found["candidates"]
     assert found["trained_speedup"] == pytest.approx(found["speedup"] * kept)
 

@@ -1,8 +1,8 @@
 """vLLM as a child process of the runtime: start, watch, restart, stop.
 
 Invariant: the weights of a newly started server have no version. The client refuses its tokens until a push labels
-them, so a restarted server is never taken for the one before. `vllm_found` detects whether it runs on a CPU or a GPU.
-A run does not depend on the weights that the server starts with.
+them, so a restarted server is never confused with the one before. `vllm_found` detects whether it runs on a CPU or a
+GPU. A run does not depend on the weights that the server starts with.
 """
 
 import contextlib

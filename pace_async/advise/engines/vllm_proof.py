@@ -3,7 +3,7 @@
 A parameter proves nothing: vLLM fuses and pads tensors, and on a CPU packs them into kernels and empties the
 parameters. So the layer itself is applied to unit vectors. Each returns one column of its weight, exactly, in any type
 and with any kernel (one times the number, plus zeros). A few columns of every layer cover all rows of every tensor, and
-they are drawn again for each version. Tensors that are no matrices are compared in the parameter. One learning step
+they are drawn again for each version. Tensors that are not matrices are compared in the parameter. One learning step
 changes nearly every column, so weights of an earlier version do not pass. Each layer must lie whole on one device.
 """
 

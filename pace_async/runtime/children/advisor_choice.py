@@ -123,8 +123,8 @@ def _with_budget(config: Config) -> Config:
     longest = max(config.advisor.longest(purpose) for purpose in get_args(Call))
     if context is not None and longest >= context:
         raise UsageError(
-            f"--advisor {advisor.model} has a context of {context} tokens, and an answer may have {longest}: no "
-            "question fits beside it; lower advisor.max_tokens."
+            f"--advisor {advisor.model} has a context of {context} tokens, and an answer may have {longest}: there is "
+            "no room for a question; lower advisor.max_tokens."
         )
     return config
 
@@ -135,7 +135,7 @@ def context_of(advisor: AdvisorConfig, folder: Path) -> int | None:
     try:
         found: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
     except ValueError as error:
-        raise UsageError(f"{folder / 'config.json'} is no JSON ({error}): make the folder again.") from None
+        raise UsageError(f"{folder / 'config.json'} is not JSON ({error}): make the folder again.") from None
     positions = (found.get("text_config") or found).get("max_position_embeddings")
     words = " ".join(advisor.engine_arguments).replace("=", " ").split()
     told = [int(after) for word, after in pairwise(words) if word == "--max-model-len" and after.isdecimal()]

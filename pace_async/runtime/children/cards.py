@@ -39,7 +39,7 @@ def cards_of(config: Config) -> Cards:
         return assigned(config, visible_gpus())
     asked, build = f"advisor.transport {config.advisor.transport}", find_vllm()
     if isinstance(build, Missing):
-        raise UsageError(f"{asked}: {build.found}; mend it with `{build.remedy}`.")
+        raise UsageError(f"{asked}: {build.found}; fix it with `{build.remedy}`.")
     if build.device != "cuda":
         raise UsageError(
             f"{asked} needs vLLM on a GPU, and {build.package} {build.version} runs on the {build.device}."
@@ -50,8 +50,8 @@ def cards_of(config: Config) -> Cards:
 
 
 def assigned(config: Config, gpus: Sequence[str]) -> Cards:
-    """As `cards_of`, for these visible cards. Pure but for a UUID in the settings, which is looked up in the driver's
-    files. Raises UsageError."""
+    """As `cards_of`, for these visible cards. Pure, except for a UUID in the settings, which is looked up in the
+    driver's files. Raises UsageError."""
     own, starts, given = TRANSPORTS[config.advisor.transport].gpu_to_gpu, _starts_engine(config), config.advisor.gpus
     named = _chosen("advisor.gpus", given, gpus, ()) if starts and isinstance(given, list) else ()
     free = [gpu for gpu in gpus if gpu not in named]

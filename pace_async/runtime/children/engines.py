@@ -221,7 +221,7 @@ def vllm_build(engine: str = "vllm") -> Build:
     """The vLLM build of this machine. Raises UsageError if there is none that can serve here."""
     found = find_vllm()
     if isinstance(found, Missing):
-        raise UsageError(f"--engine {engine}: {found.found}; mend it with `{found.remedy}`.")
+        raise UsageError(f"--engine {engine}: {found.found}; fix it with `{found.remedy}`.")
     return found
 
 

@@ -25,9 +25,9 @@ def urls_of(engine: str) -> tuple[str, ...]:
     urls = tuple(url.strip().rstrip("/") for url in engine.split(","))
     for url in urls:
         if not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#@\s]*)?", url):
-            raise UsageError(f"--engine {engine}: {url or 'an empty entry'} is no http://HOST:PORT.")
+            raise UsageError(f"--engine {engine}: {url or 'an empty entry'} is not of the form http://HOST:PORT.")
     if len(set(urls)) < len(urls):
-        raise UsageError(f"--engine {engine}: one server stands there twice.")
+        raise UsageError(f"--engine {engine}: one server is named twice.")
     return urls
 
 
@@ -49,7 +49,7 @@ async def refuse_unless_fit(config: Config, *, all_up: bool) -> None:
                         raise UsageError(f"--engine {url}: nothing answers there ({said}).") from None
                     continue
                 raise UsageError(
-                    f"--engine {url} is no server that weights can be published to ({said}); docs/engines.md "
+                    f"--engine {url} is not a server that weights can be published to ({said}); docs/engines.md "
                     "says how to start one."
                 ) from None
         if TRANSPORTS[config.advisor.transport].gpu_to_gpu:
@@ -66,7 +66,7 @@ async def _refuse_unless_on_gpu(asked: str, url: str) -> None:
         devices: list[Any] = json.loads(await phases.ask("collective_rpc", {"method": "serves_on"}))["results"]
     except (PushFailed, ValueError, KeyError, TypeError):
         raise UsageError(
-            f"{asked}: --engine {url} is no vLLM with this package's plugin; docs/engines.md says how to start one."
+            f"{asked}: --engine {url} is not a vLLM with this package's plugin; docs/engines.md says how to start one."
         ) from None
     finally:
         await phases.aclose()

@@ -16,9 +16,9 @@ may be harder than another:
     the claim holds there if k ≥ SHARE · g − SLACK · (upper − lower)
 
 One set of fresh instances that confirms a claim is enough. An honest program may have had luck with the hidden set, but
-a program that knows it by heart gains nothing on other instances. SHARE and SLACK are wide for the same reason. Scores
-of the bundled tasks' catalogue programs vary by up to half of their gain from seed to seed, and hardly one of them
-fails three times. The rule accepts a gain that is half real.
+a program that has memorised it gains nothing on other instances. SHARE and SLACK are tolerant for the same reason.
+Scores of the bundled tasks' catalogue programs vary by up to half of their gain from seed to seed, and hardly one of
+them fails three times. The rule accepts a gain that is half real.
 """
 
 import hmac
@@ -170,4 +170,4 @@ class FreshInstances:
 def _words(tries: Sequence[FreshScore]) -> str:
     """One line for the row. The advisor is shown outcomes and never these numbers."""
     scores = ", ".join(tried.outcome if tried.score is None else f"{tried.score:.6g}" for tried in tries)
-    return f"claimed {tries[0].claimed:.6g}, which fresh instances do not bear out: {scores}"
+    return f"claimed {tries[0].claimed:.6g}, which fresh instances do not confirm: {scores}"

@@ -26,7 +26,7 @@ from pace_async.runtime.run.core import Core
 PAUSES_AFTER = 3
 """Failures in a row from which on one try at a time is made."""
 HELD_TRIES = 4
-"""A lease is held so many times longer in a stage that is paused: its own program is then hardly to blame."""
+"""A lease is kept so many times longer in a paused stage, because its own program is then rarely the cause."""
 
 Next = Literal["again", "abort", "give_up"]
 
@@ -112,8 +112,8 @@ EVALUATE = Stage(
 
 
 class Lost(Exception):
-    """The lease is to be aborted for `fault`. `facts` are committed with that, so that a process that is killed again
-    and again still gets past it."""
+    """The lease is to be aborted for `fault`. `facts` are committed with that, so that a process that is killed
+    repeatedly still makes progress."""
 
     def __init__(self, fault: InfrastructureFault, facts: tuple[FaultSeen | EvaluationAttempted, ...]) -> None:
         super().__init__(str(fault))

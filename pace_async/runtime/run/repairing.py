@@ -55,7 +55,7 @@ async def implemented_and_evaluated(
 ) -> tuple[Implemented, Evaluation]:
     """The last program and its evaluation on the hidden instances. `experiment` may have tries of an earlier process.
     If the machine failed the evaluation, the same program is evaluated again. Raises CandidateFault if the last answer
-    is no program, Lost, LeftOpen, BudgetReached, GaveUp."""
+    is not a program, Lost, LeftOpen, BudgetReached, GaveUp."""
     limits, begun, passed = core.config.implementer.repair, decision.implemented, decision.passed
     while True:
         if begun is not None and not experiment.tries:  # of an implementer that leaves none, the catalogue

@@ -26,7 +26,7 @@ class Cheat:
 
 
 STRICT = "let score() in {evaluator} raise ValueError for it"
-_DOCTOR = "see that the sandbox works: pace doctor"
+_DOCTOR = "check that the sandbox works: pace doctor"
 _FORGED = """
 import os, sys
 driver = sys._getframe(1).f_locals  # which has called this function

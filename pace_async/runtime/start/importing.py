@@ -1,4 +1,4 @@
-"""Makes a task of an example of another project: reads it, tries its seed program, writes the task.
+"""Makes a task from an example of another project: reads it, tries its seed program, writes the task.
 
 The seed program is tried in the sandbox from a copy of the task, because two things cannot be read anywhere: between
 which scores a search will move, and how low a stage scores the seed program. OpenEvolve gives a program that a stage
@@ -64,7 +64,7 @@ def import_example(peer: str, folder: Path, target: Path | None, wanted: Wanted,
     if reader is None:
         raise UsageError(f"Examples of {peer!r} cannot be imported: {' and '.join(READERS)} can.")
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder.")
+        raise UsageError(f"{folder} is not a folder.")
     name = name_of(target or folder)
     goal = target or Path(name)
     if goal.resolve() == folder.resolve():

@@ -1,7 +1,7 @@
 """Keys on the live screen of a run: pause and go on, and which panel is shown.
 
-Invariant: the run is the same without them. Keys that cannot be read are told of once and end by themselves, and a run
-that they paused goes on.
+Invariant: the run is the same without them. If keys cannot be read, this is reported once, no more keys are read, and a
+run that they paused goes on.
 """
 
 import logging
@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 
 
 def keys_on(display: Display) -> Keys | None:
-    """What obeys the keys beside a run, or None if this display has no panels, or there is no terminal to type on."""
+    """The task that obeys the keys beside a run, or None if this display has no panels, or there is no terminal to type
+    on."""
     panels: Panelled | None = getattr(display, "panels", None)
     if panels is None or (keyboard := Keyboard.of()) is None:
         return None

@@ -261,7 +261,7 @@ def _why_it_fails(task: Task, found: Evaluation) -> str:
     if found.evaluator_error:
         return (
             f"The evaluator {task.folder / task.spec.evaluator} failed while it scored the seed program "
-            f"({found.evaluator_error}); mend the evaluator, then `pace task check {task.reference}` should pass."
+            f"({found.evaluator_error}); fix the evaluator, then `pace task check {task.reference}` should pass."
         )
     if found.outcome == "below_threshold":
         return (
@@ -272,7 +272,7 @@ def _why_it_fails(task: Task, found: Evaluation) -> str:
     if found.outcome == "infrastructure_error":
         return f"The seed program {program} could not be scored on this machine ({found.detail}); see `pace doctor`."
     return (
-        f"The seed program {program} fails its own evaluator ({found.outcome}{detail}); mend it, then `pace eval "
+        f"The seed program {program} fails its own evaluator ({found.outcome}{detail}); fix it, then `pace eval "
         f"{task.reference} {program}` should say ok."
     )
 

@@ -102,7 +102,7 @@ def _answers(checked: Checked) -> Finding:
 
 
 def _vllm() -> Finding:
-    """The defaults do not need it, so a missing installation is no failure."""
+    """The defaults do not need it, so a missing installation is not a failure."""
     found = find_vllm()
     if isinstance(found, Missing):
         return Finding("engine vllm", False if found.broken else None, found.found, found.remedy)

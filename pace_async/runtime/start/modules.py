@@ -79,7 +79,7 @@ def _evaluator(task: Task) -> Path | None:
 
 
 def _imports(file: Path) -> Iterator[str]:
-    """The absolute imports of a file that it cannot do without, with dots."""
+    """The absolute imports that a file cannot work without, with dots."""
     try:
         tree = ast.parse(file.read_text(encoding="utf-8-sig", errors="replace"))
     except (OSError, SyntaxError, ValueError, RecursionError):
@@ -109,7 +109,7 @@ def _catches(handler: ast.ExceptHandler) -> bool:
 
 
 def _beside(name: str, places: Sequence[Path]) -> Path | None:
-    """The file of a module of the task's own. None if it is none. A module that a package of the task lacks is a file
+    """The file of a module of the task. None for another module. A module that a package of the task lacks is a file
     that is not there."""
     parts = name.split(".")
     for place in places:

@@ -1,6 +1,6 @@
 """The runtime's memory limit, if a control group can be made.
 
-With it, a runtime that grows too large is ended itself, and not the engine, the learner or another process of the
+With it, the kernel ends a runtime that grows too large, and not the engine, the learner or another process of the
 machine. Invariant: the limit holds for this process and for the candidates' warm parent, never for the engine, the
 learner and the scorers. Each of these is moved, right after its start, into the groups where this process was before.
 If that is not possible there is no limit. A runtime ended by the limit prints nothing more. The rows are complete, and

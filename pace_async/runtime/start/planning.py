@@ -1,4 +1,4 @@
-"""The plan of a run on this machine, or on cards that somebody names.
+"""The plan of a run on this machine, or on cards that are named.
 
 Invariant: nothing is written, and only the count of a training step runs a process. A run that cannot fit is refused
 before anything is written. Advisors of the package need no plan: they fit everywhere.

@@ -1,8 +1,8 @@
-"""Scores the programs of a run anew, after its evaluator was mended: an evaluation epoch beside the earlier ones.
+"""Scores the programs of a run again, after its evaluator was corrected: an evaluation epoch beside the earlier ones.
 
-Each score is committed when it is there, under its epoch and candidate, so an interrupted rescore goes on where it was.
-The scores come into force together, in one transaction, once every program was evaluated. Until then the run reads as
-before.
+Each score is committed when it is there, under its epoch and candidate, so an interrupted rescore continues where it
+stopped. The scores come into force together, in one transaction, once every program was evaluated. Until then the run
+reads as before.
 """
 
 import time
@@ -36,7 +36,7 @@ from pace_async.task import Task, load_task
 Show = Callable[[int, int, float], None]
 """Called with the number of programs that are scored, of all, and the seconds since this process began."""
 
-AGAIN = "`pace rescore` goes on where it was"
+AGAIN = "`pace rescore` continues where it stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Rescore:
 
 
 def rescore(run: str | None, best: int | None, show: Show, *, dry: bool = False) -> Rescore:
-    """Score the programs of a run anew, or with `dry` say what that would be. `best` limits it to so many of the best.
+    """Score the programs of a run again, or with `dry` say what that would be. `best` limits it to so many of the best.
     Raises PaceError, RunLocked if a process drives the run."""
     paths = find_run_paths(run)
     try:
@@ -63,7 +63,7 @@ def rescore(run: str | None, best: int | None, show: Show, *, dry: bool = False)
             options = {"loop_factory": TimedLoop}
             return anyio.run(lambda: _rescore(paths, best, show, dry), backend_options=options)
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted: `pace rescore {paths.folder}` goes on where it was.") from None
+        raise Interrupted(f"interrupted: `pace rescore {paths.folder}` continues where it stopped.") from None
 
 
 async def _rescore(paths: RunPaths, best: int | None, show: Show, dry: bool) -> Rescore:
@@ -93,7 +93,7 @@ def _refuse_relative(config: Config) -> None:
     if config.reward.relative_to != "bounds":
         raise UsageError(
             f"This run's rewards are relative to the {config.reward.relative_to} (reward.relative_to), whose score "
-            "would change too: such a run cannot be scored anew."
+            "would change too: such a run cannot be scored again."
         )
 
 
@@ -177,7 +177,7 @@ class _Work:
         if candidate == 0 and found.score is None:
             raise SeedProgramFails(
                 f"The seed program {self.task.folder / self.task.spec.program} fails the evaluator ({found.outcome}"
-                f"{f': {found.detail}' if found.detail else ''}), so no score has changed: mend the evaluator, then "
+                f"{f': {found.detail}' if found.detail else ''}), so no score has changed: fix the evaluator, then "
                 "`pace rescore` again."
             )
         await self.store.commit(self._fact(candidate, found))
@@ -214,7 +214,7 @@ async def _come_into_force(store: Store, standing: Standing, epoch: int) -> None
     run_id, now = standing.run_id, time.time()
     unfinished = await store.read(lambda connection: epochs.open_leases_of(connection, run_id))
     last = await store.read(lambda connection: epochs.last_lease_of(connection, run_id))
-    why = "the evaluator was mended while it was worked on"
+    why = "the evaluator was corrected while the lease was open"
     await store.commit(
         *cut_off(standing),
         *(LeaseAborted(lease, island, "rescored", why, now) for lease, island in unfinished),
@@ -227,5 +227,5 @@ def refuse_unless_in_force(standing: Standing, task: Task, folder: Path) -> None
     if task.digest != standing.header.task_digest:
         raise UsageError(
             f"Task {task.name!r} has changed since the run's programs were scored, some file in {task.folder}: scores "
-            f"would not compare. Put it back, score them anew with `pace rescore {folder}`, or start a new run."
+            f"would not compare. Put it back, score them again with `pace rescore {folder}`, or start a new run."
         )

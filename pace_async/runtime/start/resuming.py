@@ -80,10 +80,10 @@ MAY_CHANGE = (
 """Settings that may change, and rooms whose settings may all change. The bound may only be raised."""
 
 WHY_NOT = {
-    "baseline": "it lies beside the run from its first candidate on",
+    "baseline": "it is compared with the run from its first candidate on",
     "task": "scores would not compare",
     "seed": "every random draw of the run derives from it",
-    "population": "the rows are where they are",
+    "population": "the rows stay where they are",
     "search.threads": "each thread is an island, and the islands are there",
     "search": "the islands are rebuilt from the rows with it",
     "staleness.mode": "a run goes on as it began, sync or async",

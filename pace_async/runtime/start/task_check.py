@@ -65,7 +65,7 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
     try:
         task = load_task(name)
     except UsageError as error:
-        say(Check("loads", False, str(error), "mend the file that it names; docs/tasks.md has the fields"))
+        say(Check("loads", False, str(error), "fix the file that it names; docs/tasks.md has the fields"))
         return
     changed = {**task.spec.offline_settings, **chosen}
     said = ", ".join(f"{name}={value}" for name, value in changed.items())
@@ -88,8 +88,8 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
         try:
             sound = await _answers(task, seed, tier, log, say)
         except UsageError as error:
-            mended = task.spec.evaluator_file or "task.yaml"
-            say(Check("evaluator loads", False, str(error), f"mend {mended}", printed(log)))
+            named = task.spec.evaluator_file or "task.yaml"
+            say(Check("evaluator loads", False, str(error), f"fix {named}", printed(log)))
             return
         if sound and not task.spec.is_command:
             await _cheats(task, seed, tier, log, say)
@@ -227,15 +227,15 @@ def _seed_program(task: Task, found: Evaluation, log: Path) -> Check:
         return Check(name, True, said)
     if found.evaluator_error:
         said = f"the evaluator failed on it ({found.evaluator_error})"
-        return Check(name, False, said, f"mend {task.spec.evaluator}, not the seed program", printed(log))
+        return Check(name, False, said, f"fix {task.spec.evaluator}, not the seed program", printed(log))
     detail = f"{found.outcome}: {found.detail}" if found.detail else found.outcome
     if found.outcome == "infrastructure_error":
-        return Check(name, False, detail, "see that the sandbox works: pace doctor", printed(log))
+        return Check(name, False, detail, "check that the sandbox works: pace doctor", printed(log))
     if detail.endswith(f"defines no function {task.spec.entry}"):
         return Check(
             name, False, detail, f"name its function in task.yaml (`entry`), or define it in {task.spec.program}"
         )
-    return Check(name, False, detail, f"mend {task.spec.program}: `pace eval` on it should say ok")
+    return Check(name, False, detail, f"fix {task.spec.program}: `pace eval` on it should say ok")
 
 
 def _repeats(task: Task, first: Evaluation, second: Evaluation) -> Check:
@@ -294,10 +294,10 @@ async def _known_cheat(task: Task, file: Path, honest: float, scoring: _Scoring)
     try:
         program = await anyio.Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        return Check(name, False, f"{file} cannot be read: {error}", "mend or remove it")
+        return Check(name, False, f"{file} cannot be read: {error}", "fix or remove it")
     found = await scoring.score(program)
     if found.outcome == "infrastructure_error":
-        return Check(name, False, f"{found.outcome}: {found.detail}", "see that the sandbox works: pace doctor")
+        return Check(name, False, f"{found.outcome}: {found.detail}", "check that the sandbox works: pace doctor")
     if found.score is None:
         return Check(name, True, f"{found.outcome}: {found.detail}")
     said = f"scored {found.score:.6g}, the seed program {honest:.6g}"
@@ -324,7 +324,7 @@ def _catalogue(task: Task) -> Check:
     try:
         catalogue = load_catalogue(task.catalogue_path)
     except UsageError as error:
-        return Check(name, False, str(error), "mend it; docs/tasks.md has an example")
+        return Check(name, False, str(error), "fix it; docs/tasks.md has an example")
     language = task.spec.written_in
     start, block, rest = editable(task.program)
     wrong: list[str] = []

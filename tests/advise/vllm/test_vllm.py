@@ -1,4 +1,4 @@
-"""A real vLLM server: the numbers of transformers, versions that are proven and told apart, nothing left behind."""
+"""A real vLLM server: the numbers of transformers, versions that are proven and distinguished, nothing left behind."""
 
 import json
 import os

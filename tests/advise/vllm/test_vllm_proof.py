@@ -64,7 +64,7 @@ def test_a_tensor_that_stayed_at_the_old_weights_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in sorted(tensors_of(0)) if name != "norm.weight"])
-def test_one_learning_step_is_enough_to_tell_two_versions_apart(name: str) -> None:
+def test_one_learning_step_is_enough_to_distinguish_two_versions(name: str) -> None:
     old = tensors_of(0)
     new = {**old, name: old[name] * (1 + 5e-5)}
     assert not_in_force(Model(old), new, seed=1) == [name]

@@ -64,7 +64,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
             if " 40 candidates " in line:
                 break
         (server,) = servers(psutil.Process(run.pid))
-        os.kill(server.pid, signal.SIGSTOP)  # or it might be killed just when nobody had asked it anything
+        os.kill(server.pid, signal.SIGSTOP)  # or it might be killed just when it had no request
         wait_asked(server)
         os.kill(server.pid, signal.SIGKILL)
         said, _ = run.communicate()
@@ -107,7 +107,8 @@ def test_a_run_whose_server_was_killed_in_the_middle_goes_on_by_itself(finished:
     assert finished.left == []
     kinds = {kind for (kind,) in finished.rows("select kind from faults")}
     assert "engine_died" in kinds
-    broken_off = {"engine_unreachable", "engine_error", "voided", "push_unreachable"}  # by what of vLLM went first
+    # by the part of vLLM that ended first
+    broken_off = {"engine_unreachable", "engine_error", "voided", "push_unreachable"}
     assert kinds & broken_off, "answers or a push were on their way"
     ((trained, stalest),) = finished.rows(
         "select (select count(*) from groups where state = 'trained'), max(staleness) from leases"

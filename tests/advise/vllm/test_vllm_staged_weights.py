@@ -1,5 +1,4 @@
-"""A version that is made ready beside the one that serves: proven before the exchange, and only what was proven is
-exchanged."""
+"""A version that is prepared beside the served one: proven before the swap, and only what was proven is swapped."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -40,7 +39,7 @@ class Method:
 
 
 class Plain(Method):
-    """How it treats one that it has no kernel for: the weight is multiplied where it stands."""
+    """How it treats a layer without a kernel: it multiplies with the parameter itself."""
 
     def process_weights_after_loading(self, layer: Any) -> None:
         layer.cpu_linear = torch.nn.functional.linear

@@ -1,6 +1,6 @@
-"""Programs that know a task's public generator: they make the hidden instances again, with what is to be found, and
-every set of fresh instances that can be foreseen. Each claims a perfect score, and is caught by instances whose seed
-nobody can know."""
+"""Programs that know a task's public generator: they make the hidden instances and their answers again, and every set
+of fresh instances that can be predicted. Each claims a perfect score, and is caught by instances whose seed no program
+can know."""
 
 import sys
 from dataclasses import replace
@@ -82,4 +82,4 @@ def test_a_program_that_knows_the_generator_claims_a_full_score_and_is_not_confi
     assert rows[OWN]["score"] < 0.5
     for name in programs:
         assert (rows[name]["outcome"], rows[name]["score"], rows[name]["reward"]) == ("suspicious", None, -1.0), name
-        assert rows[name]["detail"].startswith("claimed 1, which fresh instances do not bear out"), rows[name]["detail"]
+        assert rows[name]["detail"].startswith("claimed 1, which fresh instances do not confirm"), rows[name]["detail"]
