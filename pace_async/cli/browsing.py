@@ -28,14 +28,16 @@ def web(
         help="Runs, folders of runs, databases on a server. By default every run under ./runs.",
     ),
     host: str = typer.Option(
-        "127.0.0.1", help="Address to listen at. Any other than loopback can be reached by others."
+        "127.0.0.1", help="Address to listen on. If it is not a loopback address, other machines can reach it."
     ),
     port: int | None = typer.Option(None, min=1, max=65535, help="Port [default: the first free one from 8642 on]."),
     name: list[str] = typer.Option(
         [], "--name", metavar="HOST", help="A further name by which browsers reach this server. May be repeated."
     ),
     token: bool = typer.Option(
-        True, "--token/--no-token", help="Whether the address must hold a token. Without it only loopback is allowed."
+        True,
+        "--token/--no-token",
+        help="Whether the address must hold a token. Without it only a loopback address is allowed.",
     ),
     show: bool = typer.Option(False, "--open", help="Open the pages in the browser."),
 ) -> None:
@@ -48,7 +50,7 @@ def web(
     from pace_async.web.serve import LOOPBACK, bound, new_token, serve
 
     if not token and host not in LOOPBACK:
-        raise UsageError(f"--no-token would show the runs to everybody who reaches {host}: keep the token there.")
+        raise UsageError(f"--no-token would show the runs to everybody who can reach {host}: keep the token there.")
     places = _places(runs or [])
     from pace_async.web.runs import opened
 

@@ -28,7 +28,7 @@ def find_candidate(reader: "Reader", which: str) -> dict[str, Any]:
     if which == "seed":
         return reader.show(0)
     if not which.isdecimal():
-        raise UsageError(f"{which!r} is no candidate: give {WHICH}.")
+        raise UsageError(f"{which!r} is not a candidate: give {WHICH}.")
     try:
         number = int(which)
     except ValueError:  # int() refuses numbers of so many digits

@@ -1,4 +1,4 @@
-"""pace compare: runs of one task beside each other."""
+"""pace compare: runs of one task side by side."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def compare(runs: list[str] = _RUNS, plot: Path | None = _PLOT, as_json: bool = JSON_OPTION) -> None:
-    """Runs of one task beside each other: a table, the curves, and how far they differ.
+    """Runs of one task side by side: a table, the curves, and how much they differ.
 
     Runs whose settings differ only in the seed are seeds of one arm, A, B and so on. All are compared after the number
     of candidates that the shortest has. With two seeds or more an arm has a 95 % interval (Student's), and so has the
@@ -59,7 +59,7 @@ def compare(runs: list[str] = _RUNS, plot: Path | None = _PLOT, as_json: bool = 
     print_table([_row(arm, run, candidates) for arm in arms for run in arm.runs])
     _print_arms(arms, candidates, differences)
     if len({run.task_digest for run in found}) > 1:
-        typer.echo("\nThe evaluators of these runs differ, so their scores may not compare.")
+        typer.echo("\nThe evaluators of these runs differ, so their scores may not be comparable.")
     typer.echo("")
     for line in _drawing(arms, candidates):
         typer.echo(line)

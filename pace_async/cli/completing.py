@@ -1,7 +1,7 @@
 """Names that a shell completes: runs under ./runs, and tasks.
 
-Invariant: nothing is opened. A folder that cannot be listed gives no names, and no message: it would stand in the
-middle of what a person types.
+Invariant: nothing is opened. A folder that cannot be listed gives no names, and no message, because it would appear in
+the middle of what a person types.
 """
 
 from collections.abc import Iterable

@@ -62,7 +62,7 @@ def _without_run(run: str | None, statement: str | None) -> tuple[str | None, st
         return None, run
     from pace_async.errors import UsageError
 
-    raise UsageError(f'Say what to ask, as in: pace db sql {run or "RUN"} "select * from leaderboard limit 5".')
+    raise UsageError(f'Add a statement, as in: pace db sql {run or "RUN"} "select * from leaderboard limit 5".')
 
 
 @app.command("shell")

@@ -1,7 +1,7 @@
 """What commands print with `--json`, as typed dictionaries, and the table of all of them for `pace schema`.
 
-Invariant: each command that takes `--json` has an entry. What reads a run, evaluates or simulates has its types where
-Python gets the same values (`interface`).
+Invariant: each command that takes `--json` has an entry. The types for reading a run, evaluating and simulating stand
+in `interface`, where Python gets the same values.
 """
 
 from typing import Any, NotRequired
@@ -137,14 +137,14 @@ class Logged(TypedDict):
 
 
 class RescoredBest(TypedDict):
-    """A best program before or after its run was scored anew."""
+    """A best program before or after its run was rescored."""
 
     candidate: int
     score: float
 
 
 class Rescored(TypedDict):
-    """What was scored anew, or would be. `unchanged`: the task has not changed, so there is nothing to do."""
+    """What was rescored, or would be. `unchanged`: the task has not changed, so there is nothing to do."""
 
     epoch: int
     programs: int
@@ -217,7 +217,7 @@ class NewTask(TypedDict):
 
 
 class ImportedTask(TypedDict):
-    """A task that was made of another project's example, and what of it was and was not taken over."""
+    """A task that was made from another project's example, with what was and what was not taken over."""
 
     task: str
     folder: str
@@ -226,7 +226,7 @@ class ImportedTask(TypedDict):
 
 
 class TaskFinding(TypedDict):
-    """One check of a task. `warning`: it passes, and a run says it too."""
+    """One check of a task. `warning`: it passes, and a run prints the same warning."""
 
     check: str
     ok: bool

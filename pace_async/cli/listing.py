@@ -48,7 +48,7 @@ def list_runs(
 
 
 def _in_database(url: str) -> list[dict[str, Any]]:
-    """The runs of one database. Whether a process drives them cannot be told from here."""
+    """The runs of one database. Whether a process drives them cannot be known here."""
     from pace_async.population.reading.reader import open_readonly
 
     with open_readonly(url) as reader:
@@ -74,7 +74,7 @@ def _of_folder(paths: RunPaths) -> list[dict[str, Any]]:
 
     try:
         where, name = paths.population
-        driven = is_driven(paths.folder)  # before the rows: a run that ends in between is never said to be cut off
+        driven = is_driven(paths.folder)  # before the rows: a run that ends in between is never shown as cut off
         with open_readonly(where, name) as reader:
             return [
                 _found(summary, paths.name, str(paths.folder), driven)

@@ -1,4 +1,4 @@
-"""pace plan: whether a run fits on its cards, before a card is paid for."""
+"""pace plan: whether a run fits on its cards, before anybody pays for a card."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

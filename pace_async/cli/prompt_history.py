@@ -84,7 +84,7 @@ def _messages(
     messages_for: MessagesFor, header: RunHeader, found: dict[str, Any], parent: Member
 ) -> tuple[tuple[Mapping[str, str], ...], str, tuple[Again, ...]]:
     task = load_task(header.task)
-    changed = "" if task.digest == header.task_digest else "the task has changed since; its words are those of now"
+    changed = "" if task.digest == header.task_digest else "the task has changed since; its texts are the present ones"
     experiment = Experiment(found["candidate"], found["idea"] or "", found["experiment"])
     tries = tuple(ImplementerTry(**tried) for tried in found["tries"])
     repairs = (
@@ -95,7 +95,7 @@ def _messages(
 
 
 def _tokenizer(paths: RunPaths, model: str) -> Any:
-    """That of the run's own advisor, if one is bound to the task's catalogue, else the model's."""
+    """The tokenizer of the run's own advisor, if one is bound to the task's catalogue, else the model's."""
     from tokenizers import Tokenizer
 
     bound = paths.advisor / "tokenizer.json"

@@ -23,7 +23,7 @@ def report(
         None, "-o", "--output", help="File to write [default: report.html in the run's folder].", metavar="FILE"
     ),
     show: bool = typer.Option(False, "--open", help="Open it in the browser."),
-    force: bool = typer.Option(False, "--force", help="Overwrite a file that is no report."),
+    force: bool = typer.Option(False, "--force", help="Overwrite a file that is not a report."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Write a run as one HTML file: curve, lineage, candidates, islands, learner, faults, spend, a diff.

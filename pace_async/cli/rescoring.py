@@ -1,4 +1,4 @@
-"""pace rescore: score the programs of a run anew, after its evaluator was mended."""
+"""pace rescore: score the programs of a run again, after its evaluator was corrected."""
 
 import sys
 import time
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from pace_async.runtime.start.rescoring import Rescore
 
 SHOW_S = 2.0
-"""Seconds between two lines where the output is no terminal, ten times as many; on a terminal one line is renewed."""
+"""Seconds between two lines where the output is not a terminal, ten times as many; on a terminal one line is
+renewed."""
 
 
 def register(app: typer.Typer) -> None:
@@ -30,10 +31,10 @@ def rescore(
     dry_run: bool = typer.Option(False, "--dry-run", help="Say how many programs and how long. Nothing is scored."),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Score a run's programs anew, after its evaluator was mended.
+    """Score a run's programs again, after its evaluator was corrected.
 
-    The new scores come into force together, when all are there. `best`, `leaderboard`, `status`, `report` and a resume
-    go by them from then on. The earlier scores stay in `epoch_scores`. An interrupted rescore goes on where it was.
+    The new scores come into force together, when all are there. From then on `best`, `leaderboard`, `status`, `report`
+    and a resume use them. The earlier scores stay in `epoch_scores`. An interrupted rescore continues where it stopped.
     Rewards that were trained stay as they were.
 
     Example: pace rescore circle_packing-1 --dry-run
@@ -72,7 +73,7 @@ def _words(done: "Rescore", folder: str) -> str:
         return f"{folder}: {left:,} programs to score{already}, about {_duration(done.expected_s)}."
     before = "none" if done.before is None else f"{done.before.score:.6g} of candidate {done.before.candidate}"
     return (
-        f"{folder}: {done.programs:,} programs scored anew, epoch {done.epoch} is in force.\n"
+        f"{folder}: {done.programs:,} programs scored again, epoch {done.epoch} is in force.\n"
         f"best  {done.best.score:.6g} of candidate {done.best.candidate} (before: {before})"
     )
 

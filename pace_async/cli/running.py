@@ -132,7 +132,7 @@ class RunFlags:
 def run(flags: RunFlags) -> None:
     """Search, and learn while searching.
 
-    On a terminal keys pause the run or let it go on (p), show the best program (b) and other panels (n), and ? lists
+    On a terminal keys pause the run or continue it (p), show the best program (b) and other panels (n), and ? lists
     them. None is needed, and without a terminal there are none. A pause opens no new candidates and ends none.
 
     Example: pace run circle_packing --async --max-staleness 2 --candidates 16

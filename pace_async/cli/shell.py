@@ -52,7 +52,9 @@ def _answer(connection: sqlite3.Connection, statement: str) -> None:
     elif statement.startswith(".schema"):
         name = statement.removeprefix(".schema").strip()
         rows = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (name,))
-        typer.echo("\n".join(row[0] for row in rows) or f"there is no {name or 'name'}; .tables lists what there is")
+        typer.echo(
+            "\n".join(row[0] for row in rows) or f"there is no {name or 'name'}; .tables lists the tables and views"
+        )
     elif statement.startswith("."):
         typer.echo(HELP)
     else:

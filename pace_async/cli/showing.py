@@ -37,7 +37,7 @@ def show(
 
     run, candidate = without_run(run, candidate)
     if islands and (candidate is not None or prompts):
-        raise UsageError("--islands shows how the islands stand: leave the candidate and --prompts out.")
+        raise UsageError("--islands shows the state of the islands: leave the candidate and --prompts out.")
     if not islands and candidate is None:
         raise UsageError(f"Say which candidate to show, or --islands: {WHICH}.")
     with open_run(run) as (paths, reader):

@@ -99,7 +99,7 @@ def _in_words(found: "Prediction", bound: str) -> dict[str, object]:
     total = sum(ages.values())
     shares = ", ".join(f"{age}: {100 * amount / total:.0f} %" for age, amount in ages.items()) or "nothing trained"
     terms = ", ".join(f"{name} {_rate(value)}" for name, value in found["terms"].items())
-    thrown = f" ({found['trained_speedup']:.2f} without what was thrown away)" if found["expired"] else ""
+    thrown = f" ({found['trained_speedup']:.2f} without discarded rollouts)" if found["expired"] else ""
     return {
         "speed-up over sync": f"{found['speedup']:.2f}{thrown}",
         "slot utilisation": f"{100 * found['slot_utilisation']:.0f} % of the threads' time",
@@ -113,7 +113,7 @@ def _in_words(found: "Prediction", bound: str) -> dict[str, object]:
 
 
 def _nodes_in_words(found: "NodesPart") -> dict[str, object]:
-    """The part of the printed result that tells of nodes."""
+    """The part of the printed result about nodes."""
     lost = f"{found['lost_to_node_deaths']:,} by {found['node_deaths']:,} node failures"
     return {
         "nodes": f"{found['nodes']:,} with {found['slots']:,} slots, away {100 * found['away']:.1f} % of the time",

@@ -40,7 +40,7 @@ def watch(
     """The live screen of a run that another terminal, machine or job drives. It ends when the run ends.
 
     It only reads: the run is the same with and without it, and Ctrl-C leaves the screen, not the run. Where the output
-    is no terminal, it prints lines. `pace status --json` is for programs. Keys show other panels, and ? lists them.
+    is not a terminal, it prints lines. `pace status --json` is for programs. Keys show other panels, and ? lists them.
 
     Example: pace watch circle_packing-1
 

@@ -20,7 +20,7 @@ class Failing(TypedDict):
 
 
 class Rollback(TypedDict):
-    """A version that is an earlier one again."""
+    """A version that repeats an earlier one."""
 
     version: int
     restored: int
@@ -29,7 +29,7 @@ class Rollback(TypedDict):
 
 
 class ImplementerTally(TypedDict):
-    """What came of one model's programs for one kind of experiment, where a bandit chooses among several."""
+    """The results of one model's programs for one kind of experiment, where a bandit chooses among several."""
 
     kind: str
     model: str

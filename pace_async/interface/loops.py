@@ -1,4 +1,4 @@
-"""Calls that need an event loop of their own, where one may run already, as in a notebook."""
+"""Calls that need a separate event loop, although one may run already, as in a notebook."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""The command of a run as a process of its own, and its end as a value or an error.
+"""The command of a run as a separate process, and its end as a value or an error.
 
 A run needs a process: it obeys signals, holds the run's lock and limits its own memory. So a notebook, a thread and an
-event loop can all start one, and their end is not the run's.
+event loop can all start one, and the run goes on when they end.
 """
 
 import json

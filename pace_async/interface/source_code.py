@@ -1,4 +1,4 @@
-"""The source of a function of a user's module, with what it needs of that module, as a module of its own.
+"""The source of a function of a user's module, with what it needs of that module, as a separate module.
 
 A statement at the top of the file is needed if it binds a name that the function or another needed statement reads. So
 a script that makes a task can start a run below its functions, and the module made of them does not start one. Only
@@ -37,7 +37,9 @@ def source_with_needs(function: object, role: str) -> tuple[str, str, str]:
     file = Path(plain.__code__.co_filename).name
     start = next((one for one in statements if _defines(one, plain.__name__)), None)
     if start is None:
-        raise UsageError(f"{role}: {file} does not define {plain.__name__!r} any more; it has changed. Import it anew.")
+        raise UsageError(
+            f"{role}: {file} does not define {plain.__name__!r} any more; it has changed. Import it again."
+        )
     needed = _with_needs(start, statements, f"{role} {plain.__name__!r}")
     numbers = sorted({number for one in needed for number in _lines_of(one)})
     text = "".join(lines[number - 1] + _gap(number, numbers) for number in numbers)
@@ -64,7 +66,7 @@ def _statements(source: str, role: str) -> list[ast.stmt]:
     try:
         return ast.parse(source).body
     except SyntaxError as error:
-        raise UsageError(f"{role}: its file is no Python any more (line {error.lineno}).") from None
+        raise UsageError(f"{role}: its file is not Python any more (line {error.lineno}).") from None
 
 
 def _defines(statement: ast.stmt, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""How a run stands, from its rows and its folder: what `pace status --json` prints and `Run.status()` returns."""
+"""The state of a run, from its rows and its folder: what `pace status --json` prints and `Run.status()` returns."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def standing_of(paths: "RunPaths", reader: "Reader") -> "Status":
-    """Every figure of a run's standing by its name in JSON. Raises UsageError if the population cannot be read."""
+    """Every figure of a run's state by its name in JSON. Raises UsageError if the population cannot be read."""
     from pace_async.observe.ledger import ledger_of_rows
     from pace_async.population.lock import holder_of, is_driven
 

@@ -1,7 +1,7 @@
 """A task made in Python: a scorer that is a function and a seed program, written as a task's ordinary folder.
 
 Invariant: the folder's name has a digest of its files, so equal tasks share a folder, a task that is changed gets
-another, and a run can be resumed by a later process. What follows knows nothing of how the task was made.
+another, and a run can be resumed by a later process. All later code treats it as any other task.
 """
 
 import ast
@@ -132,7 +132,7 @@ def _seed_of(task: Task) -> tuple[str, str]:
     try:
         functions = [one.name for one in ast.parse(text).body if isinstance(one, ast.FunctionDef)]
     except (SyntaxError, ValueError) as error:
-        raise UsageError(f"seed is no Python program: {error}.") from None
+        raise UsageError(f"seed is not a Python program: {error}.") from None
     if not task.entry and len(functions) != 1:
         raise UsageError(f"entry is missing: the seed program has {len(functions)} functions; name the one to call.")
     if START_MARK not in text and END_MARK not in text:

@@ -1,4 +1,4 @@
-"""What a screen and a summary say of the recorded runs beside a run. Pure."""
+"""What a screen and a summary say about the recorded runs beside a run. Pure."""
 
 from collections.abc import Sequence
 
@@ -48,7 +48,7 @@ def fitting(forms: Sequence[Text], width: int) -> Text:
 
 
 def recorded_words(view: RunView) -> str:
-    """The recorded runs in the closing summary: what they scored, and how many of them this run is ahead of. Empty
+    """The recorded runs in the closing summary: what they scored, and how many of them this run has beaten. Empty
     without any."""
     beside = view.beside
     if beside is None:

@@ -14,7 +14,7 @@ ENOUGH = 16
 _LOOK = "`pace show {run} CANDIDATE` shows one"
 _SAID: Mapping[Cause, tuple[str, str]] = {
     "unparsed": (
-        "the advisor's answer has not the format that was asked for",
+        "the advisor's answer does not have the format that was asked for",
         "begin a new run without --advisor, or with a larger model",
     ),
     "unknown_idea": (
@@ -31,7 +31,8 @@ _SAID: Mapping[Cause, tuple[str, str]] = {
     ),
     "build_failed": (
         "the program could not be built",
-        "say in coding_requirements what a program must keep, and see that every option of the catalogue compiles; "
+        "say in coding_requirements what a program must keep, and make sure that every option of the catalogue "
+        "compiles; "
         "{look}",
     ),
     "crashed": (
@@ -54,7 +55,7 @@ _SAID: Mapping[Cause, tuple[str, str]] = {
         "set the stage's threshold to a score that the seed program reaches",
     ),
 }
-"""What happened to the candidate, and the cure."""
+"""What happened to the candidate, and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)

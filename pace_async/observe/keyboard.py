@@ -32,7 +32,7 @@ class Keyboard:
 
     @classmethod
     def of(cls, stream: TextIO | None = None) -> "Keyboard | None":
-        """That of standard input, or None if it is no terminal, or modes cannot be set here."""
+        """That of standard input, or None if it is not a terminal, or modes cannot be set here."""
         with suppress(OSError, ValueError, AttributeError, ImportError):
             import termios
 

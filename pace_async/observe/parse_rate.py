@@ -3,7 +3,7 @@
 A rollout parses if each of its answers does. The share has fallen if the last RECENT rollouts have clearly more that do
 not parse than all before them: by the same gap and the same test by which a learning advisor goes back to an earlier
 version (`staleness.rollback`). An advisor that learns nothing has no version to go back to, so this is said for every
-advisor with a model. One without a model gives no answers, and nothing is said of it. Pure.
+advisor with a model. One without a model gives no answers, and nothing is said about it. Pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from pace_async.staleness.rollback import GAP, LEVEL, Count, chance
 def answers_of(
     advisor: str, outcomes: Mapping[str, int], recent: Sequence[bool]
 ) -> tuple[Mapping[str, int], Sequence[bool]]:
-    """The outcomes and the last candidates that tell of answers: none for an advisor that has no model."""
+    """The outcomes and the last candidates that show answers: none for an advisor that has no model."""
     return (outcomes, recent) if advisor_of(advisor).has_model else ({}, ())
 
 

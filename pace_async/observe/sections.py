@@ -163,7 +163,7 @@ def _experiment(view: RunView) -> Text:
 
 def events(view: RunView, rows: int, width: int) -> Section:
     """The last notes in `rows` lines, newest at the bottom. A long one keeps its beginning and its end. Candidates that
-    are no new best take at most half of the lines while there are other notes."""
+    are not a new best take at most half of the lines while there are other notes."""
     lines: list[Text] = []
     for note in recent(view.notes, rows):
         mark, style = NOTE_MARKS[note.kind]

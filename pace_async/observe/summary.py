@@ -139,7 +139,7 @@ def _next(view: RunView, run: str, now: float) -> list[tuple[str, str]]:
     commands = [(f"pace best {run}", "the best program")]
     if view.best is not None and view.best.candidate:
         commands.append((f"pace show {run} {view.best.candidate}", "where it came from"))
-    if few_scores(view.candidates, view.scored, view.causes):  # more of the same would not help
+    if few_scores(view.candidates, view.scored, view.causes):  # another run of the same kind would not help
         task = shlex.quote(str(view.header.config.get("task", view.header.task)))
         return [*commands, (f"pace task check {task}", "see what is wrong"), (f"pace show {run} 1", "see a failure")]
     why = "go on from here" if view.state in ("interrupted", "gave_up", "crashed") else "search further"

@@ -44,9 +44,9 @@ class Looked:
 
 
 class Source:
-    """Looks at a run. `driven` says whether a process drives it, None if that cannot be told, and why it waits, empty
-    if it does not. `stamp` changes when rows may have changed, None if that cannot be told. `best_known` is the best
-    score known for its task, `beside` what is recorded of such runs."""
+    """Looks at a run. `driven` says whether a process drives it, None if that is unknown, and why it waits, empty if it
+    does not. `stamp` changes when rows may have changed, None if that is unknown. `best_known` is the best score known
+    for its task, `beside` what is recorded of such runs."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Source:
 
     def look(self) -> Looked:
         """The run now. Raises UsageError if it cannot be read."""
-        driven, stalled = self._driven()  # before the rows: a run that ends in between is never said to be cut off
+        driven, stalled = self._driven()  # before the rows: a run that ends in between is never shown as cut off
         stamp = self._stamp()
         if self._seen is None or stamp is None or self._seen[0] != stamp:
             self._seen = stamp, self._reader.moment(NOTES_KEPT, TIMES_KEPT, GROUPS_KEPT)

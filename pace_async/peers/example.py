@@ -82,7 +82,7 @@ def tree_of(path: Path) -> ast.Module:
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is no Python that can be read: {str(error)[:200]}.") from None
+        raise UsageError(f"{path} is not Python that can be read: {str(error)[:200]}.") from None
 
 
 def text_of(path: Path) -> str:
@@ -129,7 +129,7 @@ def mapping_of(path: Path) -> dict[str, Any]:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         said = " ".join(str(error).split())
-        raise UsageError(f"{path} is no YAML that can be read: {said[:300]}.") from None
+        raise UsageError(f"{path} is not YAML that can be read: {said[:300]}.") from None
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -192,7 +192,7 @@ def of_the_readme(folder: Path, missing: str) -> tuple[str, str]:
 
 
 def _first_paragraph(folder: Path) -> str:
-    """The first text of the README that is no heading, in one line. Nothing if there is none."""
+    """The first text of the README that is not a heading, in one line. Nothing if there is none."""
     readme = next((path for path in sorted(folder.glob("README*")) if path.is_file()), None)
     if readme is None:
         return ""

@@ -115,9 +115,11 @@ def _evaluator(folder: Path) -> tuple[str, set[str]]:
             if "evaluate" in names:
                 return name, names
     if (folder / "run_evo.py").is_file():
-        raise UsageError(f"{folder} is no OpenEvolve example, but looks like a Shinka one: pace task import shinka.")
+        raise UsageError(
+            f"{folder} is not an OpenEvolve example, but looks like a Shinka one: pace task import shinka."
+        )
     raise UsageError(
-        f"{folder} is no OpenEvolve example: looked for {' or '.join(EVALUATORS)} with a function "
+        f"{folder} is not an OpenEvolve example: looked for {' or '.join(EVALUATORS)} with a function "
         "evaluate(program_path)."
     )
 

@@ -21,7 +21,7 @@ def with_one_block(text: str, language: str) -> tuple[str, str]:
         return text, ""
     comment = language_of(language).comment
     if not comment and not is_marked(text):
-        return text, "its evolve marks are no line comments: the whole program may change"
+        return text, "its evolve marks are not line comments: the whole program may change"
     kinds = [match[2] for match in found]
     start = next((place for place, kind in enumerate(kinds) if kind == START_MARK), None)
     ends = [place for place, kind in enumerate(kinds) if kind == END_MARK]

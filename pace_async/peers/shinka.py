@@ -192,7 +192,8 @@ def _evaluator(folder: Path, job: Mapping[str, Any]) -> str:
             _way(folder / name)
             return name
     raise UsageError(
-        f"{folder} is no Shinka example: looked for {' or '.join(EVALUATORS)}, which is called with --program_path and "
+        f"{folder} is not a Shinka example: looked for {' or '.join(EVALUATORS)}, which is called with --program_path "
+        "and "
         "--results_dir."
     )
 
@@ -209,7 +210,7 @@ def _way(path: Path) -> str:
         return "its function main"
     if "evaluate" in names:
         raise UsageError(
-            f"{path.parent} is no Shinka example, but looks like an OpenEvolve one: pace task import openevolve."
+            f"{path.parent} is not a Shinka example, but looks like an OpenEvolve one: pace task import openevolve."
         )
     raise UsageError(
         f"{path} takes no --program_path and --results_dir, and has no function main: it cannot be called."

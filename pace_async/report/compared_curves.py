@@ -11,7 +11,7 @@ COLOURS = 6
 """Colours of the style sheet. Later arms begin anew, and every curve ends with its arm's letter."""
 
 NAME = 14.0
-"""The width of an arm's letter. They stand side by side, so that arms that end alike can be told apart."""
+"""The width of an arm's letter. They stand side by side, so that arms with nearly equal ends can be distinguished."""
 
 
 def curves(arms: Sequence[Arm], candidates: int) -> Markup:

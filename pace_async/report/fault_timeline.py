@@ -1,7 +1,7 @@
 """Faults over the time of a run, a lane for each stage. Pure.
 
 The drawing has at most BINS marks in a lane, however many faults there are: a mark stands for all of one span of time,
-and is the higher the more they are.
+and the more faults, the higher the mark.
 """
 
 import math

@@ -72,7 +72,7 @@ def _sections(facts: Facts) -> list[Markup]:
             ],
         ),
         "program": ("The best program against the seed program", [sections.against_seed(facts)]),
-        "again": ("To do it again", [sections.again(facts)]),
+        "again": ("To repeat this run", [sections.again(facts)]),
     }
     links = [tag("a", title, href=f"#{name}") for name, (title, _) in parts.items()]
     return [
@@ -91,7 +91,7 @@ def write_page(facts: Facts, target: Path, *, force: bool) -> None:
     draft = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         if not force and target.exists() and not _is_report(target):
-            raise UsageError(f"{target} is there already and is no report: name another file, or add --force.")
+            raise UsageError(f"{target} is there already and is not a report: name another file, or add --force.")
         try:
             draft.write_text(page(facts), encoding="utf-8")
             draft.replace(target)

@@ -158,7 +158,7 @@ def outcomes(facts: Facts) -> Markup:
     rows = [
         {"outcome": formatting.OUTCOMES.get(name, name), "candidates": number} for name, number in counts.most_common()
     ]
-    title = "What became of candidates"
+    title = "How candidates ended"
     return scrolling(title, tag("h3", title), table(rows, "No candidate is complete yet."))
 
 
@@ -249,7 +249,7 @@ def again(facts: Facts) -> Markup:
         f"The task's folder had the digest {facts.header.task_digest}. A run of equal settings draws the same seeds, "
         "but threads that finish in another order give another run."
     )
-    made = f"This page was written by {versions()}. The rows do not tell the versions that the run itself had."
+    made = f"This page was written by {versions()}. The rows do not hold the versions that the run itself had."
     return card(tag("pre", command(facts.header.config)), tag("p", notes, class_="sub"), tag("p", made, class_="sub"))
 
 

@@ -1,7 +1,7 @@
 """The tree of lineage: the best programs with all their ancestors, from the seed program to the right. Pure.
 
 Invariant: every node but the first has its parent one column to its left. Among siblings, the branch to the best score
-is on top. A large population is drawn in part, and the caption tells which part.
+is on top. A large population is drawn in part, and the caption says which part.
 """
 
 from collections import defaultdict

@@ -74,7 +74,7 @@ class Pages:
         return HTMLResponse(overview.runs_page(self._runs))
 
     def compare(self, request: Request) -> Response:
-        """Runs beside each other."""
+        """Runs side by side."""
         return HTMLResponse(comparison.comparison_page(self._runs, request.query_params.getlist("run")))
 
     def tree(self, request: Request) -> Response:
@@ -188,7 +188,7 @@ class Pages:
 
 
 def asset(request: Request) -> Response:
-    """A file of the pages' own."""
+    """A file that belongs to the pages."""
     name = request.path_params["name"]
     if name not in _ASSETS:
         return HTMLResponse(problem("There is no such page."), 404)

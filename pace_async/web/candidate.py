@@ -16,7 +16,7 @@ STRIP = 600.0
 
 
 def candidate_page(name: str, row: Row, parent: Row | None, best: Row | None) -> str:
-    """`row` and `parent` are what `pace show` tells of them. `best` is the run's best, None before the first score."""
+    """`row` and `parent` are as `pace show` gives them. `best` is the run's best, None before the first score."""
     number = row["candidate"]
     title = "The seed program" if number == 0 else f"Candidate {number}"
     return document(
@@ -132,7 +132,7 @@ def _call(call: Row, update: int | None) -> Markup:
 
 
 def _ages(spans: Sequence[tuple[int, int, int]], update: int | None) -> Markup:
-    """A strip of the answer's tokens: each part by the version that sampled it, darker the staler it was."""
+    """A strip of the answer's tokens: each part by the version that sampled it, darker the older the version was."""
     whole = max(end for _, _, end in spans)
     parts: list[Markup] = []
     said: list[str] = []

@@ -1,4 +1,4 @@
-"""Runs of one task beside each other: curves with bands over seeds, and differences with their intervals. The address
+"""Runs of one task side by side: curves with bands over seeds, and differences with their intervals. The address
 names the runs. Without any, all that the server shows are compared if they have one task."""
 
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ def _caption(arms: Sequence[Arm], candidates: int, runs: Sequence[ComparedRun]) 
     if any(len(arm.runs) > 1 for arm in arms):
         notes.append("Strong lines are means, thin lines runs, bands 95 % intervals of the mean.")
     if len({run.task_digest for run in runs}) > 1:
-        notes.append("The evaluators of these runs differ, so their scores may not compare.")
+        notes.append("The evaluators of these runs differ, so their scores may not be comparable.")
     return " ".join(notes)
 
 

@@ -30,8 +30,8 @@ HEADERS: Mapping[str, str] = {
 
 
 class Guard:
-    """ASGI middleware. `token` is None if everybody who reaches the port may look. `hosts` are the names that a
-    browser may call this server by: a page elsewhere cannot read it through a name of its own."""
+    """ASGI middleware. `token` is None if everybody who can reach the port may look. `hosts` are the names that a
+    browser may call this server by: a page of another site cannot read it through a host name of that site."""
 
     def __init__(self, app: ASGIApp, *, token: str | None, hosts: frozenset[str]) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""The pages of a run that are made of the report's sections, and the list of all runs. Pure but for reading."""
+"""The pages of a run that are made of the report's sections, and the list of all runs. Pure, except for reading."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ from pace_async.task import best_known
 from pace_async.web.runs import OpenRun
 from pace_async.web.shell import RUNS, address, document
 
-_MARKS = "A mark stands for all faults of one span of time, and is the higher the more they are. Hover for their kinds."
+_MARKS = "A mark stands for all faults of one span of time: the more faults, the higher. Hover for their kinds."
 
 
 def facts_of(reader: Reader) -> Facts:
@@ -73,7 +73,7 @@ def learner_page(name: str, facts: Facts, by: By) -> str:
 
 
 def spend_page(name: str, facts: Facts, timeline: Timeline) -> str:
-    """What candidates came to, what failed and when, what was paid."""
+    """How candidates ended, what failed and when, what was paid."""
 
     def link(number: int) -> Content:
         return tag("a", f"#{number}", href=address(name, candidate=number))

@@ -18,7 +18,7 @@ from pace_async.population.reading.reader import Reader, open_readonly
 KEPT = 64
 """Answers kept for each run."""
 REST = 4.0
-"""How long an answer stands while the run commits, in times of what it took to make."""
+"""How long an answer is valid while the run commits, in times of what it took to make."""
 LOOKED_S = 0.1
 """A commit is seen after at most this many seconds."""
 

@@ -1,4 +1,4 @@
-"""pace compare: runs beside each other, as a table, a drawing, JSON and a picture."""
+"""pace compare: runs side by side, as a table, a drawing, JSON and a picture."""
 
 import json
 import sqlite3

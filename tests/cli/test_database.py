@@ -39,7 +39,7 @@ def database(shell: Shell) -> Path:
 
 
 def last_trained(path: Path) -> int:
-    """The last lease that was trained: which ones a discarded group takes along hangs on the order of completion."""
+    """The last lease that was trained: which leases a discarded group contains depends on the order of completion."""
     connection = sqlite3.connect(path)
     (lease,) = connection.execute("select max(lease) from leases where state = 'trained'").fetchone()
     connection.close()

@@ -61,7 +61,9 @@ def test_what_a_program_printed_is_in_the_notes_of_the_error(
     assert capsys.readouterr().err.splitlines()[:2] == ["pace: It fails.", "    line one"]
 
 
-def test_the_version_is_told_first_and_then_what_matters(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_is_printed_first_and_then_the_important_packages(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = shell.pace("--version").out.splitlines()
     assert lines[0] == f"pace {pace_async.__version__}"
     assert f"python {platform.python_version()}" in lines

@@ -1,4 +1,4 @@
-"""pace show --islands: how each island stands, of a run in which they acted."""
+"""pace show --islands: the state of each island of a run in which islands acted."""
 
 import json
 import shutil

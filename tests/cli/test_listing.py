@@ -1,4 +1,4 @@
-"""pace list: which runs there are, how far each is, and one that cannot be read beside the others."""
+"""pace list: which runs exist, how far each is, and one that cannot be read among the others."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""What `--set` comes to."""
+"""How `--set` is read."""
 
 import pytest
 

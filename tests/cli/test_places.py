@@ -63,7 +63,7 @@ def begun(*names: str) -> None:
         ([f"a-{number}" for number in range(8)], "there are a-0, a-1, a-2, a-3, a-4 and 3 more"),
     ],
 )
-def test_an_unknown_run_is_refused_with_those_that_there_are(
+def test_an_unknown_run_is_refused_with_the_runs_that_exist(
     there: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -144,4 +144,4 @@ def test_prompts_are_those_of_the_folder_s_run_in_a_population_of_several(shell:
 def test_prompts_of_islands_are_refused(shell: Shell) -> None:
     said = shell.pace("show", "run", "--islands", "--prompts")
     assert (said.code, said.out) == (2, "")
-    assert "--islands shows how the islands stand: leave the candidate and --prompts out." in said.err
+    assert "--islands shows the state of the islands: leave the candidate and --prompts out." in said.err

@@ -1,4 +1,4 @@
-"""A mistake is told before anything heavy is loaded, in one sentence, and nothing is written."""
+"""A mistake is reported before anything heavy is loaded, in one sentence, and nothing is written."""
 
 import json
 import os

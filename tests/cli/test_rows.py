@@ -64,7 +64,7 @@ def test_diff_takes_numbers_and_parent_and_json(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["circle_packing-1", "first"], "'first' is no candidate"),
+        (["circle_packing-1", "first"], "'first' is not a candidate"),
         (["circle_packing-1", "seed", "9999"], "no candidate 9999"),
         (["circle_packing-1", "parent", "seed"], "has no parent"),
     ],

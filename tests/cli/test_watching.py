@@ -56,7 +56,7 @@ def test_a_finished_run_is_shown_in_lines_and_not_changed(shell: Shell) -> None:
     assert file.read_bytes() == before
 
 
-def test_a_run_whose_process_has_died_ends_the_screen_and_says_what_goes_on(shell: Shell) -> None:
+def test_a_run_whose_process_has_died_ends_the_screen_and_says_how_to_go_on(shell: Shell) -> None:
     change(shell, "delete from run_states where state <> 'running'")
     said = shell.pace("watch", "circle_packing-1")
     assert said.code == 0
@@ -64,7 +64,7 @@ def test_a_run_whose_process_has_died_ends_the_screen_and_says_what_goes_on(shel
     assert "`pace resume runs/circle_packing-1` goes on" in said.out.splitlines()[-1]
 
 
-def test_a_run_that_is_driven_is_not_cut_off_and_tells_why_it_waits(shell: Shell) -> None:
+def test_a_run_that_is_driven_is_not_cut_off_and_says_why_it_waits(shell: Shell) -> None:
     change(shell, "delete from run_states where state <> 'running'")
     with RunLock(shell.folder / RUN) as lock:
         assert shell.pace("watch", "--once").out.splitlines()[1].strip().startswith("running")

@@ -121,7 +121,7 @@ def test_the_example_of_a_custom_objective_trains_with_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.long
-def test_the_example_of_a_cluster_tells_of_three_sizes(tmp_path: Path) -> None:
+def test_the_example_of_a_cluster_prints_three_sizes(tmp_path: Path) -> None:
     rows = [line.split("\t") for line in example("simulating_a_cluster.py", tmp_path).splitlines()]
     assert [row[0] for row in rows] == ["nodes", "1", "2", "4"]
     rates = [float(row[1]) for row in rows[1:]]

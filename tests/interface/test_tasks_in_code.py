@@ -96,7 +96,7 @@ def test_what_has_no_source_of_its_own_is_refused_in_one_sentence(
     [
         ({"name": "../up"}, "cannot name a task"),
         ({"bounds": (0, 0)}, "task 'guessing': bounds"),
-        ({"seed": "def guess(:\n"}, "seed is no Python program"),
+        ({"seed": "def guess(:\n"}, "seed is not a Python program"),
         ({"seed": "x = 1\ny = 2\n"}, "has 0 functions"),
         ({"seed": "missing.py"}, "Cannot read missing.py"),
         ({"seed": "# EVOLVE-BLOCK-START\n" + SEED}, "seed: the program needs exactly one"),

@@ -1,4 +1,4 @@
-"""What every display must do: the screen, plain lines, JSON lines, none, and the double that takes everything down."""
+"""What every display must do: the screen, plain lines, JSON lines, none, and the double that records everything."""
 
 import io
 import logging

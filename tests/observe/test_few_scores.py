@@ -1,4 +1,4 @@
-"""Why hardly any candidate of a run has a score is said in one sentence with a cure, on every screen."""
+"""Why hardly any candidate of a run has a score is said in one sentence with a remedy, on every screen."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -70,7 +70,7 @@ def ran(*ended: Evaluated) -> RunView:
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-def test_each_cause_has_its_sentence_with_a_cure(cause: Cause) -> None:
+def test_each_cause_has_its_sentence_with_a_remedy(cause: Cause) -> None:
     view = ran(*(failed(lease, cause) for lease in range(1, ENOUGH + 1)))
     assert view.causes == {cause: ENOUGH}
     found = few_scores(view.candidates, view.scored, view.causes, "runs/mine-1")

@@ -173,7 +173,7 @@ def test_models_that_do_not_answer_are_named_until_they_do() -> None:
     assert "model down" not in screen_text(view)
 
 
-def test_calls_that_fail_in_a_row_are_told_before_the_model_is_given_up() -> None:
+def test_calls_that_fail_in_a_row_are_shown_before_the_model_is_given_up() -> None:
     failed = ImplementerCalled(1, "m", "refused_connection", 0, 0, 0.0, 1.0, BEGIN)
     view = fold_all(EMPTY, [RUNNING, *[failed] * 3])
     assert "failed" not in screen_text(view)
@@ -214,7 +214,7 @@ def test_after_the_end_time_stands_still_and_the_rate_is_that_of_the_whole() -> 
     assert (view.state, view.reason) == ("done", "stop rule candidates met")
 
 
-def test_a_process_that_goes_on_starts_its_clock_anew_and_keeps_the_counts() -> None:
+def test_a_process_that_goes_on_starts_its_clock_again_and_keeps_the_counts() -> None:
     view = fold_all(EMPTY, [RUNNING, scored(1, 1.0, BEGIN + 1), StageChanged(1, 2, "advise")])
     view = fold(view, RunStateChanged("running", "", BEGIN + 500))
     assert (view.elapsed(BEGIN + 503), view.candidates, view.finished_here) == (3.0, 1, 0)

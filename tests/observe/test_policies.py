@@ -1,4 +1,4 @@
-"""What is said of a run hangs on its policy and on its objective."""
+"""What is said about a run depends on its policy and on its objective."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A best score never stands alone: what fresh instances said of it, and how it stands to the best that is known."""
+"""A best score is shown with its score on fresh instances and its relation to the best known score."""
 
 import json
 import sqlite3
@@ -43,7 +43,7 @@ def test_a_score_is_a_share_of_the_best_known(score: float, known: float | None,
 
 
 @given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6), st.sampled_from(["maximize", "minimize"]))
-def test_only_what_is_as_good_is_the_whole(score: float, known: float, direction: str) -> None:
+def test_only_a_score_as_good_as_the_best_known_has_the_share_1(score: float, known: float, direction: str) -> None:
     share = share_of_best_known(score, known, direction)
     assert share is not None
     assert (share >= 1) == (score >= known if direction == "maximize" else score <= known)

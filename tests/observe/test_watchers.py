@@ -89,7 +89,9 @@ async def test_the_rows_of_a_run_give_the_records_that_it_gave_live(tmp_path: Pa
     assert (kept.begun, kept.closed) == ([("demo", True)], True)
 
 
-async def test_a_watcher_that_is_down_is_told_once_and_its_loss_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_watcher_that_is_down_is_reported_once_and_its_loss_is_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     facts = list(life(4))
     display = await watched(Down(), facts)
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]

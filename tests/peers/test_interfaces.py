@@ -33,7 +33,7 @@ def test_fitness_is_the_combined_score_or_a_mean(
     assert get_fitness_score(metrics, features) == fitness
 
 
-def test_an_infinite_metric_is_no_part_of_a_mean() -> None:
+def test_an_infinite_metric_is_left_out_of_a_mean() -> None:
     assert get_fitness_score({"error_sum": math.inf, "share": 0.0}) == 0.0
 
 
@@ -162,7 +162,9 @@ def test_a_series_that_cannot_reach_the_threshold_ends_early(program: str, tmp_p
 
 @pytest.mark.parametrize("method", ["bayesian", "ci", "hybrid"])
 @pytest.mark.parametrize(("threshold", "prediction"), [(0.5, "beats"), (1.5, "fails"), (1.01, "uncertain")])
-def test_every_early_stopping_rule_tells_sure_from_unsure(method: str, threshold: float, prediction: str) -> None:
+def test_every_early_stopping_rule_distinguishes_sure_from_unsure(
+    method: str, threshold: float, prediction: str
+) -> None:
     if method == "hybrid" and prediction == "beats":
         threshold = 0.2
     found = create_early_stop_method(method).check([0.9, 1.0, 1.1], threshold)

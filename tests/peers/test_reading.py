@@ -197,9 +197,9 @@ def test_the_language_comes_from_the_suffix(tmp_path: Path, name: str, language:
 
 @pytest.mark.fault("Mended and imported", "an import of a folder that is no such example")
 def test_a_folder_of_neither_kind_gets_a_sentence_that_names_what_was_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no OpenEvolve example: looked for evaluator\.py"):
+    with pytest.raises(UsageError, match=r"not an OpenEvolve example: looked for evaluator\.py"):
         read_openevolve(tmp_path, ANY)
-    with pytest.raises(UsageError, match=r"no Shinka example: looked for evaluate\.py"):
+    with pytest.raises(UsageError, match=r"not a Shinka example: looked for evaluate\.py"):
         read_shinka(tmp_path, ANY)
     with pytest.raises(UsageError, match="looks like a Shinka one"):
         read_openevolve(example(tmp_path / "a", SHINKA), ANY)
@@ -211,10 +211,10 @@ def test_a_folder_of_neither_kind_gets_a_sentence_that_names_what_was_looked_for
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ("evaluator: {timeout", "no YAML that can be read"),
+        ("evaluator: {timeout", "not YAML that can be read"),
         ("- a list", "no mapping of settings"),
-        ("\0", "no YAML that can be read"),
-        ("a: &a [*a]\nb: !!python/object/apply:os.getcwd []", "no YAML that can be read"),
+        ("\0", "not YAML that can be read"),
+        ("a: &a [*a]\nb: !!python/object/apply:os.getcwd []", "not YAML that can be read"),
     ],
 )
 def test_broken_settings_get_a_sentence_that_names_their_file(tmp_path: Path, settings: str, said: str) -> None:

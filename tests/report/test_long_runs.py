@@ -1,4 +1,4 @@
-"""A long run's drawings: their size is bounded, and what matters is told."""
+"""A long run's drawings: their size is bounded, and what matters is shown."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def test_points_are_thinned_to_means_and_none_is_lost() -> None:
     assert thinned(points[:7]) == points[:7]
 
 
-def test_the_best_with_their_ancestors_and_each_islands_records_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_with_their_ancestors_and_each_islands_records_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     parents = {0: None, 1: 0, 2: 1, 3: 0, 4: 2, 5: 0}
     scores = {0: 1.0, 1: None, 2: 0.5, 3: 0.4, 4: 0.9, 5: 0.8}
     islands = {0: None, 1: 1, 2: 1, 3: 1, 4: 2, 5: 2}
@@ -55,7 +55,9 @@ def test_the_best_with_their_ancestors_and_each_islands_records_are_told(monkeyp
     assert worth_telling(rows, -1.0) == {0, 1, 2, 3, 4, 5}
 
 
-def test_of_a_long_run_only_what_is_worth_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_long_run_only_the_important_candidates_are_shown_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = make_run(tmp_path / "run")
     with open_readonly(run / "population.db") as reader:
         whole = gather(reader)

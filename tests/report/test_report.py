@@ -99,7 +99,7 @@ def test_the_report_has_all_its_sections(reported: str, finished: Path) -> None:
         "Learning",
         "Outcomes, faults and spend",
         "The best program against the seed program",
-        "To do it again",
+        "To repeat this run",
     ]
     for title in ("Staleness", "Rewards of each group", "Entropy", "Gradient norm", "Loss", "Alpha", "Spend"):
         assert title in reported
@@ -259,7 +259,7 @@ def test_the_report_overwrites_only_a_report(finished: Path, tmp_path: Path) -> 
     (tmp_path / "notes.html").write_text("mine")
     done = pace("report", "circle_packing-1", "-o", "notes.html", cwd=tmp_path)
     assert done.returncode == 2
-    assert "is no report" in done.stderr
+    assert "is not a report" in done.stderr
     assert (tmp_path / "notes.html").read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.html", "notes.html", "runs"]
 
@@ -302,7 +302,7 @@ def test_edges_and_ticks_survive_odd_values() -> None:
 
 
 @given(middle=st.floats(-1e6, 1e6), width=st.floats(1e-6, 10))
-def test_the_labels_of_an_axis_tell_its_ticks_apart(middle: float, width: float) -> None:
+def test_the_labels_of_an_axis_are_distinct(middle: float, width: float) -> None:
     labels = [label for _, label in labelled(ticks(middle, middle + width))]
     assert len(set(labels)) == len(labels)
 

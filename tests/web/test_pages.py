@@ -79,7 +79,7 @@ def test_each_page_is_there_and_names_the_others(client: TestClient, path: str) 
     assert "/run/a%20run" in client.get("/").text
 
 
-def test_what_is_not_there_is_said_in_one_sentence(client: TestClient) -> None:
+def test_a_missing_page_or_run_is_named_in_one_sentence(client: TestClient) -> None:
     for path, said in (
         ("/run/other", "This server shows no run &#x27;other&#x27;."),
         ("/run/a run/candidate/999999", "The run has no candidate 999999; the newest is "),
@@ -236,7 +236,7 @@ def test_the_pages_of_several_runs_follow_all_of_them_and_the_others_their_own(c
     assert "data-live" not in client.get("/elsewhere").text
 
 
-def test_what_each_improvement_had_cost_is_told(client: TestClient, folder: Path) -> None:
+def test_what_each_improvement_had_cost_is_shown(client: TestClient, folder: Path) -> None:
     with open_readonly(folder / "population.db") as reader:
         paid = reader.query("select sum(cost_usd) as usd from implementer_calls")[0]["usd"] or 0.0
         better = reader.account().improvements

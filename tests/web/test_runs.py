@@ -7,7 +7,7 @@ from pace_async.web.runs import LOOKED_S, REST, OpenRun
 
 
 class Database:
-    """Stands for a reader: a moment that the test sets."""
+    """A stand-in for a reader: the test sets its moment."""
 
     def __init__(self) -> None:
         self.place = Path("population.db")

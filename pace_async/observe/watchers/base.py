@@ -30,7 +30,7 @@ class LoggedRun:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A rollout of a group that was shipped: what the advisor answered, and what came of it. `advantage` is None if the
+    """A rollout of a group that was shipped: what the advisor answered, and the result. `advantage` is None if the
     group is skipped. `outcome`, `experiment` and `completion` are empty where they are not known. `completion` is text
     that a model wrote: a logger must show it as text."""
 

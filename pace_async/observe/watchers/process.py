@@ -1,4 +1,4 @@
-"""A watcher in a process of its own, for loggers that print, catch signals, start threads and take time to load.
+"""A watcher in a separate process, for loggers that print, catch signals, start threads and take time to load.
 
 Invariant: nothing of the logger is loaded into the process of the run. The child gets one line of JSON for each batch
 and need not have written it before the next. Its queue and the pipe are bounded: when both are full, `write` waits, the
@@ -26,7 +26,7 @@ CLOSE_S = 1.5
 _FAMILIES = ("WANDB_", "TRACKIO_", "HF_")
 _NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 _left: list[subprocess.Popen[bytes]] = []
-"""Children that finish a log after their run. They are waited for by nobody."""
+"""Children that finish a log after their run. Nothing waits for them."""
 
 
 class SeparateWatcher:
@@ -83,7 +83,7 @@ class SeparateWatcher:
             raise LogFailed("its process has ended", self._sent) from None
 
     def _answer(self, seconds: float | None) -> bool:
-        """Read an answer, at most so long. Returns whether one came. Raises what it tells."""
+        """Read an answer, at most so long. Returns whether one came. Raises the error that it reports."""
         if not self._readable(seconds):
             return False
         process = self._running()

@@ -22,7 +22,7 @@ def nothing_said(leases: Sequence[int]) -> Mapping[int, Said]:
 
 def record_of(event: Event, view: RunView, began: float, said: SaidFor = nothing_said) -> Record | None:
     """The record of an event, None if it has no figures. `view` is the one just after it, `began` when the run was
-    made. `said` tells what was said for the leases of a group."""
+    made. `said` gives what the advisor said for the leases of a group."""
     completions = ()
     match event:
         case Evaluated():

@@ -12,7 +12,7 @@ from pace_async.observe.watchers.base import Completion
 from pace_async.population.reading.said import Said
 
 LONGEST = 20_000
-"""Characters of a completion. A logger is no place for more, the rows have all of it."""
+"""Characters of a completion. A logger does not need more: the rows have all of it."""
 
 SaidFor = Callable[[Sequence[int]], Mapping[int, Said]]
 """What was said for these leases, as far as it is known."""
@@ -49,7 +49,7 @@ class OpenTexts:
 
 
 def completions_of(group: GroupShipped, said: Mapping[int, Said]) -> tuple[Completion, ...]:
-    """A row for each rollout of a group. What is not known of it is empty."""
+    """A row for each rollout of a group. Unknown values are empty."""
     advantages = group.advantages or (None,) * len(group.leases)
     nothing = Said((), None)
     return tuple(

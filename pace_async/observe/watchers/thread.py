@@ -1,8 +1,8 @@
 """Runs a watcher beside a run.
 
 Invariant: the run never waits for a watcher. Records go into a bounded buffer, and a daemon thread writes them. A
-watcher that fails is told of once and gets no more. One that is slow loses records. Both are counted, and the count is
-told at the end.
+watcher that fails is reported once and gets no more records. One that is slow loses records. The lost records are
+counted, and the count is reported at the end.
 """
 
 import logging

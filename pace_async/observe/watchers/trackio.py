@@ -1,7 +1,7 @@
 """trackio: an experiment logger that keeps runs in a database of its own, on this machine or on a Hugging Face Space.
 
 The step of a record is the number of complete candidates, so all curves have one axis. The other axes are figures of
-each record. Where the records go is trackio's own business: TRACKIO_DIR, TRACKIO_SPACE_ID, TRACKIO_SERVER_URL.
+each record. trackio itself decides where the records go: TRACKIO_DIR, TRACKIO_SPACE_ID, TRACKIO_SERVER_URL.
 """
 
 import os
@@ -19,7 +19,7 @@ PROJECT = "pace"
 
 
 def trackio(argument: str | None = None) -> SeparateWatcher:
-    """The watcher in a process of its own. `argument` is the project."""
+    """The watcher in a separate process. `argument` is the project."""
     return SeparateWatcher("trackio", f"{__name__}:Trackio", argument)
 
 

@@ -20,7 +20,7 @@ _COLUMNS = [field.name for field in fields(Completion)]
 
 
 def wandb(argument: str | None = None) -> SeparateWatcher:
-    """The watcher in a process of its own. `argument` is PROJECT or ENTITY/PROJECT."""
+    """The watcher in a separate process. `argument` is PROJECT or ENTITY/PROJECT."""
     return SeparateWatcher("wandb", f"{__name__}:WeightsAndBiases", argument)
 
 

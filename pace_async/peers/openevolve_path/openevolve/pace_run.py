@@ -6,7 +6,7 @@ The functions are the stages in their order. A stage is named stage1, stage2, â€
 working folder is the evaluator's, and it can import what lies beside it.
 
 RESULTS gets `metrics.json` (the finite numbers, and `mean_of_metrics` where the evaluator gives no combined_score) and
-`artifacts.json` (artifacts, and metrics that are no finite number).
+`artifacts.json` (artifacts, and metrics that are not finite numbers).
 """
 
 import argparse
@@ -71,7 +71,7 @@ def _loaded(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location("evaluation_module", path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path.name} is no Python file")
+        raise ImportError(f"{path.name} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # for what it pickles
     spec.loader.exec_module(module)

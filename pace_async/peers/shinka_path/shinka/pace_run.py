@@ -62,7 +62,7 @@ def _called(script: Path, program: str, results: str) -> int:
     sys.path.insert(0, str(script.parent))
     spec = importlib.util.spec_from_file_location(script.stem, script)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{script.name} is no Python file")
+        raise ImportError(f"{script.name} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[script.stem] = module  # for what it pickles
     spec.loader.exec_module(module)

@@ -15,7 +15,7 @@ def finite(value: object) -> float | None:
     if isinstance(value, bool | str | bytes):
         return None
     try:
-        number = float(value)  # type: ignore[arg-type]  # numpy's numbers are no int and no float
+        number = float(value)  # type: ignore[arg-type]  # numpy's numbers are not int or float
     except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None

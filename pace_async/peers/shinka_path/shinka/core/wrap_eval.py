@@ -150,10 +150,10 @@ def save_json_results(results_dir: str, metrics: Mapping[str, Any], correct: boo
 
 
 def load_program(program_path: str) -> ModuleType:
-    """The program as a module. Raises what its code raises, and ImportError for a file that is no Python."""
+    """The program as a module. Raises what its code raises, and ImportError for a file that is not Python."""
     spec = importlib.util.spec_from_file_location("program", program_path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{program_path} is no Python file")
+        raise ImportError(f"{program_path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -138,7 +138,7 @@ def create_early_stop_method(
         case "hybrid":
             return HybridEarlyStop(prob_cutoff, ci_confidence, min_trials)
         case _:
-            raise ValueError(f"{method!r} is no early stopping method: none, bayesian, ci and hybrid are")
+            raise ValueError(f"{method!r} is not an early stopping method: none, bayesian, ci and hybrid are")
 
 
 def _by_probability(beats: float, cutoff: float) -> tuple[str, float]:
