@@ -2,7 +2,7 @@
 
     python agents.py WAY …     each WAY is a function below; the first one alone applies the experiment
 
-It reads what an agent reads, and shows what a bad one may do. It imports nothing of the project.
+It reads what an agent reads, and can do what a bad agent may do. It imports nothing of the project.
 """
 
 import json
@@ -102,7 +102,7 @@ def loud() -> None:
 
 
 def mends() -> None:
-    """Break the program first, and apply the experiment once it is told."""
+    """Break the program first, and apply the experiment once it is told that it is broken."""
     if Path("FEEDBACK.md").exists():
         Path("seen").write_text(Path("FEEDBACK.md").read_text() + Path("notes").read_text())
         PROGRAM.write_text(Path("kept").read_text())
@@ -114,7 +114,7 @@ def mends() -> None:
 
 
 def hangs(fifo: str) -> None:
-    """Start a process in a session of its own, tell both pids, and never end."""
+    """Start a process in a separate session, print both pids, and never end."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], start_new_session=True) as other:
         Path(fifo).write_text(f"{os.getpid()} {other.pid}\n")
@@ -123,7 +123,7 @@ def hangs(fifo: str) -> None:
 
 
 def leaves(file: str) -> None:
-    """Apply the experiment, and leave a process in a session of its own that holds the output open."""
+    """Apply the experiment, and leave a process in a separate session that holds the output open."""
     process = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], start_new_session=True)
     Path(file).write_text(str(process.pid))
     apply()

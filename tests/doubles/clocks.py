@@ -1,4 +1,4 @@
-"""Clocks for tests: sleeps that take no time, machines that are suspended, clocks that somebody sets."""
+"""Clocks for tests: sleeps that take no time, machines that are suspended, clocks that are set while they run."""
 
 import time
 
@@ -55,7 +55,7 @@ class Sleepy:
 
 
 class Jumping(VirtualClock):
-    """Somebody sets the machine's clock again and again, a year forwards or backwards."""
+    """The machine's clock is set again and again, a year forwards or backwards."""
 
     def __init__(self) -> None:
         self._asked = 0

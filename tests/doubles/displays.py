@@ -1,4 +1,4 @@
-"""Displays for tests: one that takes everything down, one that fails, one that never comes back."""
+"""Displays for tests: one that records everything, one that fails, one that never comes back."""
 
 import anyio
 

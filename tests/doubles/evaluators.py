@@ -78,7 +78,7 @@ class Held(InTaskEvaluator):
 
 @dataclass
 class StageScores(InTaskEvaluator):
-    """Gives each stage of a cascade the evaluation that it is told."""
+    """Gives each stage of a cascade the given evaluation."""
 
     scores: Mapping[str, Evaluation]
     asked: list[str] = field(default_factory=list[str])

@@ -13,7 +13,7 @@ from tests.support.engine_models import plain_logprobs
 
 
 class ScriptedLearner:
-    """A `Learner` and a `Scorer` whose versions stand already. The last one follows what the learner `awaits`."""
+    """A `Learner` and a `Scorer` whose versions exist already. The last one follows what the learner `awaits`."""
 
     def __init__(self, versions: Sequence[Path]) -> None:
         self.versions = versions

@@ -1,4 +1,4 @@
-"""A run in a terminal of its own, on standard input: `python -m tests.faults.hung_up FOLDER`.
+"""A run in a separate terminal, on standard input: `python -m tests.faults.hung_up FOLDER`.
 
 Prints "evaluating" when its evaluations wait, "draining" when it drains, then the state in which it ended.
 """

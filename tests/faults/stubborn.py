@@ -35,7 +35,7 @@ class Stubborn(InTaskEvaluator):
 
 
 class Telling:
-    """The population, which tells when the run drains."""
+    """The population, which reports when the run drains."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner

@@ -26,7 +26,7 @@ def marked() -> Counter[tuple[str, str]]:
 
 def test_every_clause_has_a_test_or_a_statement_that_it_has_none() -> None:
     without = LISTED - set(marked())
-    assert without == set(NOT_COVERED), "a clause without a test belongs into NOT_COVERED, one with a test does not"
+    assert without == set(NOT_COVERED), "a clause without a test belongs in NOT_COVERED, one with a test does not"
     assert all(NOT_COVERED.values()), "each with its reason"
 
 

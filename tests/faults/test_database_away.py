@@ -49,7 +49,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Hearing:
-    """What is told, and when the first of it is."""
+    """The notices, and an event that the first of them sets."""
 
     def __init__(self) -> None:
         self.heard: list[Outage | FaultSeen] = []
@@ -62,7 +62,7 @@ class Hearing:
 
 @contextmanager
 def held(database: Place) -> Generator[None]:
-    """Somebody else writes to the database and does not end."""
+    """Another connection writes to the database and does not end."""
     assert isinstance(database, Path)
     other = sqlite3.connect(database, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -75,7 +75,7 @@ def held(database: Place) -> Generator[None]:
 
 @asynccontextmanager
 async def driven(folder: Path, **given: object) -> AsyncGenerator[tuple[Simulated, Hearing, list[str]]]:
-    """A simulated run that goes on beside the test, what it is told, and how it ended."""
+    """A simulated run that goes on beside the test, its notices, and how it ended."""
     ended: list[str] = []
     async with simulated(folder, settings(**given), World(seed=3)) as run:
         hearing = Hearing()

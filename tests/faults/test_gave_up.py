@@ -1,4 +1,4 @@
-"""Whoever reads that a run gave up is told what to do about it."""
+"""The message that a run gave up says what to do about it."""
 
 import ast
 from pathlib import Path

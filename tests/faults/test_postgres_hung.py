@@ -1,4 +1,4 @@
-"""A PostgreSQL that hangs, or a way to it that swallows every byte: a deadline, an outage told, patience."""
+"""A PostgreSQL that hangs, or a way to it that swallows every byte: a deadline, a reported outage, patience."""
 
 import os
 import selectors

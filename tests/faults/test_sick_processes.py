@@ -82,7 +82,7 @@ class Kept:
 
 
 class Told:
-    """The run's population, which lets a test wait for what it is told of."""
+    """The run's population, which lets a test wait for committed facts."""
 
     def __init__(self, run: Simulated) -> None:
         self._store, self._kinds, self._news = run.store, list[str](), anyio.Event()

@@ -1,4 +1,4 @@
-"""Stages that fail at every try and never end: no storm, nothing lost, told, and given up by patience."""
+"""Stages that fail at every try and never end: few tries, nothing lost, a report, and an end when patience is over."""
 
 from pathlib import Path
 from typing import Any

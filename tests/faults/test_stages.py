@@ -1,4 +1,5 @@
-"""Stages that fail, hang or lie, under the real runtime and database: the gate's counts hold, and nothing storms."""
+"""Stages that fail, hang or lie, under the real runtime and database: the gate's counts hold, and nothing is tried
+without a pause."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path

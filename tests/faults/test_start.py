@@ -1,4 +1,4 @@
-"""Killed in the start-up, before its first row too: what stands is said, and a resume or a new run goes on."""
+"""Killed in the start-up, before its first row too: a message says what exists, and a resume or a new run goes on."""
 
 from collections.abc import Generator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A benchmark that is told to end tells its runs, and the same command goes on with them."""
+"""A benchmark that is terminated ends its runs, and the same command goes on with them."""
 
 import signal
 import sqlite3

@@ -18,7 +18,7 @@ TASK = "circle_packing"
 
 
 def chosen(folder: Path) -> argparse.Namespace:
-    """What the arguments come to."""
+    """The parsed arguments."""
     return argparse.Namespace(folder=folder, candidates=480, islands=4, objective="none")
 
 

@@ -1,4 +1,5 @@
-"""The room for learning on a task with sites: settings are those of programs, and each choice is what it says."""
+"""How much learning could gain on a task with sites: settings are those of programs, and each choice is what it
+says."""
 
 import random
 import sys

@@ -1,4 +1,4 @@
-"""By which moves a run wins: what the tables count."""
+"""Which moves improve a run: what the tables count."""
 
 import pytest
 

@@ -29,7 +29,7 @@ def grid(*arguments: str, patch: pytest.MonkeyPatch) -> int:
 
 
 def chosen(folder: Path, scale: str = "small", **more: object) -> argparse.Namespace:
-    """What the arguments come to."""
+    """The parsed arguments."""
     return argparse.Namespace(**{"folder": folder, "scale": scale, "advisor": "4b", "candidates": None, **more})
 
 

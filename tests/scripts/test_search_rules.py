@@ -41,8 +41,8 @@ def test_the_table_counts_evaluations_to_the_mark() -> None:
         (["--rules", "nobody"], "there is no rule nobody"),
         (["--task", "nosuch"], "nosuch"),
         (["--task", "multi_evolve", "--seeds", "3-1"], "--seeds is first-last"),
-        (["--islands", "0"], "'0' is no whole number of 1 or more"),
-        (["--candidates", "-4"], "'-4' is no whole number of 1 or more"),
+        (["--islands", "0"], "'0' is not a whole number of 1 or more"),
+        (["--candidates", "-4"], "'-4' is not a whole number of 1 or more"),
     ],
 )
 def test_invalid_arguments_are_refused_in_a_sentence(

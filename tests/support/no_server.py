@@ -1,4 +1,4 @@
-"""A `pace web` that ends when it could answer: the server has tests of its own."""
+"""A `pace web` that ends as soon as it could answer. Other tests cover the server."""
 
 from collections.abc import Callable
 from typing import Any

@@ -61,5 +61,5 @@ def life(seed: int, rollouts: int = 24) -> Iterator[Fact]:
 
 
 def scored(lease: int, score: float | None, at: float, island: int = 1) -> Evaluated:
-    """A complete rollout at a time of one's own."""
+    """A complete rollout at a given time."""
     return replace(evaluated(lease, island, score), at=at)

@@ -1,7 +1,7 @@
 """Steps of the learner that one process and several ranks must take alike, and the ranks that take them.
 
 `python -m tests.support.rank_cases CASES COUNT FOLDER` imports torch and TRL once, then forks into COUNT ranks before
-anything is computed. Rank 0 leaves what each case came to in FOLDER. The toy model is in FOLDER/model.
+anything is computed. Rank 0 leaves the result of each case in FOLDER. The toy model is in FOLDER/model.
 """
 
 import os
@@ -95,7 +95,7 @@ CASES = {**OBJECTIVE_CASES, **CORRECTION_CASES, **MASK_CASES, **FEW, **ADAPTER_C
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """What a case came to: the first group's gradient, each step's reason and metrics, the last weights and moments.
+    """The result of a case: the first group's gradient, each step's reason and metrics, the last weights and moments.
     `share` is the part of the trained weights that this rank keeps."""
 
     gradient: dict[str, torch.Tensor]
@@ -124,7 +124,7 @@ def take(case: Case, model: Path, out: Path, ranks: Ranks = ALONE) -> Took:
 
 
 def on_ranks(names: Sequence[str], count: int, folder: Path) -> dict[str, Took]:
-    """What each case comes to on `count` ranks. The toy model is in `folder`/model."""
+    """The result of each case on `count` ranks. The toy model is in `folder`/model."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.rank_cases", ",".join(names), str(count), str(folder)],
         env=clean_environment(OMP_NUM_THREADS="1", **LOOPBACK),

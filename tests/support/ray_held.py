@@ -40,7 +40,7 @@ def score(instances, outputs):
 
 @dataclass
 class Opened:
-    """An evaluator, and the pipes through which its scorers tell that they wait."""
+    """An evaluator, and the pipes through which its scorers report that they wait."""
 
     evaluator: RayEvaluator
     folder: Path

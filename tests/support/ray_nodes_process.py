@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on this machine, for `tests.support.ray_nodes`, in a process of its own.
+"""A Ray cluster of several nodes on this machine, for `tests.support.ray_nodes`, in a separate process.
 
 It reads commands as lines and answers each by a line: `add JSON` with the arguments of a node, by the node's identity;
 `kill ID`, which kills all processes of a node with SIGKILL. It ends the cluster when its input is closed.

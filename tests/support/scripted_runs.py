@@ -76,13 +76,13 @@ class Run:
 
     @property
     def was_cut_off_in_a_call(self) -> bool:
-        """Whether nobody knows what a call cost."""
+        """Whether the cost of a call is unknown."""
         cancelled = "select count(*) from implementer_calls where outcome = 'cancelled'"
         in_flight = "select count(*) from reservations where ordinal is null"
         return any(self.rows(sql)[0][0] for sql in (cancelled, in_flight))
 
     def dump(self) -> list[str]:
-        """Every row that does not tell of time, or of the processes that wrote it."""
+        """Every row that does not contain times, or the processes that wrote it."""
         lines = self.population.dump(TIMES)
         return [line for line in lines if line.partition(":")[0] not in ("run_states", "faults", "reservations")]
 

@@ -106,7 +106,7 @@ def test_an_output_of_another_kind_is_refused(output: object) -> None:
         score(output)
 
 
-def test_mechanisms_that_do_little_alone_go_far_together() -> None:
+def test_mechanisms_that_gain_little_alone_gain_much_together() -> None:
     assert score(set_of({})) == 256
     assert score(set_of(COMBINED)) == 448
     for mechanism, option in COMBINED.items():

@@ -1,4 +1,4 @@
-"""Columnar: every pipeline loses nothing, the bytes are those of the blocks, the table hangs on the seed alone."""
+"""Columnar: every pipeline loses nothing, the bytes are those of the blocks, the table depends on the seed alone."""
 
 import math
 import secrets
@@ -105,7 +105,7 @@ def test_a_score_counts_the_bytes_of_all_blocks() -> None:
     assert score(better, 5) == math.log2(EVALUATOR.RAW / blocks)
 
 
-def test_what_suits_each_kind_goes_nearly_all_the_way_and_no_kind_does_alone() -> None:
+def test_the_best_options_of_each_kind_reach_nearly_the_best_score_and_no_kind_alone_does() -> None:
     assert score(answer(GOOD)) > 3.1
     assert all(0.1 < score(answer({kind: pipeline})) < 0.5 for kind, pipeline in GOOD.items())
 
@@ -118,7 +118,7 @@ def test_what_suits_a_kind_suits_all_its_columns_better_than_what_suits_another(
             assert own < min(others)
 
 
-def test_the_table_hangs_on_every_bit_of_the_seed_and_no_instance_tells_it() -> None:
+def test_the_table_depends_on_every_bit_of_the_seed_and_no_instance_reveals_it() -> None:
     def text(seed: int) -> bytes:
         return b"".join(EVALUATOR.table(seed)[name].tobytes() for name in NAMES)
 

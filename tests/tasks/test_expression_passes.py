@@ -186,7 +186,7 @@ def test_what_helps_a_function_helps_its_kind_in_every_module() -> None:
             assert score(table) > 0.0
 
 
-def test_functions_hang_on_every_bit_of_the_seed_and_no_instance_tells_it() -> None:
+def test_functions_depend_on_every_bit_of_the_seed_and_no_instance_reveals_it() -> None:
     seed = (1 << 128) + secrets.randbits(128)
     first = FUNCTIONS.drawn(seed)
     assert first == FUNCTIONS.drawn(seed)

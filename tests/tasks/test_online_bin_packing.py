@@ -1,4 +1,5 @@
-"""Online bin packing: a table is packed by the scorer, items hang on every bit of the seed, nothing else is scored."""
+"""Online bin packing: a table is packed by the scorer, items depend on every bit of the seed, nothing else is
+scored."""
 
 import math
 import secrets
@@ -88,7 +89,7 @@ def test_whole_numbers_and_floats_are_compared_exactly() -> None:
     assert score(close) == score(best_fit())
 
 
-def test_items_hang_on_every_bit_of_the_seed_and_no_instance_tells_it() -> None:
+def test_items_depend_on_every_bit_of_the_seed_and_no_instance_reveals_it() -> None:
     seed = (1 << 128) + secrets.randbits(128)
     first = EVALUATOR.sequences(seed)
     assert first == EVALUATOR.sequences(seed)
@@ -132,7 +133,7 @@ def way(found: float) -> float:
     return (begun - found) / (begun - target)
 
 
-def test_mechanisms_that_do_little_alone_go_far_together() -> None:
+def test_mechanisms_that_gain_little_alone_gain_much_together() -> None:
     assert way(score(table_of(COMBINED))) > 0.9
     assert way(score(table_of(COMBINED), seed=2**128)) > 0.8
     for mechanism, option in COMBINED.items():

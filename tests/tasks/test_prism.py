@@ -46,7 +46,7 @@ def test_a_gpu_whose_weights_fill_its_memory_is_refused() -> None:
             EVALUATOR.greatest_pressure(2, [[40, 1, 1], [size, 1, 1]], [0, 0])
 
 
-def test_the_cases_hang_on_every_part_of_the_seed() -> None:
+def test_the_cases_depend_on_every_part_of_the_seed() -> None:
     seed = (1 << 128) + secrets.randbits(128)
     assert EVALUATOR.cases(seed) == EVALUATOR.cases(seed)
     assert all(EVALUATOR.cases(seed) != EVALUATOR.cases(seed ^ (1 << bit)) for bit in (0, 31, 64, 127))
@@ -92,7 +92,7 @@ def test_an_output_of_another_kind_is_refused(output: object) -> None:
         EVALUATOR.score(instances, [], 0)
 
 
-def test_mechanisms_that_do_little_alone_go_far_together() -> None:
+def test_mechanisms_that_gain_little_alone_gain_much_together() -> None:
     begun = score_of({})
     assert begun == pytest.approx(15.331, abs=1e-3)
     assert 0.75 < (score_of(COMBINED) - begun) / (BEST_HERE - begun) < 1.0

@@ -187,7 +187,7 @@ def way(name: str, found: float) -> float:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_mechanisms_that_do_little_alone_go_far_together(name: str) -> None:
+def test_mechanisms_that_gain_little_alone_gain_much_together(name: str) -> None:
     together = program_of(name, COMBINED)
     found = score(name, output_of(together))
     assert 0.5 < way(name, found) < 1.0
