@@ -1,4 +1,4 @@
-"""Puts to the test the sentence on which the project rests: training the advisor while it searches pays.
+"""Tests the claim on which the project rests: training the advisor while it searches pays off.
 
     python scripts/science.py verdicts --shard 1/2  # the fresh seeds; resumable: what has finished is not run again
     python scripts/science.py verdicts --family objectives

@@ -1,4 +1,4 @@
-"""Rebuild the advisor that reads catalogues from nothing, in legs that can be resumed, and print what it does.
+"""Rebuild the advisor that reads catalogues from nothing, in parts that can be resumed, and print what it does.
 
     python scripts/advisor/train_catalogue_reader.py                   train, save into the package, measure
     python scripts/advisor/train_catalogue_reader.py --measure-only    measure what is there
@@ -108,10 +108,10 @@ def _build(options: argparse.Namespace) -> bool:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=ROOT / "pace_async/advise/reader", help="where the weights are")
-    parser.add_argument("--leg", type=Path, default=ROOT / ".training/reader.pt", help="checkpoint between legs")
+    parser.add_argument("--leg", type=Path, default=ROOT / ".training/reader.pt", help="checkpoint between parts")
     parser.add_argument("--go-on-from", type=Path, default=None, help="trained weights to begin with")
     parser.add_argument("--rate", type=float, default=1.2e-3, help="learning rate of a training that goes on")
-    parser.add_argument("--until", type=int, default=None, help="end this leg after this step")
+    parser.add_argument("--until", type=int, default=None, help="end this part after this step")
     parser.add_argument("--steps", type=int, default=2750, help="optimizer steps")
     parser.add_argument("--sharpness", type=float, default=1.2, help="factor of the trained logits at temperature 1")
     parser.add_argument("--threads", type=int, default=2)

@@ -77,7 +77,7 @@ def catalogue_task(name: str) -> Task:
 def positive(text: str) -> int:
     """A whole number of 1 or more, as an argument's type."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
     return int(text)
 
 

@@ -51,7 +51,7 @@ ARMS: Mapping[str, Mapping[str, str]] = {
     "top-k": {**NO_ACTIONS, **NO_POOL, "parents": "top_k", "migration": "0.1"},
     "default": {**NO_ACTIONS, "migration": "1"},
 }
-"""What of `search` differs from `ALL`."""
+"""The settings of `search` that differ from `ALL`."""
 ALL = {"backtracking": "true", "migration": "0"}
 
 

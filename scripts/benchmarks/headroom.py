@@ -11,13 +11,13 @@ none         uniform over all edits that change the parent
 bandit       Thompson sampling over kind × option, as `--advisor bandit` (`pace_async/search/edit_bandit.py`)
 oracle       a fixed policy over kind × option: in proportion to the mean gain of the option at sites of the kind
 broad_bandit over kind × option alone; the first word of mechanisms such as `gradient_second` belongs to the kind
-informed     a fixed policy too: by what the option is worth less what the present one is worth at sites of the kind,
+informed     a fixed policy too: by the value of the option minus the value of the present one at sites of the kind,
              both measured on other tables, so it knows nothing of this one
 clairvoyant  scores every edit of the parent and takes the best that no one has tried
 … (menu)     the same among what one prompt of `--advisor reader` offers, a random part of the edits
 
 Printed: the share of the way from the seed program to the best known one, which an iterated local search finds offline;
-evaluations to the mark; each arm less none, paired by table, with a 95 % interval.
+evaluations to the mark; each arm minus none, paired by table, with a 95 % interval.
 """
 
 import argparse
@@ -67,7 +67,7 @@ class Chooser:
         return draw.choice(moves)
 
     def ended(self, before: Values, after: Values, gained: bool) -> None:
-        """What became of a choice."""
+        """The results of a choice."""
 
 
 class Bandit(Chooser):
@@ -116,7 +116,7 @@ class Oracle(Chooser):
 
 
 class Informed(Chooser):
-    """Softmax over what the new option is worth at sites of the kind less what the present one is worth there."""
+    """Softmax over the value of the new option at sites of the kind minus the value of the present one there."""
 
     def __init__(self, board: Board, best: Values) -> None:
         super().__init__(board, best)

@@ -48,7 +48,7 @@ RULES: Mapping[str, Mapping[str, str]] = {
     "alone with map_elites": {"migration": "0", "parents": "map_elites"},
     "alone with top_k": {"migration": "0", "parents": "top_k"},
 }
-"""What of `search` differs from the defaults."""
+"""The settings of `search` that differ from the defaults."""
 
 
 def main() -> int:

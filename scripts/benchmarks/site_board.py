@@ -99,7 +99,7 @@ class Board:
 
     @cached_property
     def _written(self) -> list[Any]:
-        """Options that are no texts."""
+        """Options that are not texts."""
         assert self.task.catalogue_path is not None
         every = load_catalogue(self.task.catalogue_path).mechanisms
         return [option for one in every for option in one.options if not isinstance(option, str)]
@@ -126,7 +126,7 @@ def changed(values: Values, move: Move) -> Values:
 
 
 def best_known(board: Board, rounds: int = 4) -> Values:
-    """An iterated local search: each part of the program is drawn anew and improved by itself, and kept if better."""
+    """An iterated local search: each part of the program is drawn again and improved by itself, and kept if better."""
     draw = random.Random(board.seed)
     best = _improved(board, board.start, range(len(board.targets)))
     for part in [*dict.fromkeys(board.parts)] * rounds:

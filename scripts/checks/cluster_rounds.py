@@ -190,7 +190,7 @@ def main() -> None:
     given = parser.parse_args()
     made = anyio.run(rounds, given.rounds, given.seed)
     wrong = sum(len(one.wrong) for one in made)
-    print(f"{len(made)} rounds, {sum(one.lost for one in made)} attempts lost and made good, {wrong} invariants broken")
+    print(f"{len(made)} rounds, {sum(one.lost for one in made)} attempts lost and repeated, {wrong} invariants broken")
     sys.exit(1 if wrong else 0)
 
 

@@ -3,7 +3,7 @@
     python scripts/checks/starved_neighbour.py  # exit code 1 where the honest program is not scored
 
 Both are candidates of one evaluator with two slots, in the best tier of this machine and in control groups where they
-can be made. The honest program is first scored by itself. Each attempt is printed: what it took and what came of it.
+can be made. The honest program is first scored by itself. Each attempt is printed: its time and its result.
 """
 
 import argparse

@@ -61,7 +61,7 @@ def step(config: Config, cards: Cards) -> list[Row]:
     command = [sys.executable, "-m", "scripts.first_hour.step", shape.to_json()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise ValueError((done.stderr.strip().splitlines() or ["the step ended without a word"])[-1])
+        raise ValueError((done.stderr.strip().splitlines() or ["the step ended without a message"])[-1])
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     memory = NO_CARD
     if found["peak"] is not None:
@@ -80,7 +80,7 @@ def modes(config: Path, updates: int) -> list[Row]:
             began = time.perf_counter()
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode != 0:
-                raise ValueError(f"{mode}: {(done.stderr.strip().splitlines() or ['no word of it'])[-1]}")
+                raise ValueError(f"{mode}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
             took[mode] = time.perf_counter() - began
     first, second = took["--async"], took["--sync"]
     return rows_of("modes", f"{first:.0f}, {second:.0f}, {second / first:.2f} ({updates} updates each)")

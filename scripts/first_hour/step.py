@@ -1,7 +1,7 @@
 """One real training step: `python -m scripts.first_hour.step STEP`, STEP being a `StepShape` as JSON.
 
 Prints JSON: `tokens` and `seconds` of a warmed step, and `peak`, the most bytes that torch had on the card, None on a
-CPU. A process of its own, so that nothing else is on the card.
+CPU. It is a separate process, so that nothing else is on the card.
 """
 
 import json

@@ -135,7 +135,7 @@ def main() -> int:
     arms = known_names(chosen.arms, ARMS, "arm")
     catalogue_task(chosen.task)
     if chosen.peers and shutil.which(chosen.peers) is None:
-        refuse(f"--peers {chosen.peers} is no Python that can be started")
+        refuse(f"--peers {chosen.peers} is not a Python that can be started")
     if not chosen.report_only:
         made_folder(chosen.folder)
         if not chosen.peers and set(arms) & set(RIVALS):

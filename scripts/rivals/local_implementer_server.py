@@ -322,7 +322,7 @@ def _at(provider: LocalProvider, port: int) -> Generator[str]:
         with serving(provider, port) as url:
             yield url
     except OSError as error:
-        raise SystemExit(f"port {port} cannot be had ({error.strerror}): name another with --port.") from None
+        raise SystemExit(f"port {port} cannot be used ({error.strerror}): name another with --port.") from None
 
 
 def _any_move(task: Task, seed: int) -> Callable[[str], str]:

@@ -1,4 +1,4 @@
-"""By which moves a run wins: shares of useful moves over the candidates of runs, and entropy, as Markdown.
+"""Which moves improve a run: shares of useful moves over the candidates of runs, and entropy, as Markdown.
 
     python scripts/trials/mechanism.py RUN RUN ... --parts 5 --plot docs/plots/mechanism.svg
 

@@ -2,7 +2,7 @@
 
 Rules. Seeds below FRESH are for development: everything may be looked at. Seeds from FRESH on decide verdicts, and a
 change of arms, settings or code that is made after some of them were seen needs new ones: a new family with a first
-seed of its own. A verdict hangs on the comparisons of its family alone, with Holm's correction over all of them
+seed of its own. A verdict depends on the comparisons of its family alone, with Holm's correction over all of them
 together. All other figures are exploratory: interval, no verdict. Arms are paired by seed: equal seeds give equal
 hidden tables. A run that never reaches the mark counts there with its whole length, and is counted as censored.
 """

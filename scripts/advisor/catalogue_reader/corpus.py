@@ -1,6 +1,6 @@
 """Examples of good advice on random catalogues, in the texts that a run uses.
 
-Every catalogue is drawn afresh from the spare words, so that nothing can be known by heart. An example is one prompt
+Every catalogue is drawn afresh from the spare words, so that nothing can be memorised. An example is one prompt
 and several answers that are all equally good. A choice is trained on the whole set of good words and not on one draw:
 ideas are even over the mechanisms that are left, then over the options listed. Selection is even over the experiments
 that were not tried, or over all where each was tried.

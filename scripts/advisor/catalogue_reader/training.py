@@ -1,4 +1,4 @@
-"""Training of the reader, in legs that can be resumed.
+"""Training of the reader, in parts that can be resumed.
 
 A row is a prompt and its answers side by side: each answer sees the prompt and itself. The loss of a choice is the
 divergence from an even distribution over all good words. The learning rate is flat, then falls linearly over the last

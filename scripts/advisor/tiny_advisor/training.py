@@ -3,7 +3,7 @@
 A row is one prompt followed by all its answers side by side: each answer sees the prompt and itself, and its positions
 begin where the prompt ends, so one reading of the prompt pays for every answer. Rows are sorted by length inside a
 chunk of batches. The first rows are bare and short (few settings, mostly made up, many short answers), because copying
-is learned soonest there. Then prompts grow to their full size.
+is learned fastest there. Then prompts grow to their full size.
 
 Comparing an idea with the parent, or a proposal with the pool, decides one word of an answer, which is too little
 signal to learn quickly. So training also has a probe on the middle layer, which is discarded afterwards. The probe

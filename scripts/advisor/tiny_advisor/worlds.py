@@ -29,7 +29,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 @dataclass(frozen=True, slots=True)
 class World:
     """`options[name]` are literals as in code, quotes included. In a real world `default` are the seed program's
-    settings, and options can be known by heart. In a made-up one they cannot."""
+    settings, and options can be memorised. In a made-up one they cannot."""
 
     task: Task
     options: Mapping[str, tuple[str, ...]]
