@@ -3,7 +3,7 @@ PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
 # Bytecode is kept, whatever the environment says: otherwise each of the tests' hundreds of processes compiles the package,
-# and each worker all tests, anew.
+# and each worker runs all tests again.
 export PYTHONDONTWRITEBYTECODE :=
 # Four workers for two cores, because many tests wait. They take whole files, in the order of tests/conftest.py, so that
 # nothing slow begins last.
@@ -25,11 +25,11 @@ test-long: .venv/.ready-dev
 test-faults: .venv/.ready-dev
 	$(BIN)/pytest $(SHARED) --faults -q $(ARGS)
 
-# In an environment of its own, out of a copy of .venv; what is skipped there fails.
+# In a separate environment, made from a copy of .venv; what is skipped there fails.
 test-vllm: .venv-vllm/.ready
 	PACE_NEEDS_VLLM=1 .venv-vllm/bin/python -m pytest -n 0 --durations 10 tests/advise/vllm $(ARGS)
 
-# In an environment of its own too: TRL imports both loggers wherever they are, and the learner starts later for it.
+# In a separate environment too: TRL imports both loggers wherever they are installed, and the learner starts later for it.
 test-loggers: .venv-loggers/.ready
 	PACE_NEEDS_LOGGERS=1 .venv-loggers/bin/python -m pytest -n 0 --durations 10 tests/cli/test_loggers.py $(ARGS)
 

@@ -1,5 +1,5 @@
 # pyright: reportUnknownArgumentType=false
-"""What each evaluator of a run said of its programs, where it was mended and they were scored anew.
+"""What each evaluator of a run said of its programs, where it was corrected and they were scored again.
 
 docs/sql.md says what each column means.
 """

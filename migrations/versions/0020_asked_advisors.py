@@ -1,6 +1,6 @@
 """Who asked: advisors over the network are paid for from the same ledger as implementers.
 
-`role` tells the calls, the reservations and the checks apart. An advisor whose tokens are not known has its prompt as
+`role` says who asked, in each call, reservation and check. An advisor whose tokens are not known has its prompt as
 text. The leaderboard names the implementer of each candidate, and the spend view gives each role its own rows.
 """
 

@@ -1,4 +1,4 @@
-"""Evaluates one program and writes what came of it: python evaluate.py PROGRAM RESULTS. Replace it by your own.
+"""Evaluates one program and writes the result: python evaluate.py PROGRAM RESULTS. Replace it by your own.
 
 It runs in one sandbox with the program, which can therefore read it and write its own score. Look at a best program
 before you believe it.
