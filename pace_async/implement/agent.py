@@ -190,6 +190,8 @@ def _left_in(folder: Path, task: Task) -> str:
 
 
 def _keep_output(folder: Path, ended: AgentEnded) -> None:
+    if folder.is_symlink():  # the agent put a link in its place
+        return
     with contextlib.suppress(OSError):
         put(folder / OUTPUT, without_secrets(f"{ended.output}\n{ended.errors}"))
 

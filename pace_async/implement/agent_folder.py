@@ -1,4 +1,4 @@
-"""The folders in which agents work: RUN/agents/LEASE, one for each unfinished candidate.
+"""The folders in which agents work: RUN/agents/LEASE, one for each candidate in work.
 
 A first try gets a fresh folder. A later try gets the same folder, with the program put back to that of the last try. A
 folder is removed when its lease has left the implementer and the evaluator for good, unless it is to be kept. A resume
@@ -25,8 +25,8 @@ OUTPUT = "OUTPUT.txt"
 
 @dataclass(frozen=True, slots=True)
 class AgentFolders:
-    """The folders of a run. `log` is for errors of what starts the command. `has_ended` says whether a lease no longer
-    needs its folder."""
+    """The folders of a run. `log` is for errors of what starts the command. `has_ended` says whether a lease needs its
+    folder no more."""
 
     root: Path
     log: Path
@@ -73,25 +73,32 @@ def put(path: Path, text: str) -> None:
 
 
 def read_program(folder: Path, names: Sequence[str]) -> dict[str, str]:
-    """The text of each file of the program. A further file that is gone has none. Raises CandidateFault for a first
-    file that is gone, and for what is not text or too long."""
-    first, *others = names
-    text = _text(folder / first)
-    if text is None:
-        raise CandidateFault("empty_answer", f"the program's file {first} is gone")
-    return {first: text, **{name: _text(folder / name) or "" for name in others}}
-
-
-def _text(path: Path) -> str | None:
-    """None unless it is a file."""
+    """The text of each file of the program. A further file that is gone has none. No link is followed, so nothing from
+    outside the folder becomes a program. Raises CandidateFault for a first file that is gone, and for what is no plain
+    file, no text or too long."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return None
+        raise CandidateFault("empty_answer", "the folder of the program is gone") from None
+    try:
+        texts = {name: _text(name, opened) for name in names}
+    finally:
+        os.close(opened)
+    if texts[names[0]] is None:
+        raise CandidateFault("empty_answer", f"the program's file {names[0]} is gone")
+    return {name: text or "" for name, text in texts.items()}
+
+
+def _text(name: str, folder: int) -> str | None:
+    """None if there is nothing of this name in the open folder."""
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return _gone(name, folder)
     status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)
-        return None
+        raise _no_file(name, status)
     with os.fdopen(descriptor, "rb") as stream:
         content = stream.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
@@ -99,4 +106,22 @@ def _text(path: Path) -> str | None:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
-        raise CandidateFault("not_text", f"{path.name} is not UTF-8 text") from None
+        raise CandidateFault("not_text", f"{name} is not UTF-8 text") from None
+
+
+def _gone(name: str, folder: int) -> None:
+    """Raises CandidateFault if something is there that cannot be opened, such as a link."""
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return
+    raise _no_file(name, status)
+
+
+def _no_file(name: str, status: os.stat_result) -> CandidateFault:
+    """Says what stands in the program's place."""
+    kinds = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
+    if stat.S_ISREG(status.st_mode):
+        kind = "a second name of another file" if status.st_nlink > 1 else "a file that cannot be read"
+    return CandidateFault("empty_answer", f"the program's file {name} is {kind}, which is not read")

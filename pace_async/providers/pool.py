@@ -132,7 +132,7 @@ class ModelPool:
         try:
             async for attempt in stamina.retry_context(on=wait_before_retry, attempts=None, timeout=None):
                 with attempt:
-                    return await self._once(model, question, deadline - anyio.current_time())
+                    return await self._once(model, question, self._limits.timeout_s)
         except CallFailed as failure:
             meanwhile = health.answered_at > began and not failure.permanent
             of_this_prompt = failure.of_this_prompt and health.failures == 1

@@ -45,6 +45,42 @@ def folder() -> None:
     PROGRAM.mkdir()
 
 
+def link(target: str) -> None:
+    """Put a link to another file in its place."""
+    PROGRAM.unlink()
+    PROGRAM.symlink_to(target)
+
+
+def hard_link(target: str) -> None:
+    """Make it a second name of another file."""
+    PROGRAM.unlink()
+    PROGRAM.hardlink_to(target)
+
+
+def pipe() -> None:
+    """Put a pipe in its place, which nobody writes."""
+    PROGRAM.unlink()
+    os.mkfifo(PROGRAM)
+
+
+def sparse() -> None:
+    """Make it 10 GB long, without a byte on the disk."""
+    os.truncate(PROGRAM, 10 << 30)
+
+
+def apply_with_rights() -> None:
+    """Apply the experiment, and let whoever starts the program be its owner."""
+    apply()
+    PROGRAM.chmod(0o6755)
+
+
+def folder_link(target: str) -> None:
+    """Put a link in the place of the whole folder."""
+    here = Path.cwd()
+    here.rename(here.with_name("elsewhere"))
+    here.symlink_to(target)
+
+
 def write(text: str) -> None:
     """Replace the evolve block."""
     lines = PROGRAM.read_text().splitlines(keepends=True)

@@ -52,7 +52,7 @@ def command(*way: str) -> list[str]:
 
 def configured(*way: str, **more: object) -> Config:
     given: dict[str, object] = {"implementer__model": "command", "implementer__command": command(*way)}
-    return settings(**(given | {"faults__backoff_s": 0.001, "faults__patience_s": 0.001} | more))
+    return settings(**(given | {"faults__backoff_s": 0.001, "faults__patience_s": 1e-9} | more))  # no second call
 
 
 @asynccontextmanager
@@ -83,7 +83,9 @@ async def test_what_the_command_leaves_in_the_program_is_the_candidate_and_it_re
     [
         (("nothing",), "unchanged", "does the same as its parent"),
         (("delete",), "empty_answer", "initial.py is gone"),
-        (("folder",), "empty_answer", "initial.py is gone"),
+        (("folder",), "empty_answer", "initial.py is a folder, which is not read"),
+        (("pipe",), "empty_answer", "initial.py is a pipe, which is not read"),
+        (("sparse",), "program_too_long", "10737418240 bytes"),
         (("write", ""), "empty_block", "nothing would be left"),
         (("too_long",), "program_too_long", "characters, of 262144 allowed"),
         (("huge",), "program_too_long", "3000000 bytes"),
@@ -102,6 +104,38 @@ async def test_a_useless_program_is_the_candidates_fault_with_the_names_that_oth
     assert fault.value.kind == kind
     assert [(call.outcome, call.cost_usd, call.tried) for call in ledger.calls] == [(kind, 0.25, fault.value.tried)]
     assert (fault.value.tried.program is not None) == (kind == "syntax_error")
+
+
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [
+        ("link", "initial.py is a link, which is not read"),
+        ("hard_link", "initial.py is a second name of another file, which is not read"),
+        ("folder_link", "the folder of the program is gone"),
+    ],
+)
+async def test_nothing_from_outside_its_folder_becomes_a_program_and_nothing_is_written_there(
+    tmp_path: Path, way: str, said: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "initial.py").write_text(TASK.program.replace('"rings"', '"hex"'))
+    target = outside if way == "folder_link" else outside / "initial.py"
+    async with working(tmp_path, configured(way, str(target))) as (agent, _):
+        with pytest.raises(Unusable, match=said) as fault:
+            await agent.implement(TASK, PARENT, EXPERIMENT)
+    assert (fault.value.kind, fault.value.tried.program) == ("empty_answer", None)
+    assert [path.name for path in outside.iterdir()] == ["initial.py"]
+
+
+async def test_the_rights_that_an_agent_gives_a_program_are_not_kept(tmp_path: Path) -> None:
+    async with working(tmp_path, configured("apply_with_rights"), lambda _: True) as (agent, _):
+        made = await agent.implement(TASK, PARENT, EXPERIMENT)
+        left = (tmp_path / "agents" / "1" / "initial.py").stat().st_mode
+        await agent.implement(TASK, PARENT, Experiment(2, "a better start", 'Set layout to "hex".'))
+    assert left & 0o6000
+    assert '"hex"' in made.program
+    assert not (tmp_path / "agents").exists()
 
 
 async def test_a_failed_program_is_given_again_in_the_same_folder_with_the_failure(tmp_path: Path) -> None:
