@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Install the compilers with which tests run programs in C, C++ and Go, where this is Debian and this user is root. What
-# cannot be installed is said, and its tests are skipped and counted.
+# Install the compilers with which tests run programs in C, C++, Go, Fortran and R, where this is Debian and this user is
+# root. What cannot be installed is said, and its tests are skipped and counted.
 set -uo pipefail
 
 as_root() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
@@ -9,7 +9,7 @@ install_debian() {
 }
 
 updated=
-for wanted in gcc:gcc:libc6-dev g++:g++ go:golang-go; do
+for wanted in gcc:gcc:libc6-dev g++:g++ go:golang-go gfortran:gfortran Rscript:r-base-core; do
     IFS=: read -r command packages <<<"$wanted"
     command -v "$command" >/dev/null && continue
     if ! as_root; then

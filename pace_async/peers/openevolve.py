@@ -4,6 +4,7 @@ What OpenEvolve 0.4.0 does is kept: a cascade is on unless the config turns it o
 last stage that is reached gives the score. `evaluate` is not called where there are stages.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -70,6 +71,8 @@ def read_openevolve(folder: Path, wanted: Wanted) -> Example:
     command = ["python", "-m", "openevolve.pace_run", f"{COPY}/{evaluator}", "{program}", "{results}", "{stage}"]
     command += ["--functions", ",".join(steps), "--most", str(int(longest))]
     command += ["--features", ",".join(features)] if features else []
+    given = {name: value for name, value in section(own, "evaluator_args").items() if steps == ("evaluate",)}
+    command += ["--arguments", json.dumps(given)] if given else []
     combined = "combined_score" in text_of(folder / evaluator)
     score = (wanted.score,) if wanted.score else ("combined_score", "mean_of_metrics")
     taken = [
@@ -80,6 +83,7 @@ def read_openevolve(folder: Path, wanted: Wanted) -> Example:
         f"timeout_s: {timeout or TIMEOUT_S:g} ({'evaluator.timeout' if timeout else 'their default'}, for each stage)",
         f"longest program: {int(longest)} characters ({_origin(config, 'max_code_length')})",
         *told,
+        *([f"arguments of evaluate: {', '.join(given)} (evaluator.evaluator_args)"] if given else []),
         f"feedback: artifacts are {'shown to' if feedback else 'kept from'} the implementer",
         *([f"config: {config_file} (--config names another: {', '.join(others)})"] if others else []),
     ]
@@ -207,7 +211,13 @@ def _left(config: Mapping[str, Any]) -> tuple[str, ...]:
     """A line for each setting without a counterpart."""
     used = {
         *("language", "file_suffix", "max_code_length", "evaluator.timeout", "evaluator.cascade_evaluation"),
-        *("evaluator.cascade_thresholds", "evaluator.memory_limit_mb", "prompt.system_message", "prompt.template_dir"),
+        *(
+            "evaluator.cascade_thresholds",
+            "evaluator.memory_limit_mb",
+            "evaluator.evaluator_args",
+            "prompt.system_message",
+            "prompt.template_dir",
+        ),
         *("prompt.include_artifacts", "llm.system_message"),
     }
     lines: list[str] = []

@@ -97,6 +97,15 @@ def test_without_a_combined_score_there_is_a_mean_without_feature_dimensions(fol
     assert found["metrics"] == {"a": 1.0, "b": 3.0, "size": 100.0, "mean_of_metrics": 2.0}
 
 
+def test_an_evaluator_gets_the_further_arguments_of_the_settings(folder: Path) -> None:
+    evaluator = """
+        def evaluate(program_path, times=1, *, name=""):
+            return {"combined_score": 2.0 * times, "name": name}
+        """
+    found = evaluated(folder, evaluator, "full", "--arguments", '{"times": 3, "name": "a b"}')
+    assert found == {"metrics": {"combined_score": 6.0}, "artifacts": {"name": "a b"}}
+
+
 def test_a_program_that_is_too_long_is_not_evaluated(folder: Path) -> None:
     with pytest.raises(SystemExit, match="6 characters, and max_code_length allows 5"):
         evaluated(folder, "raise RuntimeError('never imported')", "full", "--most", "5")

@@ -45,6 +45,15 @@ def test_stages_are_those_that_openevolve_would_run(
     assert (found.stages, found.evaluate[found.evaluate.index("--functions") + 1]) == (stages, functions)
 
 
+def test_further_arguments_of_evaluate_are_taken_over_where_evaluate_is_called(tmp_path: Path) -> None:
+    settings = "evaluator: {cascade_evaluation: %s, evaluator_args: {times: 3, name: a b}}"
+    found = read_openevolve(example(tmp_path / "a", OPENEVOLVE, config__yaml=settings % "false"), ANY)
+    assert found.evaluate[-2:] == ("--arguments", '{"times": 3, "name": "a b"}')
+    assert "arguments of evaluate: times, name (evaluator.evaluator_args)" in found.taken
+    staged = read_openevolve(example(tmp_path / "b", OPENEVOLVE, config__yaml=settings % "true"), ANY)
+    assert "--arguments" not in staged.evaluate
+
+
 def test_an_example_without_settings_has_the_defaults_and_its_readme(tmp_path: Path) -> None:
     folder = example(
         tmp_path / "a", OPENEVOLVE, config__yaml=None, README__md="# Sums\n\nFind a *large*\nanswer.\n\nMore."

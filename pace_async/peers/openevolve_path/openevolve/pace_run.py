@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     functions = str(asked.functions).split(",")
     module = _loaded(evaluator)
     if asked.stage == FULL:
-        metrics, artifacts = _call(module, functions[-1], program)
+        metrics, artifacts = _call(module, functions[-1], program, json.loads(asked.arguments))
         if COMBINED not in metrics and len(functions) > 1:
             earlier: dict[str, Any] = {}
             for name in functions[:-1]:
@@ -64,6 +64,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--functions", default="evaluate", help="stages, with commas between them")
     parser.add_argument("--features", default="", help="metrics that do not count in a mean")
     parser.add_argument("--most", type=int, default=0, help="characters that a program may have; 0: any number")
+    parser.add_argument("--arguments", default="{}", help="further arguments of evaluate, as a JSON object")
     return parser.parse_args(arguments)
 
 
@@ -78,9 +79,11 @@ def _loaded(path: Path) -> ModuleType:
     return module
 
 
-def _call(module: ModuleType, name: str, program: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def _call(
+    module: ModuleType, name: str, program: Path, further: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """(metrics, artifacts). Raises TypeError if it returns neither a mapping nor an EvaluationResult."""
-    found = getattr(module, name)(str(program))
+    found = getattr(module, name)(str(program), **(further or {}))
     if inspect.isawaitable(found):
         found = asyncio.run(_awaited(found))
     metrics: Any = getattr(found, "metrics", found)
