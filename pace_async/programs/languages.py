@@ -23,7 +23,8 @@ class Language:
     """`comment` begins a comment that ends with its line. `fences` are names that a code block in it may carry.
     `assignment` is a pattern of what stands before the value of the assignment to {name}, `error` one of the line with
     which a compiler's first error begins, and `error_lines` how many lines it takes. `tools` are programs by which its
-    installation is found, `packages` what to install. `build` and `run` are commands for a program in {file}.
+    installation is found, `packages` what to install on Debian 12, nothing where it
+    has no package. `build` and `run` are commands for a program in {file}.
     `needs_threads`: no program of it starts with one thread, or without a further process, or in a bounded address
     space. `environment` is set for builds and runs."""
 
@@ -100,7 +101,7 @@ _ALL = (
         needs_threads=True,  # its front end is a shell script
     ),
     Language(
-        *("julia", "Julia", "#", "jl", ("julia", "jl"), "julia", ("julia",)),
+        *("julia", "Julia", "#", "jl", ("julia", "jl"), "", ("julia",)),
         build=("julia", "--startup-file=no", "-e", _PARSED_JULIA),
         run=("julia", "--startup-file=no", "{file}"),
         assignment=r"(?:const[ \t]+)?{name}(?:::\w+)?[ \t]*=[ \t]*",

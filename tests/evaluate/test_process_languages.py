@@ -23,7 +23,8 @@ def _needs(language: str) -> "pytest.MarkDecorator":
     """Skips, with a reason that the summary counts, where the language is not installed."""
     one = LANGUAGES[language]
     missing = [tool for tool in one.tools if shutil.which(tool) is None]
-    return pytest.mark.skipif(bool(missing), reason=f"{one.title} is not installed (apt-get install {one.packages})")
+    source = f"apt-get install {one.packages}" if one.packages else "Debian 12 has no package of it"
+    return pytest.mark.skipif(bool(missing), reason=f"{one.title} is not installed ({source})")
 
 
 OTHERS = [pytest.param(name, marks=_needs(name)) for name in templates() if name != "python"]

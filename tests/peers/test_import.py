@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -144,6 +145,9 @@ def test_an_error_that_the_evaluator_catches_is_said_and_so_is_what_needs_a_netw
     found = checks(shell, "./mine")
     assert found["seed program scores"].endswith(f"; the evaluator {reported}")
     assert found["modules are installed"].endswith("urllib.request may need a network, and the sandbox has none")
+    silent = evaluator.replace(', "error": str(error)', "")
+    (shell.folder / "mine" / "example" / "evaluator.py").write_text(dedent(silent))
+    assert "many evaluators score a failure 0" in checks(shell, "./mine")["seed program scores"]
 
 
 def test_a_repository_is_scored_with_the_program_in_its_place(shell: Shell) -> None:

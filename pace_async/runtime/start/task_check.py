@@ -222,6 +222,8 @@ def _seed_program(task: Task, found: Evaluation, log: Path) -> Check:
         said = f"{found.score:.10g} in {found.seconds:.2f} s of {limit:g} s"
         if told := reported_error(found.feedback):
             said += f"; the evaluator reports {told}"
+        elif task.spec.is_command and found.score == 0:
+            said += "; many evaluators score a failure 0, so see what this one prints when it is run by hand"
         if found.seconds > 0.8 * limit:
             return Check(name, False, said, "raise timeout_s: a slower machine would fail it")
         return Check(name, True, said)
