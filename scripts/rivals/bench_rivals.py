@@ -56,6 +56,7 @@ from scripts.benchmarks.bench_runs import (
     seeds_of,
     spread,
 )
+from scripts.benchmarks.run_traces import read
 from scripts.rivals.catalogue_moves import move_answer
 from scripts.rivals.local_implementer_server import LocalProvider
 
@@ -110,6 +111,10 @@ class Trace:
     def best(self) -> float:
         return max((score for score in self.scores if score is not None), default=self.seed_score)
 
+    def cut(self, candidates: int) -> "Trace":
+        """Its first so many evaluations."""
+        return Trace(self.scores[:candidates], self.seed_score, self.seconds)
+
     def evaluations_to(self, score: float) -> int:
         """The number of evaluations until that score, all if it was not reached."""
         reached = (n for n, found in enumerate(self.scores, start=1) if found is not None and found >= score)
@@ -129,6 +134,13 @@ def main() -> int:
     parser.add_argument("--slots", type=positive, default=2, help="evaluations at once")
     parser.add_argument("--folder", type=Path, default=Path("runs/bench_rivals"))
     parser.add_argument("--peers", metavar="PYTHON", help="a Python that has the rivals already")
+    parser.add_argument(
+        "--stands-for",
+        action="append",
+        default=[],
+        metavar="ARM=RUN",
+        help="a finished run with the catalogue as implementer, which makes the edits that the server makes when told",
+    )
     parser.add_argument("--report-only", action="store_true")
     chosen = parser.parse_args()
     seeds = seeds_of(chosen.seeds)
@@ -136,8 +148,10 @@ def main() -> int:
     catalogue_task(chosen.task)
     if chosen.peers and shutil.which(chosen.peers) is None:
         refuse(f"--peers {chosen.peers} is not a Python that can be started")
+    made_folder(chosen.folder)
+    for given in chosen.stands_for:
+        adopt(chosen, *given.partition("=")[::2])
     if not chosen.report_only:
-        made_folder(chosen.folder)
         if not chosen.peers and set(arms) & set(RIVALS):
             chosen.peers = str(installed(chosen.folder / "peers"))
         anyio.run(run_all, chosen, arms, seeds)
@@ -146,12 +160,25 @@ def main() -> int:
     }
     if not any(files.values()):
         refuse(f"there is no finished run in {chosen.folder}")
-    print(
-        report(
-            {arm: [Trace(**json.loads(file.read_text())) for file in found] for arm, found in files.items() if found}
-        )
-    )
+    traces = {arm: [Trace(**json.loads(file.read_text())) for file in found] for arm, found in files.items() if found}
+    print(report({arm: [trace.cut(chosen.candidates) for trace in runs] for arm, runs in traces.items()}))
     return 0
+
+
+def adopt(chosen: argparse.Namespace, arm: str, run: str) -> None:
+    """Take the scores of a finished run for an arm whose advisor is obeyed. Its seed is that of the run."""
+    known_names(arm, tuple(TOLD), "arm that a run stands for")
+    scores = _scores_of(Path(run))
+    if len(scores) <= chosen.candidates:
+        refuse(f"{run} is no finished run of {chosen.candidates} candidates")
+    [text, task] = connect(Path(run)).execute("select config, task from runs").fetchone()
+    if task != chosen.task:
+        refuse(f"{run} is a run of {task}")
+    folder = made_folder(folder_of(chosen, arm, json.loads(text)["seed"]))
+    (first, *others) = scores
+    (folder / "trace.json").write_text(
+        json.dumps({"scores": others, "seed_score": first, "seconds": read(Path(run)).seconds})
+    )
 
 
 def installed(folder: Path) -> Path:
