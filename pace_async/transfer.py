@@ -1,12 +1,14 @@
-"""The settings that both ends of a transfer over NCCL share: the learner sends, one worker of an engine receives.
+"""What both ends of a transfer share.
 
-Each transfer has its own group, so no group is left over from a side that died. A side without its peer would wait in
-NCCL without an end, so each side aborts its group after a deadline. Imports no torch.
+Over NCCL the learner sends, and one worker of an engine receives (`Transfer`). Each such transfer has its own group, so
+no group is left over from a side that died. A side without its peer would wait in NCCL without an end, so each side
+aborts its group after a deadline. Without a shared file system an engine fetches a version by its digest (`Offer`).
+Imports no torch.
 """
 
 import contextlib
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 ADDRESS = "127.0.0.1"
@@ -30,6 +32,19 @@ class Transfer:
     names: Sequence[str]
     dtypes: Sequence[str]
     shapes: Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One version that can be fetched: its files lie at `url`/`digest`/NAME. `digest` is `weights.version_digest` of
+    its tensors. `files` are the names and sizes in bytes. `token` opens a runtime that serves them, and is empty for
+    other places. A fetch is given up after `seconds`."""
+
+    url: str
+    digest: str
+    files: Mapping[str, int]
+    token: str
+    seconds: float
 
 
 @contextlib.contextmanager

@@ -77,6 +77,12 @@ def tensor_digest(dtype: str, shape: tuple[int, ...], data: bytes | memoryview) 
     return digest.hexdigest()[:32]
 
 
+def version_digest(digests: Mapping[str, str]) -> str:
+    """One digest of all tensors of a version, from their digests by name. 32 hex digits."""
+    lines = "".join(f"{digests[name]} {name}\n" for name in sorted(digests))
+    return hashlib.sha256(lines.encode()).hexdigest()[:32]
+
+
 def checkpoint_digests(folder: Path, look: Callable[[str, str, bytes], None] | None = None) -> dict[str, str]:
     """Tensor name to digest, over every safetensors file of a checkpoint, in one pass. `look` gets the name, type and
     bytes of each tensor, in any order. Raises ValueError for a damaged file."""

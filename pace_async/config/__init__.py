@@ -116,6 +116,12 @@ class Config(Section):
             )
         if transport.gpu_to_gpu and not engine.receives_gpu_to_gpu:
             raise ValueError(f"advisor.transport {transport.name} needs vLLM, and advisor.engine is {engine.name}")
+        if transport.fetches and not engine.runs_already:
+            raise ValueError(
+                f"advisor.transport {transport.name} is for servers by URL, and advisor.engine is {self.advisor.engine}"
+            )
+        if self.advisor.fetch_from is not None and not transport.fetches:
+            raise ValueError("advisor.fetch_from needs advisor.transport fetch")
         if self.learner.lora_rank is not None and not transport.carries_adapters:
             raise ValueError(
                 f"advisor.transport {transport.name} is for whole weights, and learner.lora_rank makes adapters"

@@ -1,5 +1,6 @@
 """The model that decides what to try, and what serves it."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -27,6 +28,17 @@ class AdvisorConfig(ProviderConfig):
     engine: str = Field(default="embedded", description=f"What serves it. {ADVISOR_ENGINES.described()}")
     transport: Annotated[str, OneOf(TRANSPORTS)] = Field(
         default="file", description=f"How a new version gets to vLLM. {TRANSPORTS.described()}"
+    )
+    fetch_from: str | None = Field(
+        default=None,
+        description="Where servers fetch versions, with transport fetch. http://HOST:PORT: the run serves them there, "
+        "at this address of its machine. s3://BUCKET/FOLDER or file:///FOLDER: the run copies each version there. "
+        "null: the run serves them on a free port of the address from which it reaches a server.",
+    )
+    push_timeout_s: float = Field(
+        default=60.0,
+        gt=0,
+        description="Deadline of each phase of a push, in seconds. Each GB of a version adds 20.",
     )
     temperature: float = Field(default=1.0, gt=0, description="Sampling temperature; the learner assumes the same.")
     max_tokens: int | None = Field(
@@ -87,6 +99,13 @@ class AdvisorConfig(ProviderConfig):
     engine_arguments: list[str] = Field(
         default_factory=list[str], description="Further arguments of vLLM's server, such as --max-model-len=4096."
     )
+
+    @field_validator("fetch_from")
+    @classmethod
+    def _a_place(cls, given: str | None) -> str | None:
+        if given is not None and not re.fullmatch(r"http://[^/?#@\s]+:\d+|(s3|file)://[^?#@\s]+", given):
+            raise ValueError(f"{given!r} is neither http://HOST:PORT nor s3://BUCKET/FOLDER nor file:///FOLDER")
+        return given
 
     @field_validator("max_tokens_by_call")
     @classmethod

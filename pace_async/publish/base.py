@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pace_async.errors import InfrastructureFault
-from pace_async.transfer import Transfer
+from pace_async.transfer import Offer, Transfer
 
 
 class PushFailed(InfrastructureFault):
@@ -65,15 +65,26 @@ class Sender(Protocol):
         ...
 
 
+class Offerer(Protocol):
+    """Puts versions where engines of other machines can fetch them."""
+
+    async def offer(self, weights: Path, digests: Mapping[str, str], engine: str, seconds: float) -> Offer:
+        """Offer a complete version with these digests of its tensors to the engine at this URL. Raises
+        InfrastructureFault."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class PublisherParts:
     """Arguments of a publisher to one engine. `phase_s` is the deadline of each phase, in seconds. `label` is called
-    once in each push and gives the version's label. `sender` is the learner, or None."""
+    once in each push and gives the version's label. `sender` is the learner, or None. `offerer` is None unless engines
+    fetch versions."""
 
     url: str
     phase_s: float
     label: Callable[[int], str]
     sender: Sender | None
+    offerer: Offerer | None = None
 
 
 PublisherFactory = Callable[[PublisherParts], EnginePublisher]

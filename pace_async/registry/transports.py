@@ -12,10 +12,12 @@ from pace_async.registry.base import Entry, Registry
 @dataclass(frozen=True, slots=True)
 class PublisherTransport(Entry):
     """`gpu_to_gpu`: versions go from the learner's GPU to the engine's, so each needs its own GPU, on this machine.
-    `carries_adapters`: it can be chosen if the learner makes adapters."""
+    `carries_adapters`: it can be chosen if the learner makes adapters. `fetches`: servers by URL fetch versions from
+    the run, so they need not see its files."""
 
     gpu_to_gpu: bool = False
     carries_adapters: bool = True
+    fetches: bool = False
 
 
 TRANSPORTS = Registry(
@@ -27,5 +29,12 @@ TRANSPORTS = Registry(
         "pace_async.publish.nccl:by_nccl",
         gpu_to_gpu=True,
         carries_adapters=False,
+    ),
+    PublisherTransport(
+        "fetch",
+        "servers by URL fetch it by its digest, so they need not see the run's files",
+        "pace_async.publish.fetch:by_fetch",
+        carries_adapters=False,
+        fetches=True,
     ),
 )

@@ -97,6 +97,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "a push that loads nothing",
         "a push that loads half the names",
         "a push that hangs",
+        "a fetch that breaks off",
         "a directory half written",
         "an engine restarted with old weights",
         "two pushes at once",

@@ -2,10 +2,11 @@
 
     python -m pace_async.advise.engines.embedded --model DIR --port 0 --version 0
 
-It listens on 127.0.0.1 only. When it serves, it prints one line {"ready": true, "port": P} on standard output. If it
-cannot serve, it prints {"ready": false, "error": "…"} and exits with 1. It exits at once when its standard input closes
-or its parent dies, because it holds nothing that must be saved. With --standalone it runs until it is stopped, and its
-weights have no version until a run pushes one. Weights are fp32, loaded by the same code as a pushed version.
+It listens on 127.0.0.1 only, unless --host names another address. When it serves, it prints one line
+{"ready": true, "port": P} on standard output. If it cannot serve, it prints {"ready": false, "error": "…"} and exits
+with 1. It exits at once when its standard input closes or its parent dies, because it holds nothing that must be saved.
+With --standalone it runs until it is stopped, and its weights have no version until a run pushes one. Weights are fp32,
+loaded by the same code as a pushed version.
 """
 
 import argparse
@@ -28,7 +29,7 @@ def main() -> None:
         die_with_parent()
         threading.Thread(target=_end_with_stdin, daemon=True).start()
     try:
-        listener = _listener(arguments.port)
+        listener = _listener(arguments.host, arguments.port)
         serve = _prepare(arguments, listener)
     except Exception as error:
         traceback.print_exc()
@@ -40,7 +41,8 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="pace_async.advise.engines.embedded")
     parser.add_argument("--model", type=Path, required=True, help="model directory")
-    parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; whoever reaches it may load weights")
+    parser.add_argument("--port", type=int, default=0, help="port there; 0 takes a free one")
     parser.add_argument("--version", help="label of the weights in the model directory [0; none with --standalone]")
     parser.add_argument("--standalone", action="store_true", help="keep running when the parent process ends")
     parser.add_argument("--max-rows", type=int, default=32, help="answers generated at once")
@@ -128,11 +130,11 @@ def end_token_ids(folder: Path, model: Any) -> frozenset[int]:
     return frozenset(ids if isinstance(ids, list) else () if ids is None else (ids,))
 
 
-def _listener(port: int) -> socket.socket:
+def _listener(host: str, port: int) -> socket.socket:
     # asyncio turns Nagle's algorithm off only if the protocol is named. With it, each answer takes 40 ms longer.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", port))
+    listener.bind((host, port))
     listener.listen(128)
     return listener
 

@@ -21,6 +21,7 @@ from starlette.routing import Route
 
 from pace_async.advise.engines import wire
 from pace_async.advise.engines.batcher import Batcher, FinishedAnswer, NotFinite, NotNow
+from pace_async.advise.engines.fetched import fetched
 from pace_async.advise.engines.load import BadCheckpoint
 from pace_async.weights import checkpoint_digests
 
@@ -74,7 +75,7 @@ class _Face:
         self.name = name
         self.vocabulary = vocabulary
         self.max_model_len = max_model_len
-        self.announced: Path | None = None
+        self.announced: wire.Announcement | None = None
 
     async def generate(self, request: Request) -> Response:
         body = await _body(request, wire.GenerateRequest)
@@ -137,7 +138,7 @@ class _Face:
         return JSONResponse({"is_paused": self.batcher.paused})
 
     async def init(self, request: Request) -> Response:
-        self.announced = Path((await _body(request, wire.InitRequest)).init_info.path)
+        self.announced = (await _body(request, wire.InitRequest)).init_info
         return JSONResponse({"message": "Weight transfer initialized"})
 
     async def start(self, request: Request) -> Response:
@@ -145,7 +146,7 @@ class _Face:
         return JSONResponse({"message": "Weight update started"})
 
     async def update(self, request: Request) -> Response:
-        folder = Path((await _body(request, wire.UpdateRequest)).update_info.path)
+        folder = await anyio.to_thread.run_sync(self._folder_of, (await _body(request, wire.UpdateRequest)).update_info)
         await self._call(lambda: self.batcher.load(folder))
         return JSONResponse({"message": "Weights updated"})
 
@@ -163,10 +164,17 @@ class _Face:
         """Digests of the announced checkpoint. A small model needs no other preparation than this reading."""
         if self.announced is None:
             raise NotNow("no weights were announced")
+        folder = self._folder_of(self.announced)
         try:
-            return checkpoint_digests(self.announced)
+            return checkpoint_digests(folder)
         except (OSError, ValueError) as error:
-            raise BadCheckpoint(f"{self.announced} cannot be read: {error}") from error
+            raise BadCheckpoint(f"{folder} cannot be read: {error}") from error
+
+    def _folder_of(self, update: wire.FileUpdate) -> Path:
+        """Where the files of an update are on this machine. Fetches an announced version that is not here."""
+        if self.announced is not None and self.announced.fetch is not None and self.announced.path == update.path:
+            return fetched(self.announced.fetch)
+        return Path(update.path)
 
     async def weight_info(self, request: Request) -> Response:
         return JSONResponse({"weight_version": self.batcher.version})

@@ -1,5 +1,5 @@
-"""vLLM's side of publishing: a weight-transfer engine that issues receipts. It reads a checkpoint directory or receives
-its tensors.
+"""vLLM's side of publishing: a weight-transfer engine that issues receipts. It reads a checkpoint directory, fetches
+one or receives its tensors.
 
 Invariant: the model changes only after the whole version has arrived and every number is finite. A receipt names only
 tensors that the model was shown to compute with.
@@ -17,11 +17,12 @@ from typing import Any, Protocol, cast
 
 import torch
 
+from pace_async.advise.engines.fetched import fetched
 from pace_async.advise.engines.load import BadCheckpoint, digested, read_tensors
 from pace_async.advise.engines.vllm_lora_proof import not_in_slot
 from pace_async.advise.engines.vllm_reload import Reloaded, ends_of, renaming_of, seed_of
 from pace_async.advise.engines.vllm_staged_weights import Memory, plan_layers, stage
-from pace_async.transfer import Transfer
+from pace_async.transfer import Offer, Transfer
 
 _base = cast("Any", import_module("vllm.distributed.weight_transfer.base"))
 _layerwise = cast("Any", import_module("vllm.model_executor.model_loader.reload.layerwise"))
@@ -38,10 +39,11 @@ _SLICE_S = 0.03
 @dataclass
 class Announced:
     """`path`: directory of the next update. `transfer`: fields of the `Transfer` by which the learner sends the
-    tensors. Without it they are read from `path`."""
+    tensors. `fetch`: fields of the `Offer` by which they are fetched. Without both they are read from `path`."""
 
     path: str
     transfer: Mapping[str, Any] | None = None
+    fetch: Mapping[str, Any] | None = None
 
 
 @dataclass
@@ -91,13 +93,17 @@ class FileTransfer(_Engine):
         self._spare = Memory()
 
     def init_transfer_engine(self, init_info: Announced) -> None:
-        """Begin to read or receive the announced version. Generation goes on."""
+        """Begin to read, receive or fetch the announced version. Generation goes on."""
         if self._served is not None:
             self._served.forget()
-        if init_info.transfer is None:
-            reading = self._reader.submit(self._prepare, Path(init_info.path))
-        else:
+        if self._reading is not None:
+            self._reading[1].cancel()  # an older version that has not begun
+        if init_info.transfer is not None:
             reading = self._receive(Path(init_info.path), Transfer(**init_info.transfer))
+        elif init_info.fetch is not None:
+            reading = self._reader.submit(self._fetch, Offer(**init_info.fetch))
+        else:
+            reading = self._reader.submit(self._prepare, Path(init_info.path))
         self._reading = init_info.path, reading
 
     def prepared(self) -> dict[str, str] | None:
@@ -148,6 +154,9 @@ class FileTransfer(_Engine):
             if plans is not None:
                 return stage(plans, self._spare, seed_of(folder.name), self._settle_attention)
         return Reloaded(self.model, self.model_config, folder, dict(read_tensors(folder)))
+
+    def _fetch(self, offer: Offer) -> PreparedVersion:
+        return self._prepare(fetched(offer))
 
     def _receive(self, folder: Path, transfer: Transfer) -> Future[PreparedVersion]:
         from pace_async.advise.engines.vllm_nccl import Receiver, beside

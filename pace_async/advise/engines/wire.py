@@ -18,6 +18,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
+from pace_async.transfer import Offer
+
 
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -121,13 +123,19 @@ class DetokenizeAnswer(_Answer):
 class InitRequest(_Request):
     """Announces the directory of the next update. An engine reads it while it generates."""
 
-    init_info: "FileUpdate"
+    init_info: "Announcement"
 
 
 class FileUpdate(_Request):
     """`path`: a checkpoint directory with safetensors files, as the engine sees it."""
 
     path: str
+
+
+class Announcement(FileUpdate):
+    """`fetch`: fetch this offer, and know it under `path`, which is then of another machine."""
+
+    fetch: Offer | None = None
 
 
 class UpdateRequest(_Request):

@@ -24,7 +24,9 @@ from pace_async.advise.engines.vllm_managed import AdapterSlots, VllmHandle, Vll
 from pace_async.config import Config
 from pace_async.errors import GaveUp, InfrastructureFault, UsageError
 from pace_async.publish.base import Publisher, PushFailed, Receipt, Sender
+from pace_async.publish.offering import offering
 from pace_async.registry.engines import ADVISOR_ENGINES, engine_of
+from pace_async.registry.transports import TRANSPORTS
 from pace_async.runtime.children.cards import cards_of
 from pace_async.runtime.children.engine_supervisor import SupervisedEngine
 from pace_async.runtime.children.external import urls_of
@@ -89,7 +91,7 @@ async def embedded(
     config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: Sender | None
 ) -> AsyncGenerator[Served]:
     """The server in the package."""
-    delivery = Delivery(numbered=True, transport=config.advisor.transport)
+    delivery = Delivery(numbered=True, transport=config.advisor.transport, phase_s=config.advisor.push_timeout_s)
     async with (
         managed_engine(
             _newest(state, given),
@@ -164,7 +166,12 @@ async def vllm(
     )
     model = serve_from(given, paths.served_model)
     log = paths.logs / "engine.log"
-    delivery = Delivery(adapters=settings.adapters is not None, transport=chosen.transport, sender=sender)
+    delivery = Delivery(
+        adapters=settings.adapters is not None,
+        transport=chosen.transport,
+        sender=sender,
+        phase_s=chosen.push_timeout_s,
+    )
     async with (
         managed_vllm(build, model, settings, log=log, start_s=chosen.engine_start_s) as handle,
         _replica(config, given, handle.url, probing, delivery) as replica,
@@ -181,8 +188,12 @@ async def servers(
     """Servers by URL, which run already."""
     model = serve_from(given, paths.served_model)
     policy = FleetPolicy(probing.tell, config.faults.backoff, wait_s=config.advisor.timeout_s)
-    delivery = Delivery(transport=config.advisor.transport, sender=sender)
+    chosen = config.advisor
     async with AsyncExitStack() as stack:
+        offerer = None
+        if TRANSPORTS[chosen.transport].fetches:
+            offerer = await stack.enter_async_context(offering(chosen.fetch_from))
+        delivery = Delivery(transport=chosen.transport, sender=sender, offerer=offerer, phase_s=chosen.push_timeout_s)
         replicas = [
             await stack.enter_async_context(_replica(config, given, url, probing, delivery))
             for url in urls_of(config.advisor.engine)

@@ -27,7 +27,15 @@ from pace_async.errors import InfrastructureFault
 from pace_async.learn.base import LogprobScorer
 from pace_async.publish import probe
 from pace_async.publish.adapter import AdapterPublisher, LoadedAdapters
-from pace_async.publish.base import EnginePublisher, PublisherFactory, PublisherParts, PushFailed, Receipt, Sender
+from pace_async.publish.base import (
+    EnginePublisher,
+    Offerer,
+    PublisherFactory,
+    PublisherParts,
+    PushFailed,
+    Receipt,
+    Sender,
+)
 from pace_async.registry.transports import TRANSPORTS
 from pace_async.weights import BASE
 
@@ -114,12 +122,13 @@ class Probing:
 class Delivery:
     """How versions reach an engine. `numbered`: the run starts it with known weights. `adapters`: each version is a
     LoRA adapter, and the engine's base is known to be version 0. `transport` carries whole weights, from `sender` where
-    it takes them from the learner's memory. Each phase of a push has `phase_s` seconds."""
+    it takes them from the learner's memory, or by what `offerer` offers. Each phase of a push has `phase_s` seconds."""
 
     numbered: bool = False
     adapters: bool = False
     transport: str = "file"
     sender: Sender | None = None
+    offerer: Offerer | None = None
     phase_s: float = 60.0
 
 
@@ -150,7 +159,9 @@ class Replica:
             self._publisher = AdapterPublisher(url, held, phase_s=delivery.phase_s, label=self.labels.begin)
         else:
             factory = cast("PublisherFactory", TRANSPORTS[delivery.transport].load())
-            self._publisher = factory(PublisherParts(url, delivery.phase_s, self.labels.begin, delivery.sender))
+            self._publisher = factory(
+                PublisherParts(url, delivery.phase_s, self.labels.begin, delivery.sender, delivery.offerer)
+            )
         self._probing = probing
         self._timeout_s = timeout_s
         self._alarms = 0

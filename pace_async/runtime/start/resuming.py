@@ -39,6 +39,8 @@ MAY_CHANGE = (
     "staleness.max_staleness",
     "advisor.engine",
     "advisor.transport",
+    "advisor.fetch_from",
+    "advisor.push_timeout_s",
     "advisor.max_tokens",
     "advisor.max_tokens_by_call",
     "advisor.chat_template",
