@@ -156,8 +156,15 @@ def _by_age(axis: Axis, title: str, lines: Mapping[int, Points]) -> Markup:
     for place, (age, points) in enumerate(lines.items()):
         places = [frame.at(x, y) for x, y in thinned(points)]
         name = tag("text", str(age), x=places[-1][0] - 2 - 12 * place, y=places[-1][1] - 4, class_="arm-name halo end")
-        drawn.append(tag("g", tag("title", f"age {age}"), path(places, "mean"), name, class_=f"arm{place}"))
+        drawn.append(
+            tag("g", tag("title", f"age {age}"), path(places, "mean"), *_dots(places), name, class_=f"arm{place}")
+        )
     return _plot(frame, axis, title, *drawn)
+
+
+def _dots(places: Points) -> list[Markup]:
+    """Marks of a line of few points, so that one point alone is seen."""
+    return [tag("circle", cx=x, cy=y, r=2, class_="mean") for x, y in places] if len(places) <= 60 else []
 
 
 def _parsed(facts: Facts, axis: Axis) -> Points:

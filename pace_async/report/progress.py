@@ -15,6 +15,8 @@ DRAWN = 2_000
 """Candidates of which each is a mark. Of a longer run one mark stands for all that lie in the same CELL."""
 CELL = 6.0
 """In units of the drawing."""
+NAME = 13.0
+"""The height of the name of a line, in units of the drawing."""
 
 
 def curve(facts: Facts) -> tuple[Markup, int]:
@@ -29,7 +31,7 @@ def curve(facts: Facts) -> tuple[Markup, int]:
     lines = _lines(facts)
     low, high = _widened(low, high, [value for value, _ in lines if scores])
     frame = Frame(WIDTH, HEIGHT, (0.0, max(1.0, float(len(rows)))), (low, high))
-    marks = [_bound(frame, value, name) for value, name in lines if low <= value <= high]
+    marks = _bounds(frame, [(value, name) for value, name in lines if low <= value <= high])
     dots = _dots(frame, rows)
     rings = [_ring(frame, row) for row in facts.lineage if row.score is not None]
     steps = _steps(frame, rows)
@@ -132,11 +134,18 @@ def _ring(frame: Frame, row: CompletedCandidate) -> Markup:
     return tag("circle", tag("title", describe(row)), cx=x, cy=y, r=5, class_="ring")
 
 
-def _bound(frame: Frame, value: float, name: str) -> Markup:
-    x1, y = frame.at(frame.x[0], value)
-    x2, _ = frame.at(frame.x[1], value)
-    line = tag("line", x1=x1, x2=x2, y1=y, y2=y, class_="bound")
-    return joined([line, tag("text", f"{name} {value:g}", x=x2 - 4, y=y - 4, class_="tick halo end")])
+def _bounds(frame: Frame, values: Sequence[tuple[float, str]]) -> list[Markup]:
+    """A line for each value, with its name. Names that would lie upon each other are one text."""
+    drawn: list[Markup] = []
+    names: list[tuple[float, list[str]]] = []
+    for value, name in sorted(values, reverse=True):
+        (x1, y), (x2, _) = frame.at(frame.x[0], value), frame.at(frame.x[1], value)
+        drawn.append(tag("line", x1=x1, x2=x2, y1=y, y2=y, class_="bound"))
+        if not names or y - names[-1][0] >= NAME:
+            names.append((y, []))
+        names[-1][1].append(f"{name} {value:g}")
+    x = frame.at(frame.x[1], 0.0)[0] - 4
+    return [*drawn, *[tag("text", ", ".join(said), x=x, y=y - 4, class_="tick halo end") for y, said in names]]
 
 
 def describe(row: CompletedCandidate) -> str:

@@ -29,6 +29,8 @@ from pace_async.web.shell import problem
 
 CSV_MOST = 100_000
 """Rows of one CSV."""
+RETRY_MS = 1_000
+"""Milliseconds after which a browser that lost its connection tries again."""
 AGAIN = "X-Pace-Again"
 """Header: the seconds after which a newer answer can be had, of one that is not the newest."""
 Asker = Callable[[str, int], Sequence[tuple[str, str]]]
@@ -155,6 +157,7 @@ class Pages:
 
         async def told() -> AsyncGenerator[str]:
             last = ""
+            yield f"retry: {RETRY_MS}\n\n"
             while not self._stopping.is_set():
                 moment = await anyio.to_thread.run_sync(moment_of)
                 if moment != last:

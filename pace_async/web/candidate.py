@@ -71,13 +71,21 @@ def _outcome(row: Row) -> list[Markup]:
 
 
 def _flat(rows: Sequence[Row]) -> list[dict[str, Content]]:
-    return [{key: "–" if value is None else str(value) for key, value in row.items()} for row in rows]
+    return [{key.replace("_", " "): _plain(value) for key, value in row.items()} for row in rows]
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "–" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _compared(row: Row, other: Row | None, what: str) -> list[Markup]:
     if other is None or row["program"] is None or other["program"] is None:
         return []
-    lines = difference(other["program"], row["program"], f"candidate {other['candidate']}", f"{row['candidate']}")
+    lines = difference(
+        other["program"], row["program"], f"candidate {other['candidate']}", f"candidate {row['candidate']}"
+    )
     heading = tag("h2", f"Against {what}")
     if not lines:
         return [heading, card(tag("p", "The two programs are equal.", class_="sub"))]

@@ -3,16 +3,13 @@
 (() => {
   const live = document.body.dataset.live;
   if (!live) return;
-  const says = document.getElementById("live");
-  const main = document.getElementById("content");
-  const drawn = document.getElementById("tree");
+  const [says, main, drawn] = ["live", "content", "tree"].map((id) => document.getElementById(id));
   const parts = (root) => [...root.children].map((child) => child.outerHTML);
   let shown = parts(main), waiting = 0, busy = false, late = false;
 
   async function renew() {
     if (busy) { late = true; return; }
-    busy = true;
-    late = false;
+    [busy, late] = [true, false];
     const begun = performance.now();
     let again = 0;
     try {
@@ -46,15 +43,21 @@
       const focus = old.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
       const [left, top] = [old.scrollLeft, old.scrollTop];
       old.replaceWith(news[at]);
-      news[at].scrollLeft = left;
-      news[at].scrollTop = top;
+      news[at].scrollTo(left, top);
       if (focus) news[at].querySelector(`a[href="${CSS.escape(focus)}"]`)?.focus();
       shown[at] = text;
     });
   }
 
-  const source = new EventSource(live);
-  source.onmessage = () => { says.textContent = "live"; renew(); };
-  source.onerror = () => { says.textContent = "not connected: trying again"; };
-  addEventListener("pagehide", () => source.close());
+  // A window that nobody sees holds no connection: a browser has few to one server, and one too many would wait forever.
+  let source = null;
+  function connect() {
+    source?.close();
+    if (document.hidden) return;
+    const mine = source = new EventSource(live);
+    mine.onmessage = () => { says.textContent = "live"; renew(); };
+    mine.onerror = () => { says.textContent = `not connected: ${mine.readyState === 2 ? "reload the page" : "trying again"}`; };
+  }
+  document.addEventListener("visibilitychange", connect);
+  connect();
 })();

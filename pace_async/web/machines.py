@@ -31,7 +31,11 @@ def machines_page(name: str, facts: Facts, attempts: Sequence[Attempted]) -> str
         tag("h1", "Machines"),
         tag("p", f"{setting}, {_slots(header.config)}.", class_="sub"),
         *[_machine(one, found, facts.account.began) for one, found in sorted(by_machine.items())],
-        scrolling("Machines", table([_row(one, found) for one, found in sorted(by_machine.items())], _NONE)),
+        scrolling(
+            "Machines",
+            table([_row(one, found) for one, found in sorted(by_machine.items())], _NONE),
+            class_="card wide after",
+        ),
         run=name,
         page="machines",
     )

@@ -95,11 +95,12 @@
   }
 
   // The colours that nodes may have, and which one each has: looked up once, not at every frame.
-  let palette = [], ink = "", edge = "", strong = "", faint = "";
+  let palette = [], ink = "", edge = "", strong = "", faint = "", paper = "", type = 11;
   function paints() {
     const css = getComputedStyle(document.documentElement);
     const named = (name) => css.getPropertyValue(name).trim();
-    [ink, edge, strong, faint] = ["--ink", "--edge", "--amber", "--faint"].map(named);
+    type = parseFloat(getComputedStyle(canvas).fontSize);
+    [ink, edge, strong, faint, paper] = ["--ink", "--edge", "--amber", "--faint", "--card"].map(named);
     const by = colour.value, last = Math.max(1, total);
     palette = by === "outcome" ? [named("--green"), named("--red")]
       : Array.from({ length: SHADES }, (_, at) => by === "island" ? `hsl(${(at * 137) % 360} 55% 50%)`
@@ -114,9 +115,7 @@
   }
 
   const circle = (x, y, radius) => { pen.beginPath(); pen.arc(x, y, radius, 0, 7); };
-  function draw() {
-    if (!frame) frame = requestAnimationFrame(paint);
-  }
+  const draw = () => { frame ||= requestAnimationFrame(paint); };
 
   // Straight lines as filled boxes and one mark for each spot: that is what keeps a large tree smooth without a card.
   function paint() {
@@ -166,25 +165,25 @@
         pen.fill();
       }
     });
-    pen.font = "11px system-ui, sans-serif";
-    pen.textBaseline = "middle";
+    [pen.font, pen.textBaseline] = [`${type}px system-ui, sans-serif`, "middle"];
     for (let at = 0; at < labels.length; at += 3) label(labels[at], labels[at + 1], labels[at + 2], size);
   }
 
   function label(node, px, py, size) {
     const inside = (folded.has(node.id) ? node.children.length : 0) + node.hidden;
-    const near = view.down >= 0.3;
-    if (node === chosen || (inside && near)) {
-      pen.strokeStyle = node === chosen ? ink : faint;
-      pen.lineWidth = node === chosen ? 2 : 1;
+    if (node === chosen || (inside && view.down >= 0.3)) {
+      [pen.strokeStyle, pen.lineWidth] = node === chosen ? [ink, 2] : [faint, 1];
       circle(px, py, size + 2.5);
       pen.stroke();
     }
-    if (node !== chosen && (view.across < 0.55 || view.down < 0.55)) return;
-    const score = node.score === null ? "–" : Number(node.score.toPrecision(5));
+    const wide = COLUMN * view.across, tall = Math.min(type + 3, ROW * view.down);
+    if (node !== chosen && (wide < 5.5 * type || tall < type)) return;
+    const score = node.score === null ? "–" : Number(node.score.toPrecision(5)), room = Math.max(80, wide - 24 * view.across);
+    const said = `${score} #${node.id}${inside ? ` +${inside.toLocaleString("en")}` : ""}`, left = px + size + 5;
+    pen.fillStyle = paper;
+    if (node.children.length) pen.fillRect(left - 2, py - tall / 2, Math.min(room, pen.measureText(said).width) + 4, tall);
     pen.fillStyle = best.has(node.id) ? ink : faint;
-    const room = Math.max(80, (COLUMN - 24) * view.across), more = inside ? ` +${inside.toLocaleString("en")}` : "";
-    pen.fillText(`${score} #${node.id}${more}`, px + size + 5, py - (node.children.length ? 7 : 0), room);
+    pen.fillText(said, left, py, room);
   }
 
   function whole() {
@@ -241,8 +240,7 @@
     if (node?.hidden && !opened.has(String(node.id))) {
       folded.delete(node.id);
       opened.add(String(node.id));
-      renew().then(() => look(chosen), lost);
-      return;
+      return void renew().then(() => look(chosen), lost);
     }
     if (!node?.children.length) return;
     if (!folded.delete(node.id)) folded.add(node.id);
@@ -262,8 +260,7 @@
     if (!drag) return;
     const [dx, dy] = [event.clientX - drag.x, event.clientY - drag.y];
     if (!drag.moved && Math.hypot(dx, dy) < 4) return;
-    view.x += dx;
-    view.y += dy;
+    [view.x, view.y] = [view.x + dx, view.y + dy];
     drag = { x: event.clientX, y: event.clientY, moved: true };
     draw();
   });

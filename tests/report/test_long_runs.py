@@ -83,6 +83,6 @@ def test_each_axis_has_every_panel_and_stays_within_its_edges(tmp_path: Path, by
     assert next(iter(drawn)) == "Best score so far"
     assert {"Spread of the rewards in a group (standard deviation)", "Share of answers that parse"} <= set(drawn)
     aged = drawn["Effective sample size by age of the tokens, share"]
-    assert aged.count('class="mean"') == 2 and "<title>age 1</title>" in aged
+    assert aged.count('" class="mean"></path>') == 2 and "<title>age 1</title>" in aged
     low, high = axis.edges
     assert all(low <= axis.at(row.at) <= high for row in facts.account.candidates)

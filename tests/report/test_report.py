@@ -192,8 +192,12 @@ def test_the_target_is_a_line_and_one_far_away_is_not(finished: Path) -> None:
         config = {**facts.header.config, "stop": {"target": target}}
         return page(replace(facts, header=replace(facts.header, config=config)))
 
-    assert f">target {facts.best['score']:g}</text>" in drawn(facts.best["score"])
-    assert ">target" not in drawn(1e6)
+    named = re.compile(f'halo end">[^<]*target {facts.best["score"]:g}')
+    assert named.search(drawn(facts.best["score"]))
+    assert not re.search('halo end">[^<]*target', drawn(1e6))
+    close = replace(facts.header, upper=facts.best["score"], config={**facts.header.config, "stop": {"target": 1e6}})
+    known = page(replace(facts, header=close, best_known=facts.best["score"]))
+    assert f">upper bound {facts.best['score']:g}, best known {facts.best['score']:g}</text>" in known
 
 
 @pytest.mark.fault("Configuration and terminal", "hostile text is inert in the report")
