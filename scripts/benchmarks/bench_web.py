@@ -17,19 +17,18 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import anyio
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 from starlette.testclient import TestClient
 
 from pace_async.population.reading.reader import Reader, open_readonly
 from pace_async.web.app import application
 from pace_async.web.runs import OpenRun
 from scripts.benchmarks.large_population import fill
-from tests.support.browsers import browser_path, served
+from tests.support.browsers import opened, served
 
 FIRST_PAINT_MS, FRAMES_A_SECOND, PAGE_S = 1000.0, 30.0, 1.0
 STEPS = 120
@@ -66,14 +65,6 @@ def _asked(reader: Reader, path: str) -> tuple[float, int]:
             raise SystemExit(f"{path} answers {answer.status_code}: {answer.text[:200]}")
         size = len(answer.content)
     return min(times), size
-
-
-@contextmanager
-def _opened() -> Generator[Browser]:
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox", "--disable-gpu"])
-        yield found
-        found.close()
 
 
 def tree(address: str, browser: Browser, level: str) -> dict[str, float]:
@@ -142,7 +133,7 @@ def main() -> int:
         small = chosen.tree or _made(made / "tree" / "run", 10_000)
         large = chosen.pages or _made(made / "pages" / "run", 100_000)
         print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors; drawing in software")
-        with served(small) as address, _opened() as browser:
+        with served(small) as address, opened() as browser:
             for level in LEVELS:
                 found = tree(address, browser, level)
                 rates = [value for name, value in found.items() if name.endswith("frames/s")]

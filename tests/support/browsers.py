@@ -6,14 +6,20 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.support.command_line import PACE
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Dialog, Page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -31,20 +37,78 @@ def browser_path() -> str:
     return shutil.which(browser()) or browser()
 
 
+RESOLVED = "--host-resolver-rules=MAP evil.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+"""A page cannot reach another machine. One name of another leads here, as that of an attacker may."""
+LONG_MS = 60_000
+"""How long a test waits for what it expects in a page."""
+
+
 @contextmanager
-def served(run: Path) -> Generator[str]:
+def opened() -> Generator["Browser"]:
+    """A browser without a window. While it is open, no event loop can be started in the same thread."""
+    from playwright.sync_api import sync_playwright
+
+    path = browser_path()
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu", RESOLVED])
+        yield found
+        found.close()
+
+
+@contextmanager
+def window(browser: "Browser", address: str, width: int = 1280, height: int = 720) -> Generator["Page"]:
+    """A window with cookies of its own that has opened the printed address. At the end it has asked nothing of another
+    server, no script failed, none but ours ran, and no dialog was opened."""
+    context = browser.new_context(viewport={"width": width, "height": height})
+    asked: list[str] = []
+    wrong: list[str] = []
+
+    def dialog(found: "Dialog") -> None:
+        wrong.append(f"dialog: {found.message}")
+        found.dismiss()
+
+    context.on("request", lambda request: asked.append(request.url))
+    context.on("weberror", lambda error: wrong.append(str(error.error)))
+    context.on("dialog", dialog)
+    page = context.new_page()
+    page.set_default_timeout(LONG_MS)
+    page.goto(address)
+    yield page
+    assert "owned" not in (page.title(), page.evaluate("window.owned")) and wrong == []
+    origin = urlsplit(address).netloc
+    assert [url for url in asked if urlsplit(url).netloc != origin and not url.startswith("data:")] == []
+    context.close()
+
+
+def until(page: "Page", expression: str) -> None:
+    """Wait until it is true in the page. Playwright's own waiting evaluates text there, which our pages forbid."""
+    ends = time.monotonic() + LONG_MS / 1000
+    while not page.evaluate(expression):
+        assert time.monotonic() < ends, f"never true: {expression}"
+        page.wait_for_timeout(50)
+
+
+@contextmanager
+def served(run: Path, *arguments: str) -> Generator[str]:
     """`pace web` of a run, or of the runs in a folder: the address that it prints."""
-    environment = {**os.environ, "PACE_WEB_TOKEN": "secret"}
-    server = subprocess.Popen([PACE, "web", str(run)], stdout=subprocess.PIPE, text=True, env=environment)
-    assert server.stdout is not None
-    try:
-        address = server.stdout.readline().strip()
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+(/run/run|/)\?token=secret", address), address
+    with serving(run, *arguments) as (address, _):
         yield address
-    finally:
-        server.send_signal(signal.SIGINT)
-        assert server.wait(30) in (0, 130)
-        server.stdout.close()
+
+
+@contextmanager
+def serving(run: Path, *arguments: str) -> Generator[tuple[str, subprocess.Popen[str]]]:
+    """The same, with the server's process. A server that a test killed counts as ended."""
+    command = [PACE, "web", str(run), *arguments]
+    environment = {**os.environ, "PACE_WEB_TOKEN": "secret"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
+        assert server.stdout is not None
+        try:
+            address = server.stdout.readline().strip()
+            assert re.fullmatch(r"http://127\.0\.0\.1:\d+(/run/[\w.-]+|/)\?token=secret", address), address
+            yield address, server
+        finally:
+            server.send_signal(signal.SIGINT)
+            assert server.wait(120) in (0, 130, -signal.SIGKILL)
 
 
 def look(page: Path, folder: Path, *flags: str) -> subprocess.CompletedProcess[bytes]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
-from tests.support.browsers import browser_path, served
+from tests.support.browsers import LONG_MS, served
 from tests.support.finished_runs import make_run, poison
 
 AXE = Path(__file__).parent / "axe" / "node_modules" / "axe-core" / "axe.min.js"
@@ -25,7 +25,6 @@ PAGES = (
     "/run/hostile",
     "/run/hostile/spend",
 )
-LONG_MS = 60_000
 pytestmark = pytest.mark.long
 
 
@@ -42,14 +41,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         database.executemany("insert into faults values (?, ?, ?, ?, ?, ?, ?)", rows)
     with served(runs) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,17 +1,15 @@
 """`pace web` in a real browser: drawn, live, driven by keys, and without a request to anywhere else."""
 
 import sqlite3
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from tests.support.browsers import browser_path, served
+from tests.support.browsers import served, until, window
 from tests.support.finished_runs import make_run, poison
 
-LONG_MS = 60_000
 pytestmark = pytest.mark.long
 
 
@@ -29,32 +27,9 @@ def address(folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def page(address: str) -> Iterator[Page]:
-    """A window that has opened the printed address. At the end nothing was asked of another server, and no script but
-    ours ran."""
-    asked: list[str] = []
-    errors: list[str] = []
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox", "--disable-gpu"])
-        window = opened.new_page()
-        window.set_default_timeout(LONG_MS)
-        window.on("request", lambda request: asked.append(request.url))
-        window.on("pageerror", lambda error: errors.append(str(error)))
-        window.on("dialog", lambda dialog: errors.append("dialog"))
-        window.goto(address)
-        yield window
-        assert window.title() != "owned" and errors == []
-        origin = address.split("/run")[0]
-        assert all(url.startswith((origin, "data:")) for url in asked), asked
-        opened.close()
-
-
-def _until(page: Page, expression: str) -> None:
-    """Wait until it is true in the page. Playwright's own waiting evaluates text there, which the page forbids."""
-    ends = time.monotonic() + LONG_MS / 1000
-    while not page.evaluate(expression):
-        assert time.monotonic() < ends, f"never true: {expression}"
-        page.wait_for_timeout(50)
+def page(address: str, browser: Browser) -> Iterator[Page]:
+    with window(browser, address) as page:
+        yield page
 
 
 def test_a_commit_is_shown_without_a_reload(page: Page, folder: Path, address: str) -> None:
@@ -68,7 +43,7 @@ def test_a_commit_is_shown_without_a_reload(page: Page, folder: Path, address: s
 
 def test_the_tree_is_drawn_walked_by_keys_folded_and_opened(page: Page, address: str) -> None:
     page.goto(address.split("?")[0] + "/tree")
-    _until(page, "window.paceTree?.view().nodes > 0")
+    until(page, "window.paceTree?.view().nodes > 0")
     nodes = page.evaluate("paceTree.view().nodes")
     tree = page.locator("#tree")
     tree.focus()
