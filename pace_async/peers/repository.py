@@ -46,7 +46,7 @@ def place_of(folder: Path, evo: Mapping[str, Any], wanted: str) -> Place | None:
     if wanted:
         chosen = wanted.removeprefix(f"{repository}/")
         if chosen not in files:
-            raise UsageError(f"{wanted!r} is no file of {folder / repository} that may change: {_some(files)}.")
+            raise UsageError(f"{wanted!r} is not a file of {folder / repository} that may change: {_some(files)}.")
         return Place(repository, chosen)
     if len(files) == 1:
         return Place(repository, files[0])

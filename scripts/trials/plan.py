@@ -21,8 +21,8 @@ CANDIDATES = 1000
 """Of a run. Figures at 480 are those of its first 480 candidates, so alpha's schedule is that of the whole run."""
 MARKS = (480, CANDIDATES)
 EXPLORED = MARKS
-"""Lengths of exploratory runs. A run of 480 has a schedule of alpha of that length, so it is no beginning of a longer
-one."""
+"""Lengths of exploratory runs. A run of 480 has a schedule of alpha of that length, so it is not the beginning of a
+longer one."""
 HALF = 0.5
 """The mark that is to be reached: this share of the way from the seed program to the best known one."""
 TESTBEDS = ("columnar", "expression_passes")

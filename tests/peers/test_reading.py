@@ -163,7 +163,9 @@ def test_a_repository_has_one_file_that_changes(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"Several files .*\(src/answers.py, src/more.py\).* --program src/answers.py"):
         read_shinka(folder, ANY)
     assert read_shinka(folder, Wanted(program="seed/src/more.py")).source == "seed/src/more.py"
-    with pytest.raises(UsageError, match=r"'bonus.txt' is no file of .* that may change: src/answers.py, src/more.py"):
+    with pytest.raises(
+        UsageError, match=r"'bonus.txt' is not a file of .* that may change: src/answers.py, src/more.py"
+    ):
         read_shinka(folder, Wanted(program="bonus.txt"))
 
 
