@@ -176,7 +176,7 @@ def _background(
     templates = (folder / config_file).parent / str(prompt["template_dir"]) if prompt.get("template_dir") else None
     if templates is not None and len(said) < 100:
         file = templates / f"{said or 'system_message'}.txt"
-        if file.is_file():
+        if file.is_file() and file.resolve().is_relative_to(folder.resolve()):
             return text_of(file).strip(), f"{file.name} of prompt.template_dir"
     if said and said != "system_message":
         return said, "prompt.system_message"

@@ -69,6 +69,31 @@ def drafted(name: str, example: Example) -> Draft:
     return Draft(name, example, seed, note, files, tuple(skipped))
 
 
+def refuse_links_outside(folder: Path) -> None:
+    """Raises UsageError for a link that leads out of the example. What it leads to would be copied, shown to programs
+    and sent to models, and an example is somebody else's."""
+    root = folder.resolve()
+    folders = [folder]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if _NOT_COPIED.fullmatch(entry.name):
+                    continue
+                if entry.is_symlink() and not _leads_into(Path(entry.path), root):
+                    raise UsageError(
+                        f"{entry.path} is a link that leads out of the example: put a copy in its place, or remove it."
+                    )
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(Path(entry.path))
+
+
+def _leads_into(link: Path, root: Path) -> bool:
+    try:
+        return link.resolve().is_relative_to(root)
+    except (OSError, RuntimeError):  # links that lead to each other
+        return False
+
+
 def refuse_if_there(target: Path) -> None:
     """Raises UsageError."""
     if target.exists() or target.is_symlink():

@@ -109,6 +109,21 @@ def test_a_target_that_is_there_is_refused_and_nothing_is_written(shell: Shell) 
     assert shell.files() == ["theirs", "there"]
 
 
+@pytest.mark.parametrize("name", ["README.md", "texts/system.txt", "initial_program.py", "data"])
+def test_a_link_out_of_an_example_is_refused_before_anything_is_read(shell: Shell, name: str) -> None:
+    (shell.folder / "private").mkdir()
+    (shell.folder / "private" / "key").write_text("secret-of-mine\n")
+    folder = example(shell.folder / "theirs", OPENEVOLVE)
+    (folder / "inside.py").symlink_to("tables.py")
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(shell.folder / "private" / ("" if name == "data" else "key"))
+    said = shell.pace("task", "import", "openevolve", "theirs", "--to", "mine")
+    sentence = f"pace: theirs/{name} is a link that leads out of the example: put a copy in its place, or remove it."
+    assert (said.code, said.err.strip()) == (2, sentence)
+    assert shell.files() == ["private", "theirs"]
+
+
 def test_modules_that_are_missing_here_are_named(shell: Shell) -> None:
     evaluator = """\
         import nowhere_at_all.part

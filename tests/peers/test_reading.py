@@ -67,6 +67,9 @@ def test_a_prompt_may_be_a_file_of_the_folder_of_templates(tmp_path: Path) -> No
     (folder / "texts").mkdir()
     (folder / "texts" / "expert.txt").write_text("You are an expert.")
     assert read_openevolve(folder, ANY).background == "You are an expert."
+    (tmp_path / "expert.txt").write_text("A note of mine.")
+    (folder / "config.yaml").write_text("prompt: {template_dir: .., system_message: expert}")
+    assert "note" not in read_openevolve(folder, ANY).background
 
 
 def test_the_settings_with_an_api_key_are_not_copied(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.peers.example import Example, Wanted
 from pace_async.peers.openevolve import read_openevolve
 from pace_async.peers.shinka import read_shinka
-from pace_async.peers.write import Draft, drafted, name_of, refuse_if_there, write_task
+from pace_async.peers.write import Draft, drafted, name_of, refuse_if_there, refuse_links_outside, write_task
 from pace_async.task import FULL, load_task
 
 READERS: Mapping[str, Callable[[Path, Wanted], Example]] = {"openevolve": read_openevolve, "shinka": read_shinka}
@@ -70,6 +70,7 @@ def import_example(peer: str, folder: Path, target: Path | None, wanted: Wanted,
     if goal.resolve() == folder.resolve():
         raise UsageError(f"{goal} is the example itself, which stays as it is: name a new folder, --to {name}_task.")
     refuse_if_there(goal)
+    refuse_links_outside(folder)
     draft = drafted(name, reader(folder, wanted))
     stages = draft.example.stages
     lines = [*draft.example.taken]
