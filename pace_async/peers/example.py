@@ -185,6 +185,16 @@ def find_program(folder: Path, stems: Sequence[str], wanted: str, suffix: str = 
     raise UsageError(f"{folder} has no seed program: looked for {looked}. Name it with --program FILE.")
 
 
+def wanted_config(folder: Path, wanted: str) -> str:
+    """The settings that the user names: a file of the example, or another one, as an absolute path. Raises
+    UsageError."""
+    if (folder / wanted).is_file():
+        return wanted
+    if Path(wanted).is_file():
+        return str(Path(wanted).resolve())
+    raise UsageError(f"{folder} has no file {wanted!r}, and there is none of this name here.")
+
+
 def of_the_readme(folder: Path, missing: str) -> tuple[str, str]:
     """(background, where it is from) where the settings have no text, which is called `missing`."""
     text = _first_paragraph(folder)

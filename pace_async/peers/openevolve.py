@@ -22,6 +22,7 @@ from pace_async.peers.example import (
     section,
     text_of,
     tree_of,
+    wanted_config,
 )
 
 INTERFACE = Path(__file__).parent / "openevolve_path"
@@ -131,9 +132,7 @@ def _evaluator(folder: Path) -> tuple[str, set[str]]:
 def _config_file(folder: Path, wanted: str) -> tuple[str, list[str]]:
     """(file name or nothing, others that it could be)."""
     if wanted:
-        if not (folder / wanted).is_file():
-            raise UsageError(f"{folder} has no file {wanted!r}.")
-        return wanted, []
+        return wanted_config(folder, wanted), []
     for name in ("config.yaml", "config.yml"):
         if (folder / name).is_file():
             return name, []

@@ -23,6 +23,7 @@ from pace_async.peers.example import (
     section,
     text_of,
     tree_of,
+    wanted_config,
 )
 from pace_async.peers.openevolve import COPY
 from pace_async.peers.repository import SETTINGS, place_of
@@ -52,11 +53,12 @@ _HINTS = {
     "job_type": "evaluations run here, in a sandbox",
     "conda_env": "pace's own Python runs the evaluator",
     "activate_script": "pace's own Python runs the evaluator",
+    "evaluate_function": "its further arguments have their defaults",
     "evolve_prompts": "pace writes its own prompts",
     "cpus": "set cpus in task.yaml",
     "gpus": "set gpus in task.yaml",
 }
-_GROUPS = ("evo_config", "db_config", "job_config", "evo", "db", "job")
+_GROUPS = ("evo_config", "db_config", "job_config", "evo", "db", "job", "distributed_job_config")
 REPOSITORY_WAY = "--repo_path, --results_dir"
 
 
@@ -151,9 +153,7 @@ def _run_file(folder: Path) -> str:
 
 def _config_file(folder: Path, wanted: str, said: Constants) -> tuple[str, list[str]]:
     if wanted:
-        if not (folder / wanted).is_file():
-            raise UsageError(f"{folder} has no file {wanted!r}.")
-        return wanted, []
+        return wanted_config(folder, wanted), []
     named = [str(value) for name, value in said.options.items() if "config" in name and isinstance(value, str)]
     for name in (Path(one).name for one in named):
         if (folder / name).is_file() and Path(name).suffix in (".yaml", ".yml"):
@@ -173,7 +173,7 @@ def _config_file(folder: Path, wanted: str, said: Constants) -> tuple[str, list[
 def _settings(config: Mapping[str, Any], said: Constants) -> tuple[dict[str, Any], dict[str, Any]]:
     """(those of the evolution, those of a job)."""
     evo = {**section(config, "evo_config", "evo"), **said.call("EvolutionConfig")}
-    job = {**section(config, "job_config", "job"), **said.call(*_JOBS)}
+    job = {**section(config, "job_config", "job", "distributed_job_config"), **said.call(*_JOBS)}
     for name, value in said.entries.items():
         if name in _USED:
             (job if name in ("eval_program_path", "time", "mem") else evo).setdefault(name, value)
@@ -249,7 +249,7 @@ def _left(
     )
     for group, settings in groups:
         for name, value in settings.items():
-            if name in _USED or name in ("extra_cmd_args", *_GROUPS, "verbose", "debug") or value is None:
+            if name in _USED or name in ("_target_", "extra_cmd_args", *_GROUPS, "verbose", "debug") or value is None:
                 continue
             hint = _HINTS.get(name) or ("pace has rules of its own: --set search.…" if group == "db_config" else "")
             hint = hint or ("use --implementer MODEL" if "llm" in name else "")

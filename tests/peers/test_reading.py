@@ -194,6 +194,25 @@ def test_an_evaluator_of_files_and_a_repository_do_not_fit_together(tmp_path: Pa
         read_shinka(example(tmp_path / "b", SHINKA, evaluate__py=REPOSITORY["evaluate.py"]), ANY)
 
 
+def test_settings_may_lie_outside_the_example_and_be_written_for_hydra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task" / "mine.yaml").write_text(
+        "evaluate_function:\n  _target_: examples.mine.evaluate.main\n  results_dir: ???\n"
+        "distributed_job_config: {_target_: shinka.launch.SlurmCondaJobConfig, time: '00:10:00', mem: 8G}\n"
+        "evo_config: {task_sys_msg: Grow., init_program_path: examples/mine/initial.py}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    folder = example(tmp_path / "a", SHINKA, run_evo__py=None, small__yaml=None)
+    found = read_shinka(folder, Wanted(config="task/mine.yaml"))
+    assert (found.background, found.timeout_s, found.memory_mb) == ("Grow.", 600, 8192)
+    assert found.left == ("runner.evaluate_function (its further arguments have their defaults)",)
+    for reader in (read_shinka, read_openevolve):
+        with pytest.raises(UsageError, match=r"has no file 'task/none.yaml', and there is none of this name here"):
+            reader(example(tmp_path / reader.__name__, {**SHINKA, **OPENEVOLVE}), Wanted(config="task/none.yaml"))
+
+
 def test_several_seed_programs_are_refused_until_one_is_named(tmp_path: Path) -> None:
     folder = example(tmp_path / "a", OPENEVOLVE, initial_program__rs="fn main() {}\n")
     with pytest.raises(UsageError, match=r"several seed programs.*--program"):
