@@ -1,5 +1,6 @@
 """Settings that no run can have, and limits that hold wherever they were given: each mistake is one sentence."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -102,11 +103,14 @@ def test_a_mistake_in_the_environment_a_program_or_a_seed_is_one_sentence(
 ) -> None:
     write(shell.folder / "mine")
     (shell.folder / "mine" / "initial.py").write_bytes(b"# EVOLVE-BLOCK-START\nx = '\xff'\n# EVOLVE-BLOCK-END\n")
+    (shell.folder / "large.py").touch()
+    os.truncate(shell.folder / "large.py", 10 << 30)  # without a byte on the disk
     monkeypatch.setenv("PACE_LEARNER__K", "[")
     for arguments, says in (
         (["config", "show"], "variable PACE_LEARNER__K: '[' is not a YAML value"),
         (["task", "check", "circle_packing", "--seed", "-1"], "evaluation.seed"),
         (["eval", "./mine", "mine/initial.py"], "initial.py is not UTF-8 text"),
+        (["eval", "circle_packing", "large.py"], "large.py has more than 64 MiB, so it is no program."),
     ):
         said = shell.pace(*arguments)
         assert (said.code, said.out) == (2, "")
