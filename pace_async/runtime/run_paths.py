@@ -1,5 +1,6 @@
 """Where a run is stored: runs/NAME/ with the population, the configuration, the weights, the groups and the logs."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,11 +108,12 @@ class RunPaths:
         return self.folder / f"best{suffix}"
 
 
-def new_run_paths(task: str, run_dir: Path | None) -> RunPaths:
-    """The folder of a run that does not exist yet. Raises UsageError if it does."""
+def new_run_paths(task: str, run_dir: Path | None, taken: Collection[str] = ()) -> RunPaths:
+    """The folder of a run that does not exist yet, and without `run_dir` a name that is not `taken` either. Raises
+    UsageError if the folder holds a run."""
     if run_dir is None:
         number = 1
-        while (RUNS / f"{task}-{number}").exists():
+        while f"{task}-{number}" in taken or (RUNS / f"{task}-{number}").exists():
             number += 1
         run_dir = RUNS / f"{task}-{number}"
     if RunPaths(run_dir).holds_run:

@@ -1,9 +1,7 @@
 """Versions that an engine fetches by digest: whole and proven, or not at all, and only what was offered."""
 
 import socket
-import threading
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,11 +19,11 @@ from pace_async.publish.base import Offerer, PushFailed
 from pace_async.publish.fetch import FetchPublisher
 from pace_async.publish.offering import CopiedVersions, offering
 from pace_async.publish.version_server import KEPT as OFFERED
-from pace_async.publish.version_server import files_of
 from pace_async.transfer import Offer
 from pace_async.weights import checkpoint_digests, version_digest
 from tests.doubles.engine_servers import EngineServer
 from tests.support.engine_models import plain_logprobs, save_tiny_model
+from tests.support.fetching import NAME, Elsewhere, source
 
 pytestmark = pytest.mark.anyio
 
@@ -68,7 +66,7 @@ async def offered(offerer: Offerer, version: Path) -> Offer:
 
 
 def bytes_of(version: Path) -> bytes:
-    return (version / "model.safetensors").read_bytes()
+    return (version / NAME).read_bytes()
 
 
 def held_in(cache: Path) -> set[str]:
@@ -80,40 +78,6 @@ def held_in(cache: Path) -> set[str]:
 
 def version_in(folder: Path) -> str:
     return version_digest(checkpoint_digests(folder))
-
-
-@contextmanager
-def source(sent: bytes, announced: int) -> Generator[str]:
-    """A server that announces files of so many bytes, sends others, and closes the connection."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            while True:
-                try:
-                    client, _ = listener.accept()
-                except OSError:
-                    return
-                with client:
-                    client.recv(1 << 16)
-                    client.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {announced}\r\n\r\n".encode() + sent)
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
-
-
-class Elsewhere:
-    """An `Offerer` of what another server has."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-
-    async def offer(self, weights: Path, digests: Mapping[str, str], engine: str, seconds: float) -> Offer:
-        return Offer(self.url, version_digest(digests), files_of(weights), "", seconds)
 
 
 async def test_a_fetched_version_is_proven_and_served_and_needs_no_file_of_the_run(

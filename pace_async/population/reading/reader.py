@@ -33,7 +33,7 @@ from pace_async.population.reading.summaries import RunSummary, made_at, summari
 from pace_async.population.reading.timeline import Timeline, timeline_of
 from pace_async.population.reading.timings import recorded_seconds, timings_of
 from pace_async.population.reading.typed import Answer, ask
-from pace_async.population.schema import refuse_unless_current, state_of
+from pace_async.population.schema import refuse_unless_current, schema_state, state_of
 from pace_async.population.sqlite import mark as file_mark
 from pace_async.population.timings import ROLLOUTS_TIMED, RecordedSeconds, Timings
 
@@ -231,3 +231,11 @@ def open_readonly(where: str | Place, run: str | None = None) -> Generator[Reade
         yield reader
     finally:
         opened.dispose()
+
+
+def names_of_runs(where: str | Place) -> tuple[str, ...]:
+    """Names of the runs of a population, none if it has no tables yet. Raises UsageError as `open_readonly`."""
+    if schema_state(where) == "none":
+        return ()
+    with open_readonly(where) as reader:
+        return reader.runs()

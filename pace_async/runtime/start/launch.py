@@ -33,6 +33,7 @@ from pace_async.implement.assemble import lacks_catalogue, refuse_missing_mechan
 from pace_async.observe.watchers.choose import Chosen
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.load import NoRun
+from pace_async.population.reading.reader import names_of_runs
 from pace_async.population.store import Store
 from pace_async.programs.compiled import program_hash
 from pace_async.providers.keys import refuse_without_keys
@@ -84,12 +85,14 @@ def start(config: Config, asked: Task, run_dir: Path | None, display: str, logs:
 
 
 def prepare(config: Config, asked: Task, run_dir: Path | None) -> tuple[Task, RunPaths]:
-    """The task and the folder of a run that can begin. Makes every check that needs no process. Writes nothing."""
+    """The task and the folder of a run that can begin. Makes every check that needs no process. Writes nothing. Other
+    machines may have runs in a database on a server: a run that was given no folder takes no name of theirs."""
     task = limits_of(config, asked)
     _refuse_unknown_stages(config, task)
     refuse_missing_mechanisms(config.implementer.model, task)
     resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
-    return task, new_run_paths(task.name, run_dir)
+    url = config.population.url if run_dir is None else None
+    return task, new_run_paths(task.name, run_dir, () if url is None else names_of_runs(url))
 
 
 def task_of(config: Config) -> Task:

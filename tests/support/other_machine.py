@@ -1,0 +1,84 @@
+"""Another machine for tests: a network namespace of its own, in which a folder of this machine is empty.
+
+It is reached at `address`, and reaches this machine at `here`. Needs root and the program `ip`.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pace_async.advise.engines.fetched import PLACE
+from pace_async.advise.engines.managed import EngineHandle, EngineProcess
+from pace_async.advise.engines.vllm_managed import VllmHandle
+from tests.support.own_hosts import OWN_HOSTS
+
+HIDING = 'mount -t tmpfs none "$0" && exec "$@"'
+
+
+@dataclass(frozen=True, slots=True)
+class OtherMachine:
+    """`hidden` is the folder that is empty there, `cache` the one for versions that are fetched."""
+
+    name: str
+    here: str
+    address: str
+    hidden: Path
+    cache: Path
+
+    def there(self, command: Sequence[str]) -> list[str]:
+        """The command that runs this one there."""
+        unshared = ["unshare", "--mount", "sh", "-c", HIDING, str(self.hidden)]
+        return ["ip", "netns", "exec", self.name, *unshared, *command]
+
+
+@contextmanager
+def other_machine(hidden: Path, cache: Path) -> Generator[OtherMachine]:
+    """A machine that does not see the first folder. Skips the test where there can be none."""
+    number = os.getpid() % 16384
+    name, network = f"pace{number}", f"10.{128 + number // 128}.{number % 128}"
+    one = OtherMachine(name, f"{network}.1", f"{network}.2", hidden, cache)
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("needs root and iproute2 for a network namespace")
+    if subprocess.run(["ip", "netns", "add", name], check=False, capture_output=True).returncode:
+        pytest.skip("needs the right to make network namespaces")
+    try:
+        for line in (
+            f"ip link add {name}h type veth peer name {name}t netns {name}",
+            f"ip addr add {one.here}/24 dev {name}h",
+            f"ip link set {name}h up",
+            f"ip -n {name} addr add {one.address}/24 dev {name}t",
+            f"ip -n {name} link set {name}t up",
+            f"ip -n {name} link set lo up",
+        ):
+            subprocess.run(line.split(), check=True, capture_output=True)
+        OWN_HOSTS.add(one.address)
+        yield one
+    finally:
+        OWN_HOSTS.discard(one.address)
+        subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+class _There(EngineProcess):
+    machine: OtherMachine
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.machine.address}:{self._port}"
+
+    async def _run(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        there = self.machine.there([*command, "--host", self.machine.address])
+        await super()._run(there, {**environment, PLACE: str(self.machine.cache)})
+
+
+class EngineThere(_There, EngineHandle):
+    """The embedded engine on another machine, which `machine` names."""
+
+
+class VllmThere(_There, VllmHandle):
+    """A vLLM server on another machine, which `machine` names."""
