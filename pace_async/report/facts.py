@@ -3,7 +3,7 @@
 Not asynchronous and not live: a report shows one moment.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 from pace_async.baseline import Beside, beside_of
 from pace_async.errors import UsageError
 from pace_async.events import IslandActed, RunHeader
-from pace_async.population.reading.account import PARTS, Account, CompletedCandidate, Part
+from pace_async.population.reading.account import Account, CompletedCandidate
+from pace_async.population.reading.money import Money
 from pace_async.population.reading.reader import Reader
 from pace_async.population.reading.timeline import Timeline
 
@@ -22,8 +23,8 @@ STEPS = 60
 
 @dataclass(frozen=True)
 class Facts:
-    """`best` and `seed_program` are None before the first score. `actions`, `timeline` and `programs`, those of the
-    best program's nearest ancestors, are empty for pages that ask for them on their own."""
+    """`best` and `seed_program` are None before the first score. `actions`, `timeline`, `money` and `programs`, those
+    of the best program's nearest ancestors, are empty for pages that ask for them on their own."""
 
     header: RunHeader
     status: Row
@@ -33,6 +34,7 @@ class Facts:
     seed_program: str | None
     actions: tuple[IslandActed, ...] = ()
     timeline: Timeline | None = None
+    money: Money | None = None
     programs: Mapping[int, str] = field(default_factory=dict[int, str])
     beside: Beside | None = None
 
@@ -57,18 +59,19 @@ def gather(reader: Reader, best_known: float | None = None) -> Facts:
         facts,
         actions=reader.island_actions(),
         timeline=reader.timeline(),
+        money=reader.money(),
         programs={number: program for number, program in programs.items() if program is not None},
     )
 
 
-def gather_parts(reader: Reader, best_known: float | None = None, parts: Collection[Part] = PARTS) -> Facts:
-    """The facts with those parts of the account, for a page that asks for the rest on its own."""
+def gather_parts(reader: Reader, best_known: float | None = None, *, learning: bool = True) -> Facts:
+    """The facts for a page that asks for the rest on its own, with those of the learner or without."""
     header = reader.header()
     try:
         best: Row | None = reader.best()
     except UsageError:
         best = None
-    account = reader.account(parts=parts)
+    account = reader.account(learning=learning)
     return Facts(
         header=header,
         status=reader.status(),

@@ -12,10 +12,11 @@ from importlib.resources import files
 from pathlib import Path
 
 from pace_async.errors import UsageError
+from pace_async.population.reading.money import Money
 from pace_async.report import listing, sections
 from pace_async.report.facts import Facts
 from pace_async.report.fault_timeline import fault_timeline
-from pace_async.report.islands import islands
+from pace_async.report.islands import Link, islands
 from pace_async.report.markup import Content, Markup, tag
 
 MARK = "<!doctype html>\n<!-- pace report -->\n"
@@ -53,7 +54,6 @@ def _sections(facts: Facts) -> list[Markup]:
     def link(number: int) -> Content:
         return listing.anchor(number, there)
 
-    when = fault_timeline(facts.timeline) if facts.timeline is not None else Markup()
     parts: dict[str, tuple[str, list[Markup]]] = {
         "score": ("Best score so far", [sections.curve(facts)]),
         "best": ("How the best program came to be", [sections.lineage(facts), listing.steps(facts)]),
@@ -63,13 +63,7 @@ def _sections(facts: Facts) -> list[Markup]:
         "learning": ("Learning", [sections.learner(facts)]),
         "spend": (
             "Outcomes, faults and spend",
-            [
-                tag("div", sections.outcomes(facts), sections.faults(facts), class_="pair"),
-                tag("div", tag("h3", "Faults over time"), when, class_="card after") if when else Markup(),
-                sections.spend(facts),
-                sections.money_by_improvement(facts, link),
-                *sections.nodes(facts),
-            ],
+            [*(_money(facts, facts.money, link) if facts.money is not None else []), *sections.nodes(facts)],
         ),
         "program": ("The best program against the seed program", [sections.against_seed(facts)]),
         "again": ("To repeat this run", [sections.again(facts)]),
@@ -83,6 +77,16 @@ def _sections(facts: Facts) -> list[Markup]:
             for name, (title, content) in parts.items()
         ],
         sections.foot(facts),
+    ]
+
+
+def _money(facts: Facts, money: Money, link: Link) -> list[Markup]:
+    when = fault_timeline(facts.timeline) if facts.timeline is not None else Markup()
+    return [
+        tag("div", sections.outcomes(money), sections.faults(money), class_="pair"),
+        tag("div", tag("h3", "Faults over time"), when, class_="card after") if when else Markup(),
+        sections.spend(money),
+        sections.money_by_improvement(money, link),
     ]
 
 

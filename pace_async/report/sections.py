@@ -6,6 +6,7 @@ from collections import Counter
 from pace_async.observe import formatting
 from pace_async.observe.few_scores import few_scores
 from pace_async.observe.standing import to_best_known, tried_again
+from pace_async.population.reading.money import Money
 from pace_async.registry.advisors import advisor_of
 from pace_async.report import learning, progress
 from pace_async.report.difference import counted, difference
@@ -152,27 +153,24 @@ def learner(facts: Facts, by: By = "candidates") -> Markup:
     return joined([tag("p", note, class_="sub") if note else Markup(), tag("div", *cards, class_="pair")])
 
 
-def outcomes(facts: Facts) -> Markup:
+def outcomes(money: Money) -> Markup:
     """How many candidates ended in each way."""
-    counts = Counter(row.outcome for row in facts.account.candidates if row.candidate > 0)
     rows = [
-        {"outcome": formatting.OUTCOMES.get(name, name), "candidates": number} for name, number in counts.most_common()
+        {"outcome": formatting.OUTCOMES.get(name, name), "candidates": number}
+        for name, number in Counter(money.outcomes).most_common()
     ]
     title = "How candidates ended"
     return scrolling(title, tag("h3", title), table(rows, "No candidate is complete yet."))
 
 
-def faults(facts: Facts) -> Markup:
+def faults(money: Money) -> Markup:
     """Faults by place and kind."""
-    rows = [
-        {"where": row.stage, "kind": row.kind, "times": row.times, "the last": row.detail}
-        for row in facts.account.faults
-    ]
+    rows = [{"where": row.stage, "kind": row.kind, "times": row.times, "the last": row.detail} for row in money.faults]
     title = "Faults of services and the machine"
     return scrolling(title, tag("h3", title), table(rows, "None."))
 
 
-def spend(facts: Facts) -> Markup:
+def spend(money: Money) -> Markup:
     """What each model cost."""
     rows = [
         {
@@ -184,22 +182,22 @@ def spend(facts: Facts) -> Markup:
             "seconds": f"{row.seconds or 0:,.1f}",
             "USD": f"{row.usd or 0:,.4f}",
         }
-        for row in facts.account.spend
+        for row in money.spend
     ]
     spent = scrolling("Spend", tag("h3", "Spend"), table(rows, "Nothing was called yet."))
     return tag("div", spent, class_="after")
 
 
-def money_by_improvement(facts: Facts, link: Link) -> Markup:
+def money_by_improvement(money: Money, link: Link) -> Markup:
     """What each improvement of the best score had cost."""
     rows: list[dict[str, Content]] = []
     before = 0.0
-    for row, usd in facts.account.improvements:
+    for row, usd in money.improvements:
         rows.append(
             {
                 "candidate": "seed" if row.candidate == 0 else link(row.candidate),
-                "score": formatting.score(row.best_so_far or 0.0),
-                "after candidates": f"{row.completed - 1:,}",
+                "score": formatting.score(row.score),
+                "after candidates": f"{row.place:,}",
                 "USD": f"{usd:,.4f}",
                 "USD since the last": f"{usd - before:,.4f}",
                 "experiment": row.experiment,

@@ -110,7 +110,8 @@ class Pages:
         """What was paid, and what failed when."""
         run, name = self._run(request), request.path_params["run"]
         timeline = run.answer("timeline", lambda reader: reader.timeline()).value
-        answer = run.drawn("spend", overview.money_of, lambda facts: overview.spend_page(name, facts, timeline))
+        title = run.answer("header", lambda reader: reader.header()).value.name
+        answer = run.drawn("spend", overview.money_of, lambda money: overview.spend_page(name, title, money, timeline))
         return HTMLResponse(answer.value, headers=_again(answer.again))
 
     def candidates(self, request: Request) -> Response:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pace_async.errors import UsageError
 from pace_async.observe import formatting
-from pace_async.population.reading.account import Part
+from pace_async.population.reading.money import Money
 from pace_async.population.reading.reader import Reader
 from pace_async.population.reading.timeline import Timeline
 from pace_async.report import sections
@@ -21,22 +21,22 @@ _MARKS = "A mark stands for all faults of one span of time: the more faults, the
 
 
 def facts_of(reader: Reader) -> Facts:
-    """What the report of this moment would show, without learning and money."""
-    return _facts(reader, ())
+    """What the report of this moment would show, without learning."""
+    return _facts(reader, learning=False)
 
 
 def learning_of(reader: Reader) -> Facts:
     """The facts with those of the learner."""
-    return _facts(reader, ("learning",))
+    return _facts(reader, learning=True)
 
 
-def money_of(reader: Reader) -> Facts:
-    """The facts with faults and money."""
-    return _facts(reader, ("money",))
+def money_of(reader: Reader) -> Money:
+    """What the page of spend and faults shows."""
+    return reader.money()
 
 
-def _facts(reader: Reader, parts: tuple[Part, ...]) -> Facts:
-    return gather_parts(reader, best_known(str(reader.header().config.get("task", ""))), parts)
+def _facts(reader: Reader, *, learning: bool) -> Facts:
+    return gather_parts(reader, best_known(str(reader.header().config.get("task", ""))), learning=learning)
 
 
 def run_page(name: str, facts: Facts) -> str:
@@ -72,7 +72,7 @@ def learner_page(name: str, facts: Facts, by: By) -> str:
     return document(title, tag("h1", "Learner"), over, sections.learner(facts, by), run=name, page="learner")
 
 
-def spend_page(name: str, facts: Facts, timeline: Timeline) -> str:
+def spend_page(name: str, title: str, money: Money, timeline: Timeline) -> str:
     """How candidates ended, what failed and when, what was paid."""
 
     def link(number: int) -> Content:
@@ -80,12 +80,12 @@ def spend_page(name: str, facts: Facts, timeline: Timeline) -> str:
 
     when, note = fault_timeline(timeline), tag("p", _MARKS, class_="sub")
     return document(
-        f"{facts.header.name}: spend and faults",
+        f"{title}: spend and faults",
         tag("h1", "Spend and faults"),
-        tag("div", sections.outcomes(facts), sections.faults(facts), class_="pair"),
+        tag("div", sections.outcomes(money), sections.faults(money), class_="pair"),
         tag("div", tag("h3", "Faults over time"), when, note, class_="card after") if when else None,
-        sections.spend(facts),
-        sections.money_by_improvement(facts, link),
+        sections.spend(money),
+        sections.money_by_improvement(money, link),
         run=name,
         page="spend",
     )

@@ -239,7 +239,7 @@ def test_the_pages_of_several_runs_follow_all_of_them_and_the_others_their_own(c
 def test_what_each_improvement_had_cost_is_shown(client: TestClient, folder: Path) -> None:
     with open_readonly(folder / "population.db") as reader:
         paid = reader.query("select sum(cost_usd) as usd from implementer_calls")[0]["usd"] or 0.0
-        better = reader.account().improvements
+        better = reader.money().improvements
     assert [usd for _, usd in better] == sorted(usd for _, usd in better)
     assert better[-1].usd <= paid + 1e-12
     page = client.get("/run/a run/spend").text

@@ -1,17 +1,16 @@
-"""A report's data: the candidates, groups, faults and spend of a run, each as a list of typed rows.
+"""A report's data: the candidates and groups of a run, each as a list of typed rows. Its money is `money`.
 
 Invariant: each table is read once, without a join. The rewards of a group are summed up by the database.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, select
 
 from pace_async.population.models import CandidateRow, GroupRow, RunRow
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
-from pace_async.population.reading.paid import paid_until
 from pace_async.population.reading.rewards import RewardsOfGroup, ages_of, rewards_of
 from pace_async.population.reading.timings import driven_seconds
 from pace_async.population.reading.worth_telling import worth_telling
@@ -19,9 +18,6 @@ from pace_async.population.reading.worth_telling import worth_telling
 TOLD = 20_000
 """Candidates of which every idea and experiment is read. Of a longer run only those of the candidates worth showing."""
 AT_A_TIME = 500
-Part = Literal["learning", "money"]
-PARTS: tuple[Part, ...] = get_args(Part)
-"""What an account can leave out: groups, rewards and ages, or faults, spend and improvements."""
 
 
 class CompletedCandidate(NamedTuple):
@@ -59,66 +55,27 @@ class ShippedGroup(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class FaultCount:
-    """Faults of one kind at one stage, and the newest one's detail."""
-
-    stage: str
-    kind: str
-    times: int
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class Spend:
-    """Calls of one model in one role."""
-
-    role: str
-    model: str
-    calls: int
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    seconds: float | None
-    usd: float | None
-
-
-class PaidImprovement(NamedTuple):
-    """A candidate that was better than all before it, and the USD of all calls up to its completion."""
-
-    candidate: CompletedCandidate
-    usd: float
-
-
-@dataclass(frozen=True, slots=True)
 class Account:
-    """`candidates` are in the order of completion, `groups` and `rewards` by group, `faults` the most frequent first.
-    `ages` counts the trained rollouts by staleness. `began` is when the run was made, in seconds since the epoch,
-    `driven` the seconds in which a process drove it."""
+    """`candidates` are in the order of completion, `groups` and `rewards` by group. `ages` counts the trained rollouts
+    by staleness. `began` is when the run was made, in seconds since the epoch, `driven` the seconds in which a process
+    drove it."""
 
     candidates: tuple[CompletedCandidate, ...]
     groups: tuple[ShippedGroup, ...]
     rewards: tuple[RewardsOfGroup, ...]
     ages: dict[int, int]
-    faults: tuple[FaultCount, ...]
-    spend: tuple[Spend, ...]
-    improvements: tuple[PaidImprovement, ...]
     began: float
     driven: float
 
 
-def account_of(connection: Connection, run_id: int, parts: Collection[Part] = PARTS) -> Account:
-    """The account of one run. Of the parts that are not asked for the fields are empty."""
-    learning, money = "learning" in parts, "money" in parts
-    began = connection.execute(select(RunRow.created_at, RunRow.name).where(RunRow.run_id == run_id)).one()
-    candidates = _candidates(connection, run_id)
+def account_of(connection: Connection, run_id: int, *, learning: bool = True) -> Account:
+    """The account of one run, without groups, rewards and ages if `learning` is not asked for."""
     return Account(
-        candidates=candidates,
+        candidates=_candidates(connection, run_id),
         groups=_groups(connection, run_id) if learning else (),
         rewards=rewards_of(connection, run_id) if learning else (),
         ages=ages_of(connection, run_id) if learning else {},
-        faults=_faults(connection, run_id) if money else (),
-        spend=_spend(connection, began.name) if money else (),
-        improvements=_improvements(connection, run_id, candidates) if money else (),
-        began=began.created_at,
+        began=connection.execute(select(RunRow.created_at).where(RunRow.run_id == run_id)).scalar_one(),
         driven=driven_seconds(connection, run_id),
     )
 
@@ -143,20 +100,6 @@ def _candidates(connection: Connection, run_id: int) -> tuple[CompletedCandidate
         idea, experiment = told.get(candidate, (None, None))
         found.append(CompletedCandidate(place, candidate, outcome, score, best, parent, island, idea, experiment, at))
     return tuple(found)
-
-
-def _improvements(
-    connection: Connection, run_id: int, candidates: Sequence[CompletedCandidate]
-) -> tuple[PaidImprovement, ...]:
-    better = [
-        row
-        for before, row in zip([None, *candidates], candidates, strict=False)
-        if row.best_so_far is not None and (before is None or row.best_so_far != before.best_so_far)
-    ]
-    return tuple(
-        PaidImprovement(row, usd)
-        for row, usd in zip(better, paid_until(connection, run_id, [row.at for row in better]), strict=True)
-    )
 
 
 def _told(
@@ -203,23 +146,3 @@ def _groups(connection: Connection, run_id: int) -> tuple[ShippedGroup, ...]:
         )
         for row in rows
     )
-
-
-def _faults(connection: Connection, run_id: int) -> tuple[FaultCount, ...]:
-    rows = connection.execute(
-        text(
-            """SELECT f.stage, f.kind, COUNT(*) AS times,
-                      (SELECT x.detail FROM faults x WHERE x.run_id = f.run_id AND x.stage = f.stage
-                       AND x.kind = f.kind ORDER BY x.number DESC LIMIT 1) AS detail
-               FROM faults f WHERE f.run_id = :run_id
-               GROUP BY f.run_id, f.stage, f.kind ORDER BY times DESC, f.stage, f.kind"""
-        ),
-        {"run_id": run_id},
-    )
-    return tuple(FaultCount(*row) for row in rows)
-
-
-def _spend(connection: Connection, run: str) -> tuple[Spend, ...]:
-    columns_of_view = "role, model, calls, prompt_tokens, completion_tokens, seconds, usd"
-    rows = connection.execute(text(f"SELECT {columns_of_view} FROM spend WHERE run = :run"), {"run": run})
-    return tuple(Spend(*row) for row in rows)

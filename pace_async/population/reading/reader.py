@@ -18,13 +18,14 @@ from pace_async.population.connect import Place, damage, dangling, engine, in_wo
 from pace_async.population.models import RunRow
 from pace_async.population.postgres import mark as server_mark
 from pace_async.population.reading import questions, stream
-from pace_async.population.reading.account import PARTS, Account, Part, account_of
+from pace_async.population.reading.account import Account, account_of
 from pace_async.population.reading.audit import Check, audit
 from pace_async.population.reading.browse import Page, Selection, browse
 from pace_async.population.reading.load import find_run, header_of, load_record, load_standing
 from pace_async.population.reading.logged import logged_of
 from pace_async.population.reading.machines import Attempted, attempts_of
 from pace_async.population.reading.moment import Moment, moment_of
+from pace_async.population.reading.money import Money, money_of
 from pace_async.population.reading.progress import Improvement, improvements_of, recent_parsed
 from pace_async.population.reading.read_facts import actions_of, advice_of
 from pace_async.population.reading.record import RunRecord, Standing
@@ -145,10 +146,15 @@ class Reader:
         with self._open() as connection:
             return attempts_of(connection, find_run(connection, run or self._run))
 
-    def account(self, run: str | None = None, parts: Collection[Part] = PARTS) -> Account:
+    def account(self, run: str | None = None, *, learning: bool = True) -> Account:
         """See `account.account_of`."""
         with self._open() as connection:
-            return account_of(connection, find_run(connection, run or self._run), parts)
+            return account_of(connection, find_run(connection, run or self._run), learning=learning)
+
+    def money(self, run: str | None = None) -> Money:
+        """See `money.money_of`."""
+        with self._open() as connection:
+            return money_of(connection, find_run(connection, run or self._run))
 
     def advisor_calls(self, candidate: int, run: str | None = None) -> tuple[AdvisorCall, ...]:
         """Prompts and answers of the advisor for a candidate, in order."""

@@ -1,0 +1,37 @@
+"""What was paid up to each improvement, as the database sums it up, and what it counts."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pace_async.population.connect import engine
+from pace_async.population.reading.reader import open_readonly
+from scripts.benchmarks.large_population import fill
+from tests.support.population_facts import empty_place
+
+
+@pytest.mark.usefixtures("both")
+def test_the_database_sums_and_counts_what_the_rows_say(tmp_path: Path) -> None:
+    place = empty_place(tmp_path)
+    fill(place, 60, prompt_tokens=4, lines=2)
+    writer = engine(place, "write")
+    with writer.begin() as connection:
+        value = "candidate * (candidate - candidate / 3 * 3)"
+        connection.exec_driver_sql(f"update candidates set score = {value}, merit = {value} where score is not null")
+    writer.dispose()
+    with open_readonly(place) as reader:
+        money = reader.money()
+        calls = reader.query("select at, cost_usd from implementer_calls")
+        rows = reader.query("select candidate, outcome, score from candidates order by at, candidate")
+    better: list[tuple[int, int, float]] = []
+    for number, row in enumerate(rows):
+        if row["score"] is not None and (not better or row["score"] > better[-1][2]):
+            better.append((number, row["candidate"], row["score"]))
+    assert [(one.place, one.candidate, one.score) for one, _ in money.improvements] == better
+    assert len(better) > 10
+    for one, usd in money.improvements:
+        assert usd == pytest.approx(sum(call["cost_usd"] for call in calls if call["at"] <= one.at))
+    assert money.improvements[-1].usd > 0.0
+    assert money.outcomes == Counter(row["outcome"] for row in rows if row["candidate"] > 0)
+    assert sum(one.calls for one in money.spend if one.role == "implementer") == len(calls)
