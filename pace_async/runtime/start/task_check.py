@@ -237,7 +237,8 @@ def _seed_program(task: Task, found: Evaluation, log: Path) -> Check:
         return Check(
             name, False, detail, f"name its function in task.yaml (`entry`), or define it in {task.spec.program}"
         )
-    return Check(name, False, detail, f"fix {task.spec.program}: `pace eval` on it should say ok")
+    what = f"the evaluator or {task.spec.program}" if task.spec.is_command else task.spec.program
+    return Check(name, False, detail, f"fix {what}: `pace eval` on {task.spec.program} should say ok")
 
 
 def _repeats(task: Task, first: Evaluation, second: Evaluation) -> Check:
