@@ -73,18 +73,26 @@ def refuse_links_outside(folder: Path) -> None:
     """Raises UsageError for a link that leads out of the example. What it leads to would be copied, shown to programs
     and sent to models, and an example is somebody else's."""
     root = folder.resolve()
-    folders = [folder]
-    while folders:
-        with os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                if _NOT_COPIED.fullmatch(entry.name):
-                    continue
-                if entry.is_symlink() and not _leads_into(Path(entry.path), root):
-                    raise UsageError(
-                        f"{entry.path} is a link that leads out of the example: put a copy in its place, or remove it."
-                    )
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(Path(entry.path))
+    try:
+        for link in _links(folder):
+            if not _leads_into(link, root):
+                raise UsageError(
+                    f"{link} is a link that leads out of the example: put a copy in its place, or remove it."
+                )
+    except OSError as error:
+        raise UsageError(f"Cannot read {error.filename}: {error.strerror}.") from None
+
+
+def _links(folder: Path) -> Iterator[Path]:
+    """The links of an example, without those of what is not copied."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if _NOT_COPIED.fullmatch(entry.name):
+                continue
+            if entry.is_symlink():
+                yield Path(entry.path)
+            elif entry.is_dir():
+                yield from _links(Path(entry.path))
 
 
 def _leads_into(link: Path, root: Path) -> bool:
