@@ -84,7 +84,7 @@ def read_shinka(folder: Path, wanted: Wanted) -> Example:
     background, source = _background(folder, evo, said)
     extra = section(job, "extra_cmd_args")
     command = ["python", "-m", "shinka.pace_run", f"{COPY}/{evaluator}", "{program}", "{results}"]
-    command += ["--place", place.repository, place.file] if place is not None else []
+    command += ["--in-repository", place.repository, place.file] if place is not None else []
     words = len(command)
     command += [word for name, value in extra.items() for word in (f"--{name}", str(value))]
     told = evo.get("use_text_feedback") is not False

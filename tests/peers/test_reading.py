@@ -160,7 +160,7 @@ def test_a_repository_has_one_file_that_changes(tmp_path: Path) -> None:
     folder = example(tmp_path / "a", REPOSITORY)
     found = read_shinka(folder, ANY)
     assert (found.source, found.background) == ("seed/src/answers.py", "Grow.")
-    assert found.evaluate[-3:] == ("--place", "seed", "src/answers.py")
+    assert found.evaluate[-3:] == ("--in-repository", "seed", "src/answers.py")
     assert [line.split(" ")[0] for line in found.left] == ["db_config.num_islands"]
     (folder / "seed" / "src" / "more.py").write_text("x = 1\n")
     with pytest.raises(UsageError, match=r"Several files .*\(src/answers.py, src/more.py\).* --program src/answers.py"):

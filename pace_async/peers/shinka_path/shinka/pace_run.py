@@ -1,11 +1,12 @@
 """Runs a Shinka example's evaluator on one program, as ShinkaEvolve does, and adds what pace shows of it.
 
-    python -m shinka.pace_run EVALUATOR PROGRAM RESULTS [--place REPOSITORY FILE] [further arguments of the evaluator]
+    python -m shinka.pace_run EVALUATOR PROGRAM RESULTS [--in-repository REPOSITORY FILE] [further arguments]
 
-The evaluator is started as a script with --program_path and --results_dir, in its own folder. An evaluator that takes
-no such arguments is imported, and its function `main` is called with both. With --place it gets --repo_path instead: a
-copy of the folder REPOSITORY beside it, in which the program stands as FILE. It writes metrics.json and correct.json to
-RESULTS. As in ShinkaEvolve its exit code does not matter if both are there. `feedback.txt` gets the public metrics.
+The evaluator is started as a script with --program_path, --results_dir and the further arguments, in its own folder. An
+evaluator that takes no such arguments is imported, and its function `main` is called with both. With --in-repository it
+gets --repo_path instead: a copy of the folder REPOSITORY beside it, in which the program stands as FILE. It writes
+metrics.json and correct.json to RESULTS. As in ShinkaEvolve its exit code does not matter if both are there.
+`feedback.txt` gets the public metrics.
 """
 
 import importlib.util
@@ -21,7 +22,7 @@ from typing import Any, cast
 
 LONGEST = 100_000
 _SCRIPT = ("--program_path", "--results_dir")
-_PLACE = "--place"
+_PLACE = "--in-repository"
 
 
 def main(evaluator: str, program: str, results: str, *further: str) -> int:
