@@ -24,9 +24,10 @@ from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.assemble import Say
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Machines, Needs
 from pace_async.evaluate.identities import Attempts, Identities
+from pace_async.evaluate.on_ray.asking import ASK_AGAIN_S, called
 from pace_async.evaluate.on_ray.cluster import NO_LOG, ActorLost, Unanswered, refuse_unless_installed
 from pace_async.evaluate.on_ray.connection import address_of, reached
-from pace_async.evaluate.on_ray.fleet import ASK_AGAIN_S, Fleet, called
+from pace_async.evaluate.on_ray.fleet import Fleet
 from pace_async.evaluate.on_ray.placed import Placed, Wanted
 from pace_async.evaluate.on_ray.wire import Order, files_by_value
 from pace_async.evaluate.resources import NOTHING

@@ -6,7 +6,6 @@ name, once, and not asked again. An actor that stays silent is ended before anot
 that was silent for a time are late: they are reported, and their attempts stay lost.
 """
 
-import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Self, cast
@@ -17,22 +16,18 @@ from anyio.abc import TaskGroup, TaskStatus
 from pace_async.children import wait_silent
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate.base import Evaluation
-from pace_async.evaluate.on_ray.attaching import HeldEvaluations, found_actors, name_of
+from pace_async.evaluate.on_ray.asking import ASK_AGAIN_S, called, close
+from pace_async.evaluate.on_ray.attaching import HeldEvaluations, found_actors
 from pace_async.evaluate.on_ray.cluster import ActorLost, Cluster, NodeSeen, Unanswered
 from pace_async.evaluate.on_ray.placed import Placed, Wanted, no_room, shares
-from pace_async.evaluate.on_ray.wire import Attached, News, Order, Ready, Refused, pace_here
-from pace_async.evaluate.sandbox.verdict import one_line
+from pace_async.evaluate.on_ray.starting import NodeRefused, begun
+from pace_async.evaluate.on_ray.wire import Attached, News, Order
 
 LOOK_S = 5.0
 """Seconds between two looks at the nodes of the cluster: Ray does not report new ones."""
-ASK_AGAIN_S = 1.0
 RESTART_S = 1.0
 LONGEST_RESTART_S = 60.0
 CLOSE_S = 15.0
-
-
-class _NodeRefused(Exception):
-    """A node must not evaluate for this run."""
 
 
 class Fleet:
@@ -159,8 +154,8 @@ class Fleet:
         pause, told = RESTART_S, False
         while True:
             try:
-                placed, found = found or await self._begun(node, slots), None
-            except _NodeRefused as refusal:
+                placed, found = found or await self._begins(node, slots), None
+            except NodeRefused as refusal:
                 self.refused[node.id] = f"node {node.name} is refused: {refusal}"
                 del self._slots[node.id]
                 await self._say("node_refused", self.refused[node.id])
@@ -186,37 +181,8 @@ class Fleet:
             await anyio.sleep(pause)
             pause = min(2 * pause, LONGEST_RESTART_S)
 
-    async def _begun(self, node: NodeSeen, slots: int) -> Placed:
-        """A new actor, ready. Raises _NodeRefused, and ActorLost if it died or was too slow."""
-        wanted = self.wanted
-        name = name_of(wanted.run, node, secrets.token_hex(4))
-        try:
-            actor = await self._cluster.start(name, node, wanted.reservation(slots))
-        except Unanswered as error:
-            raise ActorLost(str(error)) from None
-        try:
-            with anyio.fail_after(wanted.timeout_s):
-                if (pace := await actor.call("pace")) != pace_here():
-                    raise _NodeRefused(f"it has pace-async {pace}, and this run {pace_here()}")
-                answer: Ready | Refused = await actor.call("open", self._order.with_slots(slots), self._files)
-                if isinstance(answer, Refused):
-                    raise _NodeRefused(answer.reason)
-        except TimeoutError:
-            actor.kill()
-            raise ActorLost(f"not within {wanted.timeout_s:.0f} s") from None
-        except Unanswered as error:
-            actor.kill()
-            raise ActorLost(str(error)) from None
-        except (ImportError, AttributeError) as error:  # of a node that has no such pace
-            actor.kill()
-            raise _NodeRefused(f"this pace-async does not run there ({one_line(str(error))})") from None
-        except RuntimeError as error:
-            actor.kill()
-            raise ActorLost(one_line(f"{type(error).__name__}: {error}")) from None
-        except BaseException:
-            actor.kill()
-            raise
-        return Placed(node, actor, answer, slots)
+    async def _begins(self, node: NodeSeen, slots: int) -> Placed:
+        return await begun(self._cluster, self.wanted, self._order, self._files, node, slots)
 
     def _add(self, placed: Placed) -> None:
         """Offer the slots of an actor. Those of evaluations of an earlier process are offered when these end."""
@@ -342,48 +308,12 @@ class Fleet:
                 )
             async with anyio.create_task_group() as closing:
                 for placed in ending:
-                    closing.start_soon(_close, placed)
+                    closing.start_soon(close, placed)
         for placed in ending:
             placed.actor.kill()
         if self._tasks is not None:
             self._tasks.cancel_scope.cancel()
             await self._tasks.__aexit__(None, None, None)
-
-
-async def called(placed: Placed, method: str, *arguments: Any) -> Any:
-    """What an actor answers, asked again as long as there is no answer. Raises ActorLost, also when the actor has been
-    silent for too long."""
-    answer: list[Any] = []
-    failed: list[Exception] = []
-    if placed.gone.is_set():
-        raise ActorLost(placed.why)
-    async with anyio.create_task_group() as group:
-
-        async def ask() -> None:
-            while True:
-                try:
-                    answer.append(await placed.actor.call(method, *arguments))
-                except Unanswered:
-                    await anyio.sleep(ASK_AGAIN_S)
-                    continue
-                except Exception as error:
-                    failed.append(error)
-                group.cancel_scope.cancel()
-                return
-
-        group.start_soon(ask)
-        await placed.gone.wait()
-        group.cancel_scope.cancel()
-    if failed:
-        raise failed[0]
-    if not answer:
-        raise ActorLost(placed.why)
-    return answer[0]
-
-
-async def _close(placed: Placed) -> None:
-    with suppress(ActorLost, Unanswered):
-        await placed.actor.call("close")
 
 
 def _only(error: BaseException) -> BaseException:
