@@ -107,10 +107,11 @@ async def advise(
     derives from (run seed, lease). A prompt is shortened only as far as it must be to fit."""
     calls, proposals = list[AdvisorCall](), list[str]()
     pool, next_idea, notes = context.ideas, context.next_idea, tuple[IdeaNote, ...]()
+    whole = Detail(sampling.trials_shown, sampling.summary_from)
 
     async def ask(purpose: Purpose, question: Callable[[Detail], Question]) -> tuple[str, tuple[Idea, ...]]:
         """The answer's text, and the ideas that its numbers mean."""
-        detail = Detail(sampling.trials_shown, sampling.summary_from)
+        detail = whole
         while True:
             asked, begun = question(detail), now()
             prompt = sampling.prompt(lease, purpose, asked)
@@ -146,7 +147,8 @@ async def advise(
         places = parse_assess(text, len(proposals), len(ideas))
         said = [None if place is None or wording.compares else ideas[place - 1].number for place in places]
         admitted(recognised(context.ideas, proposals, said, next_idea))
-        text, ideas = await ask("select", lambda detail: wording.select(replace(context, ideas=pool), detail))
+        after = SearchContext(context.parent, context.best, pool, context.next_idea)  # `replace` takes twice as long
+        text, ideas = await ask("select", lambda detail: wording.select(after, detail))
         place, experiment = parse_select(text, len(ideas))
         return Advice(tuple(calls), notes, pool, next_idea, ideas[place - 1].number, experiment)
     except CandidateFault as fault:
@@ -157,6 +159,8 @@ async def advise(
 
 def _read(call: AdvisorCall, words: Mapping[str, str], seconds: float) -> AdvisorCall:
     """The call with the words that are meant. It took `seconds` if the advisor does not say how long."""
+    if call.seconds and not words and not call.words:
+        return call
     return AdvisorCall(  # `replace` takes twice as long
         purpose=call.purpose,
         prompt_ids=call.prompt_ids,
@@ -183,27 +187,33 @@ def excess_of(fault: PromptTooLong, prompt: Prompt) -> int | None:
 
 
 class ServedAdvisor:
-    """Implements `advise.base.Advisor` by an engine."""
+    """Implements `advise.base.Advisor` by an engine. `now` is a clock for the seconds of a call. Without one they are
+    0."""
 
-    def __init__(self, engine: Engine, end_of_thinking: str = END_OF_THINKING) -> None:
+    def __init__(
+        self, engine: Engine, end_of_thinking: str = END_OF_THINKING, now: Callable[[], float] = lambda: 0.0
+    ) -> None:
         self._engine = engine
         self._end_of_thinking = end_of_thinking
+        self._now = now
 
     async def ask(self, prompt: Prompt) -> tuple[AdvisorCall, Literal["stop", "length"]]:
+        begun = self._now()
         prompt_ids = await self._engine.encode(prompt.text)
         if prompt.max_prompt_tokens is not None and len(prompt_ids) > prompt.max_prompt_tokens:
             raise PromptTooLong(len(prompt_ids), prompt.max_prompt_tokens)
         completion = await self._engine.generate(
             prompt_ids, max_tokens=prompt.max_tokens, temperature=prompt.temperature, seed=prompt.seed
         )
+        text = after_thinking(await self._engine.decode(completion.token_ids), self._end_of_thinking)
         call = AdvisorCall(
             purpose=prompt.purpose,
             prompt_ids=prompt_ids,
             completion_ids=completion.token_ids,
             logprobs=completion.logprobs,
             spans=completion.spans,
-            text=after_thinking(await self._engine.decode(completion.token_ids), self._end_of_thinking),
-            seconds=0.0,
+            text=text,
+            seconds=self._now() - begun,
         )
         return call, completion.finish
 

@@ -49,6 +49,7 @@ _VERDICT = re.compile(
 """Without its marks of emphasis: a verdict has no text in which they could mean something else."""
 _LIKE_VERDICT = re.compile(r"(?:[#>*+-]+ +)?Proposal [0-9]", _FLAGS)
 _CHOICE, _EXPERIMENT = _named("Idea ID"), _named("Experiment description")
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _CHOSEN = re.compile(r"(?:idea )?#?(?P<number>[1-9][0-9]{0,8})\.?", _FLAGS)
 
 
@@ -169,8 +170,11 @@ def _field(lines: Sequence[str], name: re.Pattern[str], said: str) -> tuple[str,
 
 def _idea_at(lines: Sequence[str], at: int) -> int | None:
     """The number of the idea whose heading this line is."""
-    match = _HEADING.fullmatch(lines[at])
-    if match is None and at + 1 < len(lines) and (titled := _TITLED.fullmatch(lines[at])):
+    line = lines[at]
+    if "idea" not in line.lower():  # most lines, and faster than two patterns without regard to case
+        return None
+    match = _HEADING.fullmatch(line)
+    if match is None and at + 1 < len(lines) and (titled := _TITLED.fullmatch(line)):
         match = titled if _HYPOTHESIS.fullmatch(lines[at + 1]) else None
     return int(match["number"]) if match else None
 
@@ -191,8 +195,9 @@ def _refuse_like(lines: Sequence[str], names: Sequence[re.Pattern[str]]) -> None
 def _lines(text: str) -> list[str]:
     """Lines that hold a letter or a digit, stripped, without those that begin or end a code block. Only a line feed
     ends a line."""
-    lines = (line.strip() for line in text.split("\n"))
-    return [line for line in lines if any(map(str.isalnum, line)) and not line.startswith("```")]
+    return [
+        line for raw in text.split("\n") if _LETTER_OR_DIGIT.search(line := raw.strip()) and not line.startswith("```")
+    ]
 
 
 def _short(line: str) -> str:

@@ -64,24 +64,28 @@ Experiment description: one sentence
 
 def propose_prompt(task: Task, context: SearchContext, detail: Detail = WHOLE) -> str:
     """Asks for three ideas."""
-    return _beginning(task, context, detail) + "\n" + _PROPOSE
+    return _beginning(task, context, detail) + _PROPOSE
 
 
 def only_prompt(task: Task, context: SearchContext, detail: Detail = WHOLE) -> str:
     """Asks for one idea and its experiment."""
-    return _beginning(task, context, detail) + "\n" + _ONLY
+    return _beginning(task, context, detail) + _ONLY
 
 
 def assess_prompt(task: Task, context: SearchContext, proposals: Sequence[str], detail: Detail = WHOLE) -> str:
     """Asks for each proposal whether the pool already holds it."""
-    told = [_cut(one_line(text), detail.longest) for text in proposals]
-    lines = [f"Proposal {number}: {text}\n" for number, text in enumerate(told, start=1)]
-    return _beginning(task, context, detail) + "\nProposals:\n" + "".join(lines) + "\n" + _ASSESS
+    return _beginning(task, context, detail) + _assess(proposals, detail)
 
 
 def select_prompt(task: Task, context: SearchContext, detail: Detail = WHOLE) -> str:
     """Asks for one idea of the pool and an experiment. The pool already holds the new proposals."""
-    return _beginning(task, context, detail) + "\n" + _SELECT
+    return _beginning(task, context, detail) + _SELECT
+
+
+def _assess(proposals: Sequence[str], detail: Detail) -> str:
+    told = [_cut(one_line(text), detail.longest) for text in proposals]
+    lines = [f"Proposal {number}: {text}\n" for number, text in enumerate(told, start=1)]
+    return "Proposals:\n" + "".join(lines) + "\n" + _ASSESS
 
 
 @lru_cache(maxsize=IDEAS_REMEMBERED)
@@ -97,7 +101,7 @@ def _beginning(task: Task, context: SearchContext, detail: Detail) -> str:
         f"{background} {goal}\n"
         f"\nParent, score {score_text(context.parent.score)}:\n{_shown(context.parent.program, detail.longest)}"
         f"\n{_best(context, detail)}"
-        f"\nIdeas:\n{_pool(context.ideas, task.spec.direction, detail)}"
+        f"\nIdeas:\n{_pool(context.ideas, task.spec.direction, detail)}\n"
     )
 
 
@@ -225,27 +229,35 @@ def score_text(score: float) -> str:
 
 
 class ProseWording:
-    """Implements `Wording` with the prompts for any language model."""
+    """Implements `Wording` with the prompts for any language model. Remembers how the last prompt begins, because the
+    next one of the same rollout mostly begins alike."""
 
     compares = False
 
     def __init__(self, task: Task) -> None:
         self._task = task
+        self._last: tuple[SearchContext, Detail, str] | None = None
+
+    def _begins(self, context: SearchContext, detail: Detail) -> str:
+        last = self._last
+        if last is None or last[0] is not context or last[1] != detail:
+            last = self._last = context, detail, _beginning(self._task, context, detail)
+        return last[2]
 
     def propose(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
-        return Question(propose_prompt(self._task, context, detail), context.ideas)
+        return Question(self._begins(context, detail) + _PROPOSE, context.ideas)
 
     def only(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
-        return Question(only_prompt(self._task, context, detail), context.ideas)
+        return Question(self._begins(context, detail) + _ONLY, context.ideas)
 
     def read_only(self, context: SearchContext, text: str) -> tuple[str, str]:
         return parse_only(text)
 
     def assess(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Question:
-        return Question(assess_prompt(self._task, context, proposals, detail), context.ideas)
+        return Question(self._begins(context, detail) + _assess(proposals, detail), context.ideas)
 
     def select(self, context: SearchContext, detail: Detail) -> Question:
-        return Question(select_prompt(self._task, context, detail), context.ideas)
+        return Question(self._begins(context, detail) + _SELECT, context.ideas)
 
     def shorter(
         self, context: SearchContext, proposals: Sequence[str], detail: Detail, excess: int | None = None

@@ -53,7 +53,7 @@ class Limits:
     @classmethod
     def of(cls, spec: TaskSpec, stage: str = FULL) -> "Limits":
         """The limits of a task's evaluation, or of one stage of its cascade."""
-        given = {one.name: one.timeout_s for one in spec.cascade}.get(stage)
+        given = next((one.timeout_s for one in spec.cascade if one.name == stage), None) if spec.cascade else None
         seconds = spec.timeout_s if given is None else given
         processor_s = None if spec.cpus is None else int(spec.cpus * seconds) + 2
         return cls(seconds, spec.memory_mb, int(spec.output_mb * (1 << 20)), processor_s)
@@ -137,6 +137,22 @@ class Evaluation:
     queue_seconds: float = 0.0
     attempts: tuple[EvaluationAttempted, ...] = ()
     feedback: str = ""
+
+    def with_attempts(self, attempts: tuple[EvaluationAttempted, ...]) -> "Evaluation":
+        """The same evaluation as the result of these attempts."""
+        return Evaluation(  # `replace` takes twice as long
+            self.outcome,
+            self.score,
+            self.seconds,
+            self.detail,
+            self.metrics,
+            self.memoised,
+            self.cascade,
+            self.evaluator_error,
+            self.queue_seconds,
+            attempts,
+            self.feedback,
+        )
 
 
 CANCELLED = Evaluation("infrastructure_error", None, 0.0, "cancelled")

@@ -236,7 +236,7 @@ def attempted_once(request: EvaluationRequest, came: Evaluation, ended_at: float
     attempts = Attempts(request)
     accepted = came.outcome != "infrastructure_error"
     attempts.add(came, ended_at - came.seconds, ended_at, accepted=accepted)
-    return replace(came, attempts=tuple(attempts.made))
+    return came.with_attempts(tuple(attempts.made))
 
 
 class InTaskEvaluator(ABC):

@@ -1,5 +1,6 @@
 """What all objectives share: signature, standardisation, and the rule that noise is never normalised."""
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,12 +43,16 @@ class ObjectiveFunction(Protocol):
 def has_signal(values_B: Vector) -> bool:
     """Whether sigma is finite and at least EPS_SKIP. Equal values have no signal, although rounding may give them a
     sigma above 0."""
-    sigma = float(values_B.std())
-    return bool(np.isfinite(sigma)) and sigma >= EPS_SKIP and bool(np.any(values_B != values_B[0]))
+    return _tells_apart(values_B, float(values_B.std()))
 
 
 def standardise(values_B: Vector, branch: str) -> Vector | Collapsed:
     """Phi: (values - mean) / (population sigma + EPS_NUM), or Collapsed without signal."""
-    if not has_signal(values_B):
+    sigma = float(values_B.std())
+    if not _tells_apart(values_B, sigma):
         return Collapsed(branch)
-    return (values_B - values_B.mean()) / (values_B.std() + EPS_NUM)
+    return (values_B - values_B.mean()) / (sigma + EPS_NUM)
+
+
+def _tells_apart(values_B: Vector, sigma: float) -> bool:
+    return math.isfinite(sigma) and sigma >= EPS_SKIP and bool((values_B != values_B[0]).any())

@@ -44,15 +44,16 @@ class CleanText(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        return _clean_or_none(value)
+        return clean_or_none(value)
 
     def bind_processor(self, dialect: Dialect) -> Any:
         """The same in one call instead of three, if the database's own text type converts nothing."""
         own = super().bind_processor(dialect)
-        return own if self.impl_instance.bind_processor(dialect) is not None else _clean_or_none
+        return own if self.impl_instance.bind_processor(dialect) is not None else clean_or_none
 
 
-def _clean_or_none(text: str | None) -> str | None:
+def clean_or_none(text: str | None) -> str | None:
+    """`clean`, for a column that may be NULL."""
     return text if text is None or (text.isascii() and "\0" not in text) else clean(text)
 
 

@@ -3,7 +3,11 @@
 A new field of such a fact needs only its column.
 """
 
+from collections.abc import Callable
 from dataclasses import fields
+from functools import cache
+from operator import attrgetter
+from typing import Any
 
 from pace_async.events import (
     CascadeScore,
@@ -19,6 +23,16 @@ from pace_async.events import (
 
 def _names(fact: type, *, without: tuple[str, ...] = ()) -> tuple[str, ...]:
     return tuple(field.name for field in fields(fact) if field.name not in without)
+
+
+def row_of(fact: object, names: tuple[str, ...]) -> dict[str, Any]:
+    """The values of these fields of a fact, by name."""
+    return dict(zip(names, _getter(names)(fact), strict=True))
+
+
+@cache
+def _getter(names: tuple[str, ...]) -> Callable[[object], tuple[Any, ...]]:
+    return attrgetter(*names)
 
 
 HEADER_FIELDS = _names(RunHeader)

@@ -15,6 +15,8 @@ from sqlalchemy import Connection, Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 
+from pace_async.population.columns import clean, clean_or_none
+
 _Convert = Callable[[Any], Any]
 
 
@@ -68,7 +70,8 @@ class Prepared:
             compiled = self._compiled[dialect.name] = _compile(self._statement, self._columns, dialect)
         one = len(rows) == 1
         parameters: Any = compiled.parameters(rows[0]) if one else [compiled.parameters(row) for row in rows]
-        cursor: Any = cast("Any", connection.connection.dbapi_connection).cursor()
+        driver: Any = connection.connection.dbapi_connection
+        cursor = driver.cursor()
         try:
             if one:
                 cursor.execute(compiled.sql, parameters)
@@ -91,24 +94,32 @@ def _compile(statement: ClauseElement, columns: tuple[str, ...] | None, dialect:
             converts[name] = convert
     fixed = {name: value for name, value in made.params.items() if value is not None}
     names = tuple(cast("list[str]", made.positiontup) if made.positional else made.bind_names.values())
-    places = tuple((place, converts[name]) for place, name in enumerate(names) if name in converts)
-    values = _values(names, places, fixed)
+    values = _values(names, converts, fixed)
     if made.positional:
         return _Compiled(str(made), values)
     return _Compiled(str(made), lambda row: dict(zip(names, values(row), strict=True)))
 
 
 def _values(
-    names: tuple[str, ...], converts: tuple[tuple[int, _Convert], ...], fixed: Mapping[str, Any]
+    names: tuple[str, ...], converts: Mapping[str, _Convert], fixed: Mapping[str, Any]
 ) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
-    """A function from a row to the values of `names`, in their order. `converts` are the places whose values are
-    converted. `fixed` are values that stand in the statement itself."""
+    """A function from a row to the values of `names`, in their order. `converts` has the names whose values are
+    converted. `fixed` are values that stand in the statement itself. Most of what is converted is text that is clean
+    already, so it is looked at here and not by a call for each."""
     pick: Callable[[Mapping[str, Any]], tuple[Any, ...]]
     pick = itemgetter(*names) if len(names) > 1 else lambda row: tuple(row[name] for name in names)
+    texts = tuple(place for place, name in enumerate(names) if converts.get(name) is clean_or_none)
+    others = tuple(
+        (place, converts[name]) for place, name in enumerate(names) if name in converts and place not in texts
+    )
 
     def values(row: Mapping[str, Any]) -> Sequence[Any]:
         picked = list(pick({**fixed, **row} if fixed else row))
-        for place, convert in converts:
+        for place in texts:
+            text = picked[place]
+            if text is not None and not (text.isascii() and "\0" not in text):
+                picked[place] = clean(text)
+        for place, convert in others:
             picked[place] = convert(picked[place])
         return picked
 

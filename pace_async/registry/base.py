@@ -66,8 +66,9 @@ class Registry(Mapping[str, E], Generic[E]):
         self._entries[entry.name] = entry
 
     def __getitem__(self, name: str) -> E:
-        if name in self._entries:
-            return self._entries[name]
+        entry = self._entries.get(name)
+        if entry is not None:
+            return entry
         if name not in self._of_packages:
             if name not in self._points():
                 raise KeyError(name)

@@ -34,11 +34,11 @@ class TrainedCall:
             raise ValueError(
                 f"{length} answer tokens with {len(self.logprobs)} logprobs, {len(self.versions)} versions"
             )
-        if min(*self.prompt_ids, *self.completion_ids) < 0 or min(self.versions) < 0:
+        if min(self.prompt_ids) < 0 or min(self.completion_ids) < 0 or min(self.versions) < 0:
             raise ValueError("token ids and versions are not negative")
-        for logprob in self.logprobs:
-            if not math.isfinite(logprob) or logprob > ROUNDING:
-                raise ValueError(f"{logprob} is not the logprob of a sampled token")
+        if not all(map(math.isfinite, self.logprobs)) or max(self.logprobs) > ROUNDING:
+            wrong = next(one for one in self.logprobs if not math.isfinite(one) or one > ROUNDING)
+            raise ValueError(f"{wrong} is not the logprob of a sampled token")
 
     @classmethod
     def of(cls, call: AdvisorCall) -> Self:

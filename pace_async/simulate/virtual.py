@@ -28,6 +28,8 @@ class Deadlock(PaceBug):
 
 
 _RESOLUTION_S = 1e-9
+_COARSE_S = 2.0**22
+"""Up to here one step of the clock's floating-point numbers is below the resolution."""
 POLL_EVERY = 16
 """Jumps of the clock between two polls for signals and other threads."""
 
@@ -39,6 +41,7 @@ class _Selector(selectors.BaseSelector):
         self._real = selectors.DefaultSelector()
         self.now = start
         self.outside = 0
+        self.coarse: Callable[[float], None] | None = None
         self._jumps = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -47,7 +50,7 @@ class _Selector(selectors.BaseSelector):
                 return []
             self._jumps += 1
             if self._jumps % POLL_EVERY:
-                self.now += timeout
+                self._jump(timeout)
                 return []
         ready = self._real.select(0)
         if ready or (timeout is not None and timeout <= 0):
@@ -56,8 +59,13 @@ class _Selector(selectors.BaseSelector):
             return self._real.select(None)
         if timeout is None:
             raise Deadlock(f"at virtual time {self.now:.3f} every task waits and nothing can wake one")
-        self.now += timeout
+        self._jump(timeout)
         return []
+
+    def _jump(self, seconds: float) -> None:
+        self.now += seconds
+        if self.now >= _COARSE_S and self.coarse is not None:
+            self.coarse(self.now)
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         return self._real.register(fileobj, events, data)
@@ -81,19 +89,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, start: float = 0.0) -> None:
         self._virtual = _Selector(start)
         super().__init__(self._virtual)
+        self._tolerate(start)
+        self._virtual.coarse = self._tolerate
 
     def time(self) -> float:
         return self._virtual.now
 
-    @property
-    def _clock_resolution(self) -> float:
-        """The tolerance that asyncio adds to the time. It must exceed one step of the clock's floating-point numbers,
-        or a timer that is due now never fires."""
-        return max(_RESOLUTION_S, math.ulp(self._virtual.now))
-
-    @_clock_resolution.setter
-    def _clock_resolution(self, seconds: float) -> None:
-        """Ignore the real clock's resolution, which asyncio sets."""
+    def _tolerate(self, now: float) -> None:
+        """Set the tolerance that asyncio adds to the time, instead of the real clock's resolution. It must exceed one
+        step of the clock's floating-point numbers, or a timer that is due now never fires."""
+        self._clock_resolution = max(_RESOLUTION_S, math.ulp(now))
 
     @contextmanager
     def outside(self) -> Generator[None]:

@@ -229,13 +229,13 @@ def _try_evaluated(state: RunState, fact: TryEvaluated) -> None:
 
 
 def _evaluated(state: RunState, fact: Evaluated) -> None:
-    member, direction = member_of(fact), state.terms.rules.direction
-    if member is not None:
-        state.best = fitter(direction, state.best, member)
     if fact.lease == 0:
-        state.seed_program = member
+        state.seed_program = member_of(fact)
+        _known_best(state, state.seed_program)
         return
     island, rollout = rollout_of(state, fact)
+    member = rollout.member
+    _known_best(state, member)
     state.islands[fact.island] = island
     state.evaluated += 1
     _add_in_order(state, rollout)
@@ -244,6 +244,11 @@ def _evaluated(state: RunState, fact: Evaluated) -> None:
         state.visible.show_program(fact.island, member)
     if fact.lease in state.lent:
         state.lent[fact.lease] = island.ideas
+
+
+def _known_best(state: RunState, member: Member | None) -> None:
+    if member is not None:
+        state.best = fitter(state.terms.rules.direction, state.best, member)
 
 
 def _add_in_order(state: RunState, rollout: Rollout) -> None:

@@ -31,6 +31,7 @@ from pace_async.population.fields import (
     CLAIM_FIELDS,
     EVALUATED_FIELDS,
     FRESH_FIELDS,
+    row_of,
 )
 from pace_async.population.models import (
     AdvisorCallRow,
@@ -98,7 +99,7 @@ def lease_opened(scope: Scope, fact: LeaseOpened) -> None:
 
 def island_acted(scope: Scope, fact: IslandActed) -> None:
     """The action and the ideas it took in. Its lease must exist."""
-    scope.add(IslandActionRow, {name: getattr(fact, name) for name in ACTION_FIELDS})
+    scope.add(IslandActionRow, row_of(fact, ACTION_FIELDS))
     scope.add(
         IdeaRow,
         *(
@@ -170,8 +171,10 @@ def claimed(scope: Scope, fact: Claimed) -> None:
     if scope.value(DECIDED, of_lease=fact.lease) is None:
         raise PaceBug(f"lease {fact.lease} cannot claim a new best: it {scope.lease_is(fact.lease)}")
     _withdraw(scope, fact.lease)
-    row = {name: getattr(fact, name) for name in CLAIM_FIELDS}
-    scope.add(ClaimRow, {**row, "metrics": dict(fact.metrics), "tries": [asdict(tried) for tried in fact.tries]})
+    scope.add(
+        ClaimRow,
+        {**row_of(fact, CLAIM_FIELDS), "metrics": dict(fact.metrics), "tries": [asdict(tried) for tried in fact.tries]},
+    )
 
 
 def evaluated(scope: Scope, fact: Evaluated) -> None:
@@ -187,14 +190,14 @@ def evaluated(scope: Scope, fact: Evaluated) -> None:
             "lease": fact.lease if own else None,
             "island": fact.island if own else None,
             "merit": None if fact.score is None else fact.score if scope.direction == "maximize" else -fact.score,
-            **{name: getattr(fact, name) for name in EVALUATED_FIELDS},
+            **row_of(fact, EVALUATED_FIELDS),
             "metrics": dict(fact.metrics),
         },
     )
     scope.add(
         FreshScoreRow,
         *(
-            {"candidate": fact.lease, "number": number, **{name: getattr(tried, name) for name in FRESH_FIELDS}}
+            {"candidate": fact.lease, "number": number, **row_of(tried, FRESH_FIELDS)}
             for number, tried in enumerate(fact.fresh, start=1)
         ),
     )
@@ -212,7 +215,7 @@ def cascade_stage_ended(scope: Scope, fact: CascadeStageEnded) -> None:
             "lease": fact.lease,
             "ordinal": scope.value(NEXT_STAGE, of_lease=fact.lease),
             "number": fact.number,
-            **{name: getattr(fact.score, name) for name in CASCADE_FIELDS},
+            **row_of(fact.score, CASCADE_FIELDS),
             "program": fact.program,
             "mechanism": fact.mechanism,
             "at": fact.at,
@@ -222,7 +225,7 @@ def cascade_stage_ended(scope: Scope, fact: CascadeStageEnded) -> None:
 
 def evaluation_attempted(scope: Scope, fact: EvaluationAttempted) -> None:
     """An attempt of any lease, open or closed, and of the task's own program."""
-    scope.add(EvaluationAttemptRow, {name: getattr(fact, name) for name in ATTEMPT_FIELDS})
+    scope.add(EvaluationAttemptRow, row_of(fact, ATTEMPT_FIELDS))
 
 
 def lease_aborted(scope: Scope, fact: LeaseAborted) -> None:

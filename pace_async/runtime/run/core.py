@@ -9,6 +9,7 @@ holds is woken. Each tests its condition again before it goes on, because anothe
 first of the islands that wait for admission can go on, so a change costs the same for a thousand of them as for one.
 """
 
+import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ from pace_async.implement.base import Implementer
 from pace_async.learn.base import Learner
 from pace_async.observe.bus import Bus
 from pace_async.publish.base import Publisher
-from pace_async.reward import better
+from pace_async.reward import RewardRule, better
 from pace_async.runtime.run.clock import Clock
 from pace_async.runtime.run.fresh import FreshInstances
 from pace_async.runtime.run.loop_turns import LoopTurns
@@ -138,7 +139,7 @@ class Stages:
             return self.asked
         if self.engine is None:
             raise PaceBug("a run has neither an engine nor an advisor to ask")
-        return ServedAdvisor(self.engine, self.end_of_thinking)
+        return ServedAdvisor(self.engine, self.end_of_thinking, asyncio.get_running_loop().time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +181,7 @@ class Core:
     bus: Bus = field(init=False)
     unfinished: list[Work] = field(init=False)
     sampling: Sampling = field(init=False)
+    reward: RewardRule = field(init=False)
     _waiting: Waiters = field(default_factory=Waiters)
     _line: Line = field(init=False)
 
@@ -188,6 +190,7 @@ class Core:
         self.state, self.bus = self.recorder.state, self.recorder.bus
         self.unfinished = unfinished(self.state)
         self.sampling = sampling_of(self.config)
+        self.reward = RewardRule.of(self.config.reward, self.task.spec)
         busy = {work.island for work in self.unfinished}
         self._line = Line(self.state.turn_of(island) for island in self.state.islands if island not in busy)
 
@@ -333,15 +336,14 @@ def reason_to_stop(stop: StopConfig, progress: StopValues, direction: str) -> Re
     """The first stop rule that is met, or None."""
     if stop.target is not None and progress.best is not None and not better(direction, stop.target, progress.best):
         return "target"
-    rules: tuple[tuple[Reason, float | None, float], ...] = (
-        ("budget", stop.budget, progress.spend_usd),
-        ("candidates", stop.candidates, progress.candidates),
-        ("updates", stop.updates, progress.groups),
-        ("minutes", stop.minutes, progress.minutes),
-    )
-    for reason, limit, value in rules:
-        if limit is not None and value >= limit:
-            return reason
+    if stop.budget is not None and progress.spend_usd >= stop.budget:
+        return "budget"
+    if stop.candidates is not None and progress.candidates >= stop.candidates:
+        return "candidates"
+    if stop.updates is not None and progress.groups >= stop.updates:
+        return "updates"
+    if stop.minutes is not None and progress.minutes >= stop.minutes:
+        return "minutes"
     return None
 
 

@@ -154,7 +154,11 @@ class Patience:
 
         while True:
             try:
-                result = await self._in_turn(gate, begun)
+                if gate.breaker.paused:
+                    result = await self._in_turn(gate, begun)
+                else:
+                    began = self.core.stages.clock.monotonic()
+                    result = await work()
             except InfrastructureFault as fault:
                 tries, now = tries + 1, self.core.stages.clock.monotonic()
                 facts = self._failed(gate, stage, fault, lease, began, now)
@@ -190,7 +194,7 @@ class Patience:
             )
 
     async def _in_turn(self, gate: _Gate, work: Callable[[], Awaitable[T]]) -> T:
-        """Enter at once while the stage works. While it is paused, enter one at a time, each after a wait."""
+        """While the stage is paused, enter one at a time, each after a wait. Enter at once if it works again."""
         while gate.breaker.paused:
             async with gate.one:
                 if gate.breaker.paused:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from pace_async.config import Config
-from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationLost, EvaluationRequest, evaluate
+from pace_async.evaluate.base import HIDDEN, Evaluation, EvaluationId, EvaluationLost, EvaluationRequest, evaluate
 from pace_async.evaluate.cascade import cascaded
 from pace_async.events import (
     CascadeScore,
@@ -33,6 +33,7 @@ from pace_async.search.bandit import choose_arm, kind_of
 from pace_async.search.draws import generator
 from pace_async.search.state import Idea, Member
 from pace_async.state.run_state import RunState
+from pace_async.task import FULL
 
 
 def chosen_implementer(
@@ -117,8 +118,8 @@ class _Evaluating:
 
     async def evaluated(self) -> Evaluation:
         """Evaluate from the first stage that is not passed yet. Raises EvaluationLost."""
-        identity = EvaluationId(self.core.run, self.lease)
-        identity = replace(identity, attempt=self._number(identity))
+        attempt = self.core.state.next_attempt((self.lease, FULL, HIDDEN))
+        identity = EvaluationId(self.core.run, self.lease, attempt=attempt)
         program, seed = self.made.program, self.core.config.evaluation.seed
         request = EvaluationRequest.of(self.core.task.spec, identity, program, seed)
         found = await self._evaluation(request)

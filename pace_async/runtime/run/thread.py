@@ -30,7 +30,7 @@ from pace_async.events import (
 )
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.programs.compiled import hash_off_loop
-from pace_async.reward import RewardRule, better
+from pace_async.reward import better
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.fresh import claimed_evaluation, claims_best
 from pace_async.runtime.run.patience import ADVISE, ASK, EVALUATE, LeftOpen, Lost, Patience
@@ -119,11 +119,12 @@ async def _advice(core: Core, patience: Patience, lease: int, context: SearchCon
 async def _ask(core: Core, lease: int, context: SearchContext) -> Advice:
     """The advisor's answer, once the engine is up. Raises InfrastructureFault, and Lost for a prompt that is too long
     in its shortest form, because a retry would fail again."""
-    await core.wait_until(lambda: core.engine_up)
-    served = core.state.served
+    if not core.engine_up:
+        await core.wait_until(lambda: core.engine_up)
+    served, answers = core.state.served, core.state.running[lease].answers
     try:
         advice = await advise(
-            PaidAnswers(core.stages.advisor, core.state.running[lease].answers),
+            PaidAnswers(core.stages.advisor, answers) if answers else core.stages.advisor,
             core.stages.wording or ProseWording(core.task),
             context,
             lease=lease,
@@ -245,7 +246,7 @@ async def _complete(core: Core, work: Work, decision: Decision, tried: Tried) ->
 
 async def _ended(core: Core, work: Work, decision: Decision, tried: Tried, now: float) -> Evaluated:
     spec, evaluation, implemented = core.task.spec, tried.evaluation, tried.implemented
-    rule, seed = RewardRule.of(core.config.reward, spec), core.state.seed_program
+    rule, seed = core.reward, core.state.seed_program
     if seed is None:
         raise PaceBug("a candidate was scored before the seed program")
     value = rule.of_score(evaluation.score, parent=decision.parent.score, seed=seed.score)
