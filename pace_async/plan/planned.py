@@ -1,19 +1,21 @@
 """The plan of a run: what it needs, where that goes, whether it fits, and with which settings it would."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pace_async.config import Config
 from pace_async.configure import flat, resolve
 from pace_async.plan.counted import counted
-from pace_async.plan.needs import Owner, RunNeeds, longest_call, needs_of, shape_of
+from pace_async.plan.needs import GIB, Owner, RunNeeds, longest_call, needs_of, shape_of
 from pace_async.plan.places import Owned, Place, Room, faults, places_of
-from pace_async.plan.remedy import in_words, remedies
 from pace_async.plan.served import served_model
 from pace_async.plan.step import StepBytes, StepShape
+from pace_async.registry.engines import engine_of
 
 Counter = Callable[[StepShape], StepBytes]
+LORA_RANK = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Plan:
         """What does not fit and what would, as sentences. None if nothing is known not to fit."""
         if not self.faults:
             return None
-        would = "No setting would make it fit." if self.remedy is None else f"It fits with {in_words(self.remedy)}."
+        would = "No setting would make it fit." if self.remedy is None else f"It fits with {_in_words(self.remedy)}."
         return f"The run does not fit: {'; '.join(self.faults)}. {would}"
 
 
@@ -52,7 +54,7 @@ def plan_of(config: Config, model: Model, owned: Owned, room: Room, count: Count
     if not plan.faults:
         return plan
     without_passes = replace(plan.step, peak=plan.step.peak - plan.step.passes)
-    for changes in remedies(config, plan.needs.cache_all, plan.shape.tokens):
+    for changes in _remedies(config, plan.needs.cache_all, plan.shape.tokens):
         changed = resolve(None, {**flat(config.model_dump(mode="json")), **changes}, environment={})
         whole = "learner.lora_rank" not in changes
         if whole and _of(changed, model, owned, room, lambda _: without_passes).faults:
@@ -73,3 +75,27 @@ def _of(config: Config, model: Model, owned: Owned, room: Room, count: Counter) 
     needs = needs_of(config, step, served, longest_call(config, model.context), sizes)
     places = places_of(needs, owned, room)
     return Plan(shape, step, needs, places, tuple(faults(places, needs)), None)
+
+
+def _remedies(config: Config, cache_all: float, tokens: int) -> Iterator[dict[str, object]]:
+    """Settings to try when a run does not fit, the cheapest first: each with all the earlier ones. `cache_all` are
+    the bytes of keys and values of all requests, `tokens` those of the longest call."""
+    learner, changes = config.learner, dict[str, object]()
+    adapters = engine_of(config.advisor.engine).serves_adapters
+    steps: tuple[tuple[bool, str, object], ...] = (
+        (adapters and config.advisor.kv_cache_gib is None, "advisor.kv_cache_gib", max(1, math.ceil(cache_all / GIB))),
+        (not learner.gradient_checkpointing, "learner.gradient_checkpointing", True),
+        (learner.precision == "fp32", "learner.precision", "bf16"),
+        (learner.micro_tokens >= 2 * tokens, "learner.micro_tokens", tokens),
+        (adapters and learner.lora_rank is None, "learner.lora_rank", LORA_RANK),
+    )
+    for applies, key, value in steps:
+        if applies:
+            changes[key] = value
+            yield dict(changes)
+
+
+def _in_words(changes: Mapping[str, object]) -> str:
+    """The changes as `--set` takes them."""
+    written = [f"{key}={str(value).lower()}" for key, value in changes.items()]
+    return written[0] if len(written) == 1 else f"{', '.join(written[:-1])} and {written[-1]}"

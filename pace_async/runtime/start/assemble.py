@@ -4,7 +4,7 @@ import hmac
 import sys
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -194,19 +194,7 @@ async def _stages(
         learner = await stack.enter_async_context(await _learner(resources)) if learns else None
         if learner is not None:
             learner.tell = say_learner_fault
-        log = paths.logs / "scorer.log"
-        opens = cast("OpensEvaluator", EVALUATORS[config.evaluation.evaluators].load())
-        evaluator = await stack.enter_async_context(
-            opens(
-                resources.task,
-                config.evaluation,
-                tier=resources.tier,
-                log=log,
-                say=partial(record, "evaluate"),
-                taken=taken_cards(config),
-                run=_name_elsewhere(resources),
-            )
-        )
+        evaluator = await stack.enter_async_context(_evaluator(resources, partial(record, "evaluate")))
         if learner is not None and state.learner > 0:
             weights_found(state, str(await learner.ready()))
         ledger = BudgetLedger(recorder, RealClock(), config.stop.budget)
@@ -235,6 +223,21 @@ async def _stages(
             end_of_thinking=config.advisor.end_of_thinking,
         )
         yield stages, served.process if served is not None else None, learner
+
+
+def _evaluator(resources: RunResources, say: Say) -> AbstractAsyncContextManager[Evaluator]:
+    """The evaluator of the run, once it is entered."""
+    evaluation = resources.config.evaluation
+    opens = cast("OpensEvaluator", EVALUATORS[evaluation.evaluators].load())
+    return opens(
+        resources.task,
+        evaluation,
+        tier=resources.tier,
+        log=resources.paths.logs / "scorer.log",
+        say=say,
+        taken=taken_cards(resources.config),
+        run=_name_elsewhere(resources),
+    )
 
 
 def _name_elsewhere(resources: RunResources) -> str:
