@@ -105,9 +105,8 @@ async def advise(
     """`wording` words the questions. Raises InfrastructureFault if the advisor's service fails,
     PromptTooLong if even the shortest prompt is too long, and what else `Advisor.ask` raises. What a wording draws
     derives from (run seed, lease). A prompt is shortened only as far as it must be to fit."""
-    calls, proposals = list[AdvisorCall](), list[str]()
+    calls, proposals, whole = list[AdvisorCall](), list[str](), Detail(sampling.trials_shown, sampling.summary_from)
     pool, next_idea, notes = context.ideas, context.next_idea, tuple[IdeaNote, ...]()
-    whole = Detail(sampling.trials_shown, sampling.summary_from)
 
     async def ask(purpose: Purpose, question: Callable[[Detail], Question]) -> tuple[str, tuple[Idea, ...]]:
         """The answer's text, and the ideas that its numbers mean."""
@@ -147,14 +146,17 @@ async def advise(
         places = parse_assess(text, len(proposals), len(ideas))
         said = [None if place is None or wording.compares else ideas[place - 1].number for place in places]
         admitted(recognised(context.ideas, proposals, said, next_idea))
-        after = SearchContext(context.parent, context.best, pool, context.next_idea)  # `replace` takes twice as long
-        text, ideas = await ask("select", lambda detail: wording.select(after, detail))
+        text, ideas = await ask("select", lambda detail: wording.select(_with_pool(context, pool), detail))
         place, experiment = parse_select(text, len(ideas))
         return Advice(tuple(calls), notes, pool, next_idea, ideas[place - 1].number, experiment)
     except CandidateFault as fault:
         if fault.kind != "unparsed":
             raise
         return Advice(tuple(calls), notes, pool, next_idea, unparsed=fault.detail)
+
+
+def _with_pool(context: SearchContext, pool: tuple[Idea, ...]) -> SearchContext:
+    return SearchContext(context.parent, context.best, pool, context.next_idea)  # `replace` takes twice as long
 
 
 def _read(call: AdvisorCall, words: Mapping[str, str], seconds: float) -> AdvisorCall:
