@@ -133,7 +133,7 @@ def timed(run: Path) -> Timed:
 
 def report(found: Mapping[str, Mapping[int, Timed]]) -> str:
     """The tables of what has finished."""
-    return joined([_arms(found), _curve(found), _verdict(found)])
+    return joined([_arms(found), _curve(found), _equal_candidates(found), _verdict(found)])
 
 
 def panels(found: Mapping[str, Mapping[int, Timed]]) -> Sequence[Panel]:
@@ -173,6 +173,18 @@ def _curve(found: Mapping[str, Mapping[int, Timed]]) -> Iterator[str]:
         if gap is not None:
             means = " | ".join(f"{np.mean(list(best.values())):.3f}" for best in at.values())
             yield f"| {mark} | {means} | {gap} | {gap.pairs} |"
+
+
+def _equal_candidates(found: Mapping[str, Mapping[int, Timed]]) -> Iterator[str]:
+    """The difference after as many candidates as the slower run of a pair completed. Exploratory."""
+    ours, theirs = found[CLOCK.ours], found[CLOCK.theirs]
+    done = {
+        seed: min(run.done_after(CLOCK.seconds) for run in (ours[seed], theirs[seed]))
+        for seed in ours.keys() & theirs.keys()
+    }
+    at = [{seed: runs[seed].best[number - 1] for seed, number in done.items() if number} for runs in (ours, theirs)]
+    if (gap := difference(*at)) is not None:
+        yield f"After as many candidates as the slower run of each pair: {CLOCK.ours} less {CLOCK.theirs} {gap}."
 
 
 def _verdict(found: Mapping[str, Mapping[int, Timed]]) -> Iterator[str]:

@@ -64,5 +64,8 @@ def test_the_verdict_follows_from_the_best_after_equal_time(gains: dict[str, flo
     seeds = range(CLOCK.first, CLOCK.first + CLOCK.seeds)
     found = {arm: {seed: run(rates[arm], gains[arm] * (1 + seed % 3 / 100)) for seed in seeds} for arm in ARMS}
     assert verdict in report(found)
+    after = int(rates["sync"] * CLOCK.seconds)
+    gap = sum((gains["async"] - gains["sync"]) * after * (1 + seed % 3 / 100) for seed in seeds) / len(seeds)
+    assert f"slower run of each pair: async less sync {gap:+.3f}" in report(found)
     del found["sync"][CLOCK.first]
     assert "No verdict: 9 of 10 pairs" in report(found)
