@@ -48,6 +48,11 @@ class EvaluationConfig(Section):
         description="What each evaluation slot reserves of a Ray cluster besides processors and GPUs, by Ray's names: "
         "memory, in bytes, or names of your own.",
     )
+    ray_scales: bool = Field(
+        default=False,
+        description="Ask the autoscaler of the Ray cluster for room for evaluations that wait, up to evaluation.slots, "
+        "and withdraw that when none waits. A run may then begin on a cluster without room.",
+    )
     slots: int = Field(default=2, ge=1, description="Evaluations that may run at once, on all machines together.")
     seed: int = Field(default=0, ge=0, lt=1 << 63, description="Seed of the fixed hidden set of instances.")
     fresh_seeds: int = Field(

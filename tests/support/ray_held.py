@@ -3,7 +3,7 @@
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio
@@ -115,6 +115,7 @@ async def opened(
     order = Order.of(task, own, await pick_tier(False), {})
     async with connected(cluster.address, DEADLINE_S, {}, folder / "ray.log") as connection:
         wanted = Wanted(run, slots, Needs(), DEADLINE_S, own.ray_silence_s, say, folder / "log", outlives=outlives)
+        wanted = replace(wanted, scales=own.ray_scales)
         fleet = Fleet(connection, order, await connection.put(files_by_value(task)), wanted)
         async with fleet, RayEvaluator(fleet, 1) as evaluator:
             yield Opened(evaluator, folder, said, news)

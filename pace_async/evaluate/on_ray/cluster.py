@@ -114,6 +114,12 @@ class Cluster:
         await self.ask("start", name, node.id, reserved)
         return Actor(self, name)
 
+    async def request(self, bundles: list[dict[str, float]]) -> None:
+        """Ask the autoscaler for a cluster in which all of these have room at once, in place of what was asked before.
+        Nothing is asked while there is no connection."""
+        with suppress(Unanswered):
+            await self.ask("request", bundles)
+
     async def back(self) -> None:
         """Wait until there is a connection."""
         while self._out is None:

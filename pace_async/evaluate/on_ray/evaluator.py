@@ -193,6 +193,7 @@ async def open_ray_evaluator(
             log=log,
             more=evaluation.ray_resources,
             outlives=bool(run and address_of(evaluation)),
+            scales=evaluation.ray_scales,
         )
         fleet = await stack.enter_async_context(Fleet(cluster, order, await cluster.put(files), wanted))
         yield await stack.enter_async_context(RayEvaluator(fleet, evaluation.retries))

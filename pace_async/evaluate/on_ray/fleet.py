@@ -19,7 +19,7 @@ from pace_async.evaluate.base import Evaluation
 from pace_async.evaluate.on_ray.asking import ASK_AGAIN_S, called, close
 from pace_async.evaluate.on_ray.attaching import HeldEvaluations, found_actors
 from pace_async.evaluate.on_ray.cluster import ActorLost, Cluster, NodeSeen, Unanswered
-from pace_async.evaluate.on_ray.placed import Placed, Wanted, no_room, shares
+from pace_async.evaluate.on_ray.placed import Placed, Wanted, no_room, requested, shares
 from pace_async.evaluate.on_ray.starting import NodeRefused, begun
 from pace_async.evaluate.on_ray.wire import Attached, News, Order
 
@@ -44,6 +44,8 @@ class Fleet:
         self.refused: dict[str, str] = {}
         self.held = HeldEvaluations()
         self._not_begun: dict[str, str] = {}
+        self._waiting = 0
+        self._requested = 0
 
     async def __aenter__(self) -> Self:
         self._tasks = await anyio.create_task_group().__aenter__()
@@ -54,7 +56,7 @@ class Fleet:
                     starting.start_soon(self._tasks.start, self._serve, placed.node, attached.slots, placed)
                 for node, slots in self._dealt(nodes):
                     starting.start_soon(self._tasks.start, self._serve, node, slots)
-            if not self.living:
+            if not self.living and not (self.wanted.scales and await self._scaled()):
                 raise UsageError(self._why_none(nodes))
             self._tasks.start_soon(self._watch)
         except BaseException as error:
@@ -80,10 +82,14 @@ class Fleet:
         """A free slot of an actor that was alive a moment ago. Waits for one. Raises InfrastructureFault if there has
         been no actor for as long as a node may take to answer."""
         holder = object()
-        await self._acquire(holder)
-        while not self._free:  # its actor was lost between the limiter's answer and now
-            self._limiter.release_on_behalf_of(holder)
+        self._waiting += 1
+        try:
             await self._acquire(holder)
+            while not self._free:  # its actor was lost between the limiter's answer and now
+                self._limiter.release_on_behalf_of(holder)
+                await self._acquire(holder)
+        finally:
+            self._waiting -= 1
         placed = self._free.pop(0)
         turn = placed.turn
         try:
@@ -136,11 +142,28 @@ class Fleet:
 
     async def _watch(self) -> None:
         """Give each new node an actor."""
-        assert self._tasks is not None
         while True:
             await anyio.sleep(LOOK_S)
-            for node, slots in self._dealt(await self._cluster.nodes()):
-                self._tasks.start_soon(self._serve, node, slots)
+            await self._look(self._waiting)
+
+    async def _look(self, waiting: int) -> None:
+        """Ask for room for so many evaluations that wait, and give each new node an actor."""
+        assert self._tasks is not None
+        if self.wanted.scales:
+            bundles = requested(self.wanted.each, self.slots, waiting, self.wanted.slots)
+            if bundles or self._requested:
+                await self._cluster.request(bundles)
+            self._requested = len(bundles)
+        for node, slots in self._dealt(await self._cluster.nodes()):
+            self._tasks.start_soon(self._serve, node, slots)
+
+    async def _scaled(self) -> bool:
+        """Ask for room for all slots, and wait for the first one. False if none came in time."""
+        with anyio.move_on_after(self.wanted.timeout_s):
+            while not self.living:
+                await self._look(self.wanted.slots)
+                await anyio.sleep(LOOK_S)
+        return bool(self.living)
 
     async def _serve(
         self,
@@ -299,6 +322,8 @@ class Fleet:
         staying = [placed for placed in self.living if placed.left]
         ending = [placed for placed in self.living if not placed.left]
         with anyio.move_on_after(CLOSE_S, shield=True):
+            if self._requested:
+                await self._cluster.request([])
             if staying:
                 count, minutes = sum(placed.left for placed in staying), self._order.evaluation.ray_goes_on_s / 60
                 await self._say(

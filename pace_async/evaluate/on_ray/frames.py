@@ -48,7 +48,7 @@ class Asked:
     """A request. `number` is that of its answer."""
 
     number: int
-    what: Literal["nodes", "named", "put", "start", "call", "kill"]
+    what: Literal["nodes", "named", "put", "start", "call", "kill", "request"]
     arguments: tuple[Any, ...] = ()
 
 

@@ -52,6 +52,8 @@ async def refuse_unless_there(evaluation: EvaluationConfig, spec: TaskSpec | Non
     if not address_of(evaluation):
         return
     found = await look(evaluation)
+    if evaluation.ray_scales and all(node.fit for node in found):
+        return  # the room may be still to come
     if not any(node.fit for node in found):
         said = "; ".join(f"node {node.name}: {node.found}" for node in found)
         raise UsageError(f"No node of the Ray cluster can evaluate: {said or 'it has none'}.")

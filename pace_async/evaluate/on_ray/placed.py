@@ -36,7 +36,8 @@ class Placed:
 class Wanted:
     """What a run wants of a cluster: its name there, how many slots at most, what each needs, how long a node may take
     to answer and an actor to be silent, and where faults and the output of the task's evaluator go. `more` are Ray's
-    names of what each slot reserves besides. `outlives`: the actors go on after this process, for a resume."""
+    names of what each slot reserves besides. `outlives`: the actors go on after this process, for a resume. `scales`:
+    the cluster's autoscaler is asked for room for what waits."""
 
     run: str
     slots: int
@@ -47,6 +48,7 @@ class Wanted:
     log: Path | None = None
     more: Mapping[str, float] = field(default_factory=dict[str, float])
     outlives: bool = False
+    scales: bool = False
 
     @property
     def each(self) -> dict[str, float]:
@@ -76,6 +78,12 @@ def shares(free: Mapping[str, Mapping[str, float]], most: int, each: Mapping[str
             if dealt[node] < room[node] and sum(dealt.values()) < most:
                 dealt[node] += 1
     return {node: slots for node, slots in dealt.items() if slots}
+
+
+def requested(each: Mapping[str, float], has: int, waiting: int, most: int) -> list[dict[str, float]]:
+    """What an autoscaler is asked for: the slots that there are and one for each evaluation that waits, at most so
+    many, as it compares with the whole cluster. Nothing if none waits."""
+    return [dict(each)] * min(has + waiting, most) if waiting else []
 
 
 def no_room(each: Mapping[str, float], nodes: int) -> str:
