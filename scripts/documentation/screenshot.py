@@ -1,6 +1,6 @@
 """A picture of a finished run: replays RUN/events.jsonl through the same view and layout that the screen uses.
 
-    python scripts/documentation/screenshot.py runs/NAME                     docs/run.svg, the last frame
+    python scripts/documentation/screenshot.py runs/NAME                     run.svg, the last frame
     python scripts/documentation/screenshot.py runs/NAME --candidates 90     the frame when 90 candidates were complete
 
 The SVG contains its text as text and loads no font from the network. Every figure in it was measured.
@@ -86,7 +86,7 @@ def picture(view: RunView, now: float, columns: int, rows: int) -> str:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description="A picture of a run as SVG.")
     parser.add_argument("run", type=Path, help="folder of the run")
-    parser.add_argument("--output", type=Path, default=Path("docs/run.svg"), help="where to write it")
+    parser.add_argument("--output", type=Path, default=Path("run.svg"), help="where to write it")
     parser.add_argument("--candidates", type=int, help="show the run as it was after this many candidates")
     parser.add_argument("--columns", type=int, default=112)
     parser.add_argument("--rows", type=int, default=34)
