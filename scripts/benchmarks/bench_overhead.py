@@ -27,8 +27,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -171,7 +171,11 @@ def config_of(chosen: argparse.Namespace, url: str, seed: int) -> Config:
     return resolve(None, settings, environment={})
 
 
-async def measure(config: Config, durations: Durations, sandbox: bool) -> Found:
+Beside = Callable[[Path], AbstractContextManager[None]]
+"""What goes on while a run is driven, which is given the folder of its population."""
+
+
+async def measure(config: Config, durations: Durations, sandbox: bool, beside: Beside | None = None) -> Found:
     """Drive one run."""
     await check_models(models_of(config.implementer.model), config.implementer)  # as `pace run` does; loads litellm
     async with AsyncExitStack() as stack:
@@ -205,7 +209,7 @@ async def measure(config: Config, durations: Durations, sandbox: bool) -> Found:
                     stages=stages,
                     groups_folder=folder / "groups",
                 )
-                with start_up_frozen():
+                with beside(folder) if beside is not None else nullcontext(), start_up_frozen():
                     began, processor = time.monotonic(), _processor()
                     await drive(core)
                     seconds, processor = time.monotonic() - began, _processor() - processor
