@@ -1,7 +1,7 @@
 """The runs that a server shows, opened for reading once, and answers kept until the next commit.
 
-Invariant: an answer is made once for all browsers that ask for it between two commits, and making it takes at most a
-fifth of the time, however often the run commits.
+Invariant: an answer is made once for all browsers that ask for it between two commits, and making all of them takes at
+most a fifth of the time, however often the run commits.
 """
 
 import time
@@ -18,7 +18,10 @@ from pace_async.population.reading.reader import Reader, open_readonly
 KEPT = 64
 """Answers kept for each run."""
 REST = 4.0
-"""How long an answer is valid while the run commits, in times of what it took to make."""
+"""How long an answer stands while the run commits, as a multiple of the time that all answers took that are wanted
+now."""
+WANTED_S = 60.0
+"""An answer is wanted for so long after somebody asked for it."""
 LOOKED_S = 0.1
 """A commit is seen after at most this many seconds."""
 
@@ -39,6 +42,7 @@ class _Made:
     value: Any
     at: float
     took: float
+    asked: float = 0.0
     lock: Lock = field(default_factory=Lock)
 
 
@@ -74,12 +78,13 @@ class OpenRun:
     def _kept(self, key: Hashable, newest: Callable[[], str], make: Callable[[], Any]) -> Answer:
         with self._lock:
             made = self._made.pop(key, None) or _Made("", None, float("-inf"), 0.0)
-            self._made[key] = made
+            self._made[key], made.asked = made, self._clock()
+            took = sum(one.took for one in self._made.values() if made.asked - one.asked <= WANTED_S)
             while len(self._made) > KEPT:
                 self._made.popitem(last=False)
         with made.lock:
             moment, now = newest(), self._clock()
-            rest = made.at + REST * made.took - now
+            rest = made.at + REST * took - now
             if made.moment and (made.moment == moment or rest > 0):
                 return Answer(made.value, None if made.moment == moment else rest, made.moment)
             made.value = make()

@@ -18,11 +18,13 @@ from pathlib import Path
 from statistics import fmean
 
 import anyio
+import psutil
 
 from pace_async.config import Config
 from pace_async.simulate.durations import Durations
-from scripts.benchmarks.bench_overhead import Found, config_of, measure, serving
-from tests.support.browsers import served
+from scripts.benchmarks.bench_overhead import Found, config_of, measure
+from scripts.benchmarks.bench_overhead import serving as implementer
+from tests.support.browsers import serving
 
 
 @contextmanager
@@ -30,13 +32,15 @@ def watched(folder: Path, windows: int) -> Generator[None]:
     """`pace web` of the run in a folder, with its windows."""
     command = [sys.executable, "-m", "scripts.benchmarks.windows"]
     with (
-        served(folder) as address,
+        serving(folder) as (address, server),
         subprocess.Popen([*command, address, str(windows)], stdin=-1, stdout=-1, text=True) as clients,
     ):
         yield
+        spent = psutil.Process(server.pid).cpu_times()
         told, _ = clients.communicate(timeout=120)
         answers, size = map(int, told.split())
-        print(f"  {windows} windows got {answers:,} answers of {size / 1e6:.1f} MB", flush=True)
+        took = f"the server took {spent.user + spent.system:.1f} s of processor time"
+        print(f"  {windows} windows got {answers:,} answers of {size / 1e6:.1f} MB, {took}", flush=True)
         if answers < windows:
             raise SystemExit("the windows did not follow the run")
 
@@ -53,7 +57,7 @@ def main() -> int:
     chosen = parser.parse_args()
     os.environ["HOSTED_VLLM_API_KEY"] = "any key will do"
     ratios: list[float] = []
-    with serving() as url:
+    with implementer() as url:
         for seed in range(chosen.seeds):
             found: dict[bool, Found] = {}
             for beside in (False, True) if seed % 2 == 0 else (True, False):

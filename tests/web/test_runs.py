@@ -3,7 +3,7 @@
 import threading
 from pathlib import Path
 
-from pace_async.web.runs import LOOKED_S, REST, OpenRun
+from pace_async.web.runs import LOOKED_S, REST, WANTED_S, OpenRun
 
 
 class Database:
@@ -102,3 +102,25 @@ def test_pages_drawn_of_the_same_rows_read_them_once_and_are_as_old_as_they_are(
     clock.seconds += REST * 2.0 - 1.0
     new = run.drawn("a", rows, str.upper)
     assert (new.value, new.again, read) == ("TWO", None, ["one", "two"])
+
+
+def test_several_slow_answers_together_take_no_more_of_the_time_than_one() -> None:
+    database, clock = Database(), Clock()
+    run = OpenRun(database, clock)  # type: ignore[arg-type]
+
+    def make(_: object) -> str:
+        clock.seconds += 2.0
+        return database.now
+
+    for key in ("a", "b", "c"):
+        assert run.answer(key, make).value == "one"
+    database.now = "two"
+    clock.seconds += 1.0
+    old = run.answer("c", make)
+    assert (old.value, old.again) == ("one", REST * 6.0 - 1.0)
+    clock.seconds += WANTED_S + 1.0
+    database.now = "three"
+    assert run.answer("c", make).value == "three"
+    database.now = "four"
+    clock.seconds += 1.0
+    assert run.answer("c", make).again == REST * 2.0 - 1.0  # nobody wants the others now
