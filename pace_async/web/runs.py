@@ -20,8 +20,8 @@ KEPT = 64
 REST = 4.0
 """How long an answer stands while the run commits, as a multiple of the time that all answers took that are wanted
 now."""
-WANTED_S = 60.0
-"""An answer is wanted for so long after somebody asked for it."""
+WANTED_S = 10.0
+"""An answer is wanted for so long after somebody asked for it, or was to ask for it again."""
 LOOKED_S = 0.1
 """A commit is seen after at most this many seconds."""
 
@@ -42,7 +42,7 @@ class _Made:
     value: Any
     at: float
     took: float
-    asked: float = 0.0
+    wanted_until: float = 0.0
     lock: Lock = field(default_factory=Lock)
 
 
@@ -78,14 +78,16 @@ class OpenRun:
     def _kept(self, key: Hashable, newest: Callable[[], str], make: Callable[[], Any]) -> Answer:
         with self._lock:
             made = self._made.pop(key, None) or _Made("", None, float("-inf"), 0.0)
-            self._made[key], made.asked = made, self._clock()
-            took = sum(one.took for one in self._made.values() if made.asked - one.asked <= WANTED_S)
+            self._made[key], asked = made, self._clock()
+            made.wanted_until = asked + WANTED_S
+            took = sum(one.took for one in self._made.values() if asked <= one.wanted_until)
             while len(self._made) > KEPT:
                 self._made.popitem(last=False)
         with made.lock:
             moment, now = newest(), self._clock()
             rest = made.at + REST * took - now
             if made.moment and (made.moment == moment or rest > 0):
+                made.wanted_until += max(rest, 0.0)
                 return Answer(made.value, None if made.moment == moment else rest, made.moment)
             made.value = make()
             ended = self._clock()
