@@ -191,7 +191,7 @@ def test_processor_time_grows_with_the_processors(tmp_path: Path) -> None:
     [
         ({"cpus": 10_000}, "wants 10000 processors for each evaluation, and this machine lets pace use"),
         ({"environment": {"prefix": "/nowhere/at/all"}}, "names /nowhere/at/all, which does not exist"),
-        ({"environment": {"prefix": "/etc"}}, "no environment of conda or of venv"),
+        ({"environment": {"prefix": "/etc"}}, "is not an environment of conda or of venv"),
         ({"environment": {"prefix": "."}}, "has no folder bin"),
         ({"environment": {"prefix": "/"}}, "holds your home or the task"),
         ({"environment": {"variables": ["SURELY_NOT_SET"]}}, "the variable SURELY_NOT_SET on, which is not set"),

@@ -261,7 +261,7 @@ def test_the_cards_are_those_that_a_child_would_see(monkeypatch: pytest.MonkeyPa
     [
         ({"results": ["cpu"]}, "serves on: cpu"),
         ({"results": ["cuda", "cuda"]}, "on one GPU, .* serves on: cuda, cuda"),
-        ({"nothing": 1}, "no vLLM with this package's plugin"),
+        ({"nothing": 1}, "is not a vLLM with this package's plugin"),
         ({"results": ["cuda"]}, None),
     ],
 )

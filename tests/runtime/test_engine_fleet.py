@@ -128,8 +128,8 @@ def tokens(*ids: int) -> Callable[[dict[str, object]], object]:
 
 
 WRONG_SERVERS: list[tuple[dict[str, Callable[[dict[str, object]], object]], str]] = [
-    ({}, r"no server that weights can be published to \(/weight_info: 404 <html> Not"),
-    ({"/weight_info": lambda body: ["?"]}, "no server that weights can be published to"),
+    ({}, r"is not a server that weights can be published to \(/weight_info: 404 <html> Not"),
+    ({"/weight_info": lambda body: ["?"]}, "is not a server that weights can be published to"),
     ({"/weight_info": lambda body: {"weight_version": "none"}, "/tokenize": tokens(1, 2)}, "another model"),
 ]
 

@@ -83,7 +83,7 @@ async def test_a_cluster_of_other_machines_needs_a_token(tmp_path: Path, monkeyp
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(UsageError, match=r"^There is no token for the Ray cluster at 10\.0\.0\.1:6379, and "):
-        async with connected("10.0.0.1:6379", 5.0, {}):
+        async with connected("10.0.0.1:6379", 60.0, {}):
             pass
 
 
