@@ -3,7 +3,7 @@
 import hmac
 import sys
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -225,7 +225,9 @@ async def _stages(
         yield stages, served.process if served is not None else None, learner
 
 
-def _evaluator(resources: RunResources, say: Say) -> AbstractAsyncContextManager[Evaluator]:
+def _evaluator(
+    resources: RunResources, say: Callable[[str, str], Awaitable[None]]
+) -> AbstractAsyncContextManager[Evaluator]:
     """The evaluator of the run, once it is entered."""
     evaluation = resources.config.evaluation
     opens = cast("OpensEvaluator", EVALUATORS[evaluation.evaluators].load())
