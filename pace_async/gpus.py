@@ -41,6 +41,11 @@ def visible_gpus(devices: Path | None = None) -> list[str]:
     return [str(number) for number in range(len(_nodes(devices or DEVICES)))]
 
 
+def any_card() -> bool:
+    """Whether the kernel shows a card, visible to CUDA or not."""
+    return bool(_nodes(DEVICES))
+
+
 def find_cards(devices: Path | None = None, driver: Path | None = None) -> tuple[Card, ...]:
     """The cards that are visible to this process, in the order of CUDA_VISIBLE_DEVICES, if that is set."""
     told = _told(driver or DRIVER)

@@ -8,9 +8,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
+from pace_async import gpus
+
 CUDA_ONLY = ("torchvision", "torchaudio", "torchcodec")
 """Dependencies of the CPU build that pip installs in their CUDA builds. With a CPU torch their import fails, and so
 does the import of transformers. Text models need none of them."""
+
+WINDOWS = Path("/dev/dxg")
+"""The device file of the cards of a Windows host."""
 
 _SET_UP = "bash scripts/setup.sh"
 
@@ -54,8 +59,8 @@ def find_vllm() -> Build | Missing:
 
 
 def has_nvidia_gpu() -> bool:
-    """Whether the kernel shows an NVIDIA GPU."""
-    return Path("/dev/nvidia0").exists() or Path("/dev/dxg").exists()
+    """Whether the kernel shows an NVIDIA GPU. In a container that was given the fourth one it is /dev/nvidia3."""
+    return gpus.any_card() or WINDOWS.exists()
 
 
 def _version(package: str) -> str | None:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from pace_async import gpus
+from pace_async.advise.engines import vllm_found
 from pace_async.advise.engines.vllm_found import Build, Missing, find_vllm, has_nvidia_gpu
 from pace_async.advise.engines.vllm_managed import last_error
 from pace_async.errors import UsageError
@@ -48,6 +50,18 @@ def test_a_package_that_breaks_the_cpu_build_is_named_with_its_remedy(
     assert isinstance(found, Missing)
     assert found.broken
     assert found.remedy == "python -m pip uninstall -y torchvision torchcodec"
+
+
+@pytest.mark.parametrize(("device", "found"), [("nvidia3", True), ("nvidiactl", False), ("dxg", True)])
+def test_any_card_counts_not_only_number_0(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str, found: bool
+) -> None:
+    (tmp_path / device).touch()
+    monkeypatch.setattr(gpus, "DEVICES", tmp_path)
+    monkeypatch.setattr(vllm_found, "WINDOWS", tmp_path / "dxg")
+    installed(tmp_path, monkeypatch, vllm="0.32.0")
+    assert has_nvidia_gpu() is found
+    assert isinstance(find_vllm(), Build if found else Missing)
 
 
 def test_the_cuda_build_needs_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
