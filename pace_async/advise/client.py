@@ -229,6 +229,15 @@ class HttpEngine:
         """The server's label of the weights that it serves."""
         return (await self._ask("GET", "/weight_info", wire.WeightInfo, timeout_s=timeout_s)).weight_version
 
+    async def vllm_version(self) -> str | None:
+        """The version of vLLM that the server reports. None: it reports none, as the embedded engine does."""
+        try:
+            return (await self._ask("GET", "/version", wire.ServerVersion)).version
+        except InfrastructureFault as fault:
+            if fault.kind not in ("engine_refused", "bad_answer"):
+                raise
+            return None
+
     async def served_version(self) -> int | None:
         """The served version. None if the weights are unknown or have no number."""
         label = await self.label()

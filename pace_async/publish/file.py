@@ -6,8 +6,8 @@ Invariant: a version is labelled and served only after the engine's digest of ev
 holds twice: for what it read before the pause (prepared) and for what it computes with during it (receipt). A failure
 before `start` is sent leaves the old version served. After that the engine's weights count as unknown, whatever
 failed, and it stays paused until some push succeeds.
-Speaks vLLM 0.32's weight-update paths. `collective_rpc` calls our own methods `weights_prepared` and `weight_receipt`
-in the workers for the digests. Engine and publisher must see the same file system. Does not retry.
+Speaks the weight-update paths of vLLM 0.32 and 0.33. `collective_rpc` calls our own methods `weights_prepared` and
+`weight_receipt` in the workers for the digests. Engine and publisher must see the same file system. Does not retry.
 """
 
 import contextlib

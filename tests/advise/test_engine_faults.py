@@ -24,6 +24,7 @@ from tests.doubles.engine_servers import (
     loading,
     refused,
     refused_afterwards,
+    rejected_as_paused,
     swallowed,
     without_spans,
 )
@@ -127,6 +128,17 @@ async def test_a_push_that_hangs_in_any_phase_is_repeated_and_the_run_goes_on(
         await finish(search, aborted=None)
         assert "push_timeout" in await fault_kinds(search)
     assert proxies[0].hit == [phase]
+
+
+async def test_a_server_that_rejects_requests_as_paused_is_asked_again_and_no_lease_is_lost(
+    proxies: tuple[Proxy, Proxy], versions: list[Path], tmp_path: Path
+) -> None:
+    """vLLM 0.33 answers 503 while another client has paused it, where 0.32 keeps requests waiting."""
+    proxies[0].faults = [Fault("inference/v1/generate", rejected_as_paused, times=6, skip=3)]
+    async with searching(tmp_path, versions, proxies[0].url) as search:
+        await finish(search)
+        assert "engine_error" in await fault_kinds(search)
+    assert proxies[0].hit == ["inference/v1/generate"] * 6
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,16 @@ async def refused(request: Request, forward: Forward) -> Response:
     return JSONResponse({"error": {"message": "injected"}}, status_code=500)
 
 
+async def rejected_as_paused(request: Request, forward: Forward) -> Response:
+    """A pause of another client, as vLLM 0.33 reports it."""
+    message = {
+        "message": "Generation is paused. Please retry after it resumes.",
+        "type": "Service Unavailable",
+        "code": 503,
+    }
+    return JSONResponse({"error": message}, status_code=503)
+
+
 async def refused_afterwards(request: Request, forward: Forward) -> Response:
     """It was done, and the answer says that it was not."""
     await forward()

@@ -11,10 +11,12 @@ import torch
 from hypothesis import strategies as st
 
 from pace_async.advise.base import Voided
+from pace_async.advise.engines.vllm_found import Build
 from pace_async.config import SearchConfig
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.events import TokenSpan
 from pace_async.publish.probe import k3_of
+from pace_async.runtime.children import external
 from pace_async.runtime.children.engines import serving
 from pace_async.runtime.children.external import refuse_unless_fit, urls_of
 from pace_async.runtime.children.replica import Probing, PushLabels
@@ -151,6 +153,45 @@ async def test_a_wrong_server_is_refused_in_one_sentence(
                 await refuse_unless_fit(config, all_up=all_up)
             assert listening.url in str(caught.value)
             assert "\n" not in str(caught.value)
+    finally:
+        listening.kill()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("version", "transport", "sentence"),
+    [
+        ("0.31.2", "file", "is vLLM 0.31.2, and a run needs vLLM 0.32 or a later one."),
+        ("0.32.0", "file", None),
+        ("0.33.0", "fetch", None),
+        ("0.34.1rc1", "file", None),
+        ("0.1.dev14051+g9ad7f89", "file", None),
+        (
+            "0.33.0",
+            "nccl",
+            "is vLLM 0.33.0 and the learner's is 0.32.1, and both ends of a transfer must be of one version.",
+        ),
+    ],
+)
+async def test_the_version_of_vllm_is_what_the_server_reports(
+    monkeypatch: pytest.MonkeyPatch, version: str, transport: str, sentence: str | None
+) -> None:
+    monkeypatch.setattr(external, "find_vllm", lambda: Build("vllm", "0.32.1"))
+    listening = server(
+        {
+            "/version": lambda body: {"version": version},
+            "/weight_info": lambda body: {"weight_version": "none"},
+            "/tokenize": own_tokens,
+        }
+    )
+    config = settings(advisor__engine=listening.url, advisor__transport=transport)
+    try:
+        if sentence is None:
+            await refuse_unless_fit(config, all_up=True)
+            return
+        with pytest.raises(UsageError) as caught:
+            await refuse_unless_fit(config, all_up=True)
+        assert str(caught.value) == f"--engine {listening.url} {sentence}"
     finally:
         listening.kill()
 

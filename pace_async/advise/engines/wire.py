@@ -1,8 +1,8 @@
-"""The subset of vLLM 0.32's HTTP protocol that pace uses, as types. Client and embedded engine share it.
+"""The subset of the HTTP protocol of vLLM 0.32 and 0.33 that pace uses, as types. Client and embedded engine share it.
 
     POST /inference/v1/generate     token ids in, token ids, logprobs and weight-version spans out
     POST /tokenize /detokenize      text, or messages of a chat, to ids and back (the text keeps special tokens)
-    GET  /health /v1/models /load
+    GET  /health /v1/models /load /version    (/version: vLLM only)
     POST /pause?mode=keep&clear_cache=true    GET /is_paused    POST /resume
     POST /init_weight_transfer_engine /start_weight_update /update_weights /finish_weight_update
     POST /collective_rpc {"method": M}   → {"results": [{tensor name: digest}, …]}, one for each worker
@@ -152,3 +152,9 @@ class RpcRequest(_Request):
 
 class WeightInfo(_Answer):
     weight_version: str
+
+
+class ServerVersion(_Answer):
+    """The server's own version, such as 0.33.0."""
+
+    version: str

@@ -8,6 +8,8 @@ from typing import Any, cast
 import anyio.to_thread
 
 from pace_async.advise.client import HttpEngine
+from pace_async.advise.engines.vllm_found import Build, find_vllm
+from pace_async.advise.engines.vllm_versions import why_not
 from pace_async.config import Config
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.publish.base import PushFailed
@@ -40,6 +42,9 @@ async def refuse_unless_fit(config: Config, *, all_up: bool) -> None:
     for url in urls_of(config.advisor.engine):
         async with HttpEngine(url, timeout_s=min(ANSWER_S, config.advisor.timeout_s)) as engine:
             try:
+                version = await engine.vllm_version()
+                if version is not None:
+                    _refuse_unless_supported(url, version, config.advisor.transport)
                 await engine.label()
                 found = await engine.tokens(SAMPLE)
             except InfrastructureFault as fault:
@@ -58,6 +63,13 @@ async def refuse_unless_fit(config: Config, *, all_up: bool) -> None:
             raise UsageError(
                 f"--engine {url} serves another model than --advisor {config.advisor.model}: its tokenizer differs."
             )
+
+
+def _refuse_unless_supported(url: str, version: str, transport: str) -> None:
+    own = find_vllm() if TRANSPORTS[transport].gpu_to_gpu else None
+    reason = why_not(version, own.version if isinstance(own, Build) else None)
+    if reason is not None:
+        raise UsageError(f"--engine {url} {reason}.")
 
 
 async def _refuse_unless_on_gpu(asked: str, url: str) -> None:
