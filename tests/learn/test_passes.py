@@ -8,8 +8,11 @@ from typing import Any, cast
 import pytest
 import torch
 from transformers import modeling_utils
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from pace_async.children import clean_environment
+from pace_async.learn import arguments
+from pace_async.learn import trainer as training
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.store import LearnerStore, optimizer_state
 from pace_async.learn.trainer import GroupTrainer, load_trainer
@@ -95,6 +98,37 @@ def test_the_count_of_steps_is_restored_where_the_optimizer_reads_it(
     assert len(states) == len(weights)
     assert {state["step"].device.type for state in states} == {device}
     assert {state["exp_avg"].device.type for state in states} == {"meta"}
+
+
+def test_policy_and_version_0_are_never_scored_by_trls_own_head(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a card TRL scores by a fused head, which has to be patched into each model, and ends where it is not."""
+
+    def called(*_: object, **__: object) -> None:
+        raise AssertionError("scored by TRL")
+
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", called)
+    trainer = trained(toy, tmp_path, SETTINGS, steps=1)
+    assert trainer.reference is not None
+
+
+def _nothing(*_: object, **__: object) -> None:
+    """Takes the place of a trainer."""
+
+
+def test_where_there_is_a_card_the_optimizer_is_fused_and_float32_is_multiplied_as_tf32(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[str] = []
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", chosen.append)
+    monkeypatch.setattr(training, "GroupTrainer", _nothing)
+    monkeypatch.setattr(arguments, "GRPOConfig", SimpleNamespace)  # the real one turns to the card
+    load_trainer(toy, SETTINGS, tmp_path)
+    assert (arguments.arguments_of(SETTINGS, tmp_path).optim, chosen) == ("adamw_torch", [])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    load_trainer(toy, SETTINGS, tmp_path)
+    assert (arguments.arguments_of(SETTINGS, tmp_path).optim, chosen) == ("adamw_torch_fused", ["high"])
 
 
 def test_compilers_caches_and_nccl_reach_a_child_and_keys_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
