@@ -116,6 +116,21 @@ def test_a_run_that_cannot_fit_is_refused_before_anything_is_written(
     assert shell.files() == before
 
 
+@pytest.mark.parametrize("more", [("--dry-run",), ()])
+def test_a_folder_without_a_tokenizer_is_refused_before_anything_is_written(
+    shell: Shell, tmp_path: Path, model: Path, more: tuple[str, ...]
+) -> None:
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "config.json").write_bytes((model / "config.json").read_bytes())
+    before = shell.files()
+    said = shell.pace("run", "circle_packing", "--advisor", str(bare), *more)
+    assert said.code == 2
+    assert f"--advisor {bare} has no tokenizer (tokenizer.json or tokenizer.model)" in said.err
+    assert said.err.count("\n") == 1
+    assert shell.files() == before
+
+
 @pytest.mark.usefixtures("card")
 def test_a_step_that_cannot_be_counted_refuses_no_run(
     shell: Shell, model: Path, monkeypatch: pytest.MonkeyPatch

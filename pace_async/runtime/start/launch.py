@@ -42,6 +42,7 @@ from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
 from pace_async.reward import RewardRule
 from pace_async.runtime.children.advisor_choice import in_words, with_advisor
+from pace_async.runtime.children.advisor_folder import refuse_without_tokenizer
 from pace_async.runtime.children.cards import cards_of, taken_cards
 from pace_async.runtime.children.catalogue_reading import refuse_unless_read
 from pace_async.runtime.children.engines import refuse_unless_served
@@ -89,6 +90,7 @@ def prepare(config: Config, asked: Task, run_dir: Path | None) -> tuple[Task, Ru
     machines may have runs in a database on a server: a run that was given no folder takes no name of theirs."""
     task = limits_of(config, asked)
     _refuse_unknown_stages(config, task)
+    refuse_without_tokenizer(config)
     refuse_missing_mechanisms(config.implementer.model, task)
     resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
     url = config.population.url if run_dir is None else None
