@@ -208,6 +208,7 @@ def resume(flags: ResumeFlags) -> None:
     advisor.requests, advisor.api_base, advisor.options, advisor.deadline_s, advisor.price_per_million_in,
     advisor.price_per_million_out, advisor.max_prompt_tokens, advisor.timeout_s, advisor.engine_start_s,
     advisor.threads, advisor.kv_cache_gib, advisor.gpus, advisor.gpu_memory, advisor.probe_limit,
+    advisor.fetch_from, advisor.push_timeout_s,
     advisor.engine_arguments, search.trials_shown, search.summary_from, search.parents, search.tournament_size,
     search.tournament_pool, search.migration, search.top_k, search.puct_exploration, search.grid_bins,
     search.backtracking, search.actions, search.momentum_trigger, search.action_interval and search.backtrack_stay.

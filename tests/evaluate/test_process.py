@@ -285,7 +285,7 @@ async def test_a_timed_task_in_a_language_with_threads_needs_a_control_group(
     task = make_process_task(tmp_path / "timed", "package main\n", language="go", build=[], evaluator=TIMED)
     monkeypatch.setattr(cgroup, "find", lambda: None)
     with pytest.raises(
-        UsageError, match="a Go program has threads or processes, whose time only a control group counts"
+        UsageError, match="a Go program has threads or processes, whose time only a control group can count"
     ):
         await evaluate(task, "package main\n")
 

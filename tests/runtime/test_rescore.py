@@ -223,7 +223,7 @@ def test_a_rescore_on_a_full_disk_ends_with_a_sentence_and_continues_where_it_st
     monkeypatch.setattr(Store, "be_patient", impatient)
     with small_disk(tmp_path / "disk", kib=2048) as disk:
         kept = on_a_small_disk(run, disk)
-        with pytest.raises(GaveUp, match=r"disk is full.*`pace rescore` goes on") as told:
+        with pytest.raises(GaveUp, match=r"disk is full.*`pace rescore` continues") as told:
             rescore(str(kept), None, fills(disk))
         assert "pace resume" not in str(told.value)
         (disk / "filler").unlink()

@@ -325,7 +325,7 @@ async def test_a_program_that_looks_for_the_answers_does_not_find_them(tmp_path:
 async def test_a_model_of_constant_scores_or_of_nan_scores_nothing_in_the_sandbox(tmp_path: Path) -> None:
     tier = await pick_tier(False)
     async with open_evaluator(TASK, EvaluationConfig(settings=TINY), tier=tier, log=tmp_path / "log") as evaluator:
-        for factor, why in (("", ""), ("0 * ", "the same for a user"), ("float('nan') * ", "not a finite number")):
+        for factor, why in (("", ""), ("0 * ", "the same for a user"), ("float('nan') * ", "no finite number")):
             program = TASK.program.replace("return users @ found.T", f"return {factor}(users @ found.T)")
             assert program != TASK.program
             found = await scored(evaluator, program, 0)
