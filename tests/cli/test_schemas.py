@@ -68,7 +68,14 @@ def closed(schema: object) -> Any:
     return {**made, "additionalProperties": False} if isinstance(made.get("properties"), dict) else made
 
 
-@pytest.mark.parametrize("line", [*(f"{name} {' '.join(given)}" for name, given in ARGUMENTS.items()), *FURTHER])
+LINES = [
+    pytest.param(line, id=line, marks=[pytest.mark.long] if line.startswith("plan ") else [])
+    for line in (*(f"{name} {' '.join(given)}" for name, given in ARGUMENTS.items()), *FURTHER)
+]
+"""A plan is counted in a process of its own, which takes several seconds."""
+
+
+@pytest.mark.parametrize("line", LINES)
 def test_what_a_command_prints_is_what_its_schema_says(shell: Shell, line: str) -> None:
     name = max((name for name in DOCUMENTS if line.startswith(f"{name} ")), key=len)
     given = [*name.split(), *ARGUMENTS[name]] if line not in FURTHER else line.split()

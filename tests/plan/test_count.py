@@ -84,6 +84,7 @@ def test_nothing_is_kept_of_storages_that_are_gone() -> None:
         assert (live.now, live.peak) == (0, 4000)
 
 
+@pytest.mark.long
 def test_a_child_process_counts_and_a_model_that_cannot_be_built_is_refused(toy: Path, tmp_path: Path) -> None:
     shape = StepShape(str(toy), 1, 64, 10)
     assert counted(shape) == count(shape)
