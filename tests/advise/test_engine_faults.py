@@ -108,6 +108,7 @@ async def fault_kinds(search: Searching) -> set[str]:
 
 
 @pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.long
 async def test_a_push_that_fails_in_any_phase_is_repeated_and_the_run_goes_on(
     proxies: tuple[Proxy, Proxy], versions: list[Path], tmp_path: Path, phase: str
 ) -> None:

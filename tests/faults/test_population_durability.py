@@ -43,6 +43,7 @@ def _child(database: Place, *more: str) -> subprocess.Popen[str]:
 
 @pytest.mark.usefixtures("both")
 @pytest.mark.fault("Crash and resume", "killed around a commit")
+@pytest.mark.long
 async def test_no_acknowledged_row_is_lost_to_kill_9(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
         database = store.place

@@ -64,6 +64,7 @@ def test_a_mistake_is_refused_in_one_sentence_with_the_names_of_python(call: Cal
     assert "--" not in str(raised.value)
 
 
+@pytest.mark.long
 def test_a_simulation_is_what_the_command_prints_in_either_form(tmp_path: Path) -> None:
     flags = ("--threads", "4", "--nodes", "2", "--node-mtbf", "6h", "--eval-mean", "600", "--candidates", "40")
     told = json.loads(command("simulate", *flags, "--json", cwd=tmp_path).stdout)

@@ -95,6 +95,7 @@ async def test_a_model_that_is_certain_to_end_at_once_is_probed_too(handle: Engi
 
 
 @pytest.mark.parametrize(("off", "proven"), [(1, True), (2, False)])
+@pytest.mark.long
 async def test_a_probe_above_the_limit_is_repeated_with_another_sample(tmp_path: Path, off: int, proven: bool) -> None:
     model = save_tiny_model(tmp_path / "model", seed=3)
     judge = Judge(model, off)

@@ -189,6 +189,7 @@ def test_failures_cost_time_and_slot_seconds_and_nothing_else() -> None:
 NODES = "simulate --nodes 4 --slots-per-node 4 --threads 16 --eval-mean 1800 --candidates 80"
 
 
+@pytest.mark.long
 def test_the_command_prints_what_failures_cost_and_the_same_twice() -> None:
     arguments = [*NODES.split(), "--node-mtbf", "6h", "--preempt", "0.05"]
     first, second = (CliRunner().invoke(app, [*arguments, "--json"]) for _ in range(2))
