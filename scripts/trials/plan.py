@@ -55,6 +55,9 @@ KL = (0.03, 0.1)
 THREADS = {8: 64, 32: 256}
 """Of each larger bound on the staleness, the search threads that let tokens become as old: B = 8 for each update of the
 bound. With eight threads tokens would stay fresh under any bound."""
+FEWER_THREADS = 4
+"""A control: without learning, threads whose parents are as fresh as those of a run that waits for its learner now and
+then. freshness.py counts how many candidates end while one is on its way."""
 CORRECTIONS = {
     "decoupled": (),
     "behaviour": ("--set=learner.correction=behaviour",),
@@ -195,7 +198,7 @@ def arm_arguments() -> Mapping[str, Sequence[str]]:
         "compression": pace("--set=learner.alpha_schedule=compression"),
         **{
             f"none with {threads} threads": ("--objective", "none", f"--set=search.threads={threads}")
-            for threads in THREADS.values()
+            for threads in (FEWER_THREADS, *THREADS.values())
         },
         **stale,
         **{f"{objective} at {size:g}": learner(objective, size=size) for objective in OBJECTIVES for size in RATES},
