@@ -1,8 +1,9 @@
 """The learner's panels and the histogram of staleness. Pure. Each measure has one small drawing over a common axis."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from pace_async.population.reading.account import ShippedGroup
 from pace_async.population.reading.rewards import RewardsOfGroup
 from pace_async.report.axes import Frame, path, plot, spread
 from pace_async.report.facts import Facts
@@ -29,21 +30,26 @@ PARSED_OVER = 40
 """Parts of the run of which each gives one point of the parse rate."""
 
 Points = Sequence[tuple[float, float]]
+Placed = Sequence[tuple[float, ShippedGroup]]
+"""Groups with their places on the axis, those without a place left out."""
 
 
 def panels(facts: Facts, axis: Axis) -> list[tuple[str, Markup]]:
     """(title, drawing) for each measure that the run has, the paper's three first: score, entropy, gradient norm."""
+    groups = facts.account.groups
+    placed = [(x, row) for row in groups if (x := axis.of(row)) is not None]
     found = [("Best score so far", _one(axis, "Best score so far", _best(facts, axis), steps=True))]
     found += [
-        (title, _measure(facts, axis, name, title))
+        (title, _measure(placed, axis, name, title))
         for name, title in MEASURES
-        if any(getattr(row, name) is not None for row in facts.account.groups)
+        if any(getattr(row, name) is not None for row in groups)
     ]
     if facts.account.rewards:
-        found.insert(3, ("Rewards of each group: mean, least and greatest", _rewards(facts, axis)))
-        found.insert(4, ("Spread of the rewards in a group (standard deviation)", _spread(facts, axis)))
+        rewards = _rewards_placed(facts, placed)
+        found.insert(3, ("Rewards of each group: mean, least and greatest", _rewards(rewards, axis)))
+        found.insert(4, ("Spread of the rewards in a group (standard deviation)", _spread(rewards, axis)))
     for prefix, title in AGED:
-        lines = _aged(facts, axis, prefix)
+        lines = _aged(placed, prefix)
         if lines:
             found.append((title, _by_age(axis, title, lines)))
     parsed = _parsed(facts, axis)
@@ -88,19 +94,16 @@ def _one(axis: Axis, title: str, points: Points, *, steps: bool = False) -> Mark
     return _plot(frame, axis, title, _line(frame, points))
 
 
-def _measure(facts: Facts, axis: Axis, name: str, title: str) -> Markup:
+def _measure(placed: Placed, axis: Axis, name: str, title: str) -> Markup:
     """A line that is broken where a group has no value, with a red tick for each skipped group."""
-    groups = facts.account.groups
-    frame = _frame(axis, [value for row in groups if (value := getattr(row, name)) is not None])
+    frame = _frame(axis, [value for _, row in placed if (value := getattr(row, name)) is not None])
     pieces: list[list[tuple[float, float]]] = [[]]
     skipped: list[Markup] = []
-    for row in groups:
-        x, value = axis.of(row), getattr(row, name)
-        if x is None:
-            continue
+    for x, row in placed:
+        value = getattr(row, name)
         if value is not None:
             pieces[-1].append((x, value))
-        elif pieces[-1] and len(groups) <= MOST:
+        elif pieces[-1] and len(placed) <= MOST:
             pieces.append([])
         if row.state == "skipped" and len(skipped) < 200:
             left, foot = frame.at(x, frame.y[0])
@@ -116,8 +119,7 @@ def _line(frame: Frame, points: Points, class_: str = "measure") -> Markup:
     return joined([path(places, class_) if len(places) > 1 else Markup(), *marks])
 
 
-def _rewards(facts: Facts, axis: Axis) -> Markup:
-    rows = list(_placed(facts, axis))
+def _rewards(rows: Sequence[tuple[float, RewardsOfGroup]], axis: Axis) -> Markup:
     frame = _frame(axis, [value for _, row in rows for value in (row.least, row.most)])
     upper = [frame.at(x, y) for x, y in thinned([(x, row.most) for x, row in rows])]
     lower = [frame.at(x, y) for x, y in thinned([(x, row.least) for x, row in rows])]
@@ -126,26 +128,22 @@ def _rewards(facts: Facts, axis: Axis) -> Markup:
     return _plot(frame, axis, "Rewards of each group", tag("g", area, mean, class_="arm0"))
 
 
-def _spread(facts: Facts, axis: Axis) -> Markup:
-    points = [(x, row.spread) for x, row in _placed(facts, axis)]
+def _spread(rows: Sequence[tuple[float, RewardsOfGroup]], axis: Axis) -> Markup:
+    points = [(x, row.spread) for x, row in rows]
     frame = _frame(axis, [y for _, y in points])
     return _plot(frame, axis, "Spread of the rewards in a group", _line(frame, points))
 
 
-def _placed(facts: Facts, axis: Axis) -> Iterator[tuple[float, RewardsOfGroup]]:
-    places = {row.group_number: axis.of(row) for row in facts.account.groups}
-    for row in facts.account.rewards:
-        x = places.get(row.group_number)
-        if x is not None:
-            yield x, row
+def _rewards_placed(facts: Facts, placed: Placed) -> list[tuple[float, RewardsOfGroup]]:
+    places = {row.group_number: x for x, row in placed}
+    return [(places[row.group_number], row) for row in facts.account.rewards if row.group_number in places]
 
 
-def _aged(facts: Facts, axis: Axis, prefix: str) -> dict[int, list[tuple[float, float]]]:
+def _aged(placed: Placed, prefix: str) -> dict[int, list[tuple[float, float]]]:
     found: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
-    for row in facts.account.groups:
-        x = axis.of(row)
+    for x, row in placed:
         for name, value in row.by_age.items():
-            if x is not None and name.startswith(prefix):
+            if name.startswith(prefix):
                 found[int(name.removeprefix(prefix))].append((x, value))
     return {age: found[age] for age in sorted(found)[:AGES]}
 

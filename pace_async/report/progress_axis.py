@@ -63,4 +63,4 @@ def thinned(points: Sequence[tuple[float, float]], most: int = MOST) -> list[tup
     if each <= 1:
         return list(points)
     parts = (points[first : first + each] for first in range(0, len(points), each))
-    return [(sum(x for x, _ in part) / len(part), sum(y for _, y in part) / len(part)) for part in parts]
+    return [(sum(xs) / len(xs), sum(ys) / len(ys)) for xs, ys in (zip(*part, strict=True) for part in parts)]
