@@ -168,6 +168,59 @@ def clock_arguments(arm: str, task: Path, seed: int) -> Sequence[str]:
     return (str(task), *COMMON, *learner, *modes[arm], *evaluation, *limit)
 
 
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """Arms of equal seeds on columnar with a program that sleeps as long as in CLOCK. Evaluations take so much longer
+    than a learner's step that no arm waits for its learner, and parents are equally fresh in both. The claim: the best
+    score of `ours` after `candidates` is higher than that of `theirs`, paired by seed. It is one comparison. The marks
+    before the last are exploratory."""
+
+    first: int
+    seeds: int
+    candidates: int
+    marks: Sequence[int]
+    ours: str
+    theirs: str
+
+
+FRESHNESS = Fresh(7000, 10, 480, (160, 320, 480), "pace", "none")
+"""Whether learning pays where parents are equally fresh. Planned on 25 November 2026, before any of its runs. On tables
+without sleeps a run that learns waits for its learner now and then, so fewer candidates end while one is on its way,
+and two runs without learning and with four threads found as much as two runs that learn with eight."""
+
+
+def fresh_arguments(arm: str, task: Path, seed: int) -> Sequence[str]:
+    """The arguments of `pace run` of an arm of FRESHNESS."""
+    rate = f"--set=learner.tiny_learning_rate={OWN_RATE['pace']:g}"
+    learners = {"pace": ("--objective", "pace", *FREE, *RELATIVE, rate), "none": ("--objective", "none")}
+    evaluation = ("--set=evaluation.slots=8", "--set=evaluation.fresh_seeds=0", f"--set=evaluation.seed={seed}")
+    numbers = ("--seed", str(seed), "--candidates", str(FRESHNESS.candidates))
+    return (str(task), *COMMON, *learners[arm], "--async", "--max-staleness", "2", *evaluation, *numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class RealModel:
+    """Arms of equal seeds on columnar whose advisor is a language model of its own, by `config` of the folder configs.
+    Development: figures and intervals, no verdict."""
+
+    config: str
+    first: int
+    seeds: int
+    candidates: int
+    marks: Sequence[int]
+
+
+REAL = RealModel("smollm2_columnar.yaml", 50, 3, 120, (40, 80, 120))
+"""SmolLM2-135M, asynchronous with a staleness of at most 2. Planned on 25 November 2026, before its first run."""
+
+
+def real_model_arguments(arm: str, config: Path, advisor: Path, seed: int) -> Sequence[str]:
+    """The arguments of `pace run` of an arm of REAL: none, pace or shuffled."""
+    arms = {"none": ("--objective", "none"), "pace": (), "shuffled": ("--set=learner.shuffle_rewards=true",)}
+    numbers = ("--seed", str(seed), f"--set=evaluation.seed={seed}", "--candidates", str(REAL.candidates))
+    return ("--config", str(config), "--advisor", str(advisor), *arms[arm], *numbers)
+
+
 def arm_arguments() -> Mapping[str, Sequence[str]]:
     """The arguments of `pace run` of each arm, without task, seeds and length. The names of sweeps end in the rate."""
 

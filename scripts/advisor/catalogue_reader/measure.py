@@ -18,7 +18,7 @@ import torch
 
 from pace_async.advise.binding import bound_folder, slots_of
 from pace_async.advise.catalogue_prompts import idea_text
-from pace_async.advise.catalogue_wording import MENU, CatalogueWording, is_listed_whole
+from pace_async.advise.catalogue_wording import FIRST_IDEA, MENU, CatalogueWording, is_listed_whole
 from pace_async.advise.parsing import parse_assess, parse_propose, parse_select
 from pace_async.advise.wording import Detail, read_words
 from pace_async.errors import CandidateFault
@@ -121,6 +121,37 @@ def measure(folder: Path, catalogues: Sequence[Options], chains: int, seed: int,
                 contexts = [random_context(options, rng) for _ in range(min(batch, chains - begin))]
                 _chains(sampler, catalogue_of(options), wording, contexts, rng, figures)
     return figures
+
+
+def first_ideas(folder: Path, catalogues: Sequence[Options], questions: int, seed: int) -> dict[str, float]:
+    """Shares of `questions` answers on each catalogue, of one idea each, as a run of one call asks for them: those that
+    name an edit of the catalogue, and those that change the parent. With the mean entropy of a first word in one
+    prompt, over that of an even choice."""
+    found: list[tuple[bool, bool, float]] = []
+    with tempfile.TemporaryDirectory() as temporary:
+        for number, options in enumerate(catalogues):
+            rng = random.Random(f"measure {seed} {number}")
+            sampler = Sampler(bound_folder(folder, options, Path(temporary) / str(number)), seed + number)
+            wording = CatalogueWording(options, "maximize", None, slots_of(folder, options).shared)
+            found += [_only(sampler, options, wording, rng) for _ in range(questions)]
+    names = ("answers that parse", "ideas that change the parent", "entropy in one prompt")
+    return {name: sum(column) / len(found) for name, column in zip(names, zip(*found, strict=True), strict=True)}
+
+
+def _only(
+    sampler: Sampler, options: Options, wording: CatalogueWording, rng: random.Random
+) -> tuple[bool, bool, float]:
+    """Whether an answer names an edit and changes the parent, and how even the first word was."""
+    context = random_context(options, rng)
+    question = wording.only(context, Detail(), lambda: rng)
+    answer = sampler.sample([question.text], FIRST_IDEA)[0].text
+    even = _relative_entropy(first_choice(sampler, question.text).values())
+    try:
+        _, text = wording.read_only(context, read_words(answer, question.words))
+    except CandidateFault:
+        return False, False, even
+    edit = find_edit(catalogue_of(options), text)
+    return True, not _has(context.parent.program, edit.assigned, str(edit.option)), even
 
 
 def random_context(options: Options, rng: random.Random) -> SearchContext:

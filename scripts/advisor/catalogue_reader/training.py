@@ -31,7 +31,8 @@ WORDING = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """`growing` is the share of the steps over which catalogues grow to their full size."""
+    """`growing` is the share of the steps over which catalogues grow to their full size. `example` draws an
+    example."""
 
     steps: int = 3000
     seed: int = 0
@@ -41,6 +42,8 @@ class Recipe:
     falling: float = 0.6
     growing: float = 0.35
     weight_decay: float = 0.05
+    told_every: int = 50
+    example: Callable[[random.Random, float], corpus.Example] = corpus.example
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ class Rows:
         """The rows of one step."""
         rng = random.Random(f"reader {recipe.seed} {step}")
         grown = min(1.0, step / (recipe.growing * recipe.steps)) if recipe.growing else 1.0
-        return [self.row(corpus.example(rng, grown)) for _ in range(recipe.batch)]
+        return [self.row(recipe.example(rng, grown)) for _ in range(recipe.batch)]
 
 
 def hidden_states(model: LlamaForCausalLM, batch: Sequence[Row]) -> Tensor:
@@ -157,8 +160,9 @@ def train(
 ) -> bool:
     """Trains in place, from the checkpoint `leg` if it exists, and ends after step `until`, if that comes first. Writes
     `leg` every `pause` steps and at the end. Returns whether all steps are done."""
-    decayed = [p for p in model.parameters() if p.ndim == 2]
-    plain = [p for p in model.parameters() if p.ndim != 2]
+    trained = [p for p in model.parameters() if p.requires_grad]
+    decayed = [p for p in trained if p.ndim == 2]
+    plain = [p for p in trained if p.ndim != 2]
     optimizer = torch.optim.AdamW(
         [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}],
         lr=recipe.learning_rate,
@@ -183,14 +187,14 @@ def train(
             group["lr"] = rate
         optimizer.zero_grad(set_to_none=True)
         loss, any_wrong, word_wrong = _backward(model, batch)
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        nn.utils.clip_grad_norm_(trained, 1.0)
         optimizer.step()  # pyright: ignore[reportUnknownMemberType]
         tokens += sum(len(row.ids) for row in batch)
         new = max(0.03, 1 / (step - begin + 1))
         average += new * (loss - average)
         bad += new * (any_wrong - bad)
         bad_word += new * (word_wrong - bad_word)
-        if step % 50 == 49:
+        if (step + 1) % recipe.told_every == 0:
             spent = time.process_time() - began
             report(
                 f"step {step + 1}  {spent / 60:.1f} core-minutes  {tokens / spent:.0f} tokens/s  rate {rate:.1e}  "
