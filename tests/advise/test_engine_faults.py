@@ -1,6 +1,7 @@
 """Engines that fail in every way while a run searches and learns on them: it goes on by itself, and every token that
 was trained was sampled by the weights that its row names."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from pace_async.errors import GaveUp
 from pace_async.population.reading.audit import audit
@@ -16,12 +19,14 @@ from pace_async.runtime.start.supervisor import drive
 from tests.doubles.engine_servers import (
     EngineServer,
     Fault,
+    Forward,
     How,
     Proxy,
     after_an_answer,
     half_the_names,
     hanging_afterwards,
     loading,
+    passed_on,
     refused,
     refused_afterwards,
     rejected_as_paused,
@@ -230,6 +235,34 @@ async def test_a_lagging_engine_of_two_gets_no_request_before_its_push(
         assert asked_in_vain == []
         assert "push_refused" in await fault_kinds(search)
     assert proxies[1].hit == ["pause"] * 6
+
+
+async def test_an_engine_that_takes_long_to_fetch_a_version_holds_up_neither_the_other_one_nor_the_learner(
+    proxies: tuple[Proxy, Proxy], versions: list[Path], tmp_path: Path
+) -> None:
+    """The run is over before its fetch of version 1 ends. Then it gets the newest version alone."""
+    arrived = threading.Event()
+
+    async def still_fetching(request: Request, forward: Forward) -> Response:
+        await anyio.to_thread.run_sync(arrived.wait, abandon_on_cancel=True)
+        return passed_on(await forward())
+
+    proxies[1].faults = [Fault("weights_prepared", still_fetching, times=100, skip=1)]
+    try:
+        async with searching(tmp_path, versions, proxies[0].url, proxies[1].url) as search:
+            near, far = search.fleet.members
+            with anyio.fail_after(60):
+                await search.fleet._until(lambda: far.version == near.version == 0)
+            await finish(search)
+            assert (near.version, far.version) == (UPDATES, 0)
+            assert not search.fleet.may_be_asked(far)
+            assert proxies[1].hit == ["weights_prepared"]
+            arrived.set()
+            with anyio.fail_after(60):
+                await search.fleet._until(lambda: search.fleet.may_be_asked(far))
+            assert far.version == UPDATES
+    finally:
+        arrived.set()
 
 
 async def test_a_dead_engine_of_two_gets_no_request_until_it_is_back(
