@@ -1,10 +1,10 @@
-"""A Ray cluster of several nodes on this machine, for measurements: `cluster_of(4, 4)` gives its address.
+"""A Ray cluster of several nodes on this machine, for tests and measurements: `cluster_of(4, 4)` gives its address.
 
-`Machines` starts the process below, which holds the cluster and reads commands as lines: `add CPUS`, answered by the
-identity of the new node and the address of the cluster, and `kill ID`, `stop ID` and `go ID`, answered by `done`. The
-cluster ends with the input of that process.
+Another process (`ray_machines_process`) holds the cluster, and ends it with its input. Nothing of it is left then. If
+it ends before, the error shows the last lines of what it and Ray's daemons wrote.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -12,34 +12,49 @@ import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
 
 from pace_async.children import clean_environment
 
-LOOPBACK = "127.0.0.2"
+ROOT = Path(__file__).parents[2]
 END_S = 60.0
 OWN = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",
     "RAY_raylet_start_wait_time_s": "180",
+    "RAY_worker_register_timeout_seconds": "300",
+    "RAY_gcs_server_port_wait_time_s": "180",
     "RAY_memory_monitor_refresh_ms": "0",
 }
-SLOW_IS_NOT_DEAD = {"health_check_period_ms": 1000, "health_check_failure_threshold": 30}
+"""Beside other programs, Ray's workers would wait for them, its daemons would count as dead, and it would end
+actors."""
+LINES, DAEMON_LINES = 20, 4
+"""So many last lines of the process, and of each of Ray's daemons, stand in an error."""
+
+
+class ClusterEnded(Exception):
+    """Ray's own failure. The text is what the cluster was asked, and the last lines of its logs."""
 
 
 class Machines:
     """The nodes. The first one is the head."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self._process = process
+    def __init__(self, process: "subprocess.Popen[str]", folder: Path) -> None:
+        self.process, self.folder = process, folder
         self.address = ""
         self.nodes: list[str] = []
 
-    def add(self, cpus: int) -> str:
-        """Start a node."""
-        node, self.address = self._ask(f"add {cpus}").split()
+    @property
+    def port(self) -> int:
+        """The head's."""
+        return int(self.address.rpartition(":")[2])
+
+    def add(self, cpus: int, port: int | None = None, **environment: str) -> str:
+        """Start a node with these variables, a head at this port. Returns its identity."""
+        given: dict[str, object] = {"num_cpus": cpus}
+        given |= {"env_vars": environment} if environment else {}
+        given |= {"gcs_server_port": port} if port is not None else {}
+        node, self.address = self._ask(f"add {json.dumps(given)}").split()
         self.nodes.append(node)
         return node
 
@@ -52,25 +67,33 @@ class Machines:
         """Stop a node's daemon and workers as if it were cut off, or let them go on."""
         self._ask(f"{'stop' if stop else 'go'} {node}")
 
+    def end_all(self) -> None:
+        """Kill the head and all nodes at once."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(END_S)
+
     def _ask(self, line: str) -> str:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline().strip()
+        assert self.process.stdin is not None and self.process.stdout is not None
+        answer = ""
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(f"{line}\n")
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline().strip()
         if not answer:
-            raise RuntimeError("the cluster has ended")
+            raise ClusterEnded(f"the cluster has ended at {line!r}:\n{ends_of_logs(self.folder)}")
         return answer
 
 
 @contextmanager
-def cluster_of(*cpus: int) -> Generator[Machines]:
-    """A cluster with a node for each number of CPUs. Nothing of it is left at the end."""
-    with tempfile.TemporaryDirectory(prefix="pace-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        root = Path(__file__).parents[2]
-        environment = clean_environment(HOME=folder, RAY_TMPDIR=folder, PYTHONPATH=str(root), **OWN)
-        with Path(folder, "log").open("wb") as log:
+def cluster_of(*cpus: int, port: int | None = None, dead_after_s: float = 30.0, redis: str = "") -> Generator[Machines]:
+    """A cluster without a token, with a node for each number of CPUs, its head at this port. A node that is silent for
+    `dead_after_s` is dead to Ray. `redis`: HOST:PORT of the head's persistent store, where there is one."""
+    with tempfile.TemporaryDirectory(prefix="pace-ray-", dir="/tmp", ignore_cleanup_errors=True) as name:
+        folder, stored = Path(name), {"RAY_REDIS_ADDRESS": redis} if redis else {}
+        environment = clean_environment(HOME=name, RAY_TMPDIR=name, PYTHONPATH=str(ROOT), **OWN, **stored)
+        with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "scripts.benchmarks.ray_machines"],
+                [sys.executable, "-m", "scripts.benchmarks.ray_machines_process", str(dead_after_s)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -78,10 +101,10 @@ def cluster_of(*cpus: int) -> Generator[Machines]:
                 text=True,
                 start_new_session=True,
             )
-        machines = Machines(process)
+        machines = Machines(process, folder)
         try:
-            for count in cpus:
-                machines.add(count)
+            for number, count in enumerate(cpus):
+                machines.add(count, port if number == 0 else None)
             yield machines
         finally:
             with suppress(subprocess.TimeoutExpired, BrokenPipeError):
@@ -91,50 +114,17 @@ def cluster_of(*cpus: int) -> Generator[Machines]:
             process.wait(END_S)
 
 
-def _family(pid: int) -> list[int]:
-    """A process and all below it, the parents first."""
-    found = [pid]
-    for parent in found:
-        with suppress(OSError):
-            children = Path(f"/proc/{parent}/task/{parent}/children").read_text()
-            found += [int(child) for child in children.split()]
-    return found
+def ends_of_logs(folder: Path) -> str:
+    """The last lines of the process that holds the cluster, and of Ray's daemons."""
+    with suppress(OSError):
+        said = _last_lines(folder / "log", LINES)
+        daemons = [*folder.glob("ray/session_2*/logs/raylet*.*"), *folder.glob("ray/session_2*/logs/gcs_server*.*")]
+        written = sorted(path for path in daemons if path.is_file() and path.stat().st_size > 0)
+        return "\n".join([said, *(f"{path.name}:\n{_last_lines(path, DAEMON_LINES)}" for path in written)])
+    return "its logs are gone"
 
 
-def _send(node: Any, number: int) -> None:
-    daemon = node.all_processes["raylet"][0].process.pid
-    for pid in _family(daemon):
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-
-def main() -> None:
-    """The process of the cluster."""
-    cluster, nodes = cast("Any", import_module("ray.cluster_utils")).Cluster(), dict[str, Any]()
-    try:
-        for line in sys.stdin:
-            command, rest = line.split()
-            if command == "add":
-                first = {} if nodes else {"_system_config": SLOW_IS_NOT_DEAD}
-                node = cluster.add_node(
-                    num_cpus=int(rest),
-                    node_ip_address=LOOPBACK,
-                    include_dashboard=False,
-                    dashboard_agent_listen_port=None,
-                    object_store_memory=100 << 20,
-                    **first,
-                )
-                nodes[node.node_id] = node
-                print(node.node_id, cluster.address, flush=True)
-                continue
-            if command == "kill":
-                cluster.remove_node(nodes.pop(rest), allow_graceful=False)
-            else:
-                _send(nodes[rest], signal.SIGSTOP if command == "stop" else signal.SIGCONT)
-            print("done", flush=True)
-    finally:
-        cluster.shutdown()
-
-
-if __name__ == "__main__":
-    main()
+def _last_lines(path: Path, count: int) -> str:
+    """Without the lines of a native stack, which name no cause."""
+    lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
+    return "\n".join([line for line in lines if not line.lstrip().startswith("/")][-count:])

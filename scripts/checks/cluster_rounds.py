@@ -28,7 +28,7 @@ from pace_async.evaluate.on_ray.placed import Wanted
 from pace_async.evaluate.on_ray.wire import Order, files_by_value
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.task import Task, load_task
-from scripts.benchmarks.ray_machines import Machines, cluster_of
+from scripts.benchmarks.ray_machines import ClusterEnded, Machines, cluster_of
 
 SLOTS, CANDIDATES, FAULTS = 4, 10, 3
 SILENCE_S = 6.0
@@ -167,31 +167,52 @@ def _candidate_of(actor: int) -> int | None:
 
 
 async def rounds(count: int, first: int) -> list[Round]:
-    """So many rounds on one cluster, printed as they end."""
-    made: list[Round] = []
-    with tempfile.TemporaryDirectory() as folder, cluster_of(1, SLOTS, SLOTS) as machines:
-        for seed in range(first, first + count):
-            began = time.perf_counter()
-            made.append(found := await one_round(machines, Path(folder) / str(seed), seed))
-            print(
-                f"round {seed}: {', '.join(found.faults)}; {found.lost} attempts lost, {len(found.done)} of "
-                f"{CANDIDATES} scored, {found.said.count('late_result')} late, {time.perf_counter() - began:.0f} s"
-                + "".join(f"\n  WRONG: {one}" for one in found.wrong),
-                flush=True,
-            )
+    """So many rounds, printed as they end. A round whose cluster ends by itself is broken off, and is not among them.
+    The next one has another cluster."""
+    made, seeds = list[Round](), list(range(first, first + count))
+    with tempfile.TemporaryDirectory() as folder:
+        while seeds:
+            with cluster_of(1, SLOTS, SLOTS) as machines:
+                while seeds:
+                    seed, began = seeds.pop(0), time.perf_counter()
+                    found = await _unless_ended(machines, Path(folder) / str(seed), seed)
+                    if found is None:
+                        break
+                    made.append(found)
+                    print(_in_words(found, time.perf_counter() - began), flush=True)
     return made
 
 
+async def _unless_ended(machines: Machines, folder: Path, seed: int) -> Round | None:
+    """One round, or None if its cluster has ended."""
+    try:
+        return await one_round(machines, folder, seed)
+    except* ClusterEnded as ended:
+        print(f"round {seed} is broken off: {ended.exceptions[0]}", flush=True)
+    return None
+
+
+def _in_words(found: Round, seconds: float) -> str:
+    return (
+        f"round {found.seed}: {', '.join(found.faults)}; {found.lost} attempts lost, {len(found.done)} of "
+        f"{CANDIDATES} scored, {found.said.count('late_result')} late, {seconds:.0f} s"
+        + "".join(f"\n  WRONG: {one}" for one in found.wrong)
+    )
+
+
 def main() -> None:
-    """Exit code 1 if an invariant was broken."""
+    """Exit code 1 if an invariant was broken, or a round was broken off."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1, help="of the first round")
     given = parser.parse_args()
     made = anyio.run(rounds, given.rounds, given.seed)
     wrong = sum(len(one.wrong) for one in made)
-    print(f"{len(made)} rounds, {sum(one.lost for one in made)} attempts lost and repeated, {wrong} invariants broken")
-    sys.exit(1 if wrong else 0)
+    print(
+        f"{len(made)} rounds of {given.rounds}, {sum(one.lost for one in made)} attempts lost and repeated, "
+        f"{wrong} invariants broken"
+    )
+    sys.exit(1 if wrong or len(made) < given.rounds else 0)
 
 
 if __name__ == "__main__":
