@@ -4,6 +4,8 @@ Invariant: what an actor knows is used only if the same is asked again: the same
 the same program, seed, limits and needs.
 """
 
+import re
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,15 +14,18 @@ import anyio
 from pace_async.evaluate.base import EvaluationId, EvaluationRequest
 from pace_async.evaluate.on_ray.cluster import Actor, ActorLost, Cluster, NodeSeen, Unanswered
 from pace_async.evaluate.on_ray.placed import Placed
-from pace_async.evaluate.on_ray.wire import Attached, Known, Order, Refused, fingerprint, pace_here
+from pace_async.evaluate.on_ray.wire import Attached, Known, Order, fingerprint, pace_here
 
 MARK = 12
 """So many characters of a node's identity stand in the names of its actors."""
+NAME = re.compile(r".*-(?P<mark>[^-]+)-(?P<slots>[1-9][0-9]{0,5})[.][0-9a-f]{8}")
+MOST_LATER = 100
+"""An actor may have a later attempt than the one that is asked for, by so many at most."""
 
 
-def name_of(run: str, node: NodeSeen, own: str) -> str:
-    """The name of an actor. `own` distinguishes it from others on its node."""
-    return f"{run}-{node.id[:MARK]}-{own}"
+def name_of(run: str, node: NodeSeen, slots: int) -> str:
+    """The name of a new actor. It says for how many slots the actor reserves, which no actor is asked then."""
+    return f"{run}-{node.id[:MARK]}-{slots}.{secrets.token_hex(4)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class HeldEvaluations:
             for one in listed
             if one.placed.alive
             and one.identity.run == request.id.run
-            and one.identity.attempt >= request.id.attempt
+            and 0 <= one.identity.attempt - request.id.attempt <= MOST_LATER
             and one.known.asked == fingerprint(request)
         ]
         if not fitting:
@@ -81,13 +86,13 @@ async def found_actors(
     found: list[tuple[Placed, Attached]] = []
 
     async def attach(actor: Actor) -> None:
-        mark = actor.name.rsplit("-", 2)[-2]
-        node = next((node for node in nodes if node.id.startswith(mark)), None)
+        name = NAME.fullmatch(actor.name)
+        node = next((node for node in nodes if name is not None and node.id.startswith(name["mark"])), None)
         attached = await _attached(actor, order, timeout_s) if node is not None else None
-        if node is None or attached is None:
+        if name is None or node is None or attached is None:
             actor.kill()
             return
-        found.append((Placed(node, actor, attached.ready, attached.slots), attached))
+        found.append((Placed(node, actor, attached.ready, int(name["slots"])), attached))
 
     async with anyio.create_task_group() as group:
         for actor in await cluster.named(f"{run}-"):
@@ -101,11 +106,11 @@ async def _attached(actor: Actor, order: Order, timeout_s: float) -> Attached | 
             try:
                 if await actor.call("pace") != pace_here():
                     return None
-                answer: Attached | Refused = await actor.call("attach", order)
+                answer: object = await actor.call("attach", order)
             except Unanswered:
                 await anyio.sleep(1.0)
                 continue
             except (ActorLost, RuntimeError, ImportError, AttributeError):
                 return None
-            return None if isinstance(answer, Refused) else answer
+            return answer if isinstance(answer, Attached) else None
     return None

@@ -24,6 +24,7 @@ from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.assemble import Say
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Machines, Needs
 from pace_async.evaluate.identities import Attempts, Identities
+from pace_async.evaluate.on_ray.answers import why_wrong
 from pace_async.evaluate.on_ray.asking import ASK_AGAIN_S, called
 from pace_async.evaluate.on_ray.cluster import NO_LOG, ActorLost, Unanswered, refuse_unless_installed
 from pace_async.evaluate.on_ray.connection import address_of, reached
@@ -117,6 +118,9 @@ class RayEvaluator:
         ActorLost."""
         try:
             came: Evaluation = await called(placed, "evaluate", replace(request, id=identity))
+            if wrong := why_wrong(came, identity):
+                self.fleet.refuse(placed, wrong)
+                raise ActorLost(wrong)
         except ActorLost as lost:
             placed.given_up.append(identity)
             raise ActorLost(f"node {placed.node.name} lost it: {lost}") from None

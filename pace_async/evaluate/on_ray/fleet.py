@@ -21,7 +21,7 @@ from pace_async.evaluate.on_ray.attaching import HeldEvaluations, found_actors
 from pace_async.evaluate.on_ray.cluster import ActorLost, Cluster, NodeSeen, Unanswered
 from pace_async.evaluate.on_ray.placed import Placed, Wanted, no_room, requested, shares
 from pace_async.evaluate.on_ray.starting import NodeRefused, begun
-from pace_async.evaluate.on_ray.wire import Attached, News, Order
+from pace_async.evaluate.on_ray.wire import News, Order
 
 LOOK_S = 5.0
 """Seconds between two looks at the nodes of the cluster: Ray does not report new ones."""
@@ -52,8 +52,8 @@ class Fleet:
         try:
             nodes = await self._cluster.nodes()
             async with anyio.create_task_group() as starting:
-                for placed, attached in await self._found(nodes):
-                    starting.start_soon(self._tasks.start, self._serve, placed.node, attached.slots, placed)
+                for placed in await self._found(nodes):
+                    starting.start_soon(self._tasks.start, self._serve, placed.node, placed.slots, placed)
                 for node, slots in self._dealt(nodes):
                     starting.start_soon(self._tasks.start, self._serve, node, slots)
             if not self.living and not (self.wanted.scales and await self._scaled()):
@@ -103,6 +103,12 @@ class Fleet:
                 self._free.append(placed)
             self._limiter.release_on_behalf_of(holder)
 
+    def refuse(self, placed: Placed, why: str) -> None:
+        """End an actor whose answers are wrong, and use its node no more."""
+        self.refused[placed.node.id] = f"node {placed.node.name} is refused: {why}"
+        self._withdraw(placed, why)
+        placed.actor.kill()
+
     async def _acquire(self, holder: object) -> None:
         while True:
             with anyio.move_on_after(self.wanted.timeout_s) as scope:
@@ -112,9 +118,9 @@ class Fleet:
             if not self.living:
                 raise InfrastructureFault("no_node", self._cluster.why or "no node of the Ray cluster evaluates")
 
-    async def _found(self, nodes: Sequence[NodeSeen]) -> list[tuple[Placed, Attached]]:
+    async def _found(self, nodes: Sequence[NodeSeen]) -> list[Placed]:
         """The actors of an earlier process, as many as there may be slots. The others are ended."""
-        wanted, kept = self.wanted, list[tuple[Placed, Attached]]()
+        wanted, kept = self.wanted, list[Placed]()
         if not wanted.outlives:
             return kept
         found = await found_actors(self._cluster, wanted.run, self._order, nodes, wanted.timeout_s)
@@ -124,7 +130,7 @@ class Fleet:
                 continue
             self._slots[placed.node.id] = placed.slots
             self.held.add(placed, attached.known)
-            kept.append((placed, attached))
+            kept.append(placed)
         return kept
 
     def _dealt(self, nodes: Sequence[NodeSeen]) -> list[tuple[NodeSeen, int]]:
@@ -194,6 +200,10 @@ class Fleet:
                     told = True
                     task_status.started()
                 await self._kept(placed)
+                if node.id in self.refused:
+                    await self._say("node_refused", self.refused[node.id])
+                    del self._slots[node.id]
+                    return
                 await self._say("actor_lost", f"node {node.name}: {placed.why}; what ran there is lost")
             if not told:
                 told = True

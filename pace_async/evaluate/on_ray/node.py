@@ -157,7 +157,7 @@ class NodeEvaluator:
         known = self._open.known()
         self._asked = {identity: asked for identity, asked in self._asked.items() if identity in known}
         listed = tuple(Known(one, asked, known[one] is not None) for one, asked in self._asked.items())
-        return Attached(self._ready, slots, listed)
+        return Attached(self._ready, listed)
 
     async def _ended(self, identity: EvaluationId) -> Evaluation | None:
         return self._open.known().get(identity)

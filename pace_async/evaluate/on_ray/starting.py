@@ -1,6 +1,5 @@
 """Starts an actor on a node, and finds out whether the node may evaluate for this run."""
 
-import secrets
 from typing import Any
 
 import anyio
@@ -18,7 +17,7 @@ class NodeRefused(Exception):
 
 async def begun(cluster: Cluster, wanted: Wanted, order: Order, files: Any, node: NodeSeen, slots: int) -> Placed:
     """A new actor on `node`, ready. Raises NodeRefused, and ActorLost if it died or was too slow."""
-    name = name_of(wanted.run, node, secrets.token_hex(4))
+    name = name_of(wanted.run, node, slots)
     try:
         actor = await cluster.start(name, node, wanted.reservation(slots))
     except Unanswered as error:
@@ -27,9 +26,11 @@ async def begun(cluster: Cluster, wanted: Wanted, order: Order, files: Any, node
         with anyio.fail_after(wanted.timeout_s):
             if (pace := await actor.call("pace")) != pace_here():
                 raise NodeRefused(f"it has pace-async {pace}, and this run {pace_here()}")
-            answer: Ready | Refused = await actor.call("open", order.with_slots(slots), files)
+            answer: object = await actor.call("open", order.with_slots(slots), files)
             if isinstance(answer, Refused):
                 raise NodeRefused(answer.reason)
+            if not isinstance(answer, Ready):
+                raise NodeRefused(f"it answered with {type(answer).__name__} where it begins to evaluate")
     except TimeoutError:
         actor.kill()
         raise ActorLost(f"not within {wanted.timeout_s:.0f} s") from None

@@ -110,7 +110,6 @@ class Attached:
     """An actor that a runtime has found, of an earlier process of its run."""
 
     ready: Ready
-    slots: int
     known: tuple[Known, ...]
 
 
