@@ -58,6 +58,13 @@ if [ "${1:-}" = dev ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgre
         echo "no PostgreSQL: what runs on it is skipped (apt install postgresql)"
     fi
 fi
+if [ "${1:-}" = dev ] && ! command -v redis-server >/dev/null; then
+    if as_root && install_debian --no-install-recommends redis-server; then
+        echo "installed redis-server: a test kills and starts the head of a Ray cluster that keeps its state there"
+    else
+        echo "no Redis: what a Ray head with a persistent store does is skipped (apt install redis-server)"
+    fi
+fi
 if [ "${1:-}" = dev ]; then bash scripts/compilers.sh; fi
 if [ "${1:-}" = dev ]; then
     if command -v npm >/dev/null && npm ci --prefix tests/web/axe --ignore-scripts --no-audit --no-fund >/dev/null 2>&1; then

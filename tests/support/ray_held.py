@@ -20,7 +20,7 @@ from pace_async.task import Task
 from tests.support.evaluate_tasks import make_task
 from tests.support.ray_nodes import RayNodes
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 PROGRAM = "def f(instance):\n    return 7\n"
 HELD = """
 import os, pathlib

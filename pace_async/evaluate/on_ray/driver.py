@@ -77,7 +77,13 @@ class Driver:
         self._out.flush()
 
     async def _nodes(self) -> list[NodeSeen]:
-        return await asyncio.to_thread(_nodes)
+        """The living nodes. This process ends if its own node is none of them: what it has put into Ray's object store
+        is lost then, which Ray does not report. The runtime starts another process."""
+        nodes = await asyncio.to_thread(_nodes)
+        if _ray().get_runtime_context().get_node_id() not in {node.id for node in nodes}:
+            sys.stderr.write("the node of this process is gone\n")
+            os._exit(1)
+        return nodes
 
     async def _named(self, prefix: str) -> list[str]:
         """The names of living actors that begin so."""

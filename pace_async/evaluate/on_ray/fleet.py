@@ -147,20 +147,26 @@ class Fleet:
         return no_room(self.wanted.each, len(nodes))
 
     async def _watch(self) -> None:
-        """Give each new node an actor."""
+        """Look at the nodes again and again."""
         while True:
             await anyio.sleep(LOOK_S)
             await self._look(self._waiting)
 
     async def _look(self, waiting: int) -> None:
-        """Ask for room for so many evaluations that wait, and give each new node an actor."""
+        """Ask for room for so many evaluations that wait, give up actors whose nodes are dead, and give each new node
+        an actor. A head that was started again knows its nodes, and reports no actor of a dead one as lost."""
         assert self._tasks is not None
         if self.wanted.scales:
             bundles = requested(self.wanted.each, self.slots, waiting, self.wanted.slots)
             if bundles or self._requested:
                 await self._cluster.request(bundles)
             self._requested = len(bundles)
-        for node, slots in self._dealt(await self._cluster.nodes()):
+        nodes = await self._cluster.nodes()
+        there = {node.id for node in nodes}
+        for placed in self.living:
+            if placed.node.id not in there:
+                placed.node_died.set()
+        for node, slots in self._dealt(nodes):
             self._tasks.start_soon(self._serve, node, slots)
 
     async def _scaled(self) -> bool:
@@ -245,6 +251,9 @@ class Fleet:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._listen, placed, group.cancel_scope)
                 group.start_soon(self._guard, placed, group.cancel_scope)
+                await placed.node_died.wait()
+                placed.why = placed.why or "the cluster does not have it any more"
+                group.cancel_scope.cancel()
         finally:
             self._withdraw(placed, placed.why)
 

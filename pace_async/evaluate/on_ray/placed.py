@@ -16,8 +16,9 @@ Say = Callable[[str, str], Awaitable[None]]
 @dataclass(eq=False, slots=True)
 class Placed:
     """An actor that evaluates on a node. `offered` are its slots that callers may have. `why` says how it was lost, and
-    `gone` is set then. An actor that was silent can come back: `turn` counts that. `given_up` are the evaluations that
-    were with it when it was lost. `left`: evaluations go on there after this process."""
+    `gone` is set then. `node_died` is set when the cluster does not have its node any more. An actor that was silent
+    can come back: `turn` counts that. `given_up` are the evaluations that were with it when it was lost. `left`:
+    evaluations go on there after this process."""
 
     node: NodeSeen
     actor: Actor
@@ -28,6 +29,7 @@ class Placed:
     why: str = ""
     turn: int = 0
     gone: anyio.Event = field(default_factory=anyio.Event)
+    node_died: anyio.Event = field(default_factory=anyio.Event)
     given_up: list[EvaluationId] = field(default_factory=list[EvaluationId])
     left: int = 0
 
