@@ -18,7 +18,8 @@ from pace_async.evaluate.on_ray.wire import Attached, Known, Order, fingerprint,
 
 MARK = 12
 """So many characters of a node's identity stand in the names of its actors."""
-NAME = re.compile(r".*-(?P<mark>[^-]+)-(?P<slots>[1-9][0-9]{0,5})[.][0-9a-f]{8}")
+OWN = r"(?P<mark>[^-]+)-(?:(?P<slots>[1-9][0-9]{0,5})[.])?[0-9a-f]{8}"
+"""The rest of an actor's name, after that of its run. Those of an earlier pace-async had no slots."""
 MOST_LATER = 100
 """An actor may have a later attempt than the one that is asked for, by so many at most."""
 
@@ -82,21 +83,22 @@ class HeldEvaluations:
 async def found_actors(
     cluster: Cluster, run: str, order: Order, nodes: Sequence[NodeSeen], timeout_s: float
 ) -> list[tuple[Placed, Attached]]:
-    """The actors of this run that answer and evaluate the same. Any other of its actors is ended."""
+    """The actors of this run that answer and evaluate the same. Any other of its actors is ended, and none of a run
+    whose name only begins like this one's."""
     found: list[tuple[Placed, Attached]] = []
 
-    async def attach(actor: Actor) -> None:
-        name = NAME.fullmatch(actor.name)
-        node = next((node for node in nodes if name is not None and node.id.startswith(name["mark"])), None)
+    async def attach(actor: Actor, name: re.Match[str]) -> None:
+        node = next((node for node in nodes if node.id.startswith(name["mark"])), None)
         attached = await _attached(actor, order, timeout_s) if node is not None else None
-        if name is None or node is None or attached is None:
+        if node is None or attached is None or name["slots"] is None:
             actor.kill()
             return
         found.append((Placed(node, actor, attached.ready, int(name["slots"])), attached))
 
     async with anyio.create_task_group() as group:
         for actor in await cluster.named(f"{run}-"):
-            group.start_soon(attach, actor)
+            if (name := re.fullmatch(f"{re.escape(run)}-{OWN}", actor.name)) is not None:
+                group.start_soon(attach, actor, name)
     return sorted(found, key=lambda pair: pair[0].actor.name)
 
 

@@ -177,13 +177,19 @@ async def test_the_slots_of_an_actor_are_those_for_which_it_reserves_whatever_it
 
 
 @pytest.mark.parametrize(
-    "name", ["run-", "run-foo", f"run-{LIAR[:MARK]}-0.{'a' * 8}", f"run-{LIAR[:MARK]}--3.{'a' * 8}"]
+    "name", ["run-", "run-foo", f"run-b-{LIAR[:MARK]}-2.{'a' * 8}", f"run-{LIAR[:MARK]}--3.{'a' * 8}"]
 )
-async def test_an_actor_with_a_name_that_the_runtime_gives_none_is_ended(name: str, tmp_path: Path) -> None:
+async def test_an_actor_of_another_run_or_of_nobody_is_neither_used_nor_ended(name: str, tmp_path: Path) -> None:
     stranger = NodeOfTests(name)
     async with on_nodes(ClusterOfTests({LIAR: 2.0}, honest, (stranger,)), tmp_path, 2, []) as evaluator:
-        assert stranger.killed and evaluator.machines().slots == 2
+        assert not stranger.killed and evaluator.machines().slots == 2
         assert (await evaluate(evaluator, request("one"))).score == 7
+
+
+async def test_an_actor_that_an_earlier_pace_named_is_ended(tmp_path: Path) -> None:
+    earlier = NodeOfTests(f"run-{LIAR[:MARK]}-{'a' * 8}")
+    async with on_nodes(ClusterOfTests({LIAR: 2.0}, honest, (earlier,)), tmp_path, 2, []) as evaluator:
+        assert earlier.killed and evaluator.machines().slots == 2
 
 
 async def test_a_node_that_answers_something_else_than_that_it_is_ready_is_refused(tmp_path: Path) -> None:
