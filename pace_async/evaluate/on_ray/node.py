@@ -144,7 +144,8 @@ class NodeEvaluator:
         return True
 
     def _heed(self, order: Order) -> None:
-        self._order = order
+        """The limits of an order count from now on: to begin may have taken longer than they are."""
+        self._order, self._heard = order, time.monotonic()
         self._goes_on_s, self._keeps_s = order.evaluation.ray_goes_on_s, order.evaluation.ray_keeps_s
         self._limits_changed.set()
         self._limits_changed = anyio.Event()
