@@ -94,7 +94,9 @@ def lines_of(config: "Config", plan: "Plan") -> Iterator[str]:
         yield f"largest pass {shape.rows} x {shape.tokens:,} tokens in {shape.precision}{recomputed}"
     for place in plan.places:
         yield from _place_lines(place)
-    yield f"keys and values: {_gib(needs.cache_one)} GiB for one longest call, {_gib(needs.cache_all)} for all at once"
+    each = f", on each of the engine's {config.advisor.ranks} cards" if config.advisor.ranks > 1 else ""
+    sizes = f"{_gib(needs.cache_one)} GiB for one longest call, {_gib(needs.cache_all)} for all at once"
+    yield f"keys and values: {sizes}{each}"
     if needs.push_s:
         yield f"push by file: about {needs.push_s:,.0f} s to write, digest and read a version, as measured on a CPU"
     yield plan.refusal or _verdict(plan)

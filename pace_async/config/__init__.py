@@ -122,11 +122,25 @@ class Config(Section):
             )
         if self.advisor.fetch_from is not None and not transport.fetches:
             raise ValueError("advisor.fetch_from needs advisor.transport fetch")
+        if self.advisor.ranks > 1:
+            self._refuse_unless_divisible()
         if self.learner.lora_rank is not None and not transport.carries_adapters:
             raise ValueError(
                 f"advisor.transport {transport.name} is for whole weights, and learner.lora_rank makes adapters"
             )
         return self
+
+    def _refuse_unless_divisible(self) -> None:
+        cards = f"advisor.gpus divides the engine among {self.advisor.ranks} cards"
+        if not engine_of(self.advisor.engine).divides:
+            raise ValueError(f"{cards}, which only advisor.engine vllm can; it is {self.advisor.engine}")
+        if self.learner.lora_rank is not None:
+            raise ValueError(f"{cards}, and the adapters of learner.lora_rank need an engine on one card")
+        if TRANSPORTS[self.advisor.transport].gpu_to_gpu:
+            raise ValueError(f"{cards}, and advisor.transport {self.advisor.transport} sends to one")
+        for argument in self.advisor.engine_arguments:
+            if argument.partition("=")[0] in ("--tensor-parallel-size", "-tp"):
+                raise ValueError(f"{cards}: leave {argument} out of advisor.engine_arguments")
 
     @property
     def bound(self) -> int:

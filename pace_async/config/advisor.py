@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from pace_async.config.choice import OneOf
-from pace_async.config.gpus import ONE_IN_WORDS, OneGpu
+from pace_async.config.gpus import IN_WORDS, Gpus, number_of
 from pace_async.config.provider import ProviderConfig
 from pace_async.registry.advisors import ADVISORS, advisor_of
 from pace_async.registry.engines import ADVISOR_ENGINES, engine_of
@@ -86,10 +86,14 @@ class AdvisorConfig(ProviderConfig):
     kv_cache_gib: float | None = Field(
         default=None,
         gt=0,
-        description="vLLM's key-value cache, in GiB; by default 1 on a CPU and the rest of gpu_memory on a GPU.",
+        description="vLLM's key-value cache, in GiB, on each of its cards; by default 1 on a CPU and the rest of "
+        "gpu_memory on a GPU.",
     )
-    gpus: OneGpu = Field(default=None, description=f"The card of an engine that the run starts. {ONE_IN_WORDS}")
-    gpu_memory: float = Field(default=0.9, gt=0, le=1, description="vLLM's share of the GPU's memory.")
+    gpus: Gpus = Field(
+        default=None,
+        description=f"The cards of an engine that the run starts. {IN_WORDS} (tensor parallel), which only vLLM can.",
+    )
+    gpu_memory: float = Field(default=0.9, gt=0, le=1, description="vLLM's share of the memory of each of its cards.")
     probe_limit: float | None = Field(
         default=None,
         gt=0,
@@ -113,6 +117,11 @@ class AdvisorConfig(ProviderConfig):
         if any(tokens < 8 for tokens in longest.values()):
             raise ValueError("an answer needs at least 8 tokens")
         return longest
+
+    @property
+    def ranks(self) -> int:
+        """Among how many cards an engine that the run starts is divided."""
+        return number_of(self.gpus)
 
     @property
     def served_by(self) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pace_async.config.choice import OneOf
-from pace_async.config.gpus import SEVERAL_IN_WORDS, Gpus
+from pace_async.config.gpus import IN_WORDS, Gpus
 from pace_async.config.section import Section
 from pace_async.registry.corrections import CORRECTIONS, MASKS
 from pace_async.registry.objectives import ALPHA_SCHEDULES, OBJECTIVES
@@ -159,7 +159,7 @@ class LearnerConfig(Section):
         description="Number type of the passes. bf16: passes in bfloat16, with weights, gradient and optimizer in "
         "float32; faster on a card, and half of the activations' memory.",
     )
-    gpus: Gpus = Field(default=None, description=f"The learner's cards. {SEVERAL_IN_WORDS}")
+    gpus: Gpus = Field(default=None, description=f"The learner's cards. {IN_WORDS} and works on a part of each group.")
     cpu_ranks: int = Field(
         default=1,
         ge=1,

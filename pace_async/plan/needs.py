@@ -45,9 +45,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class RunNeeds:
-    """`device` is on the card of each part's owner, or in host memory if the owner computes on the processor. `shared`
-    is in /dev/shm. `push_s` are seconds. `cache` are the bytes that vLLM gets for keys and values, and `cache_one` and
-    `cache_all` those of one request and of all requests at their longest."""
+    """`device` is on each card of each part's owner, or in host memory if the owner computes on the processor. `shared`
+    is in /dev/shm. `push_s` are seconds. `cache` are the bytes that vLLM gets for keys and values on each of its cards,
+    and `cache_one` and `cache_all` those of one request and of all requests at their longest."""
 
     device: tuple[Part, ...]
     host: tuple[Part, ...]
@@ -150,12 +150,12 @@ class _Engine:
 
     @property
     def one(self) -> float:
-        """Bytes of one request's keys, values and state, at its longest."""
-        return float(self.tokens * self.served.token + self.served.request)
+        """Bytes of one request's keys, values and state on each card, at its longest."""
+        return self.served.cached(self.tokens, self._ranks)
 
     @property
     def cache(self) -> float:
-        """Bytes for keys and values: as given, or what is left of the engine's share."""
+        """Bytes for keys and values on each card: as given, or what is left of the engine's share."""
         given, all_requests = self.config.advisor.kv_cache_gib, self.one * self.config.search.threads
         if not engine_of(self.config.advisor.engine).serves_adapters:  # the embedded engine takes what it needs
             return all_requests
@@ -167,7 +167,12 @@ class _Engine:
 
     @property
     def _weights(self) -> float:
-        return float((self.step.parameters - self._added) * self.served.weight)
+        """On each card."""
+        return (self.step.parameters - self._added) * self.served.weight / self._ranks
+
+    @property
+    def _ranks(self) -> int:
+        return self.config.advisor.ranks
 
     @property
     def _adapters(self) -> float:
@@ -180,7 +185,7 @@ class _Engine:
         return 0 if self.config.learner.lora_rank is None else self.step.trained
 
     def parts(self) -> Iterator[Part]:
-        """On its card, or in host memory."""
+        """On each of its cards, or in host memory."""
         yield Part("engine", "weights", self._weights)
         if self._adapters:
             yield Part("engine", "adapters", self._adapters)
@@ -214,7 +219,9 @@ def _host(config: Config, step: StepBytes, version: float, on_card: bool) -> Ite
     if parts:
         yield max(parts, key=lambda part: part.size)
     if on_card:
-        yield Part("engine", "a version while it is read", version)
+        engines = config.advisor.ranks
+        what = "a version while it is read" if engines == 1 else "a version while each rank reads it"
+        yield Part("engine", what, engines * version)
 
 
 def _shared(config: Config) -> Iterator[Part]:

@@ -14,11 +14,17 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 @dataclass(frozen=True, slots=True)
 class ServedModel:
     """Bytes of a weight, of the keys and values of one token, and of the state that layers of linear attention keep for
-    one request, whatever its length."""
+    one request, whatever its length. `heads`: heads of keys and values of one layer."""
 
     weight: int
     token: int
     request: int
+    heads: int = 1
+
+    def cached(self, tokens: int, ranks: int) -> float:
+        """Bytes that a request of so many tokens takes on each of so many cards. Each card has its share of the heads,
+        and at least one."""
+        return tokens * self.token / min(ranks, self.heads) + self.request / ranks
 
 
 def served_model(folder: Path) -> ServedModel:
@@ -35,9 +41,38 @@ def served_model(folder: Path) -> ServedModel:
         width = int(text.get("head_dim") or text["hidden_size"] // text["num_attention_heads"])
         weight = _BYTES.get(str(text.get("dtype") or given.get("dtype") or given.get("torch_dtype")), 4)
         full = int(text["num_hidden_layers"]) - linear
-        return ServedModel(weight, full * 2 * heads * width * weight, linear * _state(text, weight) if linear else 0)
+        state = linear * _state(text, weight) if linear else 0
+        return ServedModel(weight, full * 2 * heads * width * weight, state, heads)
     except (KeyError, TypeError, ZeroDivisionError) as error:
         raise UsageError(f"{file} does not describe a language model ({type(error).__name__}: {error}).") from None
+
+
+def refuse_unless_divisible(model: str, folder: Path, ranks: int) -> None:
+    """Raises UsageError for a model that vLLM cannot divide among so many cards. `model` is its name for the user. A
+    number that config.json does not state is not checked."""
+    try:
+        given: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return  # whoever reads more of it says so
+    text: dict[str, Any] = given.get("text_config") or given
+    heads = text.get("num_key_value_heads")
+    for name, divided in (
+        ("num_attention_heads", text.get("num_attention_heads")),
+        ("num_key_value_heads", heads if isinstance(heads, int) and heads > ranks else None),
+        ("intermediate_size", text.get("intermediate_size")),
+        ("linear_num_key_heads", text.get("linear_num_key_heads")),
+        ("linear_num_value_heads", text.get("linear_num_value_heads")),
+    ):
+        if isinstance(divided, int) and divided % ranks:
+            raise UsageError(
+                f"advisor.gpus divides --advisor {model} among {ranks} cards, and its {name}, {divided}, cannot be "
+                "divided by that number."
+            )
+    if isinstance(heads, int) and heads < ranks and ranks % heads:
+        raise UsageError(
+            f"advisor.gpus divides --advisor {model} among {ranks} cards, and that is no multiple of its "
+            f"num_key_value_heads, {heads}."
+        )
 
 
 def _linear_layers(text: Mapping[str, Any]) -> int:

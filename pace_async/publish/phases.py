@@ -14,7 +14,8 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from pace_async.publish.base import PushFailed
-from pace_async.weights import checkpoint_digests, damage, is_complete, recorded_digests
+from pace_async.slices import Slice, covered, from_receipt
+from pace_async.weights import checkpoint_digests, contents, damage, is_complete, recorded_digests
 
 _EXPONENT: dict[str, tuple[str, int]] = {
     "F64": ("<u8", 0x7FF0000000000000),
@@ -63,6 +64,7 @@ class Phases:
 
     def __init__(self, base_url: str, *, phase_s: float, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.began = False
+        self._folder = Path()
         self._phase_s = phase_s
         self.seconds = phase_s
         self._least_s = 0.0
@@ -80,7 +82,8 @@ class Phases:
             raise PushFailed("incomplete_checkpoint", f"{weights} was not written to its end", self.began)
         size = sum(file.stat().st_size for file in weights.glob("*.safetensors"))
         self.seconds = self._phase_s + SECONDS_A_GB * size / 1e9
-        return weights.resolve()
+        self._folder = weights.resolve()
+        return self._folder
 
     async def digests(self, weights: Path) -> dict[str, str]:
         """Digest of each tensor of a checkpoint, by name: as its writer recorded them, or read here and checked. Raises
@@ -115,7 +118,7 @@ class Phases:
                 answer = await self.ask("collective_rpc", {"method": "weights_prepared"})
                 workers = _workers(answer)
                 if None not in workers:
-                    self._refuse_unless_same(workers, digests)
+                    self._refuse(_difference(workers, digests))
                     took = anyio.current_time() - began
                     self._least_s = min(took, self._least_s or took)
                     return
@@ -124,11 +127,27 @@ class Phases:
         raise PushFailed("push_timeout", detail, self.began)
 
     async def refuse_unless_received(self, rpc: Mapping[str, Any], digests: Mapping[str, str]) -> None:
-        """Get the receiving side's receipt and compare it. Raises PushFailed, of kind receipt_differs if it differs."""
-        self._refuse_unless_same(_workers(await self.ask("collective_rpc", rpc)), digests)
+        """Get the receipt of each worker and compare it. The slices of all workers must cover every tensor of the
+        version that was last called complete. Raises PushFailed, of kind receipt_differs if it differs."""
+        receipts = [receipt or {} for receipt in _workers(await self.ask("collective_rpc", rpc))]
+        entries = [{name: from_receipt(entry) for name, entry in receipt.items()} for receipt in receipts]
+        self._refuse(_difference([{name: entry[0] for name, entry in one.items()} for one in entries], digests))
+        parts: dict[str, list[Slice]] = {}
+        for name, (_, slices) in (entry for one in entries for entry in one.items()):
+            if slices is not None:
+                parts.setdefault(name, []).extend(slices)
+        self._refuse(self._gap(parts) if parts else None)
 
-    def _refuse_unless_same(self, workers: Sequence[dict[str, str] | None], digests: Mapping[str, str]) -> None:
-        difference = _difference(workers, digests)
+    def _gap(self, parts: Mapping[str, Sequence[Slice]]) -> str | None:
+        """Which tensors the slices do not cover, in words. None if they cover all. Only slices count: ranks that divide
+        a tensor divide it among all of them."""
+        shapes = {tensor.name: tensor.shape for tensor in contents(self._folder)}
+        missing = sorted(name for name, slices in parts.items() if not covered(shapes[name], slices))
+        if not missing:
+            return None
+        return f"the engine's ranks hold only parts of {len(missing)} tensors, {missing[0]} the first"
+
+    def _refuse(self, difference: str | None) -> None:
         if difference is not None:
             raise PushFailed("receipt_differs", difference, self.began)
 

@@ -15,13 +15,14 @@ class AdvisorEngine(Entry):
     """`check` names a function of the setting that raises UsageError if the engine cannot serve. Empty: it always can.
     `runs_already`: the run neither starts nor restarts it. `serves_adapters`: each version may be a LoRA adapter.
     `receives_gpu_to_gpu`: a transport from GPU to GPU may be chosen. `serves_given_type`: it computes in the number
-    type of version 0's files, and not in a finer one."""
+    type of version 0's files, and not in a finer one. `divides`: the run may start it on several cards."""
 
     check: str = ""
     runs_already: bool = False
     serves_adapters: bool = False
     receives_gpu_to_gpu: bool = True
     serves_given_type: bool = False
+    divides: bool = False
 
     def refuse_unless_there(self, engine: str) -> None:
         """Raises UsageError for an engine that cannot serve here. Uses no network."""
@@ -52,6 +53,7 @@ ADVISOR_ENGINES = Registry(
         check="pace_async.runtime.children.engines:vllm_build",
         serves_adapters=True,
         serves_given_type=True,
+        divides=True,
     ),
     SERVERS,
 )

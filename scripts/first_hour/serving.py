@@ -63,7 +63,7 @@ async def _engine(stack: AsyncExitStack, config: Config, given: Path, folder: Pa
     """Start the config's engine. Returns its URL."""
     chosen, log = config.advisor, folder / "engine.log"
     if chosen.engine != "vllm":
-        engine = managed_engine(given, gpu=cards.engine, log=log, threads=chosen.threads)
+        engine = managed_engine(given, gpu=next(iter(cards.engine), None), log=log, threads=chosen.threads)
         return (await stack.enter_async_context(engine)).url
     settings = VllmSettings(
         requests=config.search.threads,
@@ -71,7 +71,7 @@ async def _engine(stack: AsyncExitStack, config: Config, given: Path, folder: Pa
         gpu_memory=chosen.gpu_memory,
         threads=chosen.threads,
         adapters=adapter_slots(config),
-        gpu=cards.engine,
+        gpus=cards.engine,
         arguments=chosen.engine_arguments,
     )
     model = serve_from(given, folder / "model")
@@ -128,9 +128,9 @@ def _shifted(call: TrainedCall, by: int) -> TrainedCall:
 
 
 async def _by_nccl(url: str, learner: ProcessLearner, version: Path, config: Config, cards: Cards) -> str:
-    if cards.engine is None or not cards.learner:
+    if not cards.engine or not cards.learner:
         return NO_CARD
-    if cards.engine in cards.learner:
+    if set(cards.engine) & set(cards.learner):
         return ONE_CARD
     if config.learner.lora_rank is not None or config.advisor.engine != "vllm":
         return "skipped: it carries all weights to vLLM"

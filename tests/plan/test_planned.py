@@ -15,7 +15,7 @@ from pace_async.plan.machine import lies_in_memory, told
 from pace_async.plan.needs import GIB
 from pace_async.plan.places import CardMemory, Owned, Room
 from pace_async.plan.planned import Model, Plan, plan_of
-from pace_async.plan.served import ServedModel, served_model
+from pace_async.plan.served import ServedModel, refuse_unless_divisible, served_model
 from pace_async.plan.step import StepBytes, StepShape
 from pace_async.runtime.start.planning import with_own_files
 
@@ -58,7 +58,7 @@ def config_of(settings: dict[str, object]) -> Config:
 
 
 def test_keys_and_values_of_published_shapes_have_their_known_sizes() -> None:
-    assert served_model(R1) == ServedModel(2, 144 * 1024, 0)
+    assert served_model(R1) == ServedModel(2, 144 * 1024, 0, heads=8)
     qwen = served_model(QWEN)
     assert (qwen.weight, qwen.token) == (2, 32 * 1024)
     assert qwen.request == 24 * (32 * 128 * 128 * 4 + (2 * 16 * 128 + 32 * 128) * 4 * 2)
@@ -98,6 +98,64 @@ def test_ranks_on_the_processor_share_the_weights_and_each_has_its_pass() -> Non
     assert host["AdamW's moments, float32"] == 32e9
     assert host["the largest pass: activations, logits"] == 4 * 30e9
     assert host["the model on every rank, while it is loaded"] == 4 * 16e9
+
+
+def test_each_card_of_a_divided_engine_has_its_share_of_weights_and_heads() -> None:
+    heads = served_model(QWEN).heads
+    assert heads == 4
+    owned: Owned = {"learner": ["0"], "engine": [str(card) for card in range(1, 9)]}
+    cards = {str(card): 200.0 if card == 0 else 80.0 for card in range(9)}
+
+    def engine_on(count: int) -> tuple[dict[str, float], Plan]:
+        plan = planned({"advisor.gpus": count, "advisor.gpu_memory": 0.5}, cards, owned)
+        (place,) = (place for place in plan.places if place.name == "card 1")
+        return {part.what: part.size for part in place.parts}, plan
+
+    (one, whole), (half, two), (eighth, eight) = (engine_on(count) for count in (1, 2, 8))
+    assert [parts["weights"] for parts in (one, half, eighth)] == [8e9, 4e9, 1e9]
+    assert half["keys and values"] == one["keys and values"] + 4e9, "what the weights leave of the share"
+    served, tokens = served_model(QWEN), whole.shape.tokens
+    assert whole.needs.cache_one == tokens * served.token + served.request
+    assert two.needs.cache_one == whole.needs.cache_one / 2
+    assert eight.needs.cache_one == tokens * served.token / heads + served.request / 8, "a card holds one head at least"
+    host = {part.what: part.size for place in two.places if place.name == "host memory" for part in place.parts}
+    assert host["a version while each rank reads it"] == 2 * 8e9
+
+
+@pytest.mark.parametrize(
+    ("folder", "ranks", "sentence"),
+    [
+        (QWEN, 2, None),
+        (QWEN, 4, None),
+        (QWEN, 16, None),
+        (QWEN, 3, "num_attention_heads, 16, cannot be divided"),
+        (R1, 8, None),
+        (R1, 16, None),
+        (R1, 64, "num_attention_heads, 32, cannot be divided"),
+    ],
+)
+def test_a_model_that_cannot_be_divided_among_the_cards_is_refused(
+    folder: Path, ranks: int, sentence: str | None
+) -> None:
+    if sentence is None:
+        refuse_unless_divisible("model", folder, ranks)
+        return
+    with pytest.raises(UsageError, match=f"advisor.gpus divides --advisor model among {ranks} cards.*{sentence}"):
+        refuse_unless_divisible("model", folder, ranks)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "sentence"),
+    [
+        ({"num_attention_heads": 12, "num_key_value_heads": 4}, "6 cards, and that is no multiple of its num_key_val"),
+        ({"num_attention_heads": 24, "num_key_value_heads": 8}, "num_key_value_heads, 8, cannot be divided"),
+        ({"num_attention_heads": 6, "intermediate_size": 344}, "intermediate_size, 344, cannot be divided"),
+    ],
+)
+def test_every_number_that_vllm_divides_is_checked(tmp_path: Path, numbers: dict[str, int], sentence: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"text_config": numbers}))
+    with pytest.raises(UsageError, match=sentence):
+        refuse_unless_divisible("model", tmp_path, 6)
 
 
 def test_each_part_lies_with_its_owner_and_sums_are_those_of_the_parts() -> None:

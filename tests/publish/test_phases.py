@@ -74,6 +74,51 @@ async def test_an_unproven_version_is_neither_labelled_nor_resumed(
     assert engine.asked[-1] == "weight_receipt"
 
 
+def divided(digests: dict[str, str]) -> list[dict[str, str]]:
+    """Receipts of two ranks: each holds a row of `a` and half of `b`, and the second half of `a` is cut once more."""
+    return [
+        {"a": f"{digests['a']} 0:1,0:3", "b": f"{digests['b']} 0:1,0:1"},
+        {"a": f"{digests['a']} 1:2,0:1 1:2,1:3", "b": f"{digests['b']} 1:2,0:1"},
+    ]
+
+
+async def test_a_version_that_is_divided_among_ranks_is_whole_by_all_their_slices(weights: Path) -> None:
+    digests = checkpoint_digests(weights)
+    engine = PushedEngine(digests, workers=2)
+    engine.receipts = divided(digests)
+    assert (await engine.publish(1, weights)).digests == digests
+    engine.receipts[1]["b"] = engine.receipts[0]["b"] = digests["b"]  # each rank may hold a whole tensor
+    assert (await engine.publish(2, weights)).digests == digests
+
+
+GAPS: list[Callable[[list[dict[str, str]]], object]] = [
+    lambda receipts: receipts.pop(0),
+    lambda receipts: receipts.pop(1),
+    lambda receipts: receipts[1].update(a=receipts[0]["a"]),
+    lambda receipts: receipts[1].update(a=receipts[1]["a"].rpartition(" ")[0]),
+    lambda receipts: receipts[0].update(a=receipts[0]["a"].replace("0:3", "0:2")),
+    lambda receipts: receipts[1].pop("b"),
+    lambda receipts: receipts[1].update(b="0" * 32 + " 1:2,0:1"),
+    lambda receipts: receipts[1].update(b=receipts[1]["b"] + ","),
+    lambda receipts: receipts[1].clear(),
+]
+
+
+@pytest.mark.fault("Weights", "a push that loads half the names")
+@pytest.mark.parametrize("spoil", GAPS)
+async def test_a_rank_that_is_missing_or_proves_less_than_its_slice_fails_the_push(
+    weights: Path, spoil: Callable[[list[dict[str, str]]], object]
+) -> None:
+    digests = checkpoint_digests(weights)
+    engine = PushedEngine(digests, workers=2)
+    engine.receipts = divided(digests)
+    spoil(engine.receipts)
+    with pytest.raises(PushFailed) as caught:
+        await engine.publish(1, weights)
+    assert (caught.value.kind, caught.value.began) == ("receipt_differs", True)
+    assert engine.asked[-1] == "weight_receipt"
+
+
 async def test_an_engine_that_answers_something_else_gave_no_receipt(weights: Path) -> None:
     engine = PushedEngine(checkpoint_digests(weights))
     engine.failing["weight_receipt"] = lambda request: httpx.Response(200, text="")

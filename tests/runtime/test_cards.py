@@ -20,25 +20,27 @@ def config_of(settings: dict[str, object]):
 @pytest.mark.parametrize(
     ("settings", "visible", "cards"),
     [
-        (VLLM, [], Cards((), None)),
-        (VLLM, ["3", "5"], Cards(("3",), "3")),
-        ({**VLLM, "learner.gpus": [1]}, ["3", "5"], Cards(("5",), "3")),
-        ({**VLLM, "advisor.gpus": [1]}, ["3", "5"], Cards(("3",), "5")),
-        ({**VLLM, "learner.gpus": 1}, ["3", "5"], Cards(("3",), "3")),
-        ({**VLLM, "learner.gpus": ["GPU-5a"]}, ["GPU-3b00", "GPU-5a00"], Cards(("GPU-5a00",), "GPU-3b00")),
-        ({**VLLM, "learner.objective": "none"}, ["3"], Cards((), "3")),
-        ({"advisor.engine": "http://127.0.0.1:1"}, ["3"], Cards(("3",), None)),
-        (NCCL, ["3", "5"], Cards(("3",), "5")),
-        ({**NCCL, "learner.gpus": [1]}, ["3", "5"], Cards(("5",), "3")),
-        ({**NCCL, "advisor.gpus": [0]}, ["3", "5"], Cards(("5",), "3")),
-        ({**VLLM, "learner.gpus": 2}, ["3", "5"], Cards(("3", "5"), "3")),
-        ({**VLLM, "learner.gpus": 2, "advisor.gpus": [0]}, ["3", "5", "6"], Cards(("5", "6"), "3")),
-        ({**VLLM, "learner.gpus": [2, 1]}, ["3", "5", "6"], Cards(("6", "5"), "3")),
-        ({**NCCL, "learner.gpus": 2}, ["3", "5", "6"], Cards(("3", "5"), "6")),
-        ({**VLLM, "learner.cpu_ranks": 2}, ["3"], Cards((), "3")),
+        (VLLM, [], Cards((), ())),
+        (VLLM, ["3", "5"], Cards(("3",), ("3",))),
+        ({**VLLM, "learner.gpus": [1]}, ["3", "5"], Cards(("5",), ("3",))),
+        ({**VLLM, "advisor.gpus": [1]}, ["3", "5"], Cards(("3",), ("5",))),
+        ({**VLLM, "learner.gpus": 1}, ["3", "5"], Cards(("3",), ("3",))),
+        ({**VLLM, "learner.gpus": ["GPU-5a"]}, ["GPU-3b00", "GPU-5a00"], Cards(("GPU-5a00",), ("GPU-3b00",))),
+        ({**VLLM, "learner.objective": "none"}, ["3"], Cards((), ("3",))),
+        ({"advisor.engine": "http://127.0.0.1:1"}, ["3"], Cards(("3",), ())),
+        (NCCL, ["3", "5"], Cards(("3",), ("5",))),
+        ({**NCCL, "learner.gpus": [1]}, ["3", "5"], Cards(("5",), ("3",))),
+        ({**NCCL, "advisor.gpus": [0]}, ["3", "5"], Cards(("5",), ("3",))),
+        ({**VLLM, "learner.gpus": 2}, ["3", "5"], Cards(("3", "5"), ("3",))),
+        ({**VLLM, "learner.gpus": 2, "advisor.gpus": [0]}, ["3", "5", "6"], Cards(("5", "6"), ("3",))),
+        ({**VLLM, "learner.gpus": [2, 1]}, ["3", "5", "6"], Cards(("6", "5"), ("3",))),
+        ({**NCCL, "learner.gpus": 2}, ["3", "5", "6"], Cards(("3", "5"), ("6",))),
+        ({**VLLM, "advisor.gpus": 2}, ["3", "5", "6"], Cards(("3",), ("3", "5"))),
+        ({**VLLM, "advisor.gpus": [2, 1]}, ["3", "5", "6"], Cards(("3",), ("6", "5"))),
+        ({**VLLM, "learner.cpu_ranks": 2}, ["3"], Cards((), ("3",))),
     ],
 )
-def test_the_engine_gets_one_card_and_the_learner_one_for_each_rank(
+def test_the_engine_and_the_learner_get_a_card_for_each_rank(
     settings: dict[str, object], visible: list[str], cards: Cards
 ) -> None:
     assert assigned(config_of(settings), visible) == cards
@@ -57,6 +59,7 @@ def test_the_engine_gets_one_card_and_the_learner_one_for_each_rank(
             "needs 3 GPUs, one for 2 ranks of the learner and one for vLLM; 2 can",
         ),
         ({"learner.gpus": 3}, ["0", "1"], r"learner\.gpus asks for 3 cards, and 2 can be seen"),
+        ({**VLLM, "advisor.gpus": 2}, ["0"], r"advisor\.gpus asks for 2 cards, and 1 can be seen"),
         ({"learner.gpus": ["GPU-5", "GPU-5a"]}, ["GPU-5a00"], r"learner\.gpus names a card twice"),
     ],
 )
@@ -71,10 +74,19 @@ def test_names_of_no_card_are_refused_with_the_settings(given: object) -> None:
         config_of({"learner.gpus": given})
 
 
-@pytest.mark.parametrize("given", [2, [0, 1]])
-def test_an_engine_has_one_card(given: object) -> None:
-    with pytest.raises(UsageError, match=r"advisor\.gpus"):
-        config_of({"advisor.gpus": given})
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"advisor.engine": "embedded"}, "which only advisor.engine vllm can; it is embedded"),
+        ({"advisor.engine": "http://127.0.0.1:1"}, "which only advisor.engine vllm can; it is http"),
+        ({**VLLM, "learner.lora_rank": 8}, "adapters of learner.lora_rank need an engine on one card"),
+        (NCCL, "advisor.transport nccl sends to one"),
+        ({**VLLM, "advisor.engine_arguments": ["-tp=2"]}, "leave -tp=2 out of advisor.engine_arguments"),
+    ],
+)
+def test_an_engine_that_cannot_be_divided_has_one_card(more: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UsageError, match=f"advisor.gpus divides the engine among 2 cards.*{sentence}"):
+        config_of({"advisor.gpus": [0, 1], **more})
 
 
 def test_ranks_on_the_processor_use_no_card_and_are_refused_where_one_is_needed() -> None:

@@ -5,10 +5,11 @@ Invariant: the model changes only after the whole version has arrived and every 
 tensors that the model was shown to compute with.
 Runs inside vLLM's workers. One update is one directory. It is announced before the pause, to keep the pause short. On a
 CPU the pause contains only the swap (`vllm_staged_weights`). On other devices it contains only the loading: reading or
-receiving (`vllm_nccl`) and digesting come before. Models that are split over devices are not supported.
+receiving (`vllm_nccl`) and digesting come before. If the model is divided among ranks (tensor parallel), each rank
+reads the whole version, and its receipt states the slices that it holds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
@@ -22,6 +23,7 @@ from pace_async.advise.engines.load import BadCheckpoint, digested, read_tensors
 from pace_async.advise.engines.vllm_lora_proof import not_in_slot
 from pace_async.advise.engines.vllm_reload import Reloaded, ends_of, renaming_of, seed_of
 from pace_async.advise.engines.vllm_staged_weights import Memory, plan_layers, stage
+from pace_async.slices import Slice, in_receipt
 from pace_async.transfer import Offer, Transfer
 
 _base = cast("Any", import_module("vllm.distributed.weight_transfer.base"))
@@ -68,8 +70,9 @@ class PreparedVersion(Protocol):
         are unknown."""
         ...
 
-    def not_in_force(self) -> set[str]:
-        """Names of the tensors that the model does not compute with."""
+    def in_force(self) -> Mapping[str, Sequence[Slice]]:
+        """By name, the slices of each tensor with which this rank of the model computes. No slices: the whole tensor.
+        Other tensors are left out."""
         ...
 
     def forget(self) -> None:
@@ -139,17 +142,18 @@ class FileTransfer(_Engine):
         self._served, self._given = self._given, None
 
     def receipt(self) -> dict[str, str]:
-        """Digests, by name, of the tensors loaded since `start_weight_update` with which the model computes."""
+        """Entries of a receipt (`slices`), by name, for the tensors loaded since `start_weight_update` with which the
+        model computes."""
         if self._given is None:
             return {}
-        wrong = self._given.not_in_force()
-        return {name: digest for name, digest in self._given.digests.items() if name not in wrong}
+        digests = self._given.digests
+        return {name: in_receipt(digests[name], slices) for name, slices in self._given.in_force().items()}
 
     def shutdown(self) -> None:
         self._reader.shutdown(wait=False, cancel_futures=True)
 
     def _prepare(self, folder: Path) -> PreparedVersion:
-        if self.device.type == "cpu":
+        if self.device.type == "cpu" and self.parallel_config.world_size == 1:
             plans = plan_layers(self.model, folder, renaming_of(self.model), _shapes, _is_plain, ends_of(self.model))
             if plans is not None:
                 return stage(plans, self._spare, seed_of(folder.name), self._settle_attention)

@@ -55,15 +55,16 @@ class AdapterSlots:
 @dataclass(frozen=True, slots=True)
 class VllmSettings:
     """Size of a server. `kv_cache_gib` None: 1 on a CPU, or on a GPU what remains of `gpu_memory`, the server's share
-    of the card. `threads` is the number of threads of one tensor operation on a CPU. `adapters` None: no adapters.
-    `gpu` is the card as CUDA_VISIBLE_DEVICES names it (None: the first). `arguments` are extra arguments for vLLM."""
+    of each card. `threads` is the number of threads of one tensor operation on a CPU. `adapters` None: no adapters.
+    `gpus` are the cards as CUDA_VISIBLE_DEVICES names them (empty: the first). On several the model is divided, with a
+    rank on each. The CPU build has as many ranks, all on the processor. `arguments` are extra arguments for vLLM."""
 
     requests: int = 8
     kv_cache_gib: float | None = None
     gpu_memory: float = 0.9
     threads: int = 1
     adapters: AdapterSlots | None = None
-    gpu: str | None = None
+    gpus: Sequence[str] = ()
     arguments: Sequence[str] = ()
 
 
@@ -138,6 +139,7 @@ class VllmHandle(EngineProcess):
             ),  # a model's own configuration would change the distribution
             *("--disable-log-stats", "--disable-uvicorn-access-log", *(_OF_CPU if cpu else ())),
             *(chosen.adapters.arguments() if chosen.adapters is not None else ()),
+            *(("--tensor-parallel-size", str(len(chosen.gpus))) if len(chosen.gpus) > 1 else ()),
             *chosen.arguments,
         ]
 
@@ -151,8 +153,8 @@ class VllmHandle(EngineProcess):
             VLLM_RPC_BASE_PATH=str(sockets),
         )
         environment[STARTED_BY_PACE] = "1"
-        if self._settings.gpu is not None:
-            environment["CUDA_VISIBLE_DEVICES"] = self._settings.gpu
+        if self._settings.gpus:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(self._settings.gpus)
         if self._settings.adapters is not None:
             environment["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
         if self._build.device == "cpu":

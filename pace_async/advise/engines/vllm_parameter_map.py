@@ -1,7 +1,7 @@
 """Parameter map: from a checkpoint's tensors to rows of the parameters of vLLM's model.
 
-vLLM fuses several tensors into one parameter of one layer, a range of rows each, and pads vocabularies. Each layer must
-lie whole on one device. Imports no vLLM.
+vLLM fuses several tensors into one parameter of one layer, a range of rows each, and pads vocabularies. Rows are
+counted in the undivided layer: `vllm_slices` says which of them a rank holds. Imports no vLLM.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +16,14 @@ HEAD = "lm_head.weight"
 
 @dataclass(frozen=True, slots=True)
 class ParameterRows:
-    """Rows that one tensor of a checkpoint fills: from row `offset` of a parameter of the layer at `path`."""
+    """Rows that one tensor of a checkpoint fills: from row `offset` of a parameter of the layer at `path`. `parent` is
+    the module that contains the layer."""
 
     path: str
     layer: Any
     parameter: str
     offset: int
+    parent: Any = None
 
 
 class ParameterMap:
@@ -36,7 +38,7 @@ class ParameterMap:
         """The rows for the tensor that the model calls `name`, or None if the model has none."""
         path, _, parameter = name.rpartition(".")
         if path in self._layers:
-            return ParameterRows(path, self._layers[path], parameter, 0)
+            return ParameterRows(path, self._layers[path], parameter, 0, self._layers.get(path.rpartition(".")[0]))
         parent, _, part = path.rpartition(".")
         for fused, parts in self._packed.items():
             whole = f"{parent}.{fused}"
@@ -44,9 +46,8 @@ class ParameterMap:
                 before = [f"{parent}.{other}.{parameter}" for other in parts[: list(parts).index(part)]]
                 if not all(other in self._shapes for other in before):
                     return None
-                return ParameterRows(
-                    whole, self._layers[whole], parameter, sum(self._shapes[other][0] for other in before)
-                )
+                first = sum(self._shapes[other][0] for other in before)
+                return ParameterRows(whole, self._layers[whole], parameter, first, self._layers.get(parent))
         return None
 
 

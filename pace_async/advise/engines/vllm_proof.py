@@ -4,7 +4,8 @@ A parameter proves nothing: vLLM fuses and pads tensors, and on a CPU packs them
 parameters. So the layer itself is applied to unit vectors. Each returns one column of its weight, exactly, in any type
 and with any kernel (one times the number, plus zeros). A few columns of every layer cover all rows of every tensor, and
 they are drawn again for each version. Tensors that are not matrices are compared in the parameter. One learning step
-changes nearly every column, so weights of an earlier version do not pass. Each layer must lie whole on one device.
+changes nearly every column, so weights of an earlier version do not pass. A rank of a divided model proves the slices
+that it holds.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,22 +15,30 @@ import torch
 from torch import Tensor
 
 from pace_async.advise.engines.vllm_parameter_map import ParameterMap, ParameterRows
+from pace_async.advise.engines.vllm_slices import Piece, pieces_of
+from pace_async.slices import Slice, whole
 
 COLUMNS = 8
 """Columns compared per layer."""
 
 
-def not_in_force(model: Any, tensors: Mapping[str, Tensor], seed: int, rename: Callable[[str], str] = str) -> list[str]:
-    """Names of the tensors that the model does not compute with. Empty if it computes with all. `rename` maps a
-    checkpoint's tensor name to the model's. `seed` draws the columns."""
+def in_force(
+    model: Any, tensors: Mapping[str, Tensor], seed: int, rename: Callable[[str], str] = str
+) -> dict[str, tuple[Slice, ...]]:
+    """By name, the slices of each tensor with which the model computes. No slices: the whole tensor. Other tensors are
+    left out. `rename` maps a checkpoint's tensor name to the model's. `seed` draws the columns."""
     parameters = ParameterMap(model, {rename(name): tensor.shape for name, tensor in tensors.items()})
     columns: dict[int, tuple[Tensor, Tensor]] = {}
-    wrong: list[str] = []
+    proven: dict[str, tuple[Slice, ...]] = {}
     for name, tensor in tensors.items():
-        rows = parameters.rows_of(rename(name))
-        if rows is None or not _in_force(rows, tensor, columns, seed):
-            wrong.append(name)
-    return wrong
+        place = parameters.rows_of(rename(name))
+        if place is None or not hasattr(place.layer, place.parameter):
+            continue
+        pieces = pieces_of(place, tensor.shape)
+        if pieces is not None and all(_in_force(place, piece, tensor, columns, seed) for piece in pieces):
+            slices = tuple(piece.part for piece in pieces)
+            proven[name] = () if slices == (whole(tensor.shape),) else slices
+    return proven
 
 
 def columns_of(layer: Any, method: Any, weight: Tensor, seed: int) -> tuple[Tensor, Tensor]:
@@ -42,24 +51,25 @@ def columns_of(layer: Any, method: Any, weight: Tensor, seed: int) -> tuple[Tens
     return which, method.apply(layer, units, None).T
 
 
-def _in_force(rows: ParameterRows, tensor: Tensor, columns: dict[int, tuple[Tensor, Tensor]], seed: int) -> bool:
-    stored: Tensor | None = getattr(rows.layer, rows.parameter, None)
-    if stored is None:
-        return False
+def _in_force(
+    place: ParameterRows, piece: Piece, tensor: Tensor, columns: dict[int, tuple[Tensor, Tensor]], seed: int
+) -> bool:
+    stored: Tensor = getattr(place.layer, place.parameter)
+    given = _part(tensor, piece.part)
     proven = False
     if stored.numel() > 0:
-        if not _same(_rows(stored, rows, tensor), tensor.to(stored.device, stored.dtype)):
+        if not _same(_rows(stored, piece, given), given.to(stored.device, stored.dtype)):
             return False
         proven = True
-    method = getattr(rows.layer, "quant_method", None)
-    if rows.parameter != "weight" or tensor.ndim != 2 or not hasattr(method, "apply"):
+    method = getattr(place.layer, "quant_method", None)
+    if place.parameter != "weight" or given.ndim != 2 or not hasattr(method, "apply"):
         return proven
-    if id(rows.layer) not in columns:
-        like = torch.empty(0, tensor.shape[1], dtype=stored.dtype, device=stored.device)
-        columns[id(rows.layer)] = columns_of(rows.layer, method, like, seed)
-    which, computed = columns[id(rows.layer)]
-    expected = tensor[:, which].to(computed.device, computed.dtype)
-    return torch.equal(_rows(computed, rows, tensor), expected)
+    if id(place.layer) not in columns:
+        like = torch.empty(0, given.shape[1], dtype=stored.dtype, device=stored.device)
+        columns[id(place.layer)] = columns_of(place.layer, method, like, seed)
+    which, computed = columns[id(place.layer)]
+    expected = given[:, which].to(computed.device, computed.dtype)
+    return torch.equal(_rows(computed, piece, given), expected)
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
@@ -73,5 +83,12 @@ def _same(one: Tensor, other: Tensor) -> bool:
     return torch.equal(flat, reference)
 
 
-def _rows(whole: Tensor, rows: ParameterRows, tensor: Tensor) -> Tensor:
-    return whole[rows.offset : rows.offset + tensor.shape[0]] if tensor.ndim else whole
+def _rows(whole: Tensor, piece: Piece, given: Tensor) -> Tensor:
+    return whole[piece.at : piece.at + given.shape[0]] if given.ndim else whole
+
+
+def _part(tensor: Tensor, part: Slice) -> Tensor:
+    if tensor.ndim == 0:
+        return tensor
+    rows = tensor[part.row : part.end_row]
+    return rows if tensor.ndim == 1 else rows[:, part.column : part.end_column]

@@ -4,7 +4,7 @@ Runs inside vLLM's workers.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +13,8 @@ import torch
 
 from pace_async.advise.engines.load import BadCheckpoint, digested
 from pace_async.advise.engines.vllm_parameter_map import with_head
-from pace_async.advise.engines.vllm_proof import not_in_force
+from pace_async.advise.engines.vllm_proof import in_force
+from pace_async.slices import Slice
 
 _reload = cast("Any", import_module("vllm.model_executor.model_loader.reload"))
 _embedding = cast("Any", import_module("vllm.model_executor.layers.vocab_parallel_embedding"))
@@ -39,11 +40,12 @@ class Reloaded:
         if missing:
             raise BadCheckpoint(f"{self._folder}: {len(missing)} tensors are missing, {missing[0]} the first")
 
-    def not_in_force(self) -> set[str]:
+    def in_force(self) -> dict[str, Sequence[Slice]]:
         seed = seed_of("".join(sorted(self.digests.values())))
         with torch.inference_mode():
-            wrong = set(not_in_force(self._model, self._tensors, seed, renaming_of(self._model)))
-        return {self._tied.get(name, name) for name in wrong}
+            proven = in_force(self._model, self._tensors, seed, renaming_of(self._model))
+        unproven = {self._tied.get(name, name) for name in self._tensors.keys() - proven.keys()}
+        return {name: slices for name, slices in proven.items() if name in self.digests and name not in unproven}
 
     def forget(self) -> None:
         self._tensors = {}

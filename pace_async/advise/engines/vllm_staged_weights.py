@@ -7,7 +7,8 @@ and kernel. The proven objects are therefore the ones that compute, and the rece
 version reuses the memory of the version before, which saves page faults.
 
 For models on a CPU whose layers vLLM multiplies plainly, or uses unchanged (vectors). `plan_layers` returns None for
-all others: convolutions, experts, quantised layers, embeddings that are tied inside the model.
+all others: convolutions, experts, quantised layers, embeddings that are tied inside the model. It is not called for a
+model that is divided among ranks.
 """
 
 import math
@@ -26,6 +27,7 @@ from torch import Tensor, nn
 from pace_async.advise.engines.load import SPELLING, BadCheckpoint, refuse_unless_servable
 from pace_async.advise.engines.vllm_parameter_map import ParameterMap
 from pace_async.advise.engines.vllm_proof import columns_of
+from pace_async.slices import Slice
 from pace_async.weights import Stored, contents, tensor_digest
 
 READERS = 2
@@ -125,9 +127,10 @@ class StagedWeights:
             self._retired.append(kernel)
         self.after()
 
-    def not_in_force(self) -> set[str]:
-        """Names of the tensors that the model does not compute with."""
-        return {name for layer in self.layers if not layer.in_force() for name in layer.digests}
+    def in_force(self) -> dict[str, Sequence[Slice]]:
+        """Each tensor with which the model computes is whole."""
+        wrong = {name for layer in self.layers if not layer.in_force() for name in layer.digests}
+        return {name: () for layer in self.layers for name in layer.digests if name not in wrong}
 
     def forget(self) -> None:
         """Free the kernels of the version before, in the generating thread."""

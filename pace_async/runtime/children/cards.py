@@ -1,8 +1,8 @@
-"""Gives the engine one card and the learner one for each rank, and says which cards they own.
+"""Gives the engine its cards and the learner one for each rank, and says which cards they own.
 
-Each of these children sees exactly one card, whatever Slurm or a container shows this process: TRL refuses two. Both
-use the first visible one, unless settings name others or versions go over NCCL, which needs two different ones. An
-unusable set is refused before a run begins.
+Each rank of the learner sees exactly one card, whatever Slurm or a container shows this process: TRL refuses two. The
+engine sees the cards among which it is divided. Both use the first visible one, unless settings name others or versions
+go over NCCL, for which each needs its own. An unusable set is refused before a run begins.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,11 +26,11 @@ _HERE = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """The learner's cards, one for each rank, and the engine's, as CUDA_VISIBLE_DEVICES names them. Empty or None: that
+    """The cards of the learner and of the engine, one for each rank, as CUDA_VISIBLE_DEVICES names them. Empty: that
     child does not run, or runs already, or there is no card."""
 
     learner: tuple[str, ...]
-    engine: str | None
+    engine: tuple[str, ...]
 
 
 def cards_of(config: Config) -> Cards:
@@ -60,16 +60,27 @@ def assigned(config: Config, gpus: Sequence[str]) -> Cards:
         ranks = config.learner.ranks
         shares = not own and (ranks == 1 or len(free) < ranks)
         learner = _chosen("learner.gpus", config.learner.gpus, gpus, gpus if shares else free)
-    others = [gpu for gpu in gpus if not (own and gpu in learner)]
-    engine = next(iter(named or _chosen("advisor.gpus", given, gpus, others)), None) if starts else None
-    if own and (not learner or (starts and engine in (None, *learner))):
-        count = max(1, len(learner))
-        owners = "the learner" if count == 1 else f"{count} ranks of the learner"
-        wanted = f"{_NUMBERS.get(count + 1, count + 1)} GPUs, one for {owners} and one for vLLM"
-        if not starts:
-            wanted = "a GPU for the learner"
-        raise UsageError(f"advisor.transport {config.advisor.transport} needs {wanted}; {len(gpus)} can be seen.")
+    engine = named
+    if starts and not named:
+        others = tuple(gpu for gpu in gpus if gpu not in learner)
+        engine = others[: config.advisor.ranks] if own else _chosen("advisor.gpus", given, gpus, gpus)
+    if own:
+        _refuse_unless_apart(config, learner, engine, len(gpus))
     return Cards(learner, engine)
+
+
+def _refuse_unless_apart(config: Config, learner: Sequence[str], engine: Sequence[str], seen: int) -> None:
+    """Versions go from card to card: no card may be at both ends."""
+    starts, ranks = _starts_engine(config), config.advisor.ranks
+    if learner and not (starts and (len(engine) < ranks or set(engine) & set(learner))):
+        return
+    count = max(1, len(learner))
+    owners = "the learner" if count == 1 else f"{count} ranks of the learner"
+    served = "one" if ranks == 1 else ranks
+    wanted = f"{_NUMBERS.get(count + ranks, count + ranks)} GPUs, one for {owners} and {served} for vLLM"
+    if not starts:
+        wanted = "a GPU for the learner"
+    raise UsageError(f"advisor.transport {config.advisor.transport} needs {wanted}; {seen} can be seen.")
 
 
 def taken_cards(config: Config) -> Mapping[str, str]:
@@ -80,8 +91,8 @@ def taken_cards(config: Config) -> Mapping[str, str]:
         return taken
     for card in given.learner:
         taken[card] = "the learner"
-    if given.engine is not None:
-        taken[given.engine] = "the learner and the engine" if given.engine in taken else "the engine"
+    for card in given.engine:
+        taken[card] = "the learner and the engine" if card in taken else "the engine"
     return taken
 
 
@@ -110,7 +121,7 @@ def _chosen(
         return tuple(usual[:count])
     named = tuple(_named(key, name, gpus) for name in given)
     if len(set(named)) < len(named):
-        raise UsageError(f"{key} names a card twice, and each rank of the learner needs one of its own.")
+        raise UsageError(f"{key} names a card twice, and each rank needs one of its own.")
     return named
 
 

@@ -96,7 +96,7 @@ async def embedded(
         managed_engine(
             _newest(state, given),
             version=state.learner,
-            gpu=cards_of(config).engine,
+            gpu=next(iter(cards_of(config).engine), None),
             log=paths.logs / "engine.log",
             threads=config.advisor.threads,
             start_s=config.advisor.engine_start_s,
@@ -161,7 +161,7 @@ async def vllm(
         gpu_memory=chosen.gpu_memory,
         threads=chosen.threads,
         adapters=adapter_slots(config),
-        gpu=cards.engine,
+        gpus=cards.engine,
         arguments=chosen.engine_arguments,
     )
     model = serve_from(given, paths.served_model)

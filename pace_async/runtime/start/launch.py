@@ -31,6 +31,7 @@ from pace_async.events import Evaluated, EvaluationAttempted, ImplementerChecked
 from pace_async.implement.agent_checks import refuse_unless_runnable
 from pace_async.implement.assemble import lacks_catalogue, refuse_missing_mechanisms, refuse_unless_possible
 from pace_async.observe.watchers.choose import Chosen
+from pace_async.plan.served import refuse_unless_divisible
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.load import NoRun
 from pace_async.population.reading.reader import names_of_runs
@@ -42,7 +43,7 @@ from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
 from pace_async.reward import RewardRule
 from pace_async.runtime.children.advisor_choice import in_words, with_advisor
-from pace_async.runtime.children.advisor_folder import refuse_without_tokenizer
+from pace_async.runtime.children.advisor_folder import advisor_folder, refuse_without_tokenizer
 from pace_async.runtime.children.cards import cards_of, taken_cards
 from pace_async.runtime.children.catalogue_reading import refuse_unless_read
 from pace_async.runtime.children.engines import refuse_unless_served
@@ -310,7 +311,9 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
 def _refuse_unknown_stages(config: Config, task: Task) -> None:
     ensure_descriptors(config)
     refuse_unless_served(config.advisor.engine)
-    cards_of(config)
+    if cards_of(config).engine and config.advisor.ranks > 1:
+        model = config.advisor.model
+        refuse_unless_divisible(model, advisor_folder(model), config.advisor.ranks)
     refuse_unless_possible(config.implementer.model, task)
     refuse_unless_runnable(config.implementer, config.stop.budget)
     refuse_unless_read(config, task)

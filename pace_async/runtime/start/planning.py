@@ -15,6 +15,7 @@ from pace_async.plan.counted import NotCounted, counted
 from pace_async.plan.machine import room_here
 from pace_async.plan.places import CardMemory, Owned, Room
 from pace_async.plan.planned import Counter, Model, Plan, plan_of
+from pace_async.plan.served import refuse_unless_divisible
 from pace_async.registry.advisors import advisor_of
 from pace_async.runtime.children.advisor_choice import context_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
@@ -62,13 +63,14 @@ def with_own_files(room: Room, folder: Path) -> Room:
 
 def _owned(config: Config, cards: Sequence[str]) -> Owned:
     chosen = assigned(config, cards)
-    return {"learner": chosen.learner, "engine": () if chosen.engine is None else (chosen.engine,)}
+    return {"learner": chosen.learner, "engine": chosen.engine}
 
 
 def _model(config: Config) -> Model:
     if not advisor_of(config.advisor.model).served:
         raise UsageError(f"--advisor {config.advisor.model} has no weights here: there is nothing to plan.")
     folder = advisor_folder(config.advisor.model)
+    refuse_unless_divisible(config.advisor.model, folder, config.advisor.ranks)
     return Model(folder, context_of(config.advisor, folder))
 
 

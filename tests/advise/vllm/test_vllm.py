@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from pathlib import Path
 import anyio
 import psutil
 import pytest
-import torch
 
 from pace_async.advise.base import Completion
 from pace_async.advise.client import HttpEngine
@@ -25,14 +23,14 @@ from pace_async.population.reading.reader import open_readonly
 from pace_async.publish.base import PushFailed
 from pace_async.publish.file import FilePublisher
 from pace_async.runtime.children.advisor_folder import TINY
-from pace_async.weights import checkpoint_digests, write_atomically
+from pace_async.weights import checkpoint_digests
 from tests.support.command_line import PACE
 from tests.support.engine_models import plain_logprobs
-from tests.support.tensor_files import load_file, save_file
+from tests.support.noisy_versions import version_of
+from tests.support.tensor_files import load_file
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs_vllm, pytest.mark.timeout(900)]
 
-END = 1
 LONG = 1200
 """Tokens that take longer than a push."""
 
@@ -43,29 +41,6 @@ NOISE = 2e-4
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"
-
-
-def version_of(folder: Path, seed: int, **tensors: torch.Tensor | None) -> Path:
-    """The tiny advisor with some noise on its weights, which hardly ever ends an answer. Tensors may be replaced or
-    (None) left out. Dots of names are written __."""
-
-    def write(target: Path) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        made = load_file(TINY / "model.safetensors")
-        for name, tensor in made.items():
-            made[name] = tensor * (1 + 0.05 * torch.randn(tensor.shape, generator=generator))
-        made[HEAD][END] = 0
-        for name, tensor in tensors.items():
-            made.pop(name.replace("__", "."))
-            if tensor is not None:
-                made[name.replace("__", ".")] = tensor
-        for file in TINY.iterdir():
-            if file.suffix == ".json":
-                shutil.copyfile(file, target / file.name)
-        save_file(made, target / "model.safetensors")
-
-    write_atomically(folder, write)
-    return folder
 
 
 @pytest.fixture(scope="module")

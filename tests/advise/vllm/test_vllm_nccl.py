@@ -178,7 +178,7 @@ async def together(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[To
     settings = VllmSettings(
         kv_cache_gib=0.25 if build.device == "cpu" else None,
         gpu_memory=0.3,
-        gpu="0",
+        gpus=("0",),
         arguments=("--worker-extension-cls", "tests.doubles.simulated_nccl_worker.Extension"),
     )
     with pytest.MonkeyPatch.context() as patch:

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pace_async.advise.engines.vllm_proof import COLUMNS, not_in_force
+from pace_async.advise.engines.vllm_proof import COLUMNS
+from tests.support.proofs import not_in_force
 
 
 class Packed(nn.Module):

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from pace_async.advise.engines.load import BadCheckpoint
-from pace_async.advise.engines.vllm_proof import not_in_force
 from pace_async.advise.engines.vllm_staged_weights import Memory, StagedWeights, plan_layers, stage
 from pace_async.weights import checkpoint_digests
+from tests.support.proofs import not_in_force, unproven
 from tests.support.tensor_files import save_file
 
 EMBEDDING, HEAD = "embed.weight", "head.weight"
@@ -117,9 +117,9 @@ def test_the_model_is_unchanged_before_the_swap_and_new_after_it(
         assert staged is not None
         assert staged.digests == checkpoint_digests(folder)
         assert not_in_force(model, whole(served), seed=version) == []
-        assert staged.not_in_force() == set(new)
+        assert unproven(staged) == set(new)
         staged.put_in_force()
-        assert staged.not_in_force() == set()
+        assert unproven(staged) == set()
         assert not_in_force(model, whole(new), seed=version) == []
         staged.forget()
         served = new
@@ -148,7 +148,7 @@ def test_a_layer_that_was_not_swapped_is_named_by_all_its_tensors(tmp_path: Path
     if kernel is not None:
         layer.cpu_linear = kernel
     names = {"attn.qkv": {f"attn.{part}.weight" for part in "qkv"}}
-    assert staged.not_in_force() == names.get(path, {f"{path}.weight"})
+    assert unproven(staged) == names.get(path, {f"{path}.weight"})
 
 
 @pytest.mark.parametrize("keep", [False, True])
