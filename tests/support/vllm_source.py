@@ -55,6 +55,12 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     return [one.arg for one in given if one.arg not in ("self", "cls")]
 
 
+def attributes(node: ast.ClassDef) -> set[str]:
+    """Attributes that its methods set on the object."""
+    stored = (one for one in ast.walk(node) if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store))
+    return {one.attr for one in stored if isinstance(one.value, ast.Name) and one.value.id == "self"}
+
+
 def methods(node: ast.ClassDef) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
     return {one.name: one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
 

@@ -65,9 +65,26 @@ FIELDS: list[tuple[str, str, set[str]]] = [
         "EngineArgs",
         {"weight_transfer_config", "worker_extension_cls", "logprobs_mode", "override_generation_config"}
         | {"gdn_prefill_backend", "kv_cache_memory_bytes", "gpu_memory_utilization", "max_num_seqs", "enforce_eager"}
+        | {"tensor_parallel_size"}
         | {"enable_lora", "max_loras", "max_cpu_loras", "max_lora_rank", "enable_chunked_prefill", "dtype"},
     ),
 ]
+
+DIVIDED: list[tuple[str, str, set[str]]] = [
+    (f"{LAYERS}.linear", "LinearBase", {"tp_rank", "tp_size", "input_size", "output_size"}),
+    (f"{LAYERS}.linear", "ColumnParallelLinear", {"output_size_per_partition"}),
+    (f"{LAYERS}.linear", "MergedColumnParallelLinear", {"output_sizes"}),
+    (
+        f"{LAYERS}.linear",
+        "QKVParallelLinear",
+        {"total_num_heads", "total_num_kv_heads", "num_kv_head_replicas", "head_size", "v_head_size"},
+    ),
+    (f"{LAYERS}.linear", "RowParallelLinear", {"input_size_per_partition"}),
+    (f"{LAYERS}.vocab_parallel_embedding", "VocabParallelEmbedding", {"shard_indices", "tp_size"}),
+    (f"{LAYERS}.mamba.gdn.qwen_gdn_linear_attn", "QwenGatedDeltaNetAttention", {"key_dim", "value_dim"}),
+    (f"{TRANSFER}.base", "WeightTransferEngine", {"parallel_config"}),
+]
+"""Attributes by which a rank sees which slices it holds."""
 
 PATHS = {
     *(("get", path) for path in ("/health", "/v1/models", "/version", "/weight_info", "/is_paused")),
@@ -113,6 +130,15 @@ def test_a_class_has_the_fields_that_we_send_or_read(folder: Path, module: str, 
     found = vllm.defined(folder, module, name)
     assert isinstance(found, ast.ClassDef)
     assert expected - vllm.fields(folder, module, found) == set()
+
+
+@pytest.mark.parametrize(("module", "name", "expected"), DIVIDED, ids=[name for _, name, _ in DIVIDED])
+def test_a_layer_has_the_attributes_by_which_it_is_divided(
+    folder: Path, module: str, name: str, expected: set[str]
+) -> None:
+    found = vllm.defined(folder, module, name)
+    assert isinstance(found, ast.ClassDef)
+    assert expected - vllm.attributes(found) == set()
 
 
 def test_our_backend_gives_every_method_that_vllm_leaves_open(folder: Path) -> None:
