@@ -163,6 +163,8 @@ class VllmHandle(EngineProcess):
                 "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # evaluations share the cores
                 "OMP_NUM_THREADS": str(self._settings.threads),
             }
+            if len(self._settings.gpus) > 1:
+                environment["TORCH_COMPILE_DISABLE"] = "1"  # a divided embedding would be compiled at the first request
         return environment
 
     async def _serving(self, process: Process) -> int:

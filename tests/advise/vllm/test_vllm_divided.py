@@ -63,8 +63,8 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serv
     )
     async with (
         managed_vllm(build, model, settings, log=folder / "engine.log", start_s=1500.0) as handle,
-        HttpEngine(handle.url, timeout_s=120.0) as engine,
-        FilePublisher(handle.url) as publisher,
+        HttpEngine(handle.url, timeout_s=600.0) as engine,
+        FilePublisher(handle.url, phase_s=300.0) as publisher,
     ):
         yield Server(handle, engine, publisher)
 
