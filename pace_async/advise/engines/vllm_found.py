@@ -1,6 +1,6 @@
 """Detects which build of vLLM is installed and whether this machine can run it. There is no setting for it.
 
-Imports neither vLLM nor torch, which would take seconds. It cannot detect a driver that is too old for the build.
+Imports neither vLLM nor torch, which would take seconds. Whether the driver is new enough: `plan.driver`.
 """
 
 from dataclasses import dataclass

@@ -14,6 +14,7 @@ from pace_async.evaluate.sandbox import cgroup
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.gpus import find_cards, in_words
 from pace_async.implement.shares import models_of, parse_shares
+from pace_async.plan.driver import too_old
 from pace_async.providers.base import ADVISOR
 from pace_async.providers.preflight import Checked, check_models
 from pace_async.registry.advisors import advisor_of, asked_model
@@ -149,7 +150,12 @@ def _control_groups() -> Finding:
 def _cards() -> Finding:
     """Runs work without one. The cards are those that evaluations, the learner and an engine can have."""
     cards = find_cards()
-    return Finding("cards", True if cards else None, in_words(cards))
+    if not cards:
+        return Finding("cards", None, in_words(cards))
+    old = too_old()
+    if old is None:
+        return Finding("cards", True, in_words(cards))
+    return Finding("cards", False, f"{in_words(cards)}, but {old.found}", old.remedy)
 
 
 def _database() -> Finding:

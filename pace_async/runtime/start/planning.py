@@ -1,7 +1,8 @@
 """The plan of a run on this machine, or on cards that are named.
 
-Invariant: nothing is written, and only the count of a training step runs a process. A run that cannot fit is refused
-before anything is written. Advisors of the package need no plan: they fit everywhere.
+Invariant: nothing is written, and the processes that are run only look: nvidia-smi, the count of a training step, and
+transformers for a model that vLLM does not list. A run that cannot fit, whose engine does not know the model or whose
+driver is too old is refused before anything is written. Advisors of the package need no plan: they fit everywhere.
 """
 
 from collections.abc import Sequence
@@ -12,11 +13,13 @@ from pace_async.config import Config
 from pace_async.errors import UsageError
 from pace_async.gpus import visible_gpus
 from pace_async.plan.counted import NotCounted, counted
+from pace_async.plan.driver import too_old
 from pace_async.plan.machine import room_here
 from pace_async.plan.places import CardMemory, Owned, Room
 from pace_async.plan.planned import Counter, Model, Plan, plan_of
 from pace_async.plan.served import refuse_unless_divisible
 from pace_async.registry.advisors import advisor_of
+from pace_async.registry.engines import engine_of
 from pace_async.runtime.children.advisor_choice import context_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.children.cards import assigned
@@ -27,12 +30,15 @@ SMALL = 1 << 30
 
 def plan_for(config: Config, cards: Sequence[CardMemory], count: Counter = counted) -> Plan:
     """The plan of a run on such cards, whatever this machine has. `config` names its advisor. Raises UsageError."""
+    _refuse_unknown_model(config)
     room = Room({card.name: card for card in cards})
     return plan_of(config, _model(config), _owned(config, [card.name for card in cards]), room, count)
 
 
 def plan_here(config: Config, folder: Path) -> Plan:
     """The plan of a run in this folder on this machine. Raises UsageError."""
+    _refuse_old_driver(config)
+    _refuse_unknown_model(config)
     room = room_here(visible_gpus(), folder)
     return plan_of(config, _model(config), _owned(config, list(room.cards)), room)
 
@@ -41,8 +47,12 @@ def refuse_unless_it_fits(config: Config, folder: Path) -> None:
     """Raises UsageError for a run that cannot fit on this machine, as far as that is known. Files of the run that are
     in `folder` already count as free. A step that cannot be counted refuses nothing."""
     kind = advisor_of(config.advisor.model)
-    if not kind.served or kind.packaged:
+    if not kind.served:
         return
+    _refuse_old_driver(config)
+    if kind.packaged:
+        return
+    _refuse_unknown_model(config)
     room = with_own_files(room_here(visible_gpus(), folder), folder)
     if not room.cards and _size(advisor_folder(config.advisor.model)) < SMALL:
         return
@@ -59,6 +69,30 @@ def with_own_files(room: Room, folder: Path) -> Room:
     own = sum(file.stat().st_size for file in folder.glob("learner/*/*/*.safetensors"))
     host = None if room.host is None else room.host + (own if room.disk_in_memory else 0)
     return replace(room, host=host, disk=None if room.disk is None else room.disk + own)
+
+
+def _refuse_unknown_model(config: Config) -> None:
+    """Raises UsageError for an advisor that the engine which the run starts does not know."""
+    model = config.advisor.model
+    engine = engine_of(config.advisor.engine)
+    if not advisor_of(model).served or engine.runs_already:
+        return
+    why = engine.why_unknown(advisor_folder(model), config.advisor.engine_arguments)
+    if why is not None:
+        raise UsageError(f"--advisor {model}: {why}. Give a model that it knows, or another --engine.")
+
+
+def _refuse_old_driver(config: Config) -> None:
+    """Raises UsageError if learner or engine would have a card that the installed torch cannot use. Without it torch
+    computes on the processor, which is too slow for all but the advisors of the package. vLLM ends."""
+    cards = assigned(config, visible_gpus())
+    own_card = not engine_of(config.advisor.engine).computes_anywhere and cards.engine is not None
+    if not own_card and (advisor_of(config.advisor.model).packaged or not (cards.learner or cards.engine)):
+        return
+    old = too_old()
+    if old is not None:
+        hidden = "" if own_card else ", or set CUDA_VISIBLE_DEVICES to nothing, to compute on the processor"
+        raise UsageError(f"No card can be used: {old.found}; {old.remedy}{hidden}.")
 
 
 def _owned(config: Config, cards: Sequence[str]) -> Owned:
