@@ -85,8 +85,8 @@ def test_hidden_cards_need_no_driver(shell: Shell, model: Path, monkeypatch: pyt
 def test_a_model_that_vllm_does_not_know_is_refused(shell: Shell, model: Path, command: tuple[str, ...]) -> None:
     said = shell.pace(*command, written(shell, model, "vllm"))
     assert said.err == (
-        f"pace: --advisor {model}: vLLM 0.32.0 does not know LlamaForCausalLM, the architecture in its config.json. "
-        "Give a model that it knows, or another --engine.\n"
+        f"pace: --advisor {model}: vLLM 0.32.0 does not know LlamaForCausalLM, the architecture in its config.json; "
+        "give a model that it knows, or another --engine.\n"
     )
     assert (said.code, shell.files()) == (2, ["mine.yaml"])
 

@@ -79,7 +79,7 @@ def _refuse_unknown_model(config: Config) -> None:
         return
     why = engine.why_unknown(advisor_folder(model), config.advisor.engine_arguments)
     if why is not None:
-        raise UsageError(f"--advisor {model}: {why}. Give a model that it knows, or another --engine.")
+        raise UsageError(f"--advisor {model}: {why}; give a model that it knows, or another --engine.")
 
 
 def _refuse_old_driver(config: Config) -> None:
