@@ -85,9 +85,12 @@ def _refuse_unknown_model(config: Config) -> None:
 def _refuse_old_driver(config: Config) -> None:
     """Raises UsageError if learner or engine would have a card that the installed torch cannot use. Without it torch
     computes on the processor, which is too slow for all but the advisors of the package. vLLM ends."""
+    kind = advisor_of(config.advisor.model)
+    if not kind.served:
+        return
     cards = assigned(config, visible_gpus())
     own_card = not engine_of(config.advisor.engine).computes_anywhere and cards.engine is not None
-    if not own_card and (advisor_of(config.advisor.model).packaged or not (cards.learner or cards.engine)):
+    if not own_card and (kind.packaged or not (cards.learner or cards.engine)):
         return
     old = too_old()
     if old is not None:
