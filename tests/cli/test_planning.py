@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -9,12 +10,16 @@ from pathlib import Path
 import pytest
 
 from pace_async import gpus
+from pace_async.config import Config
 from pace_async.plan import counted as counting
 from pace_async.plan import planned
 from pace_async.plan.step import StepBytes
+from pace_async.runtime.children.advisor_folder import TINY, refuse_unless_transformers_knows
 from pace_async.runtime.start import planning
 from scripts.benchmarks.toys import write_llama
 from tests.support.command_line import Shell
+
+SHAPES = Path(__file__).parents[2] / "scripts" / "documentation" / "shapes" / "models"
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +135,30 @@ def test_a_folder_without_a_tokenizer_is_refused_before_anything_is_written(
     assert f"--advisor {bare} has no tokenizer (tokenizer.json or tokenizer.model)" in said.err
     assert said.err.count("\n") == 1
     assert shell.files() == before
+
+
+@pytest.mark.parametrize("more", [("--dry-run",), ()])
+def test_a_model_of_a_type_that_transformers_does_not_have_is_refused_before_anything_is_written(
+    shell: Shell, tmp_path: Path, model: Path, more: tuple[str, ...]
+) -> None:
+    own = tmp_path / "own"
+    shutil.copytree(model, own)
+    given = json.loads((model / "config.json").read_text())
+    code = {"AutoModelForCausalLM": "modeling_own.OwnForCausalLM"}
+    (own / "config.json").write_text(json.dumps({**given, "model_type": "own_type", "auto_map": code}))
+    before = shell.files()
+    said = shell.pace("run", "circle_packing", "--advisor", str(own), *more)
+    assert said.code == 2
+    assert f"--advisor {own} is a model of the type own_type, which transformers" in said.err
+    assert said.err.endswith("and code of the model's own folder (auto_map) is not run: give another model.\n")
+    assert said.err.count("\n") == 1
+    assert shell.files() == before
+
+
+def test_every_type_of_the_ready_models_is_one_that_transformers_has() -> None:
+    for file in (*SHAPES.glob("*/config.json"), TINY / "config.json"):
+        config = Config.model_validate({"advisor": {"model": str(file.parent)}})
+        refuse_unless_transformers_knows(config)
 
 
 @pytest.mark.usefixtures("card")

@@ -1,6 +1,10 @@
-"""The folder of the advisor's weights."""
+"""The folder of the advisor's weights, and whether learner and engine can read it."""
 
+import json
+import re
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 from pace_async.config import Config
 from pace_async.errors import UsageError
@@ -18,6 +22,8 @@ MADE_HERE = Path("~/.cache/pace")
 """The default folder for models made by `scripts/advisor/warm_start.py`."""
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
 """Files of which a tokenizer has one."""
+MODEL_TYPES = ("auto_mappings.py", "configuration_auto.py")
+"""Files of transformers that name every type of model that it has."""
 
 
 def refuse_without_tokenizer(config: Config) -> None:
@@ -32,6 +38,30 @@ def refuse_without_tokenizer(config: Config) -> None:
         raise UsageError(
             f"--advisor {model} has no tokenizer ({TOKENIZERS[0]} or {TOKENIZERS[1]}): put the model's own beside its "
             "config.json."
+        )
+
+
+def refuse_unless_transformers_knows(config: Config) -> None:
+    """Raises UsageError for an advisor of a type that transformers does not have, where it would load the advisor: in
+    the learner, and in the engine of the package. Code in the model's own folder is never run there."""
+    model = config.advisor.model
+    loads = engine_of(config.advisor.engine).computes_anywhere or trains(config.learner.objective)
+    kind = advisor_of(model)
+    if not kind.served or kind.packaged or not loads:
+        return
+    try:
+        given: dict[str, Any] = json.loads((advisor_folder(model) / "config.json").read_text("utf-8"))
+        found = distribution("transformers")
+        places = [Path(str(found.locate_file(f"transformers/models/auto/{name}"))) for name in MODEL_TYPES]
+        known = "".join(place.read_text("utf-8") for place in places)
+    except (OSError, ValueError, PackageNotFoundError):
+        return
+    named = given.get("model_type")
+    if isinstance(named, str) and not re.search(rf"""["']{re.escape(named)}["']\s*[,:]""", known):
+        code = ", and code of the model's own folder (auto_map) is not run" if given.get("auto_map") else ""
+        raise UsageError(
+            f"--advisor {model} is a model of the type {named}, which transformers {found.version} does not "
+            f"have{code}: give another model."
         )
 
 

@@ -43,7 +43,11 @@ from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
 from pace_async.reward import RewardRule
 from pace_async.runtime.children.advisor_choice import in_words, with_advisor
-from pace_async.runtime.children.advisor_folder import advisor_folder, refuse_without_tokenizer
+from pace_async.runtime.children.advisor_folder import (
+    advisor_folder,
+    refuse_unless_transformers_knows,
+    refuse_without_tokenizer,
+)
 from pace_async.runtime.children.cards import cards_of, taken_cards
 from pace_async.runtime.children.catalogue_reading import refuse_unless_read
 from pace_async.runtime.children.engines import refuse_unless_served
@@ -92,6 +96,7 @@ def prepare(config: Config, asked: Task, run_dir: Path | None) -> tuple[Task, Ru
     task = limits_of(config, asked)
     _refuse_unknown_stages(config, task)
     refuse_without_tokenizer(config)
+    refuse_unless_transformers_knows(config)
     refuse_missing_mechanisms(config.implementer.model, task)
     resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
     url = config.population.url if run_dir is None else None
