@@ -24,6 +24,7 @@ from pace_async.advise.wording import Detail, Question, Wording, read_words
 from pace_async.config.advisor import END_OF_THINKING
 from pace_async.errors import CandidateFault
 from pace_async.events import AdvisorCall, IdeaNote, Purpose
+from pace_async.frozen_values import fast_init
 from pace_async.programs.languages import Language
 from pace_async.search.draws import derive, generator
 from pace_async.search.edit_bandit import Results
@@ -62,6 +63,7 @@ class Sampling:
         )
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Advice:
     """Sampled calls and what was parsed from them. `pool` and `next_idea` are the state after the proposals were

@@ -5,8 +5,10 @@ from typing import Literal, Protocol
 
 from pace_async.errors import InfrastructureFault
 from pace_async.events import AdvisorCall, Purpose, TokenSpan
+from pace_async.frozen_values import fast_init
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Completion:
     """Sampled tokens (with the end token, if one was sampled), their log-probabilities in nats, and the weight versions
@@ -55,6 +57,7 @@ class Engine(Protocol):
         ...
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """One question of a rollout. `max_tokens` caps the answer, `max_prompt_tokens` the question (None: only the

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pace_async.frozen_values import fast_init
 from pace_async.search.state import Idea, SearchContext
 
 _WORD = re.compile(r"[\w.+-]*\w")
@@ -31,6 +32,7 @@ class Detail:
     longest: int | None = None
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Question:
     """A prompt. Number N of its answer means `ideas[N - 1]`. `words` are those words of the prompt and of its answer

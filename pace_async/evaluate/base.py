@@ -13,6 +13,7 @@ import anyio
 
 from pace_async.errors import InfrastructureFault
 from pace_async.events import CascadeScore, EvaluationAttempted, Outcome
+from pace_async.frozen_values import fast_init
 from pace_async.task import FULL, TaskSpec
 
 HIDDEN = 0
@@ -26,6 +27,7 @@ def without_secret(text: str, seed: int) -> str:
     return text.replace(str(seed), "a fresh seed") if seed >= SECRET_SEEDS else text
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Limits of one evaluation: seconds of wall clock, MiB of memory, bytes on each of its output streams, seconds of
@@ -72,6 +74,7 @@ class Needs:
         return cls(float(spec.cpus or 1), spec.gpus if spec.gpus_required else 0.0)
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class EvaluationId:
     """Names one evaluation of one run. `lease` is 0 for the task's own program. `fresh` is HIDDEN, or the number of a
@@ -89,6 +92,7 @@ class EvaluationId:
         return self.lease, self.stage, self.fresh
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
     """One program to be scored. `seed` and the stage choose the instances. A seed from SECRET_SEEDS on is secret, so
@@ -116,6 +120,7 @@ class EvaluationRequest:
         return self.id.stage
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """`score` is None unless `outcome` is ok. `metrics` are finite. `seconds` is wall clock, measured outside the

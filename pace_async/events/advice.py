@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pace_async.events.literals import Action, Purpose
+from pace_async.frozen_values import fast_init
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class TokenSpan:
     """Completion tokens [start, end) were sampled by weight version `version`."""
@@ -15,6 +17,7 @@ class TokenSpan:
     end: int
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class AdvisorCall:
     """One prompt and one sampled answer. `logprobs[i]` is the log-probability, in nats, at which
@@ -34,6 +37,7 @@ class AdvisorCall:
     words: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class IdeaNote:
     """An idea of an island's pool after assessment. `known` is true if it was merged into the existing idea `number`:
@@ -44,6 +48,7 @@ class IdeaNote:
     known: bool
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class LeaseOpened:
     """Permission to make one rollout. It may be trained by update `deadline` at the latest. `migrant` is the candidate
@@ -93,6 +98,7 @@ class IslandActed:
     at: float
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Advised:
     """The advisor's decision: the parent it saw, its calls, the ideas, the chosen experiment.

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from pace_async.events.advice import AdvisorCall
 from pace_async.events.literals import Kind, Outcome, Role
+from pace_async.frozen_values import fast_init
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,7 @@ class FreshScore:
     seconds: float
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class EvaluationAttempted:
     """One attempt to evaluate the program of `lease` (0: the task's own program) in `stage` of the cascade, or in the
@@ -195,6 +197,7 @@ class Claimed:
     feedback: str | None = None
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Evaluated:
     """A rollout is complete. `program` is None if none could be made. `score` is None unless outcome is ok. `mechanism`

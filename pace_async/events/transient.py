@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from pace_async.frozen_values import fast_init
 
+
+@fast_init
 @dataclass(frozen=True, slots=True)
 class StageChanged:
     """A search thread entered another stage. `lease` is None while it waits for one."""

@@ -11,11 +11,13 @@ from itertools import pairwise
 from typing import Self
 
 from pace_async.events import AdvisorCall
+from pace_async.frozen_values import fast_init
 
 ROUNDING = 1e-5
 """A log-probability computed in float32 may exceed 0 by this much."""
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class TrainedCall:
     """One prompt and its sampled answer. `logprobs` (nats) and `versions` (the weight version that sampled the token)
@@ -51,6 +53,7 @@ class TrainedCall:
         return cls(call.prompt_ids, call.completion_ids, call.logprobs, tuple(versions))
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class TrainedRollout:
     """One lease's calls, reward and advantage. Every token of every call gets `advantage`."""

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 
 from pace_async.config import SearchConfig
 from pace_async.events import IslandActed
+from pace_async.frozen_values import fast_init
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Member:
     """A program that may be a parent. `candidate` is its id, 0 for the task's own initial program. `feedback` is what
@@ -22,6 +24,7 @@ class Member:
     feedback: str | None = None
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One experiment on an idea and its result. `score` is None if it failed."""
@@ -44,6 +47,7 @@ class Tally:
     failures: tuple[tuple[str, int], ...] = ()
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Idea:
     """A hypothesis of an island's pool and its latest experiments, oldest first. `earlier` counts those before them."""
@@ -63,6 +67,7 @@ class Snapshot:
     bytes: int = field(compare=False, repr=False)
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Course:
     """The course of an island's search. `momentum` is in [0, 1], `updates` counts its changes, `since` counts the
@@ -91,6 +96,7 @@ class Visits:
 UNTRIED = Visits(parent=None)
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Island:
     """Members (best first, equal scores by age), how often each was tried (by candidate, untried ones are missing), the
@@ -156,6 +162,7 @@ def rules_of(search: SearchConfig, direction: str, goal: float) -> Rules:
     )
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class SearchContext:
     """The advisor's view: the parent, the best of the island, the pool, and the number of the island's next idea."""

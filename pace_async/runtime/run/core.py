@@ -27,6 +27,7 @@ from pace_async.config.advisor import END_OF_THINKING
 from pace_async.errors import InfrastructureFault, PaceBug
 from pace_async.evaluate.base import Evaluator
 from pace_async.events import AdmissionHeld, Fact, FaultSeen, IslandActed, LeaseOpened, Purpose, TransientEvent
+from pace_async.frozen_values import fast_init
 from pace_async.implement.base import Implementer
 from pace_async.learn.base import Learner
 from pace_async.observe.bus import Bus
@@ -142,6 +143,7 @@ class Stages:
         return ServedAdvisor(self.engine, self.end_of_thinking, asyncio.get_running_loop().time)
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class StopValues:
     """The values that stop rules test. `groups` counts skipped ones too."""

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 from pace_async.errors import PaceBug
 from pace_async.events import CascadeScore, CascadeStageEnded, Claimed, ImplementerChosen, ImplementerTry
+from pace_async.frozen_values import fast_init
 from pace_async.implement.base import Implemented
 from pace_async.search.state import Member
 from pace_async.staleness.gate import Lease
 from pace_async.state.run_state import RunState, Underway
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The advisor's decision for a lease that has no candidate yet. `chosen` is the implementer that a bandit chose.
