@@ -51,6 +51,11 @@ _LIKE_VERDICT = re.compile(r"(?:[#>*+-]+ +)?Proposal [0-9]", _FLAGS)
 _CHOICE, _EXPERIMENT = _named("Idea ID"), _named("Experiment description")
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _CHOSEN = re.compile(r"(?:idea )?#?(?P<number>[1-9][0-9]{0,8})\.?", _FLAGS)
+_EXACT_IDEAS = re.compile(
+    "\n".join(rf"Idea {n}\nHypothesis: (\S.*)\nReasoning: (\S.*)" for n in range(1, IDEAS_PER_PROPOSAL + 1)) + r"\n*"
+)
+_EXACT_CHOICE = re.compile(r"Idea ID: ([1-9][0-9]{0,8})\nExperiment description: (\S.*)\n*")
+"""Answers in just the form that was asked for. Most are, and one pattern is faster than a look at each line."""
 
 
 def after_thinking(text: str, mark: str) -> str:
@@ -60,6 +65,14 @@ def after_thinking(text: str, mark: str) -> str:
 
 def parse_propose(text: str) -> tuple[tuple[str, str], ...]:
     """((hypothesis, reasoning), ...): one pair for each of the three requested ideas."""
+    exact = _EXACT_IDEAS.fullmatch(text)
+    if exact is not None and all(map(_is_sentence, values := [value.strip() for value in exact.groups()])):
+        return tuple(zip(values[::2], values[1::2], strict=True))
+    return proposed_by_lines(text)
+
+
+def proposed_by_lines(text: str) -> tuple[tuple[str, str], ...]:
+    """`parse_propose` for an answer in any form."""
     lines = _lines(text)
     headings = [(at, number) for at in range(len(lines)) if (number := _idea_at(lines, at)) is not None]
     starts = [at for at, _ in headings]
@@ -125,6 +138,14 @@ def parse_assess(text: str, n: int, pool_size: int) -> tuple[int | None, ...]:
 
 def parse_select(text: str, pool_size: int) -> tuple[int, str]:
     """The place of the chosen idea, from 1 to `pool_size`, and the description of the experiment."""
+    exact = _EXACT_CHOICE.fullmatch(text)
+    if exact is not None and int(exact[1]) <= pool_size and _is_sentence(value := exact[2].strip()):
+        return int(exact[1]), value
+    return selected_by_lines(text, pool_size)
+
+
+def selected_by_lines(text: str, pool_size: int) -> tuple[int, str]:
+    """`parse_select` for an answer in any form."""
     lines = _lines(text)
     start = next((at for at, line in enumerate(lines) if _CHOICE.fullmatch(line)), None)
     if start is None:
@@ -168,6 +189,11 @@ def _field(lines: Sequence[str], name: re.Pattern[str], said: str) -> tuple[str,
     return value, rest
 
 
+def _is_sentence(value: str) -> bool:
+    """Whether `_field` takes a stripped value."""
+    return 0 < len(value) <= MAX_SENTENCE and value.isprintable()
+
+
 def _idea_at(lines: Sequence[str], at: int) -> int | None:
     """The number of the idea whose heading this line is."""
     line = lines[at]
@@ -195,9 +221,13 @@ def _refuse_like(lines: Sequence[str], names: Sequence[re.Pattern[str]]) -> None
 def _lines(text: str) -> list[str]:
     """Lines that hold a letter or a digit, stripped, without those that begin or end a code block. Only a line feed
     ends a line."""
-    return [
-        line for raw in text.split("\n") if _LETTER_OR_DIGIT.search(line := raw.strip()) and not line.startswith("```")
-    ]
+    return [line for raw in text.split("\n") if _says_something(line := raw.strip())]
+
+
+def _says_something(line: str) -> bool:
+    if line[:1].isalnum():  # most lines
+        return True
+    return not line.startswith("```") and _LETTER_OR_DIGIT.search(line) is not None
 
 
 def _short(line: str) -> str:

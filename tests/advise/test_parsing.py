@@ -1,11 +1,20 @@
 """The answers of the advisor are read strictly: what was asked for, with what a chat model may add, or the candidate's
 own fault."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.advise.parsing import MAX_SENTENCE, parse_assess, parse_propose, parse_select
+from pace_async.advise.parsing import (
+    MAX_SENTENCE,
+    parse_assess,
+    parse_propose,
+    parse_select,
+    proposed_by_lines,
+    selected_by_lines,
+)
 from pace_async.errors import CandidateFault
 
 PROPOSAL = "\n".join(f"Idea {n}\nHypothesis: h{n}\nReasoning: r{n}" for n in (1, 2, 3))
@@ -171,3 +180,31 @@ def test_no_text_makes_a_parser_fail_in_another_way(text: str) -> None:
     for parse in (lambda: parse_propose(text), lambda: parse_assess(text, 3, 1), lambda: parse_select(text, 1)):
         with pytest.raises(CandidateFault):
             parse()
+
+
+values = st.one_of(
+    st.text(st.sampled_from(["a", "7", " ", "\t", "\r", "\x0b", "\xa0", "\u2028", "*", "_", "`", "\0"]), max_size=6),
+    st.sampled_from(["Idea 2", "Hypothesis: b", "h" * MAX_SENTENCE, "h" * (MAX_SENTENCE + 1), "```", "\nx"]),
+)
+"""What may follow the name of a field."""
+
+
+def read_or_refused(read: Callable[[], object]) -> object:
+    """The result, or the words of the refusal."""
+    try:
+        return read()
+    except CandidateFault as fault:
+        return str(fault)
+
+
+@given(st.lists(values, min_size=6, max_size=6), st.sampled_from(["", "\n", "\n\n", " \n", "\nmore"]))
+def test_a_proposal_in_just_the_form_asked_for_is_read_as_any_other(said: list[str], end: str) -> None:
+    ideas = [f"Idea {n}\nHypothesis: {said[2 * n - 2]}\nReasoning: {said[2 * n - 1]}" for n in (1, 2, 3)]
+    text = "\n".join(ideas) + end
+    assert read_or_refused(lambda: parse_propose(text)) == read_or_refused(lambda: proposed_by_lines(text))
+
+
+@given(st.sampled_from(["1", "2", "3", "03", "0", "x", "1.", "1 "]), values, st.sampled_from(["", "\n", "\nmore"]))
+def test_a_choice_in_just_the_form_asked_for_is_read_as_any_other(number: str, said: str, end: str) -> None:
+    text = f"Idea ID: {number}\nExperiment description: {said}{end}"
+    assert read_or_refused(lambda: parse_select(text, 2)) == read_or_refused(lambda: selected_by_lines(text, 2))
