@@ -79,12 +79,13 @@ class Identities:
         """See `Evaluator.submit`."""
         asked = _asked(request)
         known = self._entries.get(request.id)
-        if known is not None and known.asked != asked:
-            different = next(name for name in asked if asked[name] != known.asked[name])
-            raise PaceBug(f"{request.id} names two {different}")
-        if known is not None and not isinstance(known.result, Exception):
-            return
-        self._ended.pop(request.id, None)
+        if known is not None:
+            if known.asked != asked:
+                different = next(name for name in asked if asked[name] != known.asked[name])
+                raise PaceBug(f"{request.id} names two {different}")
+            if not isinstance(known.result, Exception):
+                return
+            self._ended.pop(request.id, None)
         entry = self._entries[request.id] = _Entry(asked, request)
         if self._start is not None:
             try:

@@ -65,3 +65,13 @@ class CleanJson(TypeDecorator[dict[str, Any]]):
 
     def process_bind_param(self, value: object, dialect: Dialect) -> Any:
         return None if value is None else clean_json(value)
+
+    def bind_processor(self, dialect: Dialect) -> Any:
+        """The same, with the text of `{}` made once, because many candidates have no metrics."""
+        own: Any = super().bind_processor(dialect)
+        empty = own({})
+
+        def process(value: object) -> Any:
+            return empty if value == {} else own(value)
+
+        return process

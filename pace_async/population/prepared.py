@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, cast
 
-from sqlalchemy import Connection, Dialect
+from sqlalchemy import Connection, Dialect, LargeBinary
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 
@@ -90,6 +90,8 @@ def _compile(statement: ClauseElement, columns: tuple[str, ...] | None, dialect:
     converts: dict[str, _Convert] = {}
     for parameter, name in made.bind_names.items():
         convert = parameter.type.dialect_impl(dialect).bind_processor(dialect)
+        if isinstance(parameter.type, LargeBinary) and dialect.name == "sqlite":
+            convert = _taken_as_it_is
         if convert is not None:
             converts[name] = convert
     fixed = {name: value for name, value in made.params.items() if value is not None}
@@ -98,6 +100,11 @@ def _compile(statement: ClauseElement, columns: tuple[str, ...] | None, dialect:
     if made.positional:
         return _Compiled(str(made), values)
     return _Compiled(str(made), lambda row: dict(zip(names, values(row), strict=True)))
+
+
+def _taken_as_it_is(blob: bytes | None) -> bytearray | None:
+    """SQLite's driver takes a bytearray at once. For `bytes` and `memoryview` it first searches for an adapter."""
+    return None if blob is None else bytearray(blob)
 
 
 def _values(
