@@ -79,7 +79,7 @@ def _is_of_the_future(statement: ast.stmt) -> bool:
 
 def _with_needs(start: ast.stmt, statements: list[ast.stmt], role: str) -> list[ast.stmt]:
     """The statement and all that it needs. Raises UsageError for a name that none binds."""
-    code = {one: compile(ast.Module([one], []), "<source>", "exec", dont_inherit=True) for one in statements}
+    code = {one: _compiled(one, role) for one in statements}
     bound = {one: {name for kind, name in _names(made, inside=False) if kind in _BOUND} for one, made in code.items()}
     needed: set[ast.stmt] = {one for one in statements if _is_of_the_future(one)}
     waiting = [start]
@@ -90,6 +90,11 @@ def _with_needs(start: ast.stmt, statements: list[ast.stmt], role: str) -> list[
         needed.add(one)
         if isinstance(one, ast.ImportFrom) and one.level:
             raise UsageError(f"{role} needs `{ast.unparse(one)}`, an import that works only inside its package.")
+        if code[one].co_flags & inspect.CO_COROUTINE:
+            raise UsageError(
+                f"{role} needs `{ast.unparse(one).splitlines()[0]}`, which waits for an event loop: give the value in "
+                "`instances`, or compute it without `await`."
+            )
         for name in {name for kind, name in _names(code[one], inside=True) if kind in _READ} - _OF_EVERY_MODULE:
             binding = [other for other in statements if name in bound[other]]
             if not binding:
@@ -99,6 +104,16 @@ def _with_needs(start: ast.stmt, statements: list[ast.stmt], role: str) -> list[
                 )
             waiting.extend(binding)
     return [one for one in statements if one in needed]
+
+
+def _compiled(statement: ast.stmt, role: str) -> CodeType:
+    """A statement's code. A cell of a notebook may have `await` at its top."""
+    try:
+        return compile(
+            ast.Module([statement], []), "<source>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
+        )
+    except SyntaxError as error:
+        raise UsageError(f"{role}: line {error.lineno} of its file is not Python: {error.msg}.") from None
 
 
 def _names(code: CodeType, *, inside: bool) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,7 @@
 """Tasks made of functions: what is written, and that everything after it is an ordinary task."""
 
+import ast
+import linecache
 import subprocess
 import sys
 from collections.abc import Callable
@@ -132,6 +134,36 @@ def test_a_task_is_written_where_the_commands_find_it_by_its_name() -> None:
     assert load_task("guessing").digest == load_task(str(task.folder)).digest
     with pytest.raises(UsageError, match="is there already"):
         task.write("tasks/guessing")
+
+
+CELL = """
+data = [1.0]
+waited = await nothing()
+
+
+def score(instances, outputs):
+    return -abs(outputs[0] - {reads}[0])
+
+
+task = await made()
+"""
+
+
+@pytest.mark.parametrize(("reads", "says"), [("data", ""), ("waited", "waits for an event loop")])
+def test_the_cell_of_a_function_may_await_where_the_function_does_not_need_it(reads: str, says: str) -> None:
+    """A notebook runs such a cell. Python itself compiles no `await` outside a function."""
+    cell, source = f"cell-{reads}.py", CELL.format(reads=reads)
+    linecache.cache[cell] = (len(source), None, source.splitlines(keepends=True), cell)
+    scope: dict[str, Any] = {}
+    definition = next(one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef))
+    exec(compile(ast.Module([definition], []), cell, "exec"), scope)
+    try:
+        _, code, _ = source_with_needs(scope["score"], "score")
+    except UsageError as error:
+        assert says and says in str(error)
+    else:
+        assert not says
+        assert ("data = [1.0]" in code, "await" in code) == (True, False)
 
 
 def test_a_function_of_a_prompt_is_refused_in_one_sentence() -> None:
