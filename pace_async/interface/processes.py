@@ -7,6 +7,7 @@ event loop can all start one, and the run goes on when they end.
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
@@ -24,19 +25,27 @@ _ERRORS = {kind.exit_code: kind for kind in (UsageError, RunLocked, SeedProgramF
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What is run, and the folder of the run that it makes or goes on with."""
+    """What is run, and the folder of the run that it makes or goes on with. `claimed`: the folder was made for it."""
 
     arguments: tuple[str, ...]
     folder: Path
+    claimed: bool = False
 
     @property
     def line(self) -> list[str]:
         return [sys.executable, "-m", "pace_async", *self.arguments]
 
+    def give_back(self) -> None:
+        """Remove the folder that was made for the run, if nothing was written there."""
+        if self.claimed:
+            with suppress(OSError):
+                self.folder.rmdir()
+
     def ended(self, code: int, said: IO[bytes]) -> Run:
         """The run, after its process ended. Raises the PaceError whose exit code it had."""
         if code in _ENDED:
             return Run(str(self.folder))
+        self.give_back()
         said.seek(0)
         text = said.read().decode(errors="replace").strip().removeprefix("pace: ")
         if code == Interrupted.exit_code:
@@ -50,16 +59,20 @@ def run_command(
     config: Sequence[str | Path],
     run_dir: str | Path | None,
 ) -> Command:
-    """Begin a run. Raises UsageError for a wrong setting or task, before any process is started."""
+    """Begin a run. Without `run_dir` its folder is made, so that another run that begins takes another name. Raises
+    UsageError for a wrong setting or task, before any process is started."""
     from pace_async.configure import resolve
-    from pace_async.runtime.run_paths import new_run_paths
+    from pace_async.runtime.run_paths import claimed, new_run_paths
     from pace_async.task import load_task
 
     given = {**(settings or {}), **({} if task is None else {"task": fspath(task)})}
     resolved = resolve([Path(file) for file in config], dict(given))
-    folder = new_run_paths(load_task(resolved.task).name, None if run_dir is None else Path(run_dir)).folder.resolve()
+    paths = new_run_paths(load_task(resolved.task).name, None if run_dir is None else Path(run_dir))
+    folder = (claimed(paths) if run_dir is None else paths).folder.resolve()
     files = [word for file in config for word in ("--config", str(file))]
-    return Command(("run", *files, *_sets(given), "--run-dir", str(folder), "--display", "none"), folder)
+    return Command(
+        ("run", *files, *_sets(given), "--run-dir", str(folder), "--display", "none"), folder, run_dir is None
+    )
 
 
 def resume_command(run: str | Path | None, settings: Settings | None) -> Command:

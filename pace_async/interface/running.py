@@ -128,5 +128,6 @@ async def _beside(command: Command) -> AsyncGenerator[Going]:
             going.stop()
             with anyio.CancelScope(shield=True):
                 await process.wait()
+            command.give_back()
             raise
         await going.wait()

@@ -123,6 +123,23 @@ def new_run_paths(task: str, run_dir: Path | None, taken: Collection[str] = ()) 
     return RunPaths(run_dir)
 
 
+def claimed(paths: RunPaths, taken: Collection[str] = ()) -> RunPaths:
+    """Make the folder of a run that `new_run_paths` named, or that of the next free name if another process was faster.
+    A folder that cannot be made is returned too: who writes there says why."""
+    while True:
+        try:
+            paths.folder.mkdir(parents=True)
+        except FileExistsError:
+            other = new_run_paths(paths.name.rpartition("-")[0], None, taken)
+            if other == paths:  # ./runs points nowhere
+                return paths
+            paths = other
+        except OSError:
+            return paths
+        else:
+            return paths
+
+
 def find_run_paths(run: str | None) -> RunPaths:
     """A run by its folder, by its name under ./runs, the latest one of a task under ./runs, or the latest one of all.
     Raises UsageError. Loads nothing heavy: a missing run is refused before the database library is loaded."""

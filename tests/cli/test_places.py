@@ -8,7 +8,7 @@ import pytest
 
 from pace_async.errors import UsageError
 from pace_async.population.reading.reader import open_readonly
-from pace_async.runtime.run_paths import find_run_paths, new_run_paths
+from pace_async.runtime.run_paths import claimed, find_run_paths, new_run_paths
 from tests.support.finished_runs import make_run
 
 OLD, NEW = 1_000_000_000.0, 1_500_000_000.0
@@ -101,3 +101,16 @@ def test_a_new_run_takes_the_first_number_that_is_free(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     begun("eplb-1", "eplb-3")
     assert [new_run_paths(task, None).name for task in ("eplb", "other")] == ["eplb-2", "other-1"]
+
+
+def test_runs_that_begin_at_once_get_folders_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    begun("two-words-2")
+    free = new_run_paths("two-words", None)  # each of them finds the same name free
+    assert [claimed(free, {"two-words-4"}).name for _ in range(3)] == ["two-words-1", "two-words-3", "two-words-5"]
+    (tmp_path / "file").write_text("")
+    unwritable = new_run_paths("eplb", tmp_path / "file" / "eplb-1")
+    (tmp_path / "away").symlink_to(tmp_path / "nowhere")
+    monkeypatch.setattr("pace_async.runtime.run_paths.RUNS", tmp_path / "away")
+    for place in (unwritable, new_run_paths("eplb", None)):
+        assert claimed(place) == place  # its lock is refused, with the reason

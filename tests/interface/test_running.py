@@ -104,6 +104,27 @@ def test_values_reach_the_command_as_they_are(place: Path) -> None:
     assert {"stop.minutes=1e-05", "advisor.api_base=null", 'task="circle_packing"'} <= set(command.arguments)
 
 
+def test_runs_that_begin_at_once_have_a_folder_each_and_a_refused_one_leaves_none(place: Path) -> None:
+    first, second = (run_command("circle_packing", {}, (), None) for _ in range(2))
+    assert [command.folder.name for command in (first, second)] == ["circle_packing-1", "circle_packing-2"]
+    with pytest.raises(UsageError, match="no key"):
+        first.ended(2, io.BytesIO(b"pace: no key\n"))
+    (second.folder / "lock").touch()
+    with pytest.raises(GaveUp):
+        second.ended(6, io.BytesIO())
+    assert [folder.name for folder in (place / "runs").iterdir()] == ["circle_packing-2"]
+
+
+@pytest.mark.long
+def test_two_commands_at_once_search_two_runs(place: Path) -> None:
+    line = [sys.executable, "-m", "pace_async", "run", "circle_packing", "--display", "none"]
+    line += [word for name, value in FEW.items() for word in ("--set", f"{name}={value}")]
+    with subprocess.Popen(line) as first, subprocess.Popen(line) as second:
+        assert (first.wait(), second.wait()) == (0, 0)
+    runs = [pace.open(f"circle_packing-{number}") for number in (1, 2)]
+    assert [len(run.rows()) for run in runs] == [1 + 3, 1 + 3]
+
+
 @pytest.mark.parametrize(
     ("code", "error", "says"),
     [

@@ -54,7 +54,7 @@ from pace_async.runtime.children.engines import refuse_unless_served
 from pace_async.runtime.children.external import refuse_unless_fit
 from pace_async.runtime.run.core import default_horizon
 from pace_async.runtime.run.loop_turns import TimedLoop
-from pace_async.runtime.run_paths import RunPaths, find_run_paths, new_run_paths
+from pace_async.runtime.run_paths import RunPaths, claimed, find_run_paths, new_run_paths
 from pace_async.runtime.start.assemble import RunResources, conduct, say, waiting
 from pace_async.runtime.start.descriptors import ensure_descriptors
 from pace_async.runtime.start.own_memory import own_memory
@@ -85,7 +85,7 @@ def start(config: Config, asked: Task, run_dir: Path | None, display: str, logs:
     advisor = in_words(chosen, task, chosen=advisor_of(config.advisor.model).chosen_for_task)
     try:
         with ends_as_by_ctrl_c():
-            return anyio.run(_start, chosen, task, paths, (display, logs), advisor, backend_options=TIMED)
+            return anyio.run(_start, chosen, task, (paths, run_dir), (display, logs), advisor, backend_options=TIMED)
     except KeyboardInterrupt:
         raise _interrupted(paths) from None
 
@@ -99,8 +99,12 @@ def prepare(config: Config, asked: Task, run_dir: Path | None) -> tuple[Task, Ru
     refuse_unless_transformers_knows(config)
     refuse_missing_mechanisms(config.implementer.model, task)
     resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
-    url = config.population.url if run_dir is None else None
-    return task, new_run_paths(task.name, run_dir, () if url is None else names_of_runs(url))
+    return task, new_run_paths(task.name, run_dir, _names_taken(config) if run_dir is None else ())
+
+
+def _names_taken(config: Config) -> tuple[str, ...]:
+    """Names of the runs in the database on a server, if the run writes to one. Raises UsageError."""
+    return () if config.population.url is None else names_of_runs(config.population.url)
 
 
 def task_of(config: Config) -> Task:
@@ -124,9 +128,9 @@ def _interrupted(paths: RunPaths) -> Interrupted:
     return Interrupted("interrupted before the run began; nothing was written.")
 
 
-async def _start(config: Config, task: Task, paths: RunPaths, shown: Shown, advisor: str) -> int:
-    """`advisor` is what is said about it."""
-    display, logs = shown
+async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None], shown: Shown, advisor: str) -> int:
+    """`place` is the run's folder, and the one that was asked for. `advisor` is what is said about it."""
+    (paths, run_dir), (display, logs) = place, shown
     await refuse_unless_fit(config, all_up=True)
     await refuse_unless_evaluated(config.evaluation, task.spec)
     _announce(display, "proving the sandbox, and scoring the seed program in it")
@@ -135,6 +139,8 @@ async def _start(config: Config, task: Task, paths: RunPaths, shown: Shown, advi
         seed_program = await score_seed_program(config, task, tier)
     checks = await _check_models(config)
     _announce(display, f"advisor {advisor}")
+    if run_dir is None:  # the checks took seconds: another run may have taken the name
+        paths = claimed(paths, await anyio.to_thread.run_sync(_names_taken, config))
     with RunLock(paths.folder) as lock:
         async with Store.open(config.population.url or paths.file) as store:
             store.be_patient(config.faults.patience_s, waiting(lock))
