@@ -109,6 +109,8 @@ def test_the_table_is_sorted_and_filtered_by_its_address(client: TestClient, fol
         ("absent = 1", "no such column"),
         ("1); drop table runs; select (1", ""),
         ("(select count(*) from candidates a, candidates b, candidates c, candidates d, candidates e) > 0", "longer"),
+        ("instr(zeroblob(100000), zeroblob(50000) || x'01') = 0 and score is not null", "longer"),
+        ("length(zeroblob(300000)) > 0", "too big"),
     ],
 )
 def test_a_condition_that_cannot_be_used_is_refused_and_changes_nothing(

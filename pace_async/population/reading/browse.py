@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from pace_async.errors import UsageError
 from pace_async.population.models import CandidateRow
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
-from pace_async.population.reading.typed import ask
+from pace_async.population.reading.typed import Answer, ask
 
 COLUMNS = (
     *("candidate", "score", "outcome", "experiment", "idea", "parent", "island", "reward", "mechanism"),
@@ -21,6 +21,8 @@ COLUMNS = (
 """Names as `pace show` has them. `at` is seconds since the epoch."""
 PAGE_S = 5.0
 """The time limit of a page, in seconds."""
+LONGEST = 256 << 10
+"""Bytes of the longest text that a condition may make: the slowest function takes a second on it."""
 
 LOOKED_UP = 1_000
 """A page of no more rows is found by its candidates alone, and then looked up: so a sort carries no text."""
@@ -55,12 +57,16 @@ def browse(connection: Connection, run_id: int, chosen: Selection, first: int = 
     table = f"({every}) AS each_candidate"
     part = f"ORDER BY {order} LIMIT {most:d} OFFSET {first:d}"
     if most <= LOOKED_UP:
-        chosen_ids = ask(connection, f"SELECT candidate FROM {table} {where} {part}", PAGE_S).rows
+        chosen_ids = _asked(connection, f"SELECT candidate FROM {table} {where} {part}").rows
         listed = ", ".join(str(int(row[0])) for row in chosen_ids) or "NULL"
         where_listed = f"WHERE candidate IN ({listed})"
-        answer = ask(connection, f"SELECT * FROM {table} {where_listed} ORDER BY {order}", PAGE_S)
+        answer = _asked(connection, f"SELECT * FROM {table} {where_listed} ORDER BY {order}")
     else:
-        answer = ask(connection, f"SELECT * FROM {table} {where} {part}", PAGE_S)
-    counted = ask(connection, f"SELECT COUNT(*) FROM {table} {where}", PAGE_S)
+        answer = _asked(connection, f"SELECT * FROM {table} {where} {part}")
+    counted = _asked(connection, f"SELECT COUNT(*) FROM {table} {where}")
     rows = tuple(dict(zip(COLUMNS, row, strict=True)) for row in answer.rows)
     return Page(rows, int(counted.rows[0][0]))
+
+
+def _asked(connection: Connection, statement: str) -> Answer:
+    return ask(connection, statement, PAGE_S, longest=LONGEST)

@@ -1,13 +1,15 @@
 """Runs one typed statement, which may only read this database, within a time limit.
 
 Invariant: the database itself enforces this for any statement. SQLite asks an authorizer about each action and a
-progress handler whether to continue. A server uses a read-only transaction, accepts one statement at a time, and ends
+progress handler whether to continue. A timer interrupts it between two rows, because a slow function is one
+instruction. A server uses a read-only transaction, accepts one statement at a time, and ends
 it by its own clock.
 """
 
 import math
 import re
 import sqlite3
+import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -58,8 +60,11 @@ class Answer:
     rows: tuple[tuple[Any, ...], ...]
 
 
-def ask(connection: Connection, statement: str, timeout_s: float, remedy: str = "") -> Answer:
-    """The statement's rows, within `timeout_s` seconds. `remedy` ends the sentence of one that takes longer. Raises
+def ask(
+    connection: Connection, statement: str, timeout_s: float, remedy: str = "", longest: int = LONGEST_VALUE
+) -> Answer:
+    """The statement's rows, within `timeout_s` seconds. `remedy` ends the sentence of one that takes longer. No text of
+    a file's rows may have more than `longest` bytes: no function of SQLite can be ended while it works on one. Raises
     UsageError, with the reason in lower case, if the statement is refused, takes longer, or gives more than MOST_ROWS
     rows."""
     if not (math.isfinite(timeout_s) and timeout_s > 0):
@@ -69,8 +74,8 @@ def ask(connection: Connection, statement: str, timeout_s: float, remedy: str = 
     if not connection.in_transaction():
         connection.begin()
     is_file = connection.dialect.name == "sqlite"
-    limited = _in_file if is_file else _on_server
-    with limited(connection, statement, timeout_s) as why:
+    limited = _in_file(connection, timeout_s, longest) if is_file else _on_server(connection, statement, timeout_s)
+    with limited as why:
         try:
             # the server's driver takes % for the mark of a parameter
             result = connection.exec_driver_sql(statement if is_file else statement.replace("%", "%%"))
@@ -127,17 +132,22 @@ def only_reading(connection: sqlite3.Connection) -> Generator[list[str]]:
 
 
 @contextmanager
-def _in_file(connection: Connection, _statement: str, timeout_s: float) -> Generator[list[str]]:
+def _in_file(connection: Connection, timeout_s: float, longest: int) -> Generator[list[str]]:
     driver = cast("sqlite3.Connection", connection.connection.dbapi_connection)
     deadline = time.monotonic() + timeout_s
-    longest = driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    before = driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
+    alarm = threading.Timer(min(timeout_s, threading.TIMEOUT_MAX), driver.interrupt)
+    alarm.daemon = True
+    alarm.start()
     driver.set_progress_handler(lambda: int(time.monotonic() > deadline), STEPS)
     try:
         with only_reading(driver) as refused:
             yield refused
     finally:
+        alarm.cancel()
+        alarm.join()  # it interrupts no later statement
         driver.set_progress_handler(None, 0)
-        driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
+        driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, before)
 
 
 @contextmanager
