@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Callable
 
 from pace_async.observe import formatting
 from pace_async.observe.few_scores import few_scores
@@ -116,11 +117,12 @@ def _recorded(facts: Facts) -> str:
     return f"Band: {said}, from the lowest to the highest, with their median."
 
 
-def lineage(facts: Facts) -> Markup:
-    """The best program and its ancestors, as a table."""
-    rows = [
+def lineage(facts: Facts, link: Link | None = None) -> Markup:
+    """The best program and its ancestors, as a table. `link` gives a candidate's number, where the page has more of
+    it."""
+    rows: list[dict[str, Content]] = [
         {
-            "candidate": "seed" if row.candidate == 0 else f"#{row.candidate}",
+            "candidate": link(row.candidate) if link else "seed" if row.candidate == 0 else f"#{row.candidate}",
             "score": "–" if row.score is None else formatting.score(row.score),
             "island": row.island,
             "idea": row.idea,
@@ -153,10 +155,15 @@ def learner(facts: Facts, by: By = "candidates") -> Markup:
     return joined([tag("p", note, class_="sub") if note else Markup(), tag("div", *cards, class_="pair")])
 
 
-def outcomes(money: Money) -> Markup:
-    """How many candidates ended in each way."""
-    rows = [
-        {"outcome": formatting.OUTCOMES.get(name, name), "candidates": number}
+def outcomes(money: Money, link: Callable[[str], str] | None = None) -> Markup:
+    """How many candidates ended in each way. `link` gives the address of those with an outcome, where there is one."""
+    rows: list[dict[str, Content]] = [
+        {
+            "outcome": tag("a", formatting.OUTCOMES.get(name, name), href=link(name))
+            if link
+            else formatting.OUTCOMES.get(name, name),
+            "candidates": number,
+        }
         for name, number in Counter(money.outcomes).most_common()
     ]
     title = "How candidates ended"

@@ -23,7 +23,7 @@ from pace_async.population.reading.reader import Reader
 from pace_async.report.progress_axis import by_of
 from pace_async.web import candidate, candidates, comparison, islands, lineage, machines, overview
 from pace_async.web.candidates import View
-from pace_async.web.guard import Guard
+from pace_async.web.guard import HEADERS, Guard
 from pace_async.web.runs import OpenRun
 from pace_async.web.shell import problem
 
@@ -126,7 +126,7 @@ class Pages:
         view = candidates.view_of(request.query_params)
         page, refused = self._browsed(request, view, 0, CSV_MOST)
         if refused:
-            return HTMLResponse(problem(f"That condition cannot be used: {refused}."), 400)
+            return HTMLResponse(problem(candidates.refusal(refused)), 400)
         name = {"Content-Disposition": 'attachment; filename="candidates.csv"'}
         return Response(candidates.as_csv(view, page), media_type="text/csv", headers=name)
 
@@ -220,13 +220,17 @@ def application(
     def refused(_request: Request, error: Exception) -> Response:
         return HTMLResponse(problem(str(error)), 404)
 
+    def broken(_request: Request, error: Exception) -> Response:
+        said = f"This page cannot be made of the run's rows ({type(error).__name__}). `pace db check` looks at them."
+        return HTMLResponse(problem(said), 500, headers=HEADERS)  # no middleware sees this answer
+
     def unknown(_request: Request, _error: Exception) -> Response:
         return HTMLResponse(problem("There is no such page."), 404)
 
     return Starlette(
         routes=Pages(runs, stopping, asker).routes(),
         middleware=[Middleware(Guard, token=token, hosts=hosts), Middleware(GZipMiddleware, compresslevel=1)],
-        exception_handlers={UsageError: refused, 404: unknown},
+        exception_handlers={UsageError: refused, 404: unknown, 500: broken},
     )
 
 

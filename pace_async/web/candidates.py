@@ -62,7 +62,7 @@ def view_of(query: QueryParams) -> View:
 
 def candidates_page(name: str, view: View, page: Page, refused: str = "") -> str:
     """A page of the table. `refused` is why the condition could not be used, in lower case."""
-    said = tag("p", f"That condition cannot be used: {refused}.", role="alert", class_="alert") if refused else Markup()
+    said = tag("p", refusal(refused), role="alert", class_="alert") if refused else Markup()
     last = max(1, -(-page.found // ON_A_PAGE))
     count = f"{formatting.count(page.found, 'candidate')}, page {view.page:,} of {last:,}"
     return document(
@@ -77,6 +77,11 @@ def candidates_page(name: str, view: View, page: Page, refused: str = "") -> str
         page="candidates",
         wide=True,
     )
+
+
+def refusal(reason: str) -> str:
+    """The sentence about a condition that cannot be used. `reason` is in lower case."""
+    return f"That condition cannot be used: {reason.rstrip('.')}."
 
 
 def _form(view: View) -> Markup:
@@ -141,10 +146,18 @@ def _number(column: str, value: Any) -> str:
     if value is None:
         return "–"
     if column == "at":
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(value))
+        return _moment(value)
     if column == "cost_usd":
         return f"{value:.4f}"
     return formatting.score(value) if isinstance(value, float) else str(value)
+
+
+def _moment(seconds: float) -> str:
+    """A moment in UTC, or the bare number that a clock gave which was wrong beyond any calendar."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
+    except (OverflowError, OSError, ValueError):
+        return f"{seconds:g}"
 
 
 def as_csv(view: View, page: Page) -> str:

@@ -15,7 +15,7 @@ from pace_async.population.reading.account import CompletedCandidate
 from pace_async.report.facts import Facts
 from pace_async.report.markup import Markup, tag
 from pace_async.report.sections import lineage
-from pace_async.web.shell import address, document
+from pace_async.web.shell import address, document, linking
 
 MOST = 20_000
 """Nodes that a browser draws smoothly."""
@@ -60,7 +60,7 @@ def tree_page(name: str, facts: Facts) -> str:
         ),
         tag("p", _KEYS, class_="sub", id="keys"),
         tag("h2", "The best program and its ancestors"),
-        lineage(facts),
+        lineage(facts, linking(name)),
         run=name,
         page="tree",
         wide=True,

@@ -1,6 +1,7 @@
 """The pages of a run that are made of the report's sections, and the list of all runs. Pure, except for reading."""
 
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 from pace_async.errors import UsageError
 from pace_async.observe import formatting
@@ -10,12 +11,12 @@ from pace_async.population.reading.timeline import Timeline
 from pace_async.report import sections
 from pace_async.report.facts import Facts, gather_parts
 from pace_async.report.fault_timeline import fault_timeline
-from pace_async.report.markup import Content, Markup, joined, tag
+from pace_async.report.markup import Markup, joined, tag
 from pace_async.report.parts import scrolling, table
 from pace_async.report.progress_axis import CHOICES, By
 from pace_async.task import best_known
 from pace_async.web.runs import OpenRun
-from pace_async.web.shell import RUNS, address, document
+from pace_async.web.shell import RUNS, address, document, linking
 
 _MARKS = "A mark stands for all faults of one span of time: the more faults, the higher. Hover for their kinds."
 
@@ -52,7 +53,7 @@ def run_page(name: str, facts: Facts) -> str:
         sections.curve(facts),
         tag("h2", "How the best program came to be"),
         best,
-        sections.lineage(facts),
+        sections.lineage(facts, linking(name)),
         tag("h2", "The best program against the seed program"),
         sections.against_seed(facts),
         sections.foot(facts),
@@ -75,17 +76,18 @@ def learner_page(name: str, facts: Facts, by: By) -> str:
 def spend_page(name: str, title: str, money: Money, timeline: Timeline) -> str:
     """How candidates ended, what failed and when, what was paid."""
 
-    def link(number: int) -> Content:
-        return tag("a", f"#{number}", href=address(name, candidate=number))
+    def ended(outcome: str) -> str:
+        where = urlencode({"where": f"outcome = '{outcome}' and candidate > 0"})
+        return f"{address(name, 'candidates')}?{where}"
 
     when, note = fault_timeline(timeline), tag("p", _MARKS, class_="sub")
     return document(
         f"{title}: spend and faults",
         tag("h1", "Spend and faults"),
-        tag("div", sections.outcomes(money), sections.faults(money), class_="pair"),
+        tag("div", sections.outcomes(money, ended), sections.faults(money), class_="pair"),
         tag("div", tag("h3", "Faults over time"), when, note, class_="card after") if when else None,
         sections.spend(money),
-        sections.money_by_improvement(money, link),
+        sections.money_by_improvement(money, linking(name)),
         run=name,
         page="spend",
     )

@@ -2,6 +2,7 @@
 
 from urllib.parse import quote
 
+from pace_async.report.islands import Link
 from pace_async.report.markup import Content, Markup, joined, tag
 
 PAGES = {
@@ -25,6 +26,15 @@ def address(run: str, page: str = "", candidate: int | None = None) -> str:
     if candidate is not None:
         return f"/run/{quote(run, safe='')}/candidate/{candidate}"
     return f"/run/{quote(run, safe='')}" + (f"/{page}" if page else "")
+
+
+def linking(run: str) -> Link:
+    """Gives the number of a candidate of the run as a link to its page."""
+
+    def link(number: int) -> Content:
+        return tag("a", f"#{number}" if number else "seed", href=address(run, candidate=number))
+
+    return link
 
 
 def document(title: str, *body: Content, run: str | None = None, page: str | None = None, wide: bool = False) -> str:
@@ -56,7 +66,8 @@ def _top(run: str | None, page: str | None) -> Markup:
         ]
     skip = tag("a", "Skip to the content", href="#content", class_="skip")
     live = tag("span", "", id="live", role="status")
-    return tag("header", skip, tag("nav", *links, aria_label="Pages"), live)
+    named = tag("b", run, class_="named") if run is not None and page != "" else None
+    return tag("header", skip, named, tag("nav", *links, aria_label="Pages"), live)
 
 
 def problem(sentence: str) -> str:

@@ -5,7 +5,9 @@ import html
 import io
 import json
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -246,3 +248,33 @@ def test_what_each_improvement_had_cost_is_shown(client: TestClient, folder: Pat
     assert better[-1].usd <= paid + 1e-12
     page = client.get("/run/a run/spend").text
     assert f'<td class="number">{better[-1].usd:,.4f}</td>' in page
+
+
+def test_the_ways_to_a_candidate_are_links_and_each_page_names_its_run(client: TestClient, folder: Path) -> None:
+    with open_readonly(folder / "population.db") as reader:
+        best, ended = reader.best(), reader.status()["outcomes"]
+    for path in ("", "/tree"):
+        page = client.get(f"/run/a run{path}").text
+        for number, said in ((0, "seed"), (best["candidate"], f"#{best['candidate']}")):
+            assert f'<a href="/run/a%20run/candidate/{number}">{said}</a>' in page, path
+    for path in PAGES[1:]:
+        assert '<b class="named">a run</b>' in client.get(f"/run/a run{path}").text, path
+    spend = client.get("/run/a run/spend").text
+    for outcome, number in ended.items():
+        [there] = {one for one in re.findall(r'href="([^"]*where=[^"]*)"', spend) if f"%27{outcome}%27" in one}
+        assert f"{number} candidate" in client.get(html.unescape(there)).text
+
+
+def test_a_page_that_damaged_rows_break_is_a_sentence_and_the_others_stand(tmp_path: Path) -> None:
+    file = make_run(tmp_path / "run") / "population.db"
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("update candidates set at = 9e18 where candidate = 3")
+        database.execute("update candidates set at = -9e18, metrics = '{no json' where candidate = 4")
+    with open_readonly(file) as reader:
+        client = TestClient(_client(reader).app, raise_server_exceptions=False)
+        page = client.get("/run/a run/candidates").text
+        assert "9e+18" in page and "-9e+18" in page
+        answer = client.get("/run/a run/candidate/4")
+        assert (answer.status_code, "cannot be made of the run&#x27;s rows" in answer.text) == (500, True)
+        assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+        assert client.get("/run/a run/candidate/3").status_code == 200
