@@ -1,9 +1,9 @@
 """What both ends of a transfer share.
 
-Over NCCL the learner sends, and one worker of an engine receives (`Transfer`). Each such transfer has its own group, so
-no group is left over from a side that died. A side without its peer would wait in NCCL without an end, so each side
-aborts its group after a deadline. Without a shared file system an engine fetches a version by its digest (`Offer`).
-Imports no torch.
+Over NCCL the learner sends, and every rank of one engine or several receives (`Transfer`). Each such transfer has its
+own group, so no group is left over from a side that died. A side without its peers would wait in NCCL without an end,
+so each side aborts its group after a deadline. Without a shared file system an engine fetches a version by its digest
+(`Offer`). Imports no torch.
 """
 
 import contextlib
@@ -12,11 +12,11 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 ADDRESS = "127.0.0.1"
-"""Where the two ends meet: both are on this machine."""
+"""Where the ends meet: all are on this machine."""
 
-MEMBERS = 2
 SENDER = 0
 RECEIVER = 1
+"""The first place of a receiver. Receivers have this one and the following ones."""
 
 CHUNK = 256 << 20
 """Bytes that are sent together, or one tensor if that is larger. Each side keeps two such chunks."""
@@ -25,13 +25,16 @@ CHUNK = 256 << 20
 @dataclass(frozen=True, slots=True)
 class Transfer:
     """One version in transfer: name, type (torch's spelling) and shape of each tensor, in the order of sending. The
-    ends meet at `port`. Each breaks off after `seconds`."""
+    ends meet at `port`: the learner and all ranks of all engines, `members` in all. The ranks of one engine have the
+    places from `first` on. Each breaks off after `seconds`."""
 
     port: int
     seconds: float
     names: Sequence[str]
     dtypes: Sequence[str]
     shapes: Sequence[Sequence[int]]
+    members: int = RECEIVER + 1
+    first: int = RECEIVER
 
 
 @dataclass(frozen=True, slots=True)

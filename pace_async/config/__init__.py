@@ -136,8 +136,6 @@ class Config(Section):
             raise ValueError(f"{cards}, which only advisor.engine vllm can; it is {self.advisor.engine}")
         if self.learner.lora_rank is not None:
             raise ValueError(f"{cards}, and the adapters of learner.lora_rank need an engine on one card")
-        if TRANSPORTS[self.advisor.transport].gpu_to_gpu:
-            raise ValueError(f"{cards}, and advisor.transport {self.advisor.transport} sends to one")
         for argument in self.advisor.engine_arguments:
             if argument.partition("=")[0] in ("--tensor-parallel-size", "-tp"):
                 raise ValueError(f"{cards}: leave {argument} out of advisor.engine_arguments")

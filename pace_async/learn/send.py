@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 import torch
 
-from pace_async.transfer import ADDRESS, CHUNK, MEMBERS, RECEIVER, SENDER, Transfer, broken_off_after
+from pace_async.transfer import ADDRESS, CHUNK, RECEIVER, SENDER, Transfer, broken_off_after
 
 
 class CannotSend(ValueError):
@@ -19,17 +19,17 @@ class CannotSend(ValueError):
 
 
 class TransferBroken(RuntimeError):
-    """The other end did not connect, or the group broke. The learner's weights are unchanged."""
+    """Another end did not connect, or the group broke. The learner's weights are unchanged."""
 
 
 class Meeting(Protocol):
-    """vLLM's rendezvous of the two ends. Each can leave small objects there for the other."""
+    """vLLM's rendezvous of all ends. Each can leave small objects there for another."""
 
-    def recv_obj(self, src: int) -> Any: ...
+    def broadcast_obj(self, obj: Any, src: int) -> Any: ...
 
 
 class NcclGroup(Protocol):
-    """vLLM's communicator of both ends."""
+    """vLLM's communicator of all ends."""
 
     group: Meeting
 
@@ -78,7 +78,7 @@ class NoCalls:
 
 
 def send(held: Mapping[str, torch.Tensor], transfer: Transfer) -> None:
-    """Connect to the receiver and send it the tensors. Raises CannotSend, TransferBroken."""
+    """Connect to all receivers and send them the tensors. Raises CannotSend, TransferBroken."""
     source = Source(held, transfer)
     engine = cast("Any", import_module("vllm.distributed.weight_transfer.nccl_engine"))
     sender = engine.NCCLTrainerWeightTransferEngine(
@@ -89,7 +89,8 @@ def send(held: Mapping[str, torch.Tensor], transfer: Transfer) -> None:
         try:
             with broken_off_after(transfer.seconds, group.destroy):
                 sender.send_weights()
-                group.group.recv_obj(RECEIVER)  # until then the receiver may still read this end's memory
+                for receiver in range(RECEIVER, transfer.members):
+                    group.group.broadcast_obj(None, receiver)  # until then it may still read this end's memory
         finally:
             sender.shutdown()
     except (OSError, RuntimeError) as error:  # TimeoutError is an OSError; NCCL and the store raise RuntimeError
@@ -97,7 +98,7 @@ def send(held: Mapping[str, torch.Tensor], transfer: Transfer) -> None:
 
 
 def join(transfer: Transfer) -> NcclGroup:
-    """Wait for the receiver. Raises RuntimeError."""
+    """Wait for all receivers. Raises RuntimeError."""
     utils = cast("Any", import_module("vllm.distributed.utils"))
     nccl = cast("Any", import_module("vllm.distributed.device_communicators.pynccl"))
     environment = cast("Any", import_module("vllm.utils.nccl"))
@@ -105,7 +106,7 @@ def join(transfer: Transfer) -> NcclGroup:
         host=ADDRESS,
         port=transfer.port,
         rank=SENDER,
-        world_size=MEMBERS,
+        world_size=transfer.members,
         store_timeout=transfer.seconds,
     )
     with environment.unpinned_nccl_env():

@@ -1,6 +1,6 @@
 """The seam that carries weights from the learner to the engine."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -65,6 +65,24 @@ class Sender(Protocol):
         ...
 
 
+Announce = Callable[[Transfer], Awaitable[object]]
+"""Announces a transfer to one engine, whose ranks then wait for the learner while they generate."""
+
+
+class GroupSender(Protocol):
+    """Sends the newest version from the learner's memory to every engine that asks for it at the same time."""
+
+    def can_send(self, version: int) -> bool:
+        """As `Sender.can_send`."""
+        ...
+
+    async def send(self, version: int, ranks: int, transfer: Transfer, announce: Announce) -> None:
+        """Send to an engine of so many ranks, which is announced the transfer with its places filled in. Returns when
+        all ranks of all engines have the tensors. Raises what `announce` raises, and InfrastructureFault: of class
+        `broadcast.GroupBroken` if there were other engines, one of which may have caused it."""
+        ...
+
+
 class Offerer(Protocol):
     """Puts versions where engines of other machines can fetch them."""
 
@@ -77,13 +95,13 @@ class Offerer(Protocol):
 @dataclass(frozen=True, slots=True)
 class PublisherParts:
     """Arguments of a publisher to one engine. `phase_s` is the deadline of each phase, in seconds. `label` is called
-    once in each push and gives the version's label. `sender` is the learner, or None. `offerer` is None unless engines
-    fetch versions."""
+    once in each push and gives the version's label. `sender` sends from the learner's memory, or None. `offerer` is
+    None unless engines fetch versions."""
 
     url: str
     phase_s: float
     label: Callable[[int], str]
-    sender: Sender | None
+    sender: GroupSender | None
     offerer: Offerer | None = None
 
 

@@ -4,11 +4,12 @@
 
 Invariant: the same as for publishing by file. Only the first step differs. Received tensors are compared with the
 learner's digests before any pause. So a failure in transit leaves the old version served and the engine's weights
-known. Each push makes a new group, so no broken group is reused. A version that the learner does not hold is published
-by file: version 0, and any version while the learner trains or is being rebuilt.
+known. Each push makes a new group, so no broken group is reused. Engines that are pushed to at the same time share one
+(`broadcast`). If such a group breaks, an engine that still answers joins the next one at once. A version that the
+learner does not hold is published by file: version 0, and any version while the learner trains or is being rebuilt.
 """
 
-import socket
+import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -16,9 +17,10 @@ from pathlib import Path
 import httpx
 
 from pace_async.errors import InfrastructureFault
-from pace_async.publish.base import EnginePublisher, PublisherParts, PushFailed, Sender
+from pace_async.publish.base import EnginePublisher, GroupSender, PublisherParts, PushFailed
+from pace_async.publish.broadcast import GroupBroken
 from pace_async.publish.file import FilePublisher, by_file
-from pace_async.transfer import ADDRESS, Transfer
+from pace_async.transfer import Transfer
 from pace_async.weights import contents
 
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
@@ -37,7 +39,7 @@ class NcclPublisher(FilePublisher):
     def __init__(
         self,
         base_url: str,
-        sender: Sender,
+        sender: GroupSender,
         *,
         phase_s: float = 60.0,
         label: Callable[[int], str] = str,
@@ -48,19 +50,36 @@ class NcclPublisher(FilePublisher):
 
     async def _announce(self, version: int, folder: Path) -> None:
         """The engine answers at once and waits for the learner while it generates."""
-        if not self._sender.can_send(version):
-            await super()._announce(version, folder)
-            return
-        transfer = self._transfer_of(folder)
-        announced = {"path": str(folder), "transfer": asdict(transfer)}
-        await self._phases.ask("init_weight_transfer_engine", {"init_info": announced})
+
+        async def announce(transfer: Transfer) -> None:
+            announced = {"path": str(folder), "transfer": asdict(transfer)}
+            await self._phases.ask("init_weight_transfer_engine", {"init_info": announced})
+
+        for again in (True, False):
+            if not self._sender.can_send(version):
+                await super()._announce(version, folder)
+                return
+            transfer, ranks = self._transfer_of(folder), await self._ranks()
+            try:
+                await self._sender.send(version, ranks, transfer, announce)
+                return
+            except PushFailed:
+                raise
+            except InfrastructureFault as fault:
+                if not (again and isinstance(fault, GroupBroken)):
+                    raise PushFailed(fault.kind, f"send: {fault.detail}", self._phases.began) from fault
+
+    async def _ranks(self) -> int:
+        """Among how many ranks the engine is divided. Raises PushFailed if it no longer answers."""
+        answer = await self._phases.ask("collective_rpc", {"method": "serves_on"})
         try:
-            await self._sender.send(transfer)
-        except InfrastructureFault as fault:
-            raise PushFailed(fault.kind, f"send: {fault.detail}", self._phases.began) from fault
+            return max(1, len(json.loads(answer)["results"]))
+        except (ValueError, KeyError, TypeError) as error:
+            detail = f"serves_on: {answer[:100]!r}"
+            raise PushFailed("push_refused", detail, self._phases.began) from error
 
     def _transfer_of(self, folder: Path) -> Transfer:
-        """Raises PushFailed."""
+        """Without its places in a group. Raises PushFailed."""
         try:
             tensors = contents(folder)
             types = [_TYPES[tensor.dtype] for tensor in tensors]
@@ -68,15 +87,9 @@ class NcclPublisher(FilePublisher):
             detail = f"{folder} cannot be sent: {error}"
             raise PushFailed("incomplete_checkpoint", detail, self._phases.began) from error
         return Transfer(
-            port=_free_port(),
+            port=0,
             seconds=self._phases.seconds,
             names=[tensor.name for tensor in tensors],
             dtypes=types,
             shapes=[list(tensor.shape) for tensor in tensors],
         )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((ADDRESS, 0))
-        return probe.getsockname()[1]

@@ -25,7 +25,7 @@ TRANSPORTS = Registry(
     PublisherTransport("file", "the engine reads the files that the learner wrote", "pace_async.publish.file:by_file"),
     PublisherTransport(
         "nccl",
-        "the learner sends it from GPU to GPU while the server generates; needs vLLM on a separate GPU of this machine",
+        "the learner sends it from GPU to GPU while the server generates; needs vLLM on other GPUs of this machine",
         "pace_async.publish.nccl:by_nccl",
         gpu_to_gpu=True,
         carries_adapters=False,

@@ -16,6 +16,7 @@ from pace_async.config import Config
 from pace_async.learn.client import ChildLimits, ProcessLearner
 from pace_async.learn.settings import TrainerConfig
 from pace_async.publish import probe
+from pace_async.publish.broadcast import Broadcast
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from pace_async.replay.groupfile import write_group
 from pace_async.runtime.children.advisor_folder import advisor_folder
@@ -134,7 +135,7 @@ async def _by_nccl(url: str, learner: ProcessLearner, version: Path, config: Con
         return ONE_CARD
     if config.learner.lora_rank is not None or config.advisor.engine != "vllm":
         return "skipped: it carries all weights to vLLM"
-    delivery = Delivery(numbered=True, transport="nccl", sender=learner, phase_s=PHASE_S)
+    delivery = Delivery(numbered=True, transport="nccl", sender=Broadcast(learner), phase_s=PHASE_S)
     async with Replica(url, probing=Probing(), timeout_s=900.0, delivery=delivery) as replica:
         receipt = await replica.publish(1, version)
     return f"{receipt.seconds:.2f} s, {receipt.paused_seconds:.2f} paused"

@@ -25,6 +25,7 @@ from pace_async.learn.process import serve
 from pace_async.learn.send import CannotSend, Source
 from pace_async.learn.settings import TrainerConfig
 from pace_async.publish.base import PushFailed
+from pace_async.publish.broadcast import Broadcast
 from pace_async.publish.nccl import NcclPublisher
 from pace_async.runtime.children import cards
 from pace_async.runtime.children.advisor_folder import TINY
@@ -34,7 +35,7 @@ from pace_async.transfer import Transfer, broken_off_after
 from pace_async.weights import checkpoint_digests
 from tests.doubles.engine_servers import own_tokens, server
 from tests.doubles.publishers import Failure, PushedEngine, breaking, refusing
-from tests.support.publishing import BEFORE, PHASES
+from tests.support.publishing import ASKED_OVER_NCCL, BEFORE, PHASES
 
 pytestmark = pytest.mark.anyio
 
@@ -79,7 +80,7 @@ async def push(
     engine: PushedEngine, sender: SimulatedSender, weights: Path, *, version: int = 1, times: int = 1
 ) -> None:
     transport = httpx.MockTransport(engine)
-    async with NcclPublisher("http://engine", sender, phase_s=5.0, transport=transport) as publisher:
+    async with NcclPublisher("http://engine", Broadcast(sender), phase_s=5.0, transport=transport) as publisher:
         for _ in range(times):
             await publisher.publish(version, weights)
 
@@ -88,7 +89,7 @@ async def test_the_learner_sends_between_the_announcement_and_the_pause(weights:
     engine = PushedEngine(checkpoint_digests(weights))
     sender = SimulatedSender(engine, 1)
     await push(engine, sender, weights)
-    assert engine.asked == [PHASES[0], "send", *PHASES[1:]]
+    assert tuple(engine.asked) == ASKED_OVER_NCCL
     (transfer,) = sender.transfers
     assert (transfer.names, transfer.dtypes, transfer.shapes) == (["a", "b"], ["float32"] * 2, [[2, 3], [2]])
     announced: Any = engine.bodies["init_weight_transfer_engine"]
@@ -111,7 +112,7 @@ async def test_a_learner_that_cannot_send_leaves_the_old_version_served(weights:
     with pytest.raises(PushFailed, match="nobody came") as caught:
         await push(engine, sender, weights)
     assert (caught.value.kind, caught.value.began) == ("transfer_broken", False)
-    assert engine.asked == [PHASES[0], "send"]
+    assert tuple(engine.asked) == ASKED_OVER_NCCL[:3]
 
 
 async def test_each_push_makes_a_new_group(weights: Path) -> None:
@@ -134,7 +135,7 @@ async def test_a_tensor_damaged_on_its_way_is_refused_before_any_pause(weights: 
     assert "pause" not in engine.asked
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("phase", [phase for phase in ASKED_OVER_NCCL if phase != "send"])
 @pytest.mark.parametrize(("failure", "kind"), [(refusing, "push_refused"), (breaking, "push_unreachable")])
 async def test_a_failing_phase_ends_the_push_as_it_does_by_file(
     weights: Path, phase: str, failure: Failure, kind: str
@@ -144,8 +145,8 @@ async def test_a_failing_phase_ends_the_push_as_it_does_by_file(
     sender = SimulatedSender(engine, 1)
     with pytest.raises(PushFailed) as caught:
         await push(engine, sender, weights)
-    assert (caught.value.kind, caught.value.began) == (kind, phase not in BEFORE)
-    assert len(sender.transfers) == (phase != PHASES[0])
+    assert (caught.value.kind, caught.value.began) == (kind, phase not in ("serves_on", *BEFORE))
+    assert len(sender.transfers) == (phase not in ASKED_OVER_NCCL[:2])
 
 
 def test_a_hanging_group_is_aborted_and_its_result_is_ignored() -> None:
@@ -228,7 +229,13 @@ def test_nccl_is_refused_where_it_cannot_work(overrides: dict[str, object], sent
         ("http://127.0.0.1:1", Build("vllm", "0.32.0"), [], "needs a GPU for the learner; 0 can be seen"),
         ("http://127.0.0.1:1", Build("vllm", "0.32.0"), ["0"], Cards(("0",), ())),
         ("http://10.0.0.1:1", Build("vllm", "0.32.0"), ["0"], "stays on this machine"),
-        ("http://127.0.0.1:1,http://127.0.0.1:2", Build("vllm", "0.32.0"), ["0"], "goes to one server, and .* names 2"),
+        ("http://127.0.0.1:1,http://127.0.0.1:2", Build("vllm", "0.32.0"), ["0"], Cards(("0",), ())),
+        (
+            "http://127.0.0.1:1,http://10.0.0.1:1",
+            Build("vllm", "0.32.0"),
+            ["0"],
+            "and --engine http://10.0.0.1:1 is on",
+        ),
     ],
 )
 def test_each_end_gets_its_own_card_or_the_run_is_refused(
@@ -260,7 +267,8 @@ def test_the_cards_are_those_that_a_child_would_see(monkeypatch: pytest.MonkeyPa
     ("answer", "sentence"),
     [
         ({"results": ["cpu"]}, "serves on: cpu"),
-        ({"results": ["cuda", "cuda"]}, "on one GPU, .* serves on: cuda, cuda"),
+        ({"results": ["cuda", "cpu"]}, "on GPUs, .* serves on: cuda, cpu"),
+        ({"results": ["cuda", "cuda"]}, None),
         ({"nothing": 1}, "is not a vLLM with this package's plugin"),
         ({"results": ["cuda"]}, None),
     ],

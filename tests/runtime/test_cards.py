@@ -37,6 +37,7 @@ def config_of(settings: dict[str, object]):
         ({**NCCL, "learner.gpus": 2}, ["3", "5", "6"], Cards(("3", "5"), ("6",))),
         ({**VLLM, "advisor.gpus": 2}, ["3", "5", "6"], Cards(("3",), ("3", "5"))),
         ({**VLLM, "advisor.gpus": [2, 1]}, ["3", "5", "6"], Cards(("3",), ("6", "5"))),
+        ({**NCCL, "advisor.gpus": 2}, ["3", "5", "6"], Cards(("3",), ("5", "6"))),
         ({**VLLM, "learner.cpu_ranks": 2}, ["3"], Cards((), ("3",))),
     ],
 )
@@ -58,6 +59,7 @@ def test_the_engine_and_the_learner_get_a_card_for_each_rank(
             ["0", "1"],
             "needs 3 GPUs, one for 2 ranks of the learner and one for vLLM; 2 can",
         ),
+        ({**NCCL, "advisor.gpus": 2}, ["0", "1"], "needs 3 GPUs, one for the learner and 2 for vLLM; 2 can"),
         ({"learner.gpus": 3}, ["0", "1"], r"learner\.gpus asks for 3 cards, and 2 can be seen"),
         ({**VLLM, "advisor.gpus": 2}, ["0"], r"advisor\.gpus asks for 2 cards, and 1 can be seen"),
         ({"learner.gpus": ["GPU-5", "GPU-5a"]}, ["GPU-5a00"], r"learner\.gpus names a card twice"),
@@ -80,7 +82,6 @@ def test_names_of_no_card_are_refused_with_the_settings(given: object) -> None:
         ({"advisor.engine": "embedded"}, "which only advisor.engine vllm can; it is embedded"),
         ({"advisor.engine": "http://127.0.0.1:1"}, "which only advisor.engine vllm can; it is http"),
         ({**VLLM, "learner.lora_rank": 8}, "adapters of learner.lora_rank need an engine on one card"),
-        (NCCL, "advisor.transport nccl sends to one"),
         ({**VLLM, "advisor.engine_arguments": ["-tp=2"]}, "leave -tp=2 out of advisor.engine_arguments"),
     ],
 )

@@ -13,6 +13,9 @@ PHASES = (
     "resume",
 )
 
+ASKED_OVER_NCCL = ("serves_on", PHASES[0], "send", *PHASES[1:])
+"""The same over NCCL, with the learner's part."""
+
 BEFORE = PHASES[:3]
 """A push that fails in one of them has not begun."""
 

@@ -2,8 +2,8 @@
 
 So tensors are checked before any of them reaches the model. A transfer runs beside generation, in a separate thread and
 on separate streams (vLLM's packed transfer uses its own). Tensors move to host memory as they arrive, so at most two
-chunks are on the card. Runs inside vLLM's workers. Models that are split over devices are not supported: the group has
-one receiver.
+chunks are on the card. Runs inside vLLM's workers. If the model is divided among ranks, each is a receiver of its own
+and gets every tensor whole, of which vLLM's loader takes the rank's slices.
 """
 
 import threading
@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
-from pace_async.transfer import ADDRESS, CHUNK, MEMBERS, RECEIVER, SENDER, Transfer, broken_off_after
+from pace_async.transfer import ADDRESS, CHUNK, Transfer, broken_off_after
 
 T = TypeVar("T")
 
@@ -52,8 +52,8 @@ class Receiver(_Engine):
             _nccl.NCCLWeightTransferInitInfo(
                 master_address=ADDRESS,
                 master_port=transfer.port,
-                rank_offset=RECEIVER,
-                world_size=MEMBERS,
+                rank_offset=transfer.first,
+                world_size=transfer.members,
                 packed=True,
                 packed_buffer_size_bytes=CHUNK,
             )
@@ -67,7 +67,8 @@ class Receiver(_Engine):
                         shapes=[list(shape) for shape in transfer.shapes],
                     )
                 )
-                self.model_update_group.group.send_obj(True, SENDER)
+                meeting = self.model_update_group.group
+                meeting.broadcast_obj(True, meeting.rank)  # vLLM's send_obj does not say who sent
         finally:
             self.shutdown()
         return self.shelf.tensors

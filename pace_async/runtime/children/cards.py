@@ -45,7 +45,7 @@ def cards_of(config: Config) -> Cards:
             f"{asked} needs vLLM on a GPU, and {build.package} {build.version} runs on the {build.device}."
         )
     if engine_of(config.advisor.engine).runs_already:
-        _refuse_unless_one_here(asked, config.advisor.engine)
+        _refuse_unless_here(asked, config.advisor.engine)
     return assigned(config, visible_gpus())
 
 
@@ -145,9 +145,7 @@ def _torch_has_cuda() -> bool:
         return False
 
 
-def _refuse_unless_one_here(asked: str, engine: str) -> None:
-    url, *others = urls_of(engine)
-    if others:
-        raise UsageError(f"{asked} goes to one server, and --engine names {1 + len(others)}.")
-    if urlsplit(url).hostname not in _HERE:
-        raise UsageError(f"{asked} stays on this machine, and --engine {url} is on another.")
+def _refuse_unless_here(asked: str, engine: str) -> None:
+    for url in urls_of(engine):
+        if urlsplit(url).hostname not in _HERE:
+            raise UsageError(f"{asked} stays on this machine, and --engine {url} is on another.")

@@ -24,6 +24,7 @@ from pace_async.advise.engines.vllm_managed import AdapterSlots, VllmHandle, Vll
 from pace_async.config import Config
 from pace_async.errors import GaveUp, InfrastructureFault, UsageError
 from pace_async.publish.base import Publisher, PushFailed, Receipt, Sender
+from pace_async.publish.broadcast import Broadcast
 from pace_async.publish.offering import offering
 from pace_async.registry.engines import ADVISOR_ENGINES, engine_of
 from pace_async.registry.transports import TRANSPORTS
@@ -169,7 +170,7 @@ async def vllm(
     delivery = Delivery(
         adapters=settings.adapters is not None,
         transport=chosen.transport,
-        sender=sender,
+        sender=None if sender is None else Broadcast(sender),
         phase_s=chosen.push_timeout_s,
     )
     async with (
@@ -193,11 +194,10 @@ async def servers(
         offerer = None
         if TRANSPORTS[chosen.transport].fetches:
             offerer = await stack.enter_async_context(offering(chosen.fetch_from))
-        delivery = Delivery(transport=chosen.transport, sender=sender, offerer=offerer, phase_s=chosen.push_timeout_s)
-        replicas = [
-            await stack.enter_async_context(_replica(config, given, url, probing, delivery))
-            for url in urls_of(config.advisor.engine)
-        ]
+        urls = urls_of(config.advisor.engine)
+        group = None if sender is None else Broadcast(sender, len(urls))
+        delivery = Delivery(transport=chosen.transport, sender=group, offerer=offerer, phase_s=chosen.push_timeout_s)
+        replicas = [await stack.enter_async_context(_replica(config, given, url, probing, delivery)) for url in urls]
         fleet = await stack.enter_async_context(fleet_of(replicas, state.learner, _newest(state, model), policy))
         await _first_push(config, fleet)
         yield Served(fleet, fleet, fleet)

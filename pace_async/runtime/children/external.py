@@ -82,9 +82,9 @@ async def _refuse_unless_on_gpu(asked: str, url: str) -> None:
         ) from None
     finally:
         await phases.aclose()
-    if devices != ["cuda"]:
+    if set(devices) != {"cuda"}:
         found = ", ".join(map(str, devices))
-        raise UsageError(f"{asked} needs a server on one GPU, and --engine {url} serves on: {found}.")
+        raise UsageError(f"{asked} needs a server on GPUs, and --engine {url} serves on: {found}.")
 
 
 def _tokens(model: Path) -> tuple[int, ...] | None:

@@ -29,12 +29,12 @@ from pace_async.publish import probe
 from pace_async.publish.adapter import AdapterPublisher, LoadedAdapters
 from pace_async.publish.base import (
     EnginePublisher,
+    GroupSender,
     Offerer,
     PublisherFactory,
     PublisherParts,
     PushFailed,
     Receipt,
-    Sender,
 )
 from pace_async.registry.transports import TRANSPORTS
 from pace_async.weights import BASE
@@ -127,7 +127,7 @@ class Delivery:
     numbered: bool = False
     adapters: bool = False
     transport: str = "file"
-    sender: Sender | None = None
+    sender: GroupSender | None = None
     offerer: Offerer | None = None
     phase_s: float = 60.0
 

@@ -3,27 +3,39 @@
 import os
 import signal
 from collections.abc import AsyncIterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import anyio
 import psutil
 import pytest
+import torch
 
 from pace_async.advise.client import HttpEngine
 from pace_async.advise.engines.served_copy import serve_from
 from pace_async.advise.engines.vllm_found import Build, find_vllm
 from pace_async.advise.engines.vllm_managed import VllmHandle, VllmSettings, managed_vllm
+from pace_async.publish import broadcast
 from pace_async.publish.base import PushFailed
 from pace_async.publish.file import FilePublisher
+from pace_async.publish.nccl import NcclPublisher
 from pace_async.runtime.children.advisor_folder import TINY
+from pace_async.transfer import Transfer
 from pace_async.weights import checkpoint_digests, record_digests
+from tests.doubles.simulated_nccl import stand_in
 from tests.support.engine_models import plain_logprobs
 from tests.support.noisy_versions import version_of
+from tests.support.tensor_files import load_file
+from tests.support.transfers import InMemory, begun, receiver, transfer_of
 
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.needs_vllm,
     pytest.mark.timeout(1800),  # of which a start beside heavy load takes most
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # in this process vLLM loads what torch means to drop
+    pytest.mark.filterwarnings("ignore:Tensor .* exceeds buffer_size_bytes:UserWarning"),
 ]
 
 NOISE = 2e-4
@@ -60,13 +72,16 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serv
         kv_cache_gib=0.25 if build.device == "cpu" else None,
         gpu_memory=0.3,
         gpus=("0", "1"),
+        arguments=("--worker-extension-cls", "tests.doubles.simulated_nccl_worker.Extension"),
     )
-    async with (
-        managed_vllm(build, model, settings, log=folder / "engine.log", start_s=1500.0) as handle,
-        HttpEngine(handle.url, timeout_s=600.0) as engine,
-        FilePublisher(handle.url, phase_s=300.0) as publisher,
-    ):
-        yield Server(handle, engine, publisher)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+        async with (
+            managed_vllm(build, model, settings, log=folder / "engine.log", start_s=1500.0) as handle,
+            HttpEngine(handle.url, timeout_s=600.0) as engine,
+            FilePublisher(handle.url, phase_s=300.0) as publisher,
+        ):
+            yield Server(handle, engine, publisher)
 
 
 async def refuse_unless_serves(server: Server, version: int, weights: Path) -> None:
@@ -101,6 +116,43 @@ async def test_a_version_that_was_damaged_on_its_way_leaves_the_old_one_served_b
         await server.publisher.publish(11, damaged)
     assert (caught.value.kind, caught.value.began) == ("receipt_differs", False)
     await refuse_unless_serves(server, 10, versions[1])
+
+
+async def test_one_transfer_brings_a_version_to_both_ranks_and_to_another_engine(
+    server: Server, versions: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch)
+    monkeypatch.setattr(broadcast, "GATHER_S", 60.0)  # the group is full before, however slow the machine is
+    await server.publisher.publish(30, versions[1])
+    held = load_file(versions[2] / "model.safetensors")
+    sender, other = InMemory(held), receiver()
+    group, arrivals = broadcast.Broadcast(sender, 2), list[Future[object]]()
+
+    async def announce(transfer: Transfer) -> None:
+        arrivals.append(begun(lambda: other.receive(transfer)))
+
+    async with NcclPublisher(server.handle.url, group) as publisher, anyio.create_task_group() as tasks:
+        tasks.start_soon(group.send, 31, 1, transfer_of(held, 60.0), announce)
+        receipt = await publisher.publish(31, versions[2])
+        assert receipt.digests == checkpoint_digests(versions[2])
+    assert [transfer.members for transfer in sender.asked] == [4]
+    await refuse_unless_serves(server, 31, versions[2])
+    arrived: Any = arrivals[0].result(60)
+    assert all(torch.equal(arrived[name], tensor) for name, tensor in held.items())
+
+
+async def test_a_tensor_that_is_damaged_on_its_way_to_the_ranks_leaves_the_old_version_served(
+    server: Server, versions: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch)
+    await server.publisher.publish(40, versions[1])
+    damaged = load_file(versions[0] / "model.safetensors")
+    damaged["model.norm.weight"].view(torch.int32)[0] ^= 1
+    async with NcclPublisher(server.handle.url, broadcast.Broadcast(InMemory(damaged))) as publisher:
+        with pytest.raises(PushFailed) as caught:
+            await publisher.publish(41, versions[0])
+    assert (caught.value.kind, caught.value.began) == ("receipt_differs", False)
+    await refuse_unless_serves(server, 40, versions[1])
 
 
 async def test_a_rank_that_dies_ends_the_server_and_no_version_is_labelled(

@@ -1,19 +1,15 @@
 """Transfers from the learner's memory into a real vLLM, by vLLM's own classes at both ends. Only NCCL is simulated."""
 
 import shutil
-import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import anyio
-import anyio.to_thread
 import psutil
 import pytest
 import torch
@@ -30,6 +26,7 @@ from pace_async.learn.client import ProcessLearner
 from pace_async.learn.settings import TrainerConfig
 from pace_async.publish import probe
 from pace_async.publish.base import PushFailed, Sender
+from pace_async.publish.broadcast import Broadcast
 from pace_async.publish.nccl import NcclPublisher
 from pace_async.runtime.children.advisor_folder import TINY
 from pace_async.runtime.children.external import refuse_unless_fit
@@ -40,6 +37,7 @@ from tests.doubles.simulated_nccl import SimulatedCommunicator, stand_in
 from tests.support.engine_models import plain_logprobs
 from tests.support.learn_toys import written_groups
 from tests.support.tensor_files import load_file
+from tests.support.transfers import InMemory, begun, receiver, transfer_of
 
 pytestmark = [
     pytest.mark.anyio,
@@ -71,41 +69,9 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch)
 
 
-def transfer_of(held: Mapping[str, torch.Tensor], seconds: float) -> Transfer:
-    return Transfer(
-        port=free_port(),
-        seconds=seconds,
-        names=list(held),
-        dtypes=[str(tensor.dtype).removeprefix("torch.") for tensor in held.values()],
-        shapes=[list(tensor.shape) for tensor in held.values()],
-    )
-
-
 def _with_stand_in(_: str, *rest: str) -> list[str]:
     """The learner's command, with the stand-in for NCCL in its process."""
     return python_module("tests.doubles.simulated_nccl", *rest)
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
-def receiver() -> Any:
-    from pace_async.advise.engines.vllm_nccl import Receiver
-
-    parallel_config = import_module("vllm.config").ParallelConfig()
-    config = SimpleNamespace(parallel_config=parallel_config, model_config=None)
-    return Receiver(SimpleNamespace(backend="pace_file"), config, torch.device("cpu"))
-
-
-def begun(work: Callable[[], object]) -> Future[object]:
-    """What the work returns or raises, in a thread of its own."""
-    pool = ThreadPoolExecutor(1)
-    future = pool.submit(work)
-    pool.shutdown(wait=False)
-    return future
 
 
 @pytest.mark.usefixtures("simulated")
@@ -123,6 +89,52 @@ def test_every_tensor_arrives_bit_for_bit_in_chunks(monkeypatch: pytest.MonkeyPa
     for name, tensor in HELD.items():
         assert arrived[name].dtype == tensor.dtype
         assert torch.equal(arrived[name], tensor), name
+
+
+def arrived_at(transfer: Transfer, ends: Mapping[Any, int]) -> list[Future[object]]:
+    """What arrives at these receivers, the ranks of engines whose first places are given."""
+
+    def receiving(end: Any, first: int) -> Future[object]:
+        return begun(lambda: end.receive(replace(transfer, first=first)))
+
+    return [receiving(end, first) for end, first in ends.items()]
+
+
+@pytest.mark.usefixtures("simulated")
+def test_one_transfer_brings_every_tensor_to_each_rank_of_several_engines() -> None:
+    transfer = replace(transfer_of(HELD, 60.0), members=4)
+    receiving = arrived_at(transfer, {receiver(): 1, receiver(rank=0): 2, receiver(rank=1): 2})
+    send.send(HELD, transfer)
+    for each in receiving:
+        arrived: Any = each.result(60)
+        assert list(arrived) == list(HELD)
+        assert all(torch.equal(arrived[name], tensor) for name, tensor in HELD.items())
+
+
+@pytest.mark.fault("Weights", "a push that hangs")
+@pytest.mark.usefixtures("simulated")
+def test_a_rank_that_stops_in_the_middle_breaks_the_group_by_its_deadline_and_the_next_one_is_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SimulatedCommunicator, "patience", timedelta(seconds=5))
+    stopped, came = receiver(rank=1), threading.Event()
+
+    def receive(_: object) -> None:
+        came.wait(60)
+
+    stopped.receive_weights = receive
+    broken = replace(transfer_of(HELD, 2.0), members=4)
+    arrived_at(broken, {receiver(): 1, receiver(rank=0): 2, stopped: 2})
+    with pytest.raises(send.TransferBroken):
+        send.send(HELD, broken)
+    came.set()
+    monkeypatch.undo()
+    stand_in(monkeypatch)
+    again = replace(transfer_of(HELD, 60.0), members=2)
+    receiving = arrived_at(again, {receiver(): 1})
+    send.send(HELD, again)
+    arrived: Any = receiving[0].result(60)
+    assert all(torch.equal(arrived[name], tensor) for name, tensor in HELD.items())
 
 
 @pytest.mark.usefixtures("simulated")
@@ -213,7 +225,7 @@ async def test_each_version_that_the_learner_trains_is_sent_from_its_memory_and_
     prompt = await together.engine.encode("The best idea so far")
     sender = Counted(together.learner)
     async with Replica(
-        together.url, probing=Probing(together.learner), delivery=Delivery(transport="nccl", sender=sender)
+        together.url, probing=Probing(together.learner), delivery=Delivery(transport="nccl", sender=Broadcast(sender))
     ) as replica:
         for version in (0, 1, 2):
             weights = together.given
@@ -260,21 +272,6 @@ def write_copy(weights: Path, folder: Path) -> Path:
     return folder
 
 
-class InMemory:
-    """A `Sender` of this process: sends `held` when asked for any version, or does not come."""
-
-    def __init__(self, held: Mapping[str, torch.Tensor] | None = None) -> None:
-        self.held = held
-
-    def can_send(self, version: int) -> bool:
-        return True
-
-    async def send(self, transfer: Transfer) -> None:
-        if self.held is None:
-            raise InfrastructureFault("transfer_broken", "it did not come")
-        await anyio.to_thread.run_sync(send.send, self.held, transfer)
-
-
 @pytest.mark.usefixtures("simulated")
 async def test_a_request_goes_on_while_versions_arrive_and_has_the_numbers_of_each(together: Together) -> None:
     prompt = await together.engine.encode("The best idea so far")
@@ -284,7 +281,7 @@ async def test_a_request_goes_on_while_versions_arrive_and_has_the_numbers_of_ea
     def spanning() -> list[ServedAnswer]:
         return [answer for answer in answers if len(answer.spans or ()) >= 2]
 
-    async with NcclPublisher(together.url, sender) as publisher, anyio.create_task_group() as tasks:
+    async with NcclPublisher(together.url, Broadcast(sender)) as publisher, anyio.create_task_group() as tasks:
 
         async def ask() -> None:
             """One request after another: so there is one when a version arrives, however fast the server is."""
@@ -313,7 +310,7 @@ async def test_a_request_goes_on_while_versions_arrive_and_has_the_numbers_of_ea
 async def test_a_missing_or_damaged_tensor_leaves_the_old_version_served(together: Together) -> None:
     old, new = together.kept / "1", together.kept / "2"
     sender = InMemory(load_file(old / "model.safetensors"))
-    async with NcclPublisher(together.url, sender, phase_s=20.0) as publisher:
+    async with NcclPublisher(together.url, Broadcast(sender), phase_s=20.0) as publisher:
         await publisher.publish(40, old)
         damaged = load_file(new / "model.safetensors")
         damaged["model.norm.weight"].view(torch.int32)[0] ^= 1
