@@ -304,10 +304,13 @@ class GroupTrainer(GRPOTrainer):
     def _score_answers(
         self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, length: int
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
-        output = self._run(model, input_ids=input_ids, attention_mask=attention_mask, logits_to_keep=length + 1)
         assert self._batch is not None
         answer_BT = torch.tensor(self._batch.answer_BT.astype(bool), device=input_ids.device)
-        logprobs_NV = torch.log_softmax(output.logits[:, :-1][answer_BT].float() / self.temperature, dim=-1)
+        output = self._run(model, input_ids=input_ids, attention_mask=attention_mask, logits_to_keep=length + 1)
+        logits_NV = output.logits[:, :-1][answer_BT]
+        del output  # as large as the answers' logits, and else alive until the end
+        logprobs_NV = torch.log_softmax(logits_NV.float() / self.temperature, dim=-1)
+        del logits_NV
         logprobs_N = logprobs_NV.gather(-1, input_ids[:, -length:][answer_BT].unsqueeze(-1)).squeeze(-1)
         with torch.no_grad():
             entropies_N = -(logprobs_NV.exp() * logprobs_NV).sum(-1)

@@ -63,6 +63,20 @@ def test_a_step_of_the_learner_takes_what_was_counted(
     assert (step.layer, step.root + sum(held)) == (max(held), step.parameters)
 
 
+def test_a_step_whose_largest_part_is_the_logits_takes_what_was_counted(tmp_path: Path) -> None:
+    """A copy of the answers' logits more or less would be a quarter."""
+    wide = write_llama(tmp_path / "model", vocab=8192, width=32, layers=1)
+    tokens = PROMPT + ANSWER
+    settings = TrainerConfig(learning_rate=1e-3, micro_tokens=tokens, lora_rank=4, gradient_checkpointing=True)
+    trainer = load_trainer(wide, settings, tmp_path, wide)
+    assert trainer.step(group()).reason == ""
+    moments = [value for state in trainer.adamw.state.values() for value in state.values()]
+    with LiveBytes([*trainer.policy.parameters(), *moments]) as live:
+        assert trainer.step(group()).reason == ""
+    step = count(StepShape(str(wide), 1, tokens, ANSWER, "fp32", True, 4))
+    assert step.gradient + step.passes == pytest.approx(live.peak, rel=0.03)
+
+
 def test_what_saves_memory_is_seen(toy: Path) -> None:
     usual = StepShape(str(toy), 1, 512, 100)
     passes = count(usual).passes
