@@ -1,6 +1,5 @@
 """Learner and engine of the paper's configurations start. Models of the same architectures, with few random weights,
-are trained by each objective's settings, and their versions are published and proven. On a real vLLM:
-`tests/advise/vllm/test_vllm_paper.py`."""
+are trained by each objective's settings, and their versions are published and proven."""
 
 from pathlib import Path
 

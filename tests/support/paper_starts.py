@@ -1,10 +1,5 @@
-"""Learners of the paper's configurations, on models of the same architectures with few random weights.
+"""Learners of the paper's configurations, on models of the same architectures with few random weights."""
 
-`python -m tests.support.paper_starts MODEL FOLDER CONFIG…` trains a learner of these files in FOLDER and prints where
-its versions are, for tests that must not import TRL themselves: beside vLLM it imports that too.
-"""
-
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,15 +72,3 @@ class OwnWeights:
     ) -> tuple[float, ...]:
         assert version == self.lineage.version
         return tuple(self.lineage.trainer.logprobs(list(prompt_ids), list(completion_ids)))
-
-
-def main() -> None:
-    model, folder = Path(sys.argv[1]), Path(sys.argv[2])
-    config = laid(*sys.argv[3:])
-    lineage = started(model, folder, config)
-    for _ in range(GROUPS):
-        print(next_version(lineage, config, folder).weights)
-
-
-if __name__ == "__main__":
-    main()
