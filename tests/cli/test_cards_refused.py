@@ -81,6 +81,13 @@ def test_hidden_cards_need_no_driver(shell: Shell, model: Path, monkeypatch: pyt
     assert said.code == 0, said.err
 
 
+@pytest.mark.usefixtures("old_driver")
+def test_a_run_that_has_no_card_itself_needs_no_driver(shell: Shell, model: Path) -> None:
+    config = written(shell, model, "http://127.0.0.1:9")
+    said = shell.pace("run", "circle_packing", "--config", config, "--objective", "none", "--dry-run")
+    assert said.code == 0, said.err
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_model_that_vllm_does_not_know_is_refused(shell: Shell, model: Path, command: tuple[str, ...]) -> None:
     said = shell.pace(*command, written(shell, model, "vllm"))

@@ -89,7 +89,7 @@ def _refuse_old_driver(config: Config) -> None:
     if not kind.served:
         return
     cards = assigned(config, visible_gpus())
-    own_card = not engine_of(config.advisor.engine).computes_anywhere and cards.engine is not None
+    own_card = not engine_of(config.advisor.engine).computes_anywhere and bool(cards.engine)
     if not own_card and (kind.packaged or not (cards.learner or cards.engine)):
         return
     old = too_old()
