@@ -19,6 +19,8 @@ from pace_async.runtime.start import planning
 from scripts.benchmarks.toys import write_llama
 from tests.support.command_line import Shell
 
+pytestmark = pytest.mark.timeout(600)  # a child process imports torch, which takes minutes beside heavy load
+
 SHAPES = Path(__file__).parents[2] / "scripts" / "documentation" / "shapes" / "models"
 
 

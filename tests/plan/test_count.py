@@ -16,6 +16,8 @@ from pace_async.plan.step import StepShape
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from scripts.benchmarks.toys import write_llama
 
+pytestmark = pytest.mark.timeout(600)  # a child process imports torch, which takes minutes beside heavy load
+
 VOCAB, PROMPT, ANSWER = 500, 90, 38
 CALLS = 4
 
