@@ -60,20 +60,21 @@ class StepResult:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Models:
+    """What one learner loads: the policy with its tokenizer, the configuration of its adapters (None: all weights are
+    trained), and the frozen reference of the KL penalty, if there is one."""
+
+    policy: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    adapters: Any = None
+    reference: PreTrainedModel | None = None
+
+
 class GroupTrainer(GRPOTrainer):
     """GRPO over groups that were sampled elsewhere."""
 
-    def __init__(
-        self,
-        policy: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
-        settings: TrainerConfig,
-        out: Path,
-        reference: PreTrainedModel | None = None,
-        adapters: Any = None,
-        *,
-        ranks: Ranks = ALONE,
-    ):
+    def __init__(self, models: Models, settings: TrainerConfig, out: Path, *, ranks: Ranks = ALONE):
         never_read = cast("Any", Dataset).from_dict({"prompt": [""]})  # the base class requires a dataset
         self._seen: list[Seen] = []
         self._batch: MicroBatch | None = None
@@ -81,13 +82,21 @@ class GroupTrainer(GRPOTrainer):
         self._kept: list[npt.NDArray[np.bool_]] | None = None
         self.settings, self.ranks = settings, ranks
         base = cast("Any", super())
+        policy, reference = models.policy, models.reference
         arguments = arguments_of(settings, out)
         if settings.gradient_checkpointing:
             recompute(policy)
         if ranks.count > 1 and settings.lora_rank is None:
             for model in (policy, reference) if reference is not None else (policy,):
                 shard(model, ranks)
-        base.__init__(policy, _never_called, arguments, never_read, processing_class=tokenizer, peft_config=adapters)
+        base.__init__(
+            policy,
+            _never_called,
+            arguments,
+            never_read,
+            processing_class=models.tokenizer,
+            peft_config=models.adapters,
+        )
         self.policy = cast("PreTrainedModel", cast("Any", self).model)  # with adapters, TRL wraps it
         self.reference = cast("Any", reference).eval().to(self.accelerator.device) if reference is not None else None
         self.beta = settings.kl_penalty if reference is not None else 0.0
@@ -343,8 +352,9 @@ def load_trainer(
     frozen = _load(given) if given is not None and settings.kl_penalty > 0 else None
     if settings.lora_rank is not None:
         policy, adapters = with_adapters(given or model, model, settings.lora_rank, settings.lora_alpha)
-        return GroupTrainer(policy, tokenizer, settings, out, frozen, adapters, ranks=ranks)
-    return GroupTrainer(_load(model), tokenizer, settings, out, frozen, ranks=ranks)
+    else:
+        policy, adapters = _load(model), None
+    return GroupTrainer(Models(policy, tokenizer, adapters, frozen), settings, out, ranks=ranks)
 
 
 def _load(model: Path) -> PreTrainedModel:
