@@ -113,6 +113,7 @@ def test_the_table_is_sorted_and_filtered_by_its_address(client: TestClient, fol
         ("(select count(*) from candidates a, candidates b, candidates c, candidates d, candidates e) > 0", "longer"),
         ("instr(zeroblob(100000), zeroblob(50000) || x'01') = 0 and score is not null", "longer"),
         ("length(zeroblob(300000)) > 0", "too big"),
+        ("printf('%.*c', 1000000000, 'x') > ''", "printf is not allowed here"),
     ],
 )
 def test_a_condition_that_cannot_be_used_is_refused_and_changes_nothing(

@@ -21,8 +21,6 @@ COLUMNS = (
 """Names as `pace show` has them. `at` is seconds since the epoch."""
 PAGE_S = 5.0
 """The time limit of a page, in seconds."""
-LONGEST = 256 << 10
-"""Bytes of the longest text that a condition may make: the slowest function takes a second on it."""
 
 LOOKED_UP = 1_000
 """A page of no more rows is found by its candidates alone, and then looked up: so a sort carries no text."""
@@ -69,4 +67,4 @@ def browse(connection: Connection, run_id: int, chosen: Selection, first: int = 
 
 
 def _asked(connection: Connection, statement: str) -> Answer:
-    return ask(connection, statement, PAGE_S, longest=LONGEST)
+    return ask(connection, statement, PAGE_S, strict=True)

@@ -23,9 +23,13 @@ from pace_async.errors import UsageError
 
 MOST_ROWS = 1_000_000
 LONGEST_VALUE = 256 << 20
+LONGEST_STRICT = 256 << 10
+"""The slowest function takes a second on texts of so many bytes."""
 STEPS = 10_000
 """Instructions of SQLite between two readings of the clock."""
 _READS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+_ENDLESS = ("printf", "format")
+"""Functions that work as long as their arguments say, not as long as these are."""
 _ABOUT = (
     *("table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list"),
     *("foreign_key_check", "integrity_check", "quick_check"),
@@ -60,11 +64,9 @@ class Answer:
     rows: tuple[tuple[Any, ...], ...]
 
 
-def ask(
-    connection: Connection, statement: str, timeout_s: float, remedy: str = "", longest: int = LONGEST_VALUE
-) -> Answer:
-    """The statement's rows, within `timeout_s` seconds. `remedy` ends the sentence of one that takes longer. No text of
-    a file's rows may have more than `longest` bytes: no function of SQLite can be ended while it works on one. Raises
+def ask(connection: Connection, statement: str, timeout_s: float, remedy: str = "", *, strict: bool = False) -> Answer:
+    """The statement's rows, within `timeout_s` seconds. `remedy` ends the sentence of one that takes longer. `strict`
+    also refuses what makes one call of a function of SQLite slow, because nothing can end a call. Raises
     UsageError, with the reason in lower case, if the statement is refused, takes longer, or gives more than MOST_ROWS
     rows."""
     if not (math.isfinite(timeout_s) and timeout_s > 0):
@@ -74,7 +76,7 @@ def ask(
     if not connection.in_transaction():
         connection.begin()
     is_file = connection.dialect.name == "sqlite"
-    limited = _in_file(connection, timeout_s, longest) if is_file else _on_server(connection, statement, timeout_s)
+    limited = _in_file(connection, timeout_s, strict) if is_file else _on_server(connection, statement, timeout_s)
     with limited as why:
         try:
             # the server's driver takes % for the mark of a parameter
@@ -104,13 +106,14 @@ def not_allowed(refused: list[str]) -> str:
 
 
 @contextmanager
-def only_reading(connection: sqlite3.Connection) -> Generator[list[str]]:
-    """While the body runs, the connection may only read its own database. The list collects what was refused, in
-    words."""
+def only_reading(connection: sqlite3.Connection, *, strict: bool = False) -> Generator[list[str]]:
+    """While the body runs, the connection may only read its own database. `strict` as for `ask`. The list collects what
+    was refused, in words."""
     refused: list[str] = []
+    functions = ("load_extension", *(_ENDLESS if strict else ()))
 
     def decide(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-        if action in _READS and not (action == sqlite3.SQLITE_FUNCTION and str(second).lower() == "load_extension"):
+        if action in _READS and not (action == sqlite3.SQLITE_FUNCTION and str(second).lower() in functions):
             return sqlite3.SQLITE_OK
         name = str(first).lower()
         if action == sqlite3.SQLITE_TRANSACTION and name == "rollback":  # after an error, by the library
@@ -118,7 +121,7 @@ def only_reading(connection: sqlite3.Connection) -> Generator[list[str]]:
         if action == sqlite3.SQLITE_PRAGMA and (name in _ABOUT or (name in _STANDING and second is None)):
             return sqlite3.SQLITE_OK
         what = f"pragma {name}" if action == sqlite3.SQLITE_PRAGMA else _WRITES.get(action, "that")
-        refused.append("load_extension" if action == sqlite3.SQLITE_FUNCTION else what)
+        refused.append(str(second).lower() if action == sqlite3.SQLITE_FUNCTION else what)
         return sqlite3.SQLITE_DENY
 
     for table in ("json_each", "json_tree"):  # a first use under the authorizer would be refused as a creation
@@ -132,16 +135,16 @@ def only_reading(connection: sqlite3.Connection) -> Generator[list[str]]:
 
 
 @contextmanager
-def _in_file(connection: Connection, timeout_s: float, longest: int) -> Generator[list[str]]:
+def _in_file(connection: Connection, timeout_s: float, strict: bool) -> Generator[list[str]]:
     driver = cast("sqlite3.Connection", connection.connection.dbapi_connection)
     deadline = time.monotonic() + timeout_s
-    before = driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
+    before = driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_STRICT if strict else LONGEST_VALUE)
     alarm = threading.Timer(min(timeout_s, threading.TIMEOUT_MAX), driver.interrupt)
     alarm.daemon = True
     alarm.start()
     driver.set_progress_handler(lambda: int(time.monotonic() > deadline), STEPS)
     try:
-        with only_reading(driver) as refused:
+        with only_reading(driver, strict=strict) as refused:
             yield refused
     finally:
         alarm.cancel()
