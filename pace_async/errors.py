@@ -77,7 +77,10 @@ class CandidateFault(StageFault):
 
 
 class InfrastructureFault(StageFault):
-    """The fault of a service or machine: retried, never scored, never trained on."""
+    """The fault of a service or machine: retried, never scored, never trained on. One that ends a command, such as an
+    engine that does not start, has the exit code of GaveUp."""
+
+    exit_code = GaveUp.exit_code
 
 
 class PaceBug(AssertionError):

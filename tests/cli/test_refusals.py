@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pace_async.cli.main import main
+from pace_async.errors import GaveUp, InfrastructureFault
 from pace_async.providers.keys import KEYS, refuse_without_keys
 from tests.support.command_line import Shell
 from tests.support.finished_runs import make_run
@@ -156,3 +158,16 @@ def test_a_task_means_its_latest_run(shell: Shell) -> None:
     assert json.loads(shell.pace("best", "circle_packing", "--json").out)["path"] == "runs/circle_packing-1/best.py"
     assert json.loads(shell.pace("best", "tours", "--json").out)["path"] == "runs/mine/best.py"
     assert "There is no run 'eplb'" in shell.pace("best", "eplb").err
+
+
+def test_a_service_that_does_not_start_ends_the_command_as_one_that_stays_down(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(**_: object) -> None:
+        raise InfrastructureFault("engine_start", "not up after 300 s")
+
+    monkeypatch.setattr("pace_async.cli.main.app", fails)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, GaveUp.exit_code) == (6, 6)
+    assert capsys.readouterr().err == "pace: engine_start: not up after 300 s\n"
