@@ -14,28 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-from ray._private import ray_constants, services
 from ray.cluster_utils import Cluster
+
+from pace_async.evaluate.on_ray.agents import wait_for_no_agent
 
 LOOPBACK = "127.0.0.2"
 CHECK_MS = 500
-AGENTS = ("metrics-agent-port", "metrics_export_port", "runtime_env_agent_port", "dashboard_agent_listen_port")
-"""What a node's daemon waits for: the ports of two programs in Python that it starts. They serve metrics, logs and
-environments, which nothing here uses."""
-
-
-def _wait_for_no_agent() -> None:
-    """Let a node's daemon take the ports of its agents as known. It would end itself after 15 s without them, which no
-    setting changes, and beside other programs they need longer."""
-    start = cast("Any", services).start_ray_process
-
-    def started(command: list[str], process_type: str, *arguments: Any, **named: Any) -> Any:
-        if process_type == ray_constants.PROCESS_TYPE_RAYLET:
-            flags = tuple(f"--{name}=" for name in AGENTS)
-            command = [one for one in command if not one.startswith(flags)] + [f"{flag}1" for flag in flags]
-        return start(command, process_type, *arguments, **named)
-
-    cast("Any", services).start_ray_process = started
 
 
 def _family(pid: int) -> list[int]:
@@ -66,7 +50,7 @@ def _added(cluster: Any, arguments: dict[str, Any], dead_after_s: float) -> Any:
 def main() -> None:
     """`dead_after_s`: a node that is silent for so long is dead to Ray."""
     (dead_after_s,) = sys.argv[1:]
-    _wait_for_no_agent()
+    wait_for_no_agent()
     cluster, nodes = cast("Any", Cluster()), dict[str, Any]()
     try:
         for line in sys.stdin:

@@ -23,6 +23,7 @@ import anyio
 
 from pace_async.children import child, clean_environment, python_module
 from pace_async.errors import InfrastructureFault
+from pace_async.evaluate.on_ray.agents import wait_for_no_agent
 from pace_async.evaluate.on_ray.cluster import refuse_unless_installed
 from pace_async.evaluate.sandbox import leftovers
 
@@ -83,6 +84,7 @@ def _last_line(log: Path) -> str:
 def main() -> None:
     """The process of the head."""
     cpus = int(sys.argv[1])
+    wait_for_no_agent()
     cluster = cast("Any", import_module("ray.cluster_utils")).Cluster(
         initialize_head=True,
         head_node_args={
