@@ -89,9 +89,11 @@ def main() -> None:
         task = slow_task(folder / "task", given.sleep)
         first = begun(task, folder / "first", given.candidates, 3, machines.address)
         assert first.stdout is not None
-        while "scored" not in first.stdout.readline():
-            if first.poll() is not None:
-                sys.exit("the first run has ended")
+        said = ""
+        while "scored" not in (line := first.stdout.readline()):
+            said += line
+            if not line:
+                sys.exit(f"the first run has ended:\n{said}")
         second = begun(task, folder / "second", given.candidates, 4, machines.address)
         for process, run in ((first, "first"), (second, "second")):
             ended(process, folder / run, given.candidates)
