@@ -30,6 +30,12 @@ def config(folder: Path, **fields: Any) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def only_the_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in has the name of the CUDA build, so a CPU build that is installed too is not asked."""
+    monkeypatch.setattr(vllm_models, "PACKAGES", ("vllm",))
+
+
 @pytest.fixture
 def lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """vLLM with a short list, in an environment where transformers knows no further class that fits."""
