@@ -18,7 +18,7 @@ from scripts.trials.curves import Curves, curves_of, differences, scores
 from scripts.trials.equal_clock import sleeping_task
 from scripts.trials.figures import LEVEL, difference
 from scripts.trials.page import joined
-from scripts.trials.plan import FRESHNESS, fresh_arguments
+from scripts.trials.plan import FRESHNESS, equal_freshness_arguments
 
 ARMS = (FRESHNESS.theirs, FRESHNESS.ours)
 
@@ -34,7 +34,7 @@ def main() -> int:
     failed: list[str] = []
     if not chosen.report_only:
         task = sleeping_task(made_folder(chosen.folder))
-        runs = [Wanted(folder, fresh_arguments(arm, task, seed)) for (arm, seed), folder in folders.items()]
+        runs = [Wanted(folder, equal_freshness_arguments(arm, task, seed)) for (arm, seed), folder in folders.items()]
         failed = run_all(runs, chosen.jobs)
     curves = curves_of(folders)
     tables = [scores(curves, FRESHNESS.marks), differences(curves, FRESHNESS.theirs, FRESHNESS.marks)]

@@ -169,7 +169,7 @@ def clock_arguments(arm: str, task: Path, seed: int) -> Sequence[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Fresh:
+class EqualFreshness:
     """Arms of equal seeds on columnar with a program that sleeps as long as in CLOCK. Evaluations take so much longer
     than a learner's step that no arm waits for its learner, and parents are equally fresh in both. The claim: the best
     score of `ours` after `candidates` is higher than that of `theirs`, paired by seed. It is one comparison. The marks
@@ -183,13 +183,13 @@ class Fresh:
     theirs: str
 
 
-FRESHNESS = Fresh(7000, 10, 480, (160, 320, 480), "pace", "none")
+FRESHNESS = EqualFreshness(7000, 10, 480, (160, 320, 480), "pace", "none")
 """Whether learning pays where parents are equally fresh. Planned on 25 November 2026, before any of its runs. On tables
 without sleeps a run that learns waits for its learner now and then, so fewer candidates end while one is on its way,
 and two runs without learning and with four threads found as much as two runs that learn with eight."""
 
 
-def fresh_arguments(arm: str, task: Path, seed: int) -> Sequence[str]:
+def equal_freshness_arguments(arm: str, task: Path, seed: int) -> Sequence[str]:
     """The arguments of `pace run` of an arm of FRESHNESS."""
     rate = f"--set=learner.tiny_learning_rate={OWN_RATE['pace']:g}"
     learners = {"pace": ("--objective", "pace", *FREE, *RELATIVE, rate), "none": ("--objective", "none")}

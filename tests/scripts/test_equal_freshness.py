@@ -7,7 +7,15 @@ import pytest
 
 from scripts.trials.curves import differences, scores
 from scripts.trials.equal_freshness import ARMS, verdict
-from scripts.trials.plan import CLOCK, FAMILIES, FRESHNESS, REAL, confirmatory, fresh_arguments, real_model_arguments
+from scripts.trials.plan import (
+    CLOCK,
+    FAMILIES,
+    FRESHNESS,
+    REAL,
+    confirmatory,
+    equal_freshness_arguments,
+    real_model_arguments,
+)
 
 SEEDS = range(FRESHNESS.first, FRESHNESS.first + FRESHNESS.seeds)
 
@@ -24,7 +32,7 @@ def test_its_seeds_are_those_of_no_other_trial() -> None:
 
 
 def test_the_arms_differ_in_the_learner_alone() -> None:
-    theirs, ours = (list(fresh_arguments(arm, Path("task"), 7000)) for arm in ARMS)
+    theirs, ours = (list(equal_freshness_arguments(arm, Path("task"), 7000)) for arm in ARMS)
     own = [word for word in ours if word not in theirs]
     assert own[0] == "pace"
     assert all(word.startswith(("--set=learner.", "--set=reward.")) for word in own[1:])
