@@ -3,12 +3,12 @@
 import os
 from collections.abc import Generator
 
-import psutil
 import pytest
 
 from pace_async.evaluate.sandbox import cgroup, wiring
 from pace_async.evaluate.sandbox.wiring import AHEAD, ControlGroupPool, Joinable
 from tests.support.control_groups import folders, settle
+from tests.support.descriptors import no_descriptor_left
 
 pytestmark = pytest.mark.skipif(cgroup.find() is None, reason="needs control groups that this user may make")
 
@@ -29,13 +29,13 @@ def done_with(joinable: Joinable) -> None:
 @pytest.fixture
 def ahead() -> Generator[ControlGroupPool]:
     """A pool after which nothing of its own is left: no group, no descriptor."""
-    before, descriptors = folders(), psutil.Process().num_fds()
-    made = ControlGroupPool()
-    yield made
-    made.close()
-    settle()
+    before = folders()
+    with no_descriptor_left():
+        made = ControlGroupPool()
+        yield made
+        made.close()
+        settle()
     assert folders() <= before
-    assert psutil.Process().num_fds() == descriptors
 
 
 def test_the_first_group_is_made_on_demand_and_the_next_are_ready(ahead: ControlGroupPool) -> None:

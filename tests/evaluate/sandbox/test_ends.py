@@ -24,6 +24,7 @@ from tests.evaluate.sandbox.tiers import (
     run_program,
     value_of,
 )
+from tests.support.descriptors import no_descriptor_left
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
 each_sandbox = pytest.mark.parametrize("sandbox", SANDBOXES)
@@ -113,11 +114,10 @@ async def test_a_sandbox_that_cannot_start_is_the_machines_fault() -> None:
 @each_sandbox
 async def test_many_launches_leave_no_descriptor_and_no_control_group(sandbox: Sandbox) -> None:
     await value_of(sandbox, "def f(x):\n    return x", argument=0)
-    before = psutil.Process().num_fds()
-    async with anyio.create_task_group() as tg:
-        for number in range(6):
-            tg.start_soon(_expect, sandbox, number)
-    assert psutil.Process().num_fds() == before
+    with no_descriptor_left():
+        async with anyio.create_task_group() as tg:
+            for number in range(6):
+                tg.start_soon(_expect, sandbox, number)
     assert left_below() == []
     await groups_removed()
     assert cgroup.all_removed()

@@ -181,10 +181,13 @@ async def test_forked_candidates_pass_the_self_check() -> None:
 
 
 async def alone(parent: WarmParent) -> psutil.Process:
-    """The process that forks, once it has nothing left that it forked."""
+    """The process that forks, once it has nothing left that it forked, and waits for the next request."""
     parent.prefork.close()
     with anyio.fail_after(10):
-        while len(chain := psutil.Process(parent.pid).children(recursive=True)) > 2:
+        while (
+            len(chain := psutil.Process(parent.pid).children(recursive=True)) > 2
+            or chain[-1].status() != psutil.STATUS_SLEEPING
+        ):
             await anyio.wait_all_tasks_blocked()
     return chain[-1]
 
