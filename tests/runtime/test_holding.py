@@ -13,11 +13,16 @@ from pace_async.observe.output import Output
 from pace_async.observe.plain import PlainDisplay
 from pace_async.observe.rich_display import RichDisplay
 from pace_async.observe.sections import standing
+from pace_async.population.memory import MemoryPopulation
 from pace_async.runtime.start import keys
 from pace_async.runtime.start.supervisor import drive
+from pace_async.simulate.codecs import Bytes
+from pace_async.simulate.runs import FAULTLESS, TINY_TASK, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
+from pace_async.simulate.virtual import VirtualClock, run_virtually
 from tests.doubles.keyboards import Typed
-from tests.support.simulated_runs import Simulated, settings, simulated
+from tests.support.simulated_runs import settings, simulated
+from tests.support.virtual_runs import ROLLOUTS, durations
 
 pytestmark = pytest.mark.anyio
 CONFIG = settings(stop__candidates=12, search__threads=3, learner__group_size=4, learner__k=2)
@@ -28,29 +33,32 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def scores(run: Simulated) -> list[tuple[int, float | None]]:
-    found = await run.store.read(
-        lambda connection: connection.exec_driver_sql("select candidate, score from candidates order by 1").all()
-    )
-    return [(row[0], row[1]) for row in found]
+def driven(folder: Path, *, paused: bool) -> list[tuple[object, ...]]:
+    """The rollouts of a whole run under virtual time, perhaps with a pause at its beginning."""
+    folder.mkdir()
+    world, population = World(durations=durations(1)), MemoryPopulation(header_of(CONFIG, TINY_TASK))
+    world.serve(0, None)
 
-
-async def test_a_run_that_was_paused_has_the_candidates_of_one_that_was_not(tmp_path: Path) -> None:
-    (tmp_path / "plain").mkdir()
-    (tmp_path / "held").mkdir()
-    async with simulated(tmp_path / "plain", CONFIG, World()) as run:
-        assert await drive(run.core) == "done"
-        expected = await scores(run)
-    async with simulated(tmp_path / "held", CONFIG, World()) as run:
-        core = run.core
-        core.hold(True)
+    async def process() -> None:
+        await population.commit(seed_program(TINY_TASK))
+        made = SimulatedRun(CONFIG, TINY_TASK, VirtualClock(), world, folder, FAULTLESS, Bytes())
+        core = made.core(population.load(), population)
+        core.hold(paused)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(drive, core)
-            await anyio.wait_all_tasks_blocked()
-            assert core.state.next_lease().lease == 1  # every thread waits
+            await anyio.sleep(60.0)
+            assert (core.state.next_lease().lease == 1) == paused  # every thread waits
             assert core.stopping is None
             core.hold(False)
-        assert await scores(run) == expected
+
+    run_virtually(process)
+    return [tuple(row.values()) for row in run_virtually(lambda: population.query(ROLLOUTS))]
+
+
+def test_a_run_that_was_paused_has_the_candidates_of_one_that_was_not(tmp_path: Path) -> None:
+    expected = driven(tmp_path / "plain", paused=False)
+    assert len(expected) == 12
+    assert driven(tmp_path / "held", paused=True) == expected
 
 
 async def test_a_pause_is_shown_and_is_over_when_it_is_taken_back(tmp_path: Path) -> None:
