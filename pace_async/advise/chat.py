@@ -33,6 +33,19 @@ class ChatFormat:
     end_of_thinking: str = END_OF_THINKING
 
 
+@dataclass(frozen=True, slots=True)
+class TextFormat:
+    """How text becomes tokens. `special_ids` are the tokens that mean more to the model than their spelling. `chat` is
+    how questions are put to it, None for prompts without a template."""
+
+    special_ids: Collection[int] = ()
+    chat: ChatFormat | None = None
+
+
+PLAIN_TEXT = TextFormat()
+"""For a model without special tokens and without a template."""
+
+
 def chat_format_of(advisor: AdvisorConfig, folder: Path) -> ChatFormat | None:
     """How questions are put to the model in `folder`, None for prompts without a template. Raises UsageError if a
     template is wanted and there is none."""

@@ -17,7 +17,7 @@ Not here: retries. The search thread decides about them.
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -30,7 +30,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from pace_async.advise.base import Completion, PromptTooLong
-from pace_async.advise.chat import ChatFormat, ChatTemplate, Message
+from pace_async.advise.chat import PLAIN_TEXT, ChatTemplate, Message, TextFormat
 from pace_async.advise.engines import wire
 from pace_async.errors import InfrastructureFault
 from pace_async.events import TokenSpan
@@ -94,24 +94,24 @@ class ServedAnswer:
 
 
 class HttpEngine:
-    """An `Engine`. `timeout_s` is the deadline of one call. Decoded text omits `special_ids` (vLLM's /detokenize keeps
-    them), but keeps the end-of-thinking mark of `chat`, through whose template questions go. `transport` is httpx's,
-    for an engine that is not behind a socket. Use it as an async context manager, or call `aclose`."""
+    """An `Engine`. `timeout_s` is the deadline of one call. Decoded text omits the special tokens of `text` (vLLM's
+    /detokenize keeps them), but keeps the end-of-thinking mark of its chat format, through whose template questions go.
+    `transport` is httpx's, for an engine that is not behind a socket. Use it as an async context manager, or call
+    `aclose`."""
 
     def __init__(
         self,
         base_url: str,
         *,
-        special_ids: Collection[int] = (),
+        text: TextFormat = PLAIN_TEXT,
         timeout_s: float = 120.0,
         labels: Labels | None = None,
         adapters: AdapterNames | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
-        chat: ChatFormat | None = None,
     ) -> None:
-        self._special = frozenset(special_ids)
-        self._chat = chat
-        self._template = None if chat is None else ChatTemplate(self._rendered, self._as_data, self._special)
+        self._special = frozenset(text.special_ids)
+        self._chat = text.chat
+        self._template = None if text.chat is None else ChatTemplate(self._rendered, self._as_data, self._special)
         self._timeout_s = timeout_s
         self._labels = labels or Numbers()
         self._context: int | None = None
@@ -176,9 +176,10 @@ class HttpEngine:
         stop = (await self._template.frame()).end if self._template is not None else ()
         before = None if self._gives_spans else await self.label()
         with self._adapters.using() if self._adapters is not None else nullcontext() as adapter:
-            sampled = await self.sample(
-                prompt_ids, max_tokens=max_tokens, temperature=temperature, seed=seed, adapter=adapter, stop_ids=stop
+            drawn = wire.SamplingParams(
+                max_tokens=max_tokens, temperature=temperature, seed=seed, stop_token_ids=list(stop) or None
             )
+            sampled = await self.sample(prompt_ids, drawn, adapter)
         if sampled.finish == "length" and len(sampled.token_ids) < max_tokens:
             raise PromptTooLong(len(prompt_ids), len(prompt_ids) + len(sampled.token_ids))
         count = len(sampled.token_ids)
@@ -192,31 +193,15 @@ class HttpEngine:
         return Completion(sampled.token_ids, sampled.logprobs, tuple(spans), sampled.finish)
 
     async def sample(
-        self,
-        prompt_ids: tuple[int, ...],
-        *,
-        max_tokens: int,
-        temperature: float,
-        seed: int,
-        adapter: str | None = None,
-        past_end: bool = False,
-        stop_ids: Collection[int] = (),
+        self, prompt_ids: tuple[int, ...], drawn: wire.SamplingParams, adapter: str | None = None
     ) -> ServedAnswer:
-        """Sample an answer without checking its labels. `past_end` ignores the end token and samples `max_tokens`
-        tokens. `stop_ids` end an answer beside the end token. With an adapter, its name is the label of every token,
-        because a request ends on the adapter that it began with."""
+        """Sample an answer without checking its labels. With an adapter, its name is the label of every token, because
+        a request ends on the adapter that it began with."""
         self._refuse_unless_room(prompt_ids)
-        parameters = wire.SamplingParams(
-            max_tokens=max_tokens,
-            temperature=temperature,
-            seed=seed,
-            ignore_eos=past_end,
-            stop_token_ids=list(stop_ids) or None,
-        )
         model = None if adapter == BASE else adapter
-        request = wire.GenerateRequest(token_ids=list(prompt_ids), sampling_params=parameters, model=model)
+        request = wire.GenerateRequest(token_ids=list(prompt_ids), sampling_params=drawn, model=model)
         answer = await self._ask("POST", "/inference/v1/generate", wire.GenerateAnswer, request)
-        sampled = _sampled(answer, max_tokens)
+        sampled = _sampled(answer, drawn.max_tokens)
         if adapter is None:
             return sampled
         return replace(sampled, spans=(wire.VersionSpan(version=adapter, start=0, end=len(sampled.token_ids)),))

@@ -19,7 +19,7 @@ from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.commands import Commands
 from pace_async.evaluate.local import LocalEvaluator, Parts
 from pace_async.evaluate.memo import ScoreMemo
-from pace_async.evaluate.resources import NOTHING, Resources, refuse_if_timed, resources_of
+from pace_async.evaluate.resources import NO_RUN, OfRun, Resources, refuse_if_timed, resources_of
 from pace_async.evaluate.sandbox import cgroup, leftovers
 from pace_async.evaluate.sandbox.launch import CandidateRunner
 from pace_async.evaluate.sandbox.selfcheck import pick_tier, refuse_unless_owned, unproven
@@ -53,10 +53,9 @@ class OpensEvaluator(Protocol):
         tier: Tier | None = None,
         log: Path | None = None,
         say: Say | None = None,
-        taken: Mapping[str, str] = NOTHING,
-        run: str = "",
+        run: OfRun = NO_RUN,
     ) -> AbstractAsyncContextManager[Evaluator]:
-        """See `open_evaluator`. `run` names the run to others who use the same machines."""
+        """See `open_evaluator`."""
         ...
 
 
@@ -81,15 +80,13 @@ async def open_evaluator(
     tier: Tier | None = None,
     log: Path | None = None,
     say: Say | None = None,
-    taken: Mapping[str, str] = NOTHING,
-    run: str = "",
+    run: OfRun = NO_RUN,
 ) -> AsyncGenerator[LocalEvaluator]:
     """The evaluator of a configuration. `tier` is a sandbox tier that was proven already. Without one, the best tier
     that proves itself on this machine is used. `log` receives the output of the task's evaluator. Without one, the
-    output is kept only for the note of an error. `taken` are the owners of cards, by name, that evaluations may not
-    use. Nothing on this machine carries the name of the run. Raises UsageError if no tier is proven, if the machine
-    lacks a resource of the task, or if the task's evaluator cannot be loaded."""
-    granted = resources_of(task, evaluation, taken)
+    output is kept only for the note of an error. Nothing on this machine carries the name of the run. Raises UsageError
+    if no tier is proven, if the machine lacks a resource of the task, or if the task's evaluator cannot be loaded."""
+    granted = resources_of(task, evaluation, run.taken)
     chosen = tier if tier is not None else await pick_tier(evaluation.unsafe_no_sandbox)
     if granted.models:
         await refuse_unless_owned(chosen, [slot.limits(Limits.of(task.spec)) for slot in granted.slots])

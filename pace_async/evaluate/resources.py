@@ -8,7 +8,7 @@ Whatever a task asks for and this machine does not have is refused here, in one 
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pace_async import config
 from pace_async.errors import UsageError
@@ -105,6 +105,19 @@ class Resources:
         names = dict.fromkeys(str(card.node) for slot in self.slots for card in slot.cards)
         share = f"{self.gpus:g} of a GPU each" if self.gpus < 1 else f"{self.gpus:g} GPU{'s' * (self.gpus > 1)} each"
         return [f"{share} ({', '.join(names)})"]
+
+
+@dataclass(frozen=True, slots=True)
+class OfRun:
+    """The run that evaluates. `name` is its name on machines that other runs use too. `taken` are the owners of cards
+    that its evaluations may not use, by the name of the card."""
+
+    name: str = ""
+    taken: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+NO_RUN = OfRun()
+"""For evaluations that belong to no run."""
 
 
 def resources_of(

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import anyio
 
-from pace_async.advise.engines.managed import managed_engine
+from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.advise.engines.served_copy import serve_from
 from pace_async.advise.engines.vllm_managed import VllmSettings, managed_vllm
+from pace_async.advise.engines.wire import SamplingParams
 from pace_async.config import Config
 from pace_async.learn.client import ChildLimits, ProcessLearner
 from pace_async.learn.settings import TrainerConfig
@@ -64,8 +65,8 @@ async def _engine(stack: AsyncExitStack, config: Config, given: Path, folder: Pa
     """Start the config's engine. Returns its URL."""
     chosen, log = config.advisor, folder / "engine.log"
     if chosen.engine != "vllm":
-        engine = managed_engine(given, gpu=next(iter(cards.engine), None), log=log, threads=chosen.threads)
-        return (await stack.enter_async_context(engine)).url
+        engine = EngineHandle(log=log, threads=chosen.threads, gpu=next(iter(cards.engine), None))
+        return (await stack.enter_async_context(managed_engine(engine, given))).url
     settings = VllmSettings(
         requests=config.search.threads,
         kv_cache_gib=chosen.kv_cache_gib,
@@ -84,7 +85,7 @@ async def _k3(replica: Replica, learner: ProcessLearner, samples: int, temperatu
     for seed in range(samples):
         prompt = await replica.client.encode(probe.TEXTS[seed % len(probe.TEXTS)])
         answer = await replica.client.sample(
-            prompt, max_tokens=probe.TOKENS, temperature=temperature, seed=seed, past_end=True
+            prompt, SamplingParams(max_tokens=probe.TOKENS, temperature=temperature, seed=seed, ignore_eos=True)
         )
         own = await learner.logprobs(0, prompt, answer.token_ids)
         if own is not None:
@@ -97,7 +98,8 @@ async def _speed(replica: Replica, requests: int) -> float:
     prompt, done = await replica.client.encode(probe.TEXT), list[int]()
 
     async def one(seed: int) -> None:
-        answer = await replica.client.sample(prompt, max_tokens=TOKENS, temperature=1.0, seed=seed, past_end=True)
+        drawn = SamplingParams(max_tokens=TOKENS, temperature=1.0, seed=seed, ignore_eos=True)
+        answer = await replica.client.sample(prompt, drawn)
         done.append(len(answer.token_ids))
 
     began = time.perf_counter()

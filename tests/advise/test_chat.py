@@ -11,7 +11,7 @@ import torch
 
 from pace_async.advise.advisor import Sampling, ServedAdvisor
 from pace_async.advise.base import Completion, Engine
-from pace_async.advise.chat import ChatFormat, chat_format_of, template_of, thinks
+from pace_async.advise.chat import ChatFormat, TextFormat, chat_format_of, template_of, thinks
 from pace_async.advise.client import HttpEngine, special_token_ids
 from pace_async.advise.engines.server import build_app
 from pace_async.advise.wording import Question
@@ -55,7 +55,7 @@ async def engine_of(template: str, chat: ChatFormat | None, special: bool = Fals
     app = build_app(nothing, tokenizer, name="chat", vocabulary=VOCABULARY, max_model_len=2048)
     transport = httpx.ASGITransport(cast("Any", app))
     specials = [id_ for id_, token in tokenizer.added_tokens_decoder.items() if token.special]
-    async with HttpEngine("http://engine", transport=transport, special_ids=specials, chat=chat) as engine:
+    async with HttpEngine("http://engine", transport=transport, text=TextFormat(specials, chat)) as engine:
         yield engine
 
 
@@ -150,13 +150,13 @@ async def test_an_answer_ends_with_its_turn_though_the_models_configuration_does
     special = special_token_ids(weights)
     async with FilePublisher(server.url) as publisher:
         await publisher.publish(1, weights)
-    async with HttpEngine(server.url, special_ids=special, chat=ChatFormat(), timeout_s=60.0) as engine:
+    async with HttpEngine(server.url, text=TextFormat(special, ChatFormat()), timeout_s=60.0) as engine:
         prompt = await engine.encode("What?")
         answers = [await engine.generate(prompt, max_tokens=300, temperature=1.0, seed=seed) for seed in range(6)]
     turn = tokenizer_of(SWITCHED).convert_tokens_to_ids("<|im_end|>")
     assert all(turn not in answer.token_ids[:-1] for answer in answers)
     assert {answer.token_ids[-1] for answer in answers if answer.finish == "stop"} == {turn}
-    async with HttpEngine(server.url, special_ids=special, timeout_s=60.0) as raw:
+    async with HttpEngine(server.url, text=TextFormat(special), timeout_s=60.0) as raw:
         plain = [await raw.generate(prompt, max_tokens=300, temperature=1.0, seed=seed) for seed in range(6)]
     assert any(turn in answer.token_ids[:-1] for answer in plain), "without its template it goes on past its turn"
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from pace_async.advise.client import HttpEngine
-from pace_async.advise.engines.managed import managed_engine
+from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.children import clean_environment
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.events import TokenSpan
@@ -33,7 +33,7 @@ def alive(pid: int) -> bool:
 async def test_a_killed_engine_is_noticed_faults_its_requests_and_is_restarted_in_place(tmp_path: Path) -> None:
     first, second = (save_tiny_model(tmp_path / str(seed), seed=seed) for seed in range(2))
     faults: list[str] = []
-    async with managed_engine(first, log=tmp_path / "logs" / "engine.log") as handle:
+    async with managed_engine(EngineHandle(log=tmp_path / "logs" / "engine.log"), first) as handle:
         url, pid = handle.url, handle.pid
         async with HttpEngine(url, timeout_s=60.0) as engine:
 
@@ -69,10 +69,10 @@ def test_an_engine_does_not_outlive_the_process_that_started_it(tmp_path: Path) 
     model = save_tiny_model(tmp_path / "model", seed=0)
     parent = (
         "import anyio, pathlib\n"
-        "from pace_async.advise.engines.managed import managed_engine\n"
+        "from pace_async.advise.engines.managed import EngineHandle, managed_engine\n"
         "async def main():\n"
         f"    model, log = pathlib.Path({str(model)!r}), pathlib.Path({str(tmp_path / 'log')!r})\n"
-        "    async with managed_engine(model, log=log) as e:\n"
+        "    async with managed_engine(EngineHandle(log=log), model) as e:\n"
         "        print(e.pid, flush=True)\n"
         "        await anyio.sleep_forever()\n"
         "anyio.run(main)\n"
@@ -93,7 +93,7 @@ def test_an_engine_does_not_outlive_the_process_that_started_it(tmp_path: Path) 
 @pytest.mark.anyio
 async def test_a_folder_without_a_model_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a model directory"):
-        async with managed_engine(tmp_path, log=tmp_path / "log"):
+        async with managed_engine(EngineHandle(log=tmp_path / "log"), tmp_path):
             pass
 
 
@@ -102,7 +102,7 @@ async def test_a_model_that_cannot_be_served_is_a_fault_that_says_why(tmp_path: 
     model = save_tiny_model(tmp_path / "model", seed=0)
     (model / "model.safetensors").unlink()
     with pytest.raises(InfrastructureFault, match=r"engine_start.*no safetensors file") as caught:
-        async with managed_engine(model, log=tmp_path / "log"):
+        async with managed_engine(EngineHandle(log=tmp_path / "log"), model):
             pass
     assert str(tmp_path / "log") in caught.value.detail
 
@@ -113,6 +113,6 @@ async def test_an_engine_that_is_not_up_in_time_is_a_fault_and_is_ended(tmp_path
     model = save_tiny_model(tmp_path / "model", seed=0)
     before = {child.pid for child in psutil.Process().children()}
     with pytest.raises(InfrastructureFault, match="engine_start"):
-        async with managed_engine(model, log=tmp_path / "log", start_s=0.01):
+        async with managed_engine(EngineHandle(log=tmp_path / "log", start_s=0.01), model):
             pass
     assert {child.pid for child in psutil.Process().children()} <= before

@@ -8,8 +8,10 @@ import httpx
 import pytest
 
 from pace_async.advise.base import Completion, PromptTooLong
+from pace_async.advise.chat import TextFormat
 from pace_async.advise.client import HttpEngine, special_token_ids
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
+from pace_async.advise.engines.wire import SamplingParams
 from pace_async.errors import InfrastructureFault
 from pace_async.events import TokenSpan
 from tests.support.engine_models import END, plain_logprobs, save_tiny_model
@@ -29,13 +31,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 async def handle(model: Path) -> AsyncIterator[EngineHandle]:
-    async with managed_engine(model, log=model.parent / "engine.log", version=3, max_rows=8) as handle:
+    async with managed_engine(EngineHandle(log=model.parent / "engine.log", max_rows=8), model, 3) as handle:
         yield handle
 
 
 @pytest.fixture
 async def engine(handle: EngineHandle, model: Path) -> AsyncIterator[HttpEngine]:
-    async with HttpEngine(handle.url, special_ids=special_token_ids(model), timeout_s=60.0) as engine:
+    async with HttpEngine(handle.url, text=TextFormat(special_token_ids(model)), timeout_s=60.0) as engine:
         yield engine
 
 
@@ -52,8 +54,8 @@ async def test_logprobs_are_those_of_a_plain_forward_pass_at_that_temperature(
 
 
 async def test_an_answer_goes_on_past_its_end_if_asked_to(engine: HttpEngine, model: Path) -> None:
-    short = await engine.sample(prompt(40), max_tokens=200, temperature=1.0, seed=3)
-    long = await engine.sample(prompt(40), max_tokens=200, temperature=1.0, seed=3, past_end=True)
+    short = await engine.sample(prompt(40), SamplingParams(max_tokens=200, seed=3))
+    long = await engine.sample(prompt(40), SamplingParams(max_tokens=200, seed=3, ignore_eos=True))
     assert (short.finish, long.finish) == ("stop", "length")
     assert short.token_ids[-1] == END
     assert len(short.token_ids) < len(long.token_ids) == 200

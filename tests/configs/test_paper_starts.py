@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pace_async.advise.engines.managed import managed_engine
+from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.publish import probe
 from pace_async.publish.base import Receipt
 from pace_async.runtime.children.replica import Delivery, Probing, Replica
@@ -43,7 +43,7 @@ def qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def test_r1s_architecture_is_trained_published_and_proven_by_every_objective(r1: Path, tmp_path: Path) -> None:
-    async with managed_engine(r1, log=tmp_path / "engine.log", start_s=START_S) as handle:
+    async with managed_engine(EngineHandle(log=tmp_path / "engine.log", start_s=START_S), r1) as handle:
         for method, objective in METHODS.items():
             config = laid("paper/eplb", "paper/deepseek_8b", method and f"paper/{method}")
             assert config.learner.objective == objective

@@ -113,7 +113,7 @@ async def test_an_engine_that_is_stopped_is_killed_after_its_deadline_and_serves
     model = save_tiny_model(tmp_path / "model", seed=0)
     config = settings(search__threads=2, learner__group_size=2, learner__k=1, faults__hung_s=4.0)
     async with (
-        managed_engine(model, log=tmp_path / "engine.log") as handle,
+        managed_engine(EngineHandle(log=tmp_path / "engine.log"), model) as handle,
         simulated(tmp_path, config, World()) as run,
     ):
         told, stopped = Told(run), handle.pid

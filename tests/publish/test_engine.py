@@ -36,7 +36,7 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 async def handle(versions: list[Path]) -> AsyncIterator[EngineHandle]:
-    async with managed_engine(versions[0], log=versions[0].parent / "engine.log") as handle:
+    async with managed_engine(EngineHandle(log=versions[0].parent / "engine.log"), versions[0]) as handle:
         yield handle
 
 

@@ -75,7 +75,7 @@ def models(tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 async def handle(models: list[Path], tmp_path: Path) -> AsyncIterator[EngineHandle]:
-    async with managed_engine(models[0], log=tmp_path / "engine.log") as handle:
+    async with managed_engine(EngineHandle(log=tmp_path / "engine.log"), models[0]) as handle:
         yield handle
 
 
@@ -100,7 +100,7 @@ async def test_a_probe_above_the_limit_is_repeated_with_another_sample(tmp_path:
     model = save_tiny_model(tmp_path / "model", seed=3)
     judge = Judge(model, off)
     async with (
-        managed_engine(model, log=tmp_path / "engine.log") as handle,
+        managed_engine(EngineHandle(log=tmp_path / "engine.log"), model) as handle,
         Replica(handle.url, probing=Probing(judge), delivery=Delivery(numbered=True)) as replica,
     ):
         if proven:

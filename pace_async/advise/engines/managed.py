@@ -119,10 +119,12 @@ def refuse_unless_model(model: Path) -> None:
 
 
 class EngineHandle(EngineProcess):
-    """The embedded engine. `threads` is the number of threads of one tensor operation, `gpu` the card as
-    CUDA_VISIBLE_DEVICES names it (None: the first)."""
+    """The embedded engine. Its standard error goes to `log`. `threads` is the number of threads of a tensor operation,
+    `gpu` the card as CUDA_VISIBLE_DEVICES names it (None: the first)."""
 
-    def __init__(self, *, log: Path, max_rows: int, threads: int, start_s: float, gpu: str | None = None) -> None:
+    def __init__(
+        self, *, log: Path, max_rows: int = 32, threads: int = 1, start_s: float = 180.0, gpu: str | None = None
+    ) -> None:
         super().__init__(log=log, start_s=start_s)
         self._card = {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}
         self._max_rows = max_rows
@@ -157,19 +159,9 @@ class EngineHandle(EngineProcess):
 
 
 @asynccontextmanager
-async def managed_engine(
-    model: Path,
-    *,
-    log: Path,
-    version: int = 0,
-    max_rows: int = 32,
-    threads: int = 1,
-    start_s: float = 180.0,
-    gpu: str | None = None,
-) -> AsyncGenerator[EngineHandle]:
-    """An embedded engine that serves `model`, labelled `version`. Its standard error goes to `log`. Raises UsageError,
+async def managed_engine(handle: EngineHandle, model: Path, version: int = 0) -> AsyncGenerator[EngineHandle]:
+    """The same engine, which serves `model`, labelled `version`, until the end of the context. Raises UsageError,
     InfrastructureFault("engine_start")."""
-    handle = EngineHandle(log=log, max_rows=max_rows, threads=threads, start_s=start_s, gpu=gpu)
     await handle.start(model, version)
     try:
         yield handle

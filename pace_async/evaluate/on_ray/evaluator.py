@@ -10,7 +10,7 @@ identity is begun by one actor at a time.
 
 import os
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from pace_async.evaluate.on_ray.connection import address_of, reached
 from pace_async.evaluate.on_ray.fleet import Fleet
 from pace_async.evaluate.on_ray.placed import Placed, Wanted
 from pace_async.evaluate.on_ray.wire import Order, files_by_value
-from pace_async.evaluate.resources import NOTHING
+from pace_async.evaluate.resources import NO_RUN, OfRun
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.events import EvaluationAttempted
 from pace_async.task import Task
@@ -171,16 +171,15 @@ async def open_ray_evaluator(
     tier: Tier | None = None,
     log: Path | None = None,
     say: Say | None = None,
-    taken: Mapping[str, str] = NOTHING,
-    run: str = "",
+    run: OfRun = NO_RUN,
 ) -> AsyncGenerator[RayEvaluator]:
     """The evaluator of a configuration on a cluster: the one at `evaluation.ray_address` or RAY_ADDRESS, or else one
     that is started on this machine and ends with it. The parameters are those of `open_evaluator`, and `tier` is the
-    weakest sandbox that a node may have. `run` names the actors. With a name, and on a cluster that does not end with
-    it, evaluations outlive this process for a resume of the run. Raises UsageError if there is no such cluster, or if
-    no node may evaluate, and InfrastructureFault if none could be started here."""
+    weakest sandbox that a node may have. The actors carry the name of the run. If it has one, and the cluster does not
+    end with this process, evaluations outlive this process for a resume of the run. Raises UsageError if there is no
+    such cluster, or if no node may evaluate, and InfrastructureFault if none could be started here."""
     refuse_unless_installed()
-    order, files = Order.of(task, evaluation, tier, taken), files_by_value(task)
+    order, files = Order.of(task, evaluation, tier, run.taken), files_by_value(task)
     needs = Needs.of(task.spec)
     async with AsyncExitStack() as stack:
         cpus = max(len(os.sched_getaffinity(0)), round(evaluation.slots * needs.cpus))
@@ -188,7 +187,7 @@ async def open_ray_evaluator(
         named = {name: os.environ[name] for name in task.spec.environment.variables if name in os.environ}
         cluster = await stack.enter_async_context(reached(evaluation, cpus=cpus, variables=named, log=own))
         wanted = Wanted(
-            run=run or "pace",
+            run=run.name or "pace",
             slots=evaluation.slots,
             needs=needs,
             timeout_s=evaluation.ray_timeout_s,
@@ -196,7 +195,7 @@ async def open_ray_evaluator(
             say=say,
             log=log,
             more=evaluation.ray_resources,
-            outlives=bool(run and address_of(evaluation)),
+            outlives=bool(run.name and address_of(evaluation)),
             scales=evaluation.ray_scales,
         )
         fleet = await stack.enter_async_context(Fleet(cluster, order, await cluster.put(files), wanted))

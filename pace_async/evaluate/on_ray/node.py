@@ -41,7 +41,7 @@ from pace_async.evaluate.on_ray.wire import (
     pace_here,
     written,
 )
-from pace_async.evaluate.resources import NOTHING
+from pace_async.evaluate.resources import NO_RUN, OfRun
 from pace_async.evaluate.sandbox import leftovers
 from pace_async.evaluate.sandbox.selfcheck import describe, pick_tier
 from pace_async.evaluate.sandbox.tiers import Tier
@@ -193,9 +193,9 @@ class NodeEvaluator:
             if order.sandbox is not None and (weaker := own.weaker_than(order.sandbox)):
                 raise UsageError(weaker)
             task = written(order, files, folder)
-            taken = order.taken if platform.node() == order.host else NOTHING
+            run = OfRun(taken=order.taken) if platform.node() == order.host else NO_RUN
             async with open_evaluator(
-                task, order.evaluation, tier=tier, log=self._log, say=self._say, taken=taken
+                task, order.evaluation, tier=tier, log=self._log, say=self._say, run=run
             ) as self._evaluator:
                 scorers = self._evaluator.parts.scorers
                 if scorers is not None and scorers.timed and machine_here() != order.machine:

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import anyio
 
 from pace_async.advise.base import Engine
-from pace_async.advise.chat import chat_format_of
+from pace_async.advise.chat import TextFormat, chat_format_of
 from pace_async.advise.client import special_token_ids
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.advise.engines.served_copy import serve_from
@@ -93,15 +93,14 @@ async def embedded(
 ) -> AsyncGenerator[Served]:
     """The server in the package."""
     delivery = Delivery(numbered=True, transport=config.advisor.transport, phase_s=config.advisor.push_timeout_s)
+    engine = EngineHandle(
+        log=paths.logs / "engine.log",
+        threads=config.advisor.threads,
+        start_s=config.advisor.engine_start_s,
+        gpu=next(iter(cards_of(config).engine), None),
+    )
     async with (
-        managed_engine(
-            _newest(state, given),
-            version=state.learner,
-            gpu=next(iter(cards_of(config).engine), None),
-            log=paths.logs / "engine.log",
-            threads=config.advisor.threads,
-            start_s=config.advisor.engine_start_s,
-        ) as handle,
+        managed_engine(engine, _newest(state, given), state.learner) as handle,
         _replica(config, given, handle.url, probing, delivery) as replica,
     ):
         yield Served(replica, replica, _Embedded(handle, replica, state, given))
@@ -251,8 +250,7 @@ def _replica(config: Config, given: Path, url: str, probing: Probing, delivery: 
     return Replica(
         url,
         probing=probing,
-        special_ids=special_token_ids(given),
+        text=TextFormat(special_token_ids(given), chat_format_of(config.advisor, given)),
         timeout_s=config.advisor.timeout_s,
         delivery=delivery,
-        chat=chat_format_of(config.advisor, given),
     )

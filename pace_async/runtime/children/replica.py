@@ -12,7 +12,7 @@ failed.
 
 import math
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -21,8 +21,9 @@ from typing import cast
 import anyio
 
 from pace_async.advise.base import Completion, Voided
-from pace_async.advise.chat import ChatFormat
+from pace_async.advise.chat import PLAIN_TEXT, TextFormat
 from pace_async.advise.client import HttpEngine
+from pace_async.advise.engines.wire import SamplingParams
 from pace_async.errors import InfrastructureFault
 from pace_async.learn.base import LogprobScorer
 from pace_async.publish import probe
@@ -143,17 +144,14 @@ class Replica:
         url: str,
         *,
         probing: Probing,
-        special_ids: Collection[int] = (),
+        text: TextFormat = PLAIN_TEXT,
         timeout_s: float = 120.0,
         delivery: Delivery = BY_FILE,
-        chat: ChatFormat | None = None,
     ) -> None:
         self.url = url
         self.labels = PushLabels(numbered=delivery.numbered or delivery.adapters)
         held = LoadedAdapters() if delivery.adapters else None
-        self.client = HttpEngine(
-            url, special_ids=special_ids, timeout_s=timeout_s, labels=self.labels, adapters=held, chat=chat
-        )
+        self.client = HttpEngine(url, text=text, timeout_s=timeout_s, labels=self.labels, adapters=held)
         self._publisher: EnginePublisher
         if held is not None:
             self._publisher = AdapterPublisher(url, held, phase_s=delivery.phase_s, label=self.labels.begin)
@@ -267,11 +265,10 @@ class Replica:
         prompt = await self.client.encode(text)
         sampled = await self.client.sample(
             prompt,
-            max_tokens=self._probing.tokens,
-            temperature=self._probing.temperature,
-            seed=seed,
-            adapter=name if self._publisher.names_adapters else None,
-            past_end=True,
+            SamplingParams(
+                max_tokens=self._probing.tokens, temperature=self._probing.temperature, seed=seed, ignore_eos=True
+            ),
+            name if self._publisher.names_adapters else None,
         )
         strange = {span.version for span in sampled.spans or ()} - {name}
         if strange:

@@ -17,6 +17,7 @@ from pace_async.durable import write_whole
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.assemble import OpensEvaluator
 from pace_async.evaluate.base import Evaluator
+from pace_async.evaluate.resources import OfRun
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.events import FaultSeen, Stalled, Starting
 from pace_async.gc_freeze import start_up_frozen
@@ -237,8 +238,7 @@ def _evaluator(
         tier=resources.tier,
         log=resources.paths.logs / "scorer.log",
         say=say,
-        taken=taken_cards(resources.config),
-        run=_name_elsewhere(resources),
+        run=OfRun(_name_elsewhere(resources), taken_cards(resources.config)),
     )
 
 

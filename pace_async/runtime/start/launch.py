@@ -22,7 +22,7 @@ from pace_async.errors import GaveUp, InfrastructureFault, Interrupted, SeedProg
 from pace_async.evaluate.assemble import of_this_machine, open_evaluator, refuse_unless_evaluated
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
 from pace_async.evaluate.cascade import cascaded
-from pace_async.evaluate.resources import resources_of
+from pace_async.evaluate.resources import OfRun, resources_of
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.scorer.scorer_client import Scorer
@@ -246,7 +246,8 @@ async def score_seed_program(config: Config, task: Task, tier: Tier) -> tuple[Ev
     cold = of_this_machine(config.evaluation).model_copy(update={"warm": False})  # for one program
     request = EvaluationRequest.of(task.spec, EvaluationId("seed", 0), task.program, config.evaluation.seed)
     with scorer_log() as log:
-        async with open_evaluator(task, cold, tier=tier, log=log, taken=taken_cards(config)) as evaluator:
+        run = OfRun(taken=taken_cards(config))
+        async with open_evaluator(task, cold, tier=tier, log=log, run=run) as evaluator:
             found = await cascaded(evaluator, task.spec, request)
             if config.evaluation.fresh_seeds and found.outcome == "ok":
                 await evaluator.refuse_unless_fresh()

@@ -13,7 +13,7 @@ import pytest
 
 from pace_async.advise.base import Completion
 from pace_async.advise.client import HttpEngine
-from pace_async.advise.engines.managed import managed_engine
+from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.advise.engines.served_copy import serve_from
 from pace_async.advise.engines.vllm_found import Build, find_vllm
 from pace_async.advise.engines.vllm_managed import VllmHandle, VllmSettings, managed_vllm
@@ -91,7 +91,7 @@ async def test_the_same_tokens_have_the_same_logprobs_as_in_the_embedded_engine(
     prompts = [await server.engine.encode(text) for text in ("The best idea so far", "1. Try more restarts.")]
     worst = 0.0
     async with (
-        managed_engine(versions[1], version=1, log=tmp_path / "engine.log") as embedded,
+        managed_engine(EngineHandle(log=tmp_path / "engine.log"), versions[1], 1) as embedded,
         HttpEngine(embedded.url) as other,
     ):
         for prompt in prompts:

@@ -18,6 +18,7 @@ from pace_async.advise.client import HttpEngine, ServedAnswer
 from pace_async.advise.engines.served_copy import serve_from
 from pace_async.advise.engines.vllm_found import Build, find_vllm
 from pace_async.advise.engines.vllm_managed import VllmSettings, managed_vllm
+from pace_async.advise.engines.wire import SamplingParams
 from pace_async.children import python_module
 from pace_async.configure import resolve
 from pace_async.errors import InfrastructureFault, UsageError
@@ -286,7 +287,7 @@ async def test_a_request_goes_on_while_versions_arrive_and_has_the_numbers_of_ea
         async def ask() -> None:
             """One request after another: so there is one when a version arrives, however fast the server is."""
             while not spanning():
-                sampled = await together.engine.sample(prompt, max_tokens=800, temperature=1.0, seed=3, past_end=True)
+                sampled = await together.engine.sample(prompt, SamplingParams(max_tokens=800, seed=3, ignore_eos=True))
                 answers.append(sampled)
 
         sender.held = load_file(folders[0] / "model.safetensors")
