@@ -37,6 +37,7 @@ def _calls(threads: int, candidates: int) -> int:
     return made
 
 
+@pytest.mark.long
 @pytest.mark.fault("Size", "a candidate costs the same among a thousand threads")
 def test_a_candidate_takes_hardly_more_calls_with_a_thousand_threads() -> None:
     few, many = _calls_a_candidate(64), _calls_a_candidate(1000)

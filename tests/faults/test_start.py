@@ -28,6 +28,7 @@ def process() -> Generator[Lives]:
         yield started
 
 
+@pytest.mark.long
 @pytest.mark.fault("Being started and stopped", "killed between any two commits of the start-up")
 @pytest.mark.parametrize("point", ["COMMIT", "BEGIN"], ids=["before a commit", "after a commit"])
 def test_a_run_killed_at_any_commit_of_its_start_can_be_begun_or_resumed(

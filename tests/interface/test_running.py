@@ -28,6 +28,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_a_run_is_searched_to_its_end_even_from_a_thread_beside_a_loop(place: Path) -> None:
     """As a notebook does, where an event loop runs already."""
     found: list[pace.Run] = []

@@ -157,7 +157,7 @@ def test_a_run_interrupted_after_a_backtrack_equals_the_uninterrupted_one(
     assert staying >= 3
 
 
-@pytest.mark.parametrize("every", [1, 4, 19])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.long), 4, 19])
 def test_a_run_interrupted_again_and_again_keeps_the_bound_and_every_lease(tmp_path: Path, every: int) -> None:
     """Here what was in flight is lost each time, as that of a dead machine is."""
     config = settings(**SEARCH, seed=5, search__threads=12, stop__candidates=40)
