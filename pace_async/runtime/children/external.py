@@ -2,6 +2,7 @@
 
 import json
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,10 +35,12 @@ def urls_of(engine: str) -> tuple[str, ...]:
 
 
 async def refuse_unless_fit(config: Config, *, all_up: bool) -> None:
-    """Raises UsageError for a server that takes no pushed weights or serves another model, and with `all_up` for one
-    that does not answer. Engines without a URL are not checked."""
+    """Raises UsageError for a server that takes no pushed weights or serves another model, with `all_up` for one that
+    does not answer, and for a place of versions that this installation cannot reach. Engines without a URL are not
+    checked."""
     if not engine_of(config.advisor.engine).runs_already:
         return
+    _refuse_unless_readable(config.advisor.fetch_from)
     expected = await anyio.to_thread.run_sync(_tokens, advisor_folder(config.advisor.model))
     for url in urls_of(config.advisor.engine):
         async with HttpEngine(url, timeout_s=min(ANSWER_S, config.advisor.timeout_s)) as engine:
@@ -63,6 +66,13 @@ async def refuse_unless_fit(config: Config, *, all_up: bool) -> None:
             raise UsageError(
                 f"--engine {url} serves another model than --advisor {config.advisor.model}: its tokenizer differs."
             )
+
+
+def _refuse_unless_readable(fetch_from: str | None) -> None:
+    if fetch_from is not None and fetch_from.startswith("s3:") and find_spec("s3fs") is None:
+        raise UsageError(
+            f"advisor.fetch_from {fetch_from} needs a package, here and at each server: pip install 'pace-async[s3]'."
+        )
 
 
 def _refuse_unless_supported(url: str, version: str, transport: str) -> None:
