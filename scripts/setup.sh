@@ -61,6 +61,13 @@ if [ "${1:-}" = dev ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgre
         echo "no PostgreSQL: what runs on it is skipped (apt install postgresql)"
     fi
 fi
+if [ "${1:-}" = dev ] && ! command -v pgbouncer >/dev/null; then
+    if as_root && install_debian --no-install-recommends pgbouncer; then
+        echo "installed pgbouncer: a test asks for a population behind a connection pooler"
+    else
+        echo "no PgBouncer: what pace says to a connection pooler is skipped (apt install pgbouncer)"
+    fi
+fi
 if [ "${1:-}" = dev ] && ! command -v redis-server >/dev/null; then
     if as_root && install_debian --no-install-recommends redis-server; then
         echo "installed redis-server: a test kills and starts the head of a Ray cluster that keeps its state there"
