@@ -44,6 +44,7 @@ def test_every_row_of_the_comparison_has_the_papers_settings(
     assert (config.bound, config.search.threads, config.advisor.temperature) == (0, 8, 1.0)
     assert Path(config.advisor.model).name == ADVISORS[advisor]
     assert config.implementer.model == "gemini/gemini-3.1-pro-preview"
+    assert learner.collapsed == "skip"
     trained = TrainerConfig.of(config)
     assert (trained.learning_rate, trained.weight_decay, trained.betas) == (1e-6, 0.1, (0.9, 0.98))
     assert (trained.clip_low, trained.clip_high, trained.lora_rank) == (0.2, 0.28, None)

@@ -105,6 +105,17 @@ def test_a_score_counts_the_bytes_of_all_blocks() -> None:
     assert score(better, 5) == math.log2(EVALUATOR.RAW / blocks)
 
 
+def test_bytes_of_a_coder_that_loses_numbers_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    coder = EVALUATOR.CODERS["store"]
+
+    def without_the_last_bit(values: Any) -> Any:
+        return coder.encode(values // 2 * 2)
+
+    monkeypatch.setitem(EVALUATOR.CODERS, "store", coder._replace(encode=without_the_last_bit))
+    with pytest.raises(AssertionError, match="none wide store loses numbers of"):
+        score(program_of([]), seed=11)  # a seed of its own: blocks are remembered
+
+
 def test_the_best_options_of_each_kind_reach_nearly_the_best_score_and_no_kind_alone_does() -> None:
     assert score(answer(GOOD)) > 3.1
     assert all(0.1 < score(answer({kind: pipeline})) < 0.5 for kind, pipeline in GOOD.items())
