@@ -1,4 +1,4 @@
-"""State has one owner, read from the syntax trees of the package.
+"""State has one owner, and the population one writer: read from the syntax trees of the package.
 
 What the walk cannot see: a part of the state that is passed to another function. Such parameters are typed `Mapping`,
 `Sequence` or as frozen values, and pyright holds them to that.
@@ -20,15 +20,45 @@ from pace_async.state.run_state import Claims, RunState, Underway, Visible
 
 PACKAGE = Path(pace_async.__file__).parent
 
-COMMITS = {
-    "runtime/run/recorder.py": "record: the one way of a running run",
-    "runtime/start/launch.py": "the seed program and the changes of a resume, before the run is driven",
-    "runtime/start/rescoring.py": "new scores of a run that no process drives",
-    "simulate/predict.py": "the seed program of a simulated run, before it is driven",
-    "simulate/virtual.py": "a population around another one",
-    "population/memory.py": "the tables of a new population in memory",
+WRITES: dict[str, dict[str, str]] = {
+    "commit": {
+        "runtime/run/recorder.py": "record: the one way of a running run",
+        "runtime/start/launch.py": "the seed program and the changes of a resume, before the run is driven",
+        "runtime/start/rescoring.py": "new scores of a run that no process drives",
+        "simulate/predict.py": "the seed program of a simulated run, before it is driven",
+        "simulate/virtual.py": "a population around another one",
+        "population/memory.py": "the tables of a new population in memory",
+    },
+    "create_run": {"runtime/start/launch.py": "a new run, before it is driven"},
 }
-"""Where a committing method is called, and why it may be."""
+"""Methods that commit, where each is called, and why it may be."""
+
+WRITERS: dict[str, dict[str, str]] = {
+    "population.schema.upgrade": {
+        "population/store.py": "a population that is made",
+        "population/copying.py": "the target of a copy, if it is made",
+        "cli/database.py": "`pace db upgrade`, under the lock of the run",
+    },
+    "population.copying.run_copied": {"runtime/copy_run.py": "`pace db copy`, under the lock of the run"},
+    "population.memory.MemoryPopulation": {"simulate/predict.py": "the population of a simulated run"},
+    "population.connect.engine": {
+        "population/store.py": "the connections of the writer",
+        "population/schema.py": "the migration of a population",
+        "population/copying.py": "a copy",
+        "population/reading/reader.py": "a connection that only reads",
+    },
+    "population.writing.writer.Writer": {"population/store.py": "the one writer"},
+    "population.writing.writes.write": {
+        "population/store.py": "what a commit writes",
+        "population/memory.py": "what a commit writes",
+    },
+    "population.writing.write_run.run_created": {
+        "population/store.py": "what create_run writes",
+        "population/memory.py": "the run of a new population in memory",
+        "population/writing/writes.py": "not itself: other functions of its module",
+    },
+}
+"""Functions and classes that write to a population, which files take hold of each, and why they may."""
 
 CHANGES = {
     "state/apply.py": "the fold",
@@ -168,28 +198,37 @@ def _names_it(node: ast.AST, name: str) -> bool:
     )
 
 
-def _commits(tree: ast.Module) -> bool:
-    return any(_names_it(node, "commit") for node in ast.walk(tree))
+def _calls(tree: ast.Module, method: str) -> bool:
+    return any(_names_it(node, method) for node in ast.walk(tree))
 
 
-def _takes(tree: ast.Module, function: str) -> bool:
-    """Whether a file gets hold of a function of `state.apply`, under whatever name."""
+@cache
+def _imported(tree: ast.Module) -> frozenset[str]:
+    """The dotted names that a file imports, at its top or inside a function, by their own names."""
+    names: set[str] = set()
     for node in ast.walk(tree):
-        match node:
-            case ast.ImportFrom(module="pace_async.state", names=names) if any(one.name == "apply" for one in names):
-                return True
-            case ast.ImportFrom(module="pace_async.state.apply", names=names):
-                if any(one.name in (function, "*") for one in names):
-                    return True
-            case ast.Import(names=names) if any(one.name == "pace_async.state.apply" for one in names):
-                return True
-            case _:
-                pass
-    return False
+        if isinstance(node, ast.Import):
+            names.update(one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names.update(f"{node.module}.{one.name}" for one in node.names)
+    return frozenset(names)
 
 
-def test_only_record_commits_in_a_running_run() -> None:
-    assert {name for name, tree in _files() if _commits(tree)} == set(COMMITS)
+def _takes(tree: ast.Module, dotted: str) -> bool:
+    """Whether a file gets hold of a function or class of the package, such as `state.apply.apply`, under whatever
+    name."""
+    module, _, name = f"pace_async.{dotted}".rpartition(".")
+    return bool(_imported(tree) & {module, f"{module}.*", f"{module}.{name}"})
+
+
+@pytest.mark.parametrize("method", WRITES)
+def test_only_record_commits_in_a_running_run(method: str) -> None:
+    assert {name for name, tree in _files() if _calls(tree, method)} == set(WRITES[method])
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_running_run_takes_hold_of_nothing_else_that_writes_to_a_population(writer: str) -> None:
+    assert {name for name, tree in _files() if _takes(tree, writer)} == set(WRITERS[writer])
 
 
 def test_only_the_fold_and_the_claimed_places_change_the_state() -> None:
@@ -199,9 +238,9 @@ def test_only_the_fold_and_the_claimed_places_change_the_state() -> None:
 
 
 TAKERS = {
-    "apply": {"runtime/run/recorder.py", "population/reading/replay.py"},
-    "resumed": {"runtime/start/restore.py"},
-    "weights_found": {"runtime/start/assemble.py"},
+    "state.apply.apply": {"runtime/run/recorder.py", "population/reading/replay.py"},
+    "state.apply.resumed": {"runtime/start/restore.py"},
+    "state.apply.weights_found": {"runtime/start/assemble.py"},
 }
 """The fold, and what a process sets when it takes a run over, before it is driven: its terms and its islands, and where
 it has the weights. No row holds these."""
@@ -212,17 +251,18 @@ def test_only_record_and_the_reading_of_rows_apply_facts(function: str) -> None:
     assert {name for name, tree in _files() if _takes(tree, function)} == TAKERS[function]
 
 
+@pytest.mark.parametrize("method", WRITES)
 @pytest.mark.parametrize(
     "text",
     [
-        "commit = self.writer.commit\nawait commit(fact)",
-        "tasks.start_soon(store.commit, fact)",
-        'await getattr(store, "commit")(fact)',
-        "await store.commit(fact)",
+        "METHOD = self.writer.METHOD\nawait METHOD(fact)",
+        "tasks.start_soon(store.METHOD, fact)",
+        'await getattr(store, "METHOD")(fact)',
+        "await store.METHOD(fact)",
     ],
 )
-def test_a_commit_is_seen_under_any_name(text: str) -> None:
-    assert _commits(ast.parse(text))
+def test_a_commit_is_seen_under_any_name(text: str, method: str) -> None:
+    assert _calls(ast.parse(text.replace("METHOD", method)), method)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +274,24 @@ def test_a_commit_is_seen_under_any_name(text: str) -> None:
     ],
 )
 def test_the_fold_is_seen_under_any_name(text: str) -> None:
-    assert _takes(ast.parse(text), "apply")
+    assert _takes(ast.parse(text), "state.apply.apply")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f():\n    from pace_async.population.schema import schema_state, upgrade as migrate",
+        "from pace_async.population.schema import *",
+        "from pace_async.population import schema",
+        "import pace_async.population.schema",
+    ],
+)
+def test_a_writer_of_the_population_is_seen_under_any_name(text: str) -> None:
+    assert _takes(ast.parse(text), "population.schema.upgrade")
+
+
+def test_a_reader_beside_a_writer_is_no_writer() -> None:
+    assert not _takes(ast.parse("from pace_async.population.schema import schema_state"), "population.schema.upgrade")
 
 
 @pytest.mark.parametrize(
