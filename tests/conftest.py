@@ -21,6 +21,7 @@ from hypothesis import settings
 
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
 from tests.faults.listing import FaultListing
+from tests.support.needed import without
 from tests.support.own_folder import OwnFolder
 from tests.support.own_hosts import OWN_HOSTS
 from tests.support.population_facts import BOTH, populations_of
@@ -85,7 +86,7 @@ def postgres() -> Iterator[PostgresServer]:
     tools, driver = binaries(), importlib.util.find_spec("psycopg")
     if tools is None or driver is None:
         missing = "apt install postgresql" if tools is None else "pip install 'pace-async[postgres]'"
-        (pytest.fail if os.environ.get("PACE_NEEDS_POSTGRES") else pytest.skip)(f"needs PostgreSQL: {missing}")
+        without("POSTGRES", f"needs PostgreSQL: {missing}")
     with running(tools) as server:
         yield server
 

@@ -16,6 +16,7 @@ import pytest
 from pace_async.errors import UsageError
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.schema import schema_state
+from tests.support.needed import without
 from tests.support.postgres import NOBODY, PostgresServer
 
 PORT = 5432
@@ -96,7 +97,7 @@ def pgbouncer(postgres: PostgresServer, folder: Path, *settings: str) -> Generat
     """The pooler in transaction mode on a socket in `folder`."""
     binary = shutil.which("pgbouncer")
     if binary is None:
-        pytest.skip("needs PgBouncer: apt install pgbouncer")
+        without("PGBOUNCER", "needs PgBouncer: apt install pgbouncer")
     (folder / "users").write_text('"pace" ""\n')
     lines = [
         "[databases]",

@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from pace_async.advise.engines.fetched import PLACE
 from pace_async.advise.engines.managed import EngineHandle, EngineProcess
 from pace_async.advise.engines.vllm_managed import VllmHandle
+from tests.support.needed import without
 from tests.support.own_hosts import OWN_HOSTS
 
 HIDING = 'mount -t tmpfs none "$0" && exec "$@"'
@@ -39,14 +38,14 @@ class OtherMachine:
 
 @contextmanager
 def other_machine(hidden: Path, cache: Path) -> Generator[OtherMachine]:
-    """A machine that does not see the first folder. Skips the test where there can be none."""
+    """A machine that does not see the first folder. Without the right to make one: see `needed.without`."""
     number = os.getpid() % 16384
     name, network = f"pace{number}", f"10.{128 + number // 128}.{number % 128}"
     one = OtherMachine(name, f"{network}.1", f"{network}.2", hidden, cache)
     if os.geteuid() != 0 or shutil.which("ip") is None:
-        pytest.skip("needs root and iproute2 for a network namespace")
+        without("NETWORK_NAMESPACES", "needs root and iproute2 for a network namespace")
     if subprocess.run(["ip", "netns", "add", name], check=False, capture_output=True).returncode:
-        pytest.skip("needs the right to make network namespaces")
+        without("NETWORK_NAMESPACES", "needs the right to make network namespaces")
     try:
         for line in (
             f"ip link add {name}h type veth peer name {name}t netns {name}",

@@ -7,14 +7,15 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from importlib.util import find_spec
 
-import pytest
-
 from scripts.benchmarks.ray_machines import Machines as RayNodes
 from scripts.benchmarks.ray_machines import cluster_of
+from tests.support.needed import skipped_without
 
 __all__ = ["NEEDS_RAY", "RUNNING", "RayNodes", "ray_nodes", "shared_node"]
-NEEDS_RAY = pytest.mark.skipif(
-    find_spec("ray") is None or sys.platform != "linux", reason="Ray is not installed (pip install 'pace-async[ray]')"
+NEEDS_RAY = skipped_without(
+    "RAY",
+    find_spec("ray") is not None and sys.platform == "linux",
+    "Ray is not installed (pip install 'pace-async[ray]')",
 )
 RUNNING: set[int] = set()
 """For each cluster of this process that runs, the process under which its others are. Some serve many tests."""

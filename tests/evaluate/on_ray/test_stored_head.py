@@ -11,12 +11,13 @@ from pace_async.evaluate.base import EvaluationRequest
 from pace_async.evaluate.on_ray import fleet
 from pace_async.evaluate.on_ray.placed import Placed
 from tests.doubles.evaluators import request
+from tests.support.needed import skipped_without
 from tests.support.ray_held import DEADLINE_S, PROGRAM, Opened, opened, outcomes, process_ended
 from tests.support.ray_nodes import NEEDS_RAY, RayNodes, ray_nodes
 from tests.support.redis import redis_server
 
-NEEDS_REDIS = pytest.mark.skipif(
-    shutil.which("redis-server") is None, reason="Redis is not installed (apt install redis-server)"
+NEEDS_REDIS = skipped_without(
+    "REDIS", shutil.which("redis-server") is not None, "Redis is not installed (apt install redis-server)"
 )
 pytestmark = [pytest.mark.anyio, NEEDS_RAY, NEEDS_REDIS, pytest.mark.long, pytest.mark.timeout(600)]
 OK, LOST = (1, "ok", True), (1, "infrastructure_error", False)
