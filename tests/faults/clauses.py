@@ -321,6 +321,31 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "candidates as root",
         "a sandbox that stops less than it claims",
     ),
+    "Machines": (
+        "a node killed",
+        "a node's evaluator killed",
+        "a node's evaluator that stops for good is ended",
+        "a node's evaluator that stops and goes on: what it had is lost, and it is used again",
+        "nodes and evaluators killed and stopped at random: nothing lost, nothing counted twice",
+        "a node cut off from the network",
+        "a slow node",
+        "a node without a free slot",
+        "two runs on one cluster",
+        "a node with a full disk",
+        "a node with other files of the task",
+        "a node with another pace-async",
+        "a node with a weaker sandbox",
+        "the head gone, and a new one at its address",
+        "the head restarted with what it knew",
+        "the runtime killed with evaluations under way, and resumed",
+        "the runtime interrupted with evaluations under way, and resumed",
+        "no runtime comes back: the evaluator ends its programs and itself",
+        "the same result twice",
+        "an answer that does not fit what was asked",
+        "a result after its attempt was given up",
+        "a preemption notice",
+        "a rank of the learner killed while another waits",
+    ),
     "Mended and imported": (
         "a rescore killed in the middle: no score changes, and it goes on where it was",
         "an evaluator that fails in the middle of a rescore: no score changes, and it goes on with the rest",
@@ -332,5 +357,17 @@ CLAUSES: dict[str, tuple[str, ...]] = {
     ),
 }
 
-NOT_COVERED: dict[tuple[str, str], str] = {}
+NOT_COVERED: dict[tuple[str, str], str] = {
+    (
+        "Machines",
+        "a node cut off from the network",
+    ): "the nodes of the tests are on one machine. Random rounds stop the processes of a node",
+    ("Machines", "a slow node"): "no test slows one of several nodes down",
+    ("Machines", "a node with a full disk"): "the nodes of the tests share one disk",
+    (
+        "Machines",
+        "a node with a weaker sandbox",
+    ): "the comparison of two sandboxes is tested, and not that a node is refused for it",
+    ("Machines", "a preemption notice"): "nothing reads one. A node that is taken away counts as killed",
+}
 """Clauses that no test shows, each with the reason."""

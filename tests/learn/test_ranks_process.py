@@ -68,6 +68,7 @@ def ranks() -> list[psutil.Process]:
     return sorted(found, key=lambda child: child.environ().get("RANK", "0"))
 
 
+@pytest.mark.fault("Machines", "a rank of the learner killed while another waits")
 @pytest.mark.fault("Replay and learner", "one of several ranks killed in the middle of a step")
 async def test_ranks_make_the_versions_of_one_process_and_a_killed_one_is_the_learners_death(
     toy: Path, groups: list[Path], alone: list[Path], tmp_path: Path

@@ -14,6 +14,7 @@ from tests.support.ray_nodes import NEEDS_RAY, RayNodes, ray_nodes
 pytestmark = [pytest.mark.anyio, NEEDS_RAY, pytest.mark.long, pytest.mark.timeout(300)]
 
 
+@pytest.mark.fault("Machines", "no runtime comes back: the evaluator ends its programs and itself")
 async def test_an_actor_that_no_runtime_asks_again_ends_its_programs_and_itself(
     cluster: RayNodes, tmp_path: Path
 ) -> None:
@@ -32,6 +33,8 @@ async def test_an_actor_that_no_runtime_asks_again_ends_its_programs_and_itself(
         assert again.begins() == 2
 
 
+@pytest.mark.fault("Machines", "a node's evaluator that stops and goes on: what it had is lost, and it is used again")
+@pytest.mark.fault("Machines", "a result after its attempt was given up")
 async def test_a_silent_actor_loses_its_attempts_and_its_late_results_are_not_used(
     cluster: RayNodes, tmp_path: Path
 ) -> None:
@@ -55,6 +58,7 @@ async def test_a_silent_actor_loses_its_attempts_and_its_late_results_are_not_us
         assert on_ray.evaluator.machines().slots == 2
 
 
+@pytest.mark.fault("Machines", "the head gone, and a new one at its address")
 async def test_a_head_that_is_gone_loses_attempts_and_the_next_one_at_its_address_gets_new_actors(
     tmp_path: Path,
 ) -> None:

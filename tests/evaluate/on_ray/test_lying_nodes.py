@@ -107,6 +107,9 @@ async def on_nodes(
             yield evaluator
 
 
+@pytest.mark.fault("Machines", "an answer that does not fit what was asked")
+@pytest.mark.fault("Machines", "the same result twice", only="two_results")
+@pytest.mark.fault("Machines", "the same result twice", only="the_same_attempt_twice")
 @pytest.mark.parametrize(
     "lie",
     [

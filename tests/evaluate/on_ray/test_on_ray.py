@@ -51,7 +51,15 @@ async def test_two_nodes_evaluate_at_once(cluster: RayNodes, tmp_path: Path) -> 
         assert not on_ray.evaluator.pending()
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.long)])
+@pytest.mark.fault("Machines", "a node's evaluator killed", only="killed")
+@pytest.mark.fault("Machines", "a node's evaluator that stops for good is ended", only="stopped")
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(signal.SIGKILL, id="killed"),
+        pytest.param(signal.SIGSTOP, id="stopped", marks=pytest.mark.long),
+    ],
+)
 async def test_what_an_actor_had_is_evaluated_again_as_the_next_attempt(
     how: signal.Signals, cluster: RayNodes, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,6 +83,7 @@ async def test_what_an_actor_had_is_evaluated_again_as_the_next_attempt(
     assert not capfd.readouterr().out
 
 
+@pytest.mark.fault("Machines", "the runtime interrupted with evaluations under way, and resumed")
 async def test_what_an_interrupted_process_left_is_taken_over_and_begun_once(cluster: RayNodes, tmp_path: Path) -> None:
     asked, other = request(PROGRAM), request(PROGRAM)
     async with opened(cluster, tmp_path, outlives=True) as first:
@@ -113,6 +122,7 @@ async def test_more_losses_than_retries_are_no_score(cluster: RayNodes, tmp_path
         assert attempts == [(1, "infrastructure_error", False), (2, "infrastructure_error", False)]
 
 
+@pytest.mark.fault("Machines", "a node killed")
 @pytest.mark.long
 async def test_a_node_that_dies_loses_its_attempt_and_is_used_no_more(cluster: RayNodes, tmp_path: Path) -> None:
     third = await anyio.to_thread.run_sync(cluster.add, 2)
@@ -131,6 +141,7 @@ async def test_a_node_that_dies_loses_its_attempt_and_is_used_no_more(cluster: R
         assert {placed.node.id for placed in on_ray.evaluator.fleet.living} == set(places) - {third}
 
 
+@pytest.mark.fault("Machines", "a node with another pace-async")
 @pytest.mark.long
 async def test_a_node_with_another_pace_is_refused_by_name(cluster: RayNodes, tmp_path: Path) -> None:
     shutil.copytree(PACKAGE, tmp_path / "pace_async", ignore=shutil.ignore_patterns("__pycache__"))
@@ -148,6 +159,7 @@ async def test_a_node_with_another_pace_is_refused_by_name(cluster: RayNodes, tm
         await anyio.to_thread.run_sync(cluster.kill, other)
 
 
+@pytest.mark.fault("Machines", "a node with other files of the task")
 async def test_other_files_than_those_of_the_digest_and_a_cluster_without_room_are_refused(
     cluster: RayNodes, tmp_path: Path
 ) -> None:
@@ -166,6 +178,7 @@ async def test_other_files_than_those_of_the_digest_and_a_cluster_without_room_a
                 pass
 
 
+@pytest.mark.fault("Machines", "a node without a free slot")
 @pytest.mark.long
 async def test_what_one_run_has_reserved_is_no_room_for_another(cluster: RayNodes, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task")

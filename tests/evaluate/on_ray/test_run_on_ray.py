@@ -75,6 +75,7 @@ def verified(folder: Path, candidates: int) -> str:
     return done.stdout
 
 
+@pytest.mark.fault("Machines", "a node killed")
 def test_a_run_over_two_nodes_ends_sound_though_one_of_them_dies(tmp_path: Path) -> None:
     with ray_nodes(1, 1) as cluster:
         other = cluster.add(1)
@@ -92,6 +93,7 @@ def test_a_run_over_two_nodes_ends_sound_though_one_of_them_dies(tmp_path: Path)
         assert all(other[:6] in detail for _, detail in faults)
 
 
+@pytest.mark.fault("Machines", "the runtime killed with evaluations under way, and resumed")
 def test_a_runtime_that_is_killed_begins_no_evaluation_twice(tmp_path: Path) -> None:
     """What its actors had, the resumed one collects."""
     task, folder = slow_task(tmp_path / "slow"), tmp_path / "run"
