@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pace_async.evaluate.on_ray.wire import machine_here
 from tests.support.command_line import PACE
 from tests.support.ray_nodes import NEEDS_RAY, ray_nodes
 
@@ -89,8 +90,11 @@ def test_a_run_over_two_nodes_ends_sound_though_one_of_them_dies(tmp_path: Path)
         verified(folder, 32)
         with sqlite3.connect(folder / "population.db") as database:
             faults = database.execute("select kind, detail from faults where stage = 'evaluate'").fetchall()
+            places = database.execute("select node, machine from evaluation_attempts where lease > 0").fetchall()
         assert {kind for kind, _ in faults} == {"actor_lost"}
         assert all(other[:6] in detail for _, detail in faults)
+        assert None not in {node for node, _ in places}
+        assert {machine for _, machine in places} == {machine_here()}
 
 
 @pytest.mark.fault("Machines", "the runtime killed with evaluations under way, and resumed")
