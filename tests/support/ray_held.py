@@ -46,6 +46,8 @@ class Opened:
     folder: Path
     said: list[tuple[str, str]]
     news: dict[str, anyio.Event] = field(default_factory=dict[str, anyio.Event])
+    paused: dict[str, anyio.Event] = field(default_factory=dict[str, anyio.Event])
+    """Whoever says something of such a kind waits until its event is set."""
 
     async def begun(self) -> Placed:
         """Wait until an evaluation is held, and return its actor."""
@@ -104,12 +106,15 @@ async def opened(
     evaluation: EvaluationConfig | None = None,
 ) -> AsyncGenerator[Opened]:
     """An evaluator of the cluster, and a task whose evaluations are held."""
-    task, said, news = held_task(folder), list[tuple[str, str]](), dict[str, anyio.Event]()
+    task, said = held_task(folder), list[tuple[str, str]]()
+    news, paused = dict[str, anyio.Event](), dict[str, anyio.Event]()
 
     async def say(kind: str, detail: str) -> None:
         said.append((kind, detail))
         if kind in news:
             news[kind].set()
+        if kind in paused:
+            await paused[kind].wait()
 
     own = evaluation or EvaluationConfig(warm=False, retries=1)
     order = Order.of(task, own, await pick_tier(False), {})
@@ -118,7 +123,7 @@ async def opened(
         wanted = replace(wanted, scales=own.ray_scales)
         fleet = Fleet(connection, order, await connection.put(files_by_value(task)), wanted)
         async with fleet, RayEvaluator(fleet, 1) as evaluator:
-            yield Opened(evaluator, folder, said, news)
+            yield Opened(evaluator, folder, said, news, paused)
 
 
 async def outcomes(opened: Opened, asked: EvaluationRequest) -> tuple[Evaluation, list[tuple[int, str, bool]]]:
