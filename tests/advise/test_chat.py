@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from pace_async.advise.advisor import Sampling, ServedAdvisor
-from pace_async.advise.base import Completion, Engine
 from pace_async.advise.chat import ChatFormat, TextFormat, chat_format_of, template_of, thinks
 from pace_async.advise.client import HttpEngine, special_token_ids
 from pace_async.advise.engines.server import build_app
@@ -18,7 +17,6 @@ from pace_async.advise.wording import Question
 from pace_async.config import Config
 from pace_async.config.advisor import AdvisorConfig
 from pace_async.errors import InfrastructureFault, UsageError
-from pace_async.events import TokenSpan
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.trainer import load_trainer
 from pace_async.publish.file import FilePublisher
@@ -27,6 +25,7 @@ from pace_async.runtime.children.advisor_choice import with_advisor
 from pace_async.runtime.children.advisor_folder import TINY
 from pace_async.task import load_task
 from tests.doubles.engine_servers import EngineServer
+from tests.doubles.engines import ScriptedEngine
 from tests.support.chat_models import (
     OPENED,
     SWITCHED,
@@ -96,25 +95,6 @@ async def test_decoded_text_keeps_the_end_of_thinking_whatever_kind_of_token_it_
         assert await engine.decode(ids) == "it may be\n</think>\n\nIdea 1"
 
 
-class Thinker:
-    """An `Engine` whose tokens are bytes. It gives one answer."""
-
-    def __init__(self, answer: str) -> None:
-        self.answer = answer
-
-    async def encode(self, text: str) -> tuple[int, ...]:
-        return tuple(text.encode())
-
-    async def decode(self, token_ids: tuple[int, ...]) -> str:
-        return bytes(token_ids).decode()
-
-    async def generate(
-        self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int
-    ) -> Completion:
-        ids = await self.encode(self.answer)
-        return Completion(ids, (-1.0,) * len(ids), (TokenSpan(3, 0, len(ids)),), "stop")
-
-
 @pytest.mark.parametrize(
     ("answer", "mark", "text"),
     [
@@ -125,8 +105,8 @@ class Thinker:
     ],
 )
 async def test_thinking_is_not_parsed_and_every_token_of_it_is_in_the_call(answer: str, mark: str, text: str) -> None:
-    engine: Engine = Thinker(answer)
-    call, _ = await ServedAdvisor(engine, mark).ask(Sampling(seed=0).prompt(1, "propose", Question("What?", ())))
+    advisor = ServedAdvisor(ScriptedEngine(answer), mark)
+    call, _ = await advisor.ask(Sampling(seed=0).prompt(1, "propose", Question("What?", ())))
     assert call.text == text
     assert bytes(call.completion_ids).decode() == answer
     assert len(call.logprobs) == len(answer)

@@ -18,6 +18,7 @@ from pace_async.errors import GaveUp
 from pace_async.population.blobs import unpack_ids
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.stages import SimulatedEngine, World
+from tests.support.changed_stages import change_stages
 from tests.support.simulated_runs import settings, simulated
 
 pytestmark = pytest.mark.anyio
@@ -100,7 +101,7 @@ async def driven(folder: Path, context: int) -> list[str]:
     async with simulated(folder, SHAPE, World(seed=2)) as run:
         small = SmallEngine(run.world, context)
         async with small.open() as engine:
-            object.__setattr__(run.core.stages, "engine", engine)
+            change_stages(run.core, engine=engine)
             with anyio.fail_after(100):
                 assert await drive(run.core) == "done"
         rows = await run.store.query("select prompt_tokens, prompt_ids from advisor_calls order by lease, ordinal")
@@ -124,7 +125,7 @@ async def test_a_prompt_that_no_cut_makes_fit_ends_its_lease_and_only_too_many_i
     async with simulated(tmp_path, SHAPE, World(seed=2)) as run:
         small = SmallEngine(run.world, 300)
         async with small.open() as engine:
-            object.__setattr__(run.core.stages, "engine", engine)
+            change_stages(run.core, engine=engine)
             with pytest.raises(GaveUp) as caught, anyio.fail_after(60):
                 await drive(run.core)
         assert "all left out and cut that can be" in str(caught.value)

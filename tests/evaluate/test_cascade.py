@@ -31,6 +31,7 @@ from pace_async.simulate.virtual import VirtualClock, run_virtually
 from pace_async.task import FULL, CascadeStage, Task, TaskSpec, load_task
 from tests.doubles.evaluators import StageScores, request
 from tests.doubles.populations import Interrupting
+from tests.support.changed_stages import change_stages
 from tests.support.command_line import Shell
 from tests.support.evaluate_tasks import DOUBLE, make_task
 from tests.support.simulated_runs import settings
@@ -166,7 +167,7 @@ class Staged(Life):
                 evaluator = core.stages.evaluator
                 assert isinstance(evaluator, InTaskEvaluator)
                 counting = Counting(core.stages.implementer, evaluator, self.calls)
-                core.stages = replace(core.stages, implementer=counting, evaluator=counting)
+                change_stages(core, implementer=counting, evaluator=counting)
                 self.state = "interrupted"
                 try:
                     self.state = await drive(core)

@@ -19,28 +19,23 @@ import sqlite3
 import subprocess
 import sys
 import traceback
-from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import anyio
 from sqlalchemy import Engine, event
 
-from pace_async.advise.base import Completion
 from pace_async.children import clean_environment
-from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, evaluate
+from pace_async.evaluate.base import Evaluation, EvaluationRequest, Evaluator, evaluate
 from pace_async.evaluate.identities import InTaskEvaluator
-from pace_async.events import Evaluated, Fact, GroupEnded, GroupShipped
-from pace_async.implement.base import Experiment, Implemented
-from pace_async.learn.base import RESTORED, Step
+from pace_async.events import Evaluated
 from pace_async.population.lock import RunLock
 from pace_async.population.schema import upgrade
 from pace_async.programs.compiled import program_hash
-from pace_async.publish.base import Receipt
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.fresh import FreshInstances, fresh_seeds
 from pace_async.runtime.start import launch
@@ -48,8 +43,18 @@ from pace_async.runtime.start.assemble import RunResources
 from pace_async.runtime.start.supervisor import drive
 from pace_async.search.state import Member
 from pace_async.simulate.runs import SimulatedFaults, seed_program
-from pace_async.simulate.stages import WEIGHTS, World
-from pace_async.task import Task, load_task
+from pace_async.simulate.stages import World
+from pace_async.task import load_task
+from tests.doubles.failing_stages import (
+    FailingEngine,
+    FailingEvaluator,
+    FailingImplementer,
+    FailingLearner,
+    FailingPopulation,
+    FailingPublisher,
+    Failpoints,
+)
+from tests.support.changed_stages import change_stages
 from tests.support.simulated_runs import Simulated, settings, simulated
 
 CHECKOUT = Path(__file__).parents[2]
@@ -111,84 +116,23 @@ def lives() -> Generator[Lives]:
         process.stdin.close()
 
 
-class Failpoints:
-    """Counts where the process comes by, and kills it there."""
-
-    def __init__(self, life: ProcessLife) -> None:
-        self._life = life
-        self._passed: Counter[str] = Counter()
-
-    def __call__(self, name: str) -> None:
-        self._passed.update((name, "any"))
-        if self._life.name in (name, "any") and self._passed[self._life.name] == self._life.number:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def next_is_fatal(self, name: str) -> bool:
-        """Whether the process dies when it comes to `name` the next time, so that something can be left half done."""
-        reached = self._passed["any"] + 1 if self._life.name == "any" else self._passed[name] + 1
-        return self._life.name in (name, "any") and reached == self._life.number
-
-
-class Failing:
-    """A stage, or several, with a failpoint before and after every call."""
-
-    def __init__(self, inner: Any, at: Failpoints) -> None:
-        self._inner, self._at = inner, at
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    async def generate(self, prompt_ids: tuple[int, ...], **how: Any) -> Completion:
-        return await self._call("advise", "generate", prompt_ids, **how)
-
-    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
-        return await self._call("implement", "implement", task, parent, experiment)
-
-    async def result(self, identity: EvaluationId) -> Evaluation:
-        return await self._call("evaluate", "result", identity)
-
-    async def publish(self, version: int, weights: Path) -> Receipt:
-        return await self._call("publish", "publish", version, weights)
-
-    async def train(self, group: Path) -> Step:
-        step: Step = await self._call("learn", "train", group)
-        name = "good weights half" if RESTORED in step.metrics else "weights half"
-        if step.weights is not None and self._at.next_is_fatal(name):
-            (step.weights / WEIGHTS).write_text("1")  # a digit of many
-        self._at(name)
-        return step
-
-    async def commit(self, *facts: Fact) -> None:
-        await self._call(_name_of(facts), "commit", *facts)
-
-    async def _call(self, name: str, method: str, *arguments: Any, **more: Any) -> Any:
-        self._at(f"{name} before")
-        result = await getattr(self._inner, method)(*arguments, **more)
-        self._at(f"{name} after")
-        return result
-
-
-def _name_of(facts: Sequence[Fact]) -> str:
-    for fact in facts:
-        if isinstance(fact, GroupShipped):
-            return "ship" if fact.restores is None else "go back"
-        if isinstance(fact, GroupEnded) and fact.restored is not None:
-            return "went back"
-    return "commit"
-
-
 def _fail(core: Core, at: Failpoints) -> None:
     stages = core.stages
-    core.recorder.population = cast("Any", Failing(core.recorder.population, at))
-    wrapped = {name: Failing(getattr(stages, name), at) for name in ("engine", "implementer", "evaluator")}
-    trains = {name: Failing(inner, at) for name in ("learner", "publisher") if (inner := getattr(stages, name))}
-    core.stages = replace(stages, **cast("Any", wrapped | trains))
+    core.recorder.population = FailingPopulation(core.recorder.population, at)
+    implementer, evaluator = FailingImplementer(stages.implementer, at), FailingEvaluator(stages.evaluator, at)
+    change_stages(core, implementer=implementer, evaluator=evaluator)
+    if stages.engine is not None:
+        change_stages(core, engine=FailingEngine(stages.engine, at))
+    if stages.learner is not None:
+        change_stages(core, learner=FailingLearner(stages.learner, at))
+    if stages.publisher is not None:
+        change_stages(core, publisher=FailingPublisher(stages.publisher, at))
 
 
 class Noting(InTaskEvaluator):
     """An evaluator that notes what it was asked for, and knows the task's own program."""
 
-    def __init__(self, inner: Any, core: Core, file: Path) -> None:
+    def __init__(self, inner: Evaluator, core: Core, file: Path) -> None:
         self._inner, self._core, self._file = inner, core, file
 
     async def run(self, request: EvaluationRequest) -> Evaluation:
@@ -201,7 +145,7 @@ class Noting(InTaskEvaluator):
 
 def _try_claims(run: Simulated, folder: Path) -> None:
     core = run.core
-    core.stages = replace(core.stages, evaluator=Noting(core.stages.evaluator, core, folder / EVALUATED))
+    change_stages(core, evaluator=Noting(core.stages.evaluator, core, folder / EVALUATED))
 
 
 def _statements(at: Failpoints) -> Callable[[], None]:
@@ -283,7 +227,7 @@ def _start_up(life: ProcessLife, at: Failpoints) -> None:
 
 
 def _live(life: ProcessLife) -> None:
-    at = Failpoints(life)
+    at = Failpoints(life.name, life.number)
     if life.starts:
         _start_up(life, at)
     elif life.migrates:

@@ -4,9 +4,8 @@ Prints a word when an evaluation has begun, when the run drains, and when the ev
 """
 
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TypeVar
 
 import anyio
 
@@ -14,10 +13,14 @@ from pace_async.children import die_with_parent
 from pace_async.evaluate.base import Evaluation, EvaluationRequest
 from pace_async.evaluate.identities import InTaskEvaluator
 from pace_async.events import Fact, RunStateChanged
+from pace_async.population.base import Population, Question
 from pace_async.runtime.run.clock import RealClock
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.stages import World
+from tests.support.changed_stages import change_stages
 from tests.support.simulated_runs import settings, simulated
+
+T = TypeVar("T")
 
 
 class Stubborn(InTaskEvaluator):
@@ -37,11 +40,11 @@ class Stubborn(InTaskEvaluator):
 class Telling:
     """The population, which reports when the run drains."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Population) -> None:
         self._inner = inner
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
+    async def read(self, question: Question[T]) -> T:
+        return await self._inner.read(question)
 
     async def commit(self, *facts: Fact) -> None:
         await self._inner.commit(*facts)
@@ -52,9 +55,8 @@ class Telling:
 async def main(folder: Path) -> None:
     config = settings(search__threads=1, stop__candidates=8)
     async with simulated(folder, config, World()) as run:
-        stages = run.core.stages
-        run.core.recorder.population = cast("Any", Telling(run.core.recorder.population))
-        run.core.stages = replace(stages, evaluator=Stubborn(), clock=RealClock())
+        run.core.recorder.population = Telling(run.core.recorder.population)
+        change_stages(run.core, evaluator=Stubborn(), clock=RealClock())
         await drive(run.core, signals=True)
 
 

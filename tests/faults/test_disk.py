@@ -2,20 +2,20 @@
 resume goes on. The real database, simulated stages, a real small disk."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
 from pace_async.errors import GaveUp
-from pace_async.learn.base import Step
+from pace_async.learn.base import Learner, Step
 from pace_async.population.reading.reader import open_readonly
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.stages import World
 from tests.faults.invariants import assert_sound, candidates_of
+from tests.support.changed_stages import change_stages
 from tests.support.short_runs import SHAPE, goes_on_to_its_end
 from tests.support.simulated_runs import Simulated, settings, simulated
 from tests.support.small_disk import fill, small_disk
@@ -65,7 +65,7 @@ async def test_without_room_for_a_group_a_run_pauses_shows_it_and_goes_on(tmp_pa
         clock = Waits(fill(disk), until=3)
         async with simulated(tmp_path, settings(**SHAPE), World(seed=9)) as run:
             clock.run = run
-            run.core.stages = replace(run.core.stages, clock=clock)
+            change_stages(run.core, clock=clock)
             with anyio.fail_after(100):
                 assert await drive(run.core) == "done"
             assert run.core.bus.view.stalled == ""
@@ -82,7 +82,7 @@ async def test_a_disk_full_beyond_patience_ends_the_run_with_a_sentence_and_a_re
     with small_disk(tmp_path / "groups") as disk:
         filler = fill(disk)
         async with simulated(tmp_path, settings(**SHAPE), World(seed=9)) as run:
-            run.core.stages = replace(run.core.stages, clock=Waits(filler, until=0, seconds=250.0))
+            change_stages(run.core, clock=Waits(filler, until=0, seconds=250.0))
             told = (
                 r"^The next group could not be written for 600 s \(disk_full: .*No space left.*\); `pace resume` goes"
             )
@@ -98,7 +98,7 @@ async def test_a_disk_full_beyond_patience_ends_the_run_with_a_sentence_and_a_re
 class Damaging:
     """A learner before whom the first group's file is changed by the disk, and the second's is lost."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Learner) -> None:
         self._inner = inner
         self._given = 0
 
@@ -118,8 +118,8 @@ class Damaging:
 @pytest.mark.fault("Disk, everywhere", "a byte flipped in a group file is noticed before it is trained on")
 async def test_a_group_that_the_disk_has_changed_or_lost_is_written_again_from_the_rows(tmp_path: Path) -> None:
     async with simulated(tmp_path, settings(**SHAPE), World(seed=9)) as run:
-        damaging: Any = Damaging(run.core.stages.learner)
-        run.core.stages = replace(run.core.stages, learner=damaging)
+        assert run.core.stages.learner is not None
+        change_stages(run.core, learner=Damaging(run.core.stages.learner))
         with anyio.fail_after(100):
             assert await drive(run.core) == "done"
         digests = await run.store.query("select digest from groups order by group_number")

@@ -1,15 +1,13 @@
 """The folder of a run removed while it runs: one sentence, whatever fails first."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 
 from pace_async.errors import GaveUp
-from pace_async.evaluate.base import Evaluation, EvaluationRequest, evaluate
+from pace_async.evaluate.base import Evaluation, EvaluationRequest, Evaluator, evaluate
 from pace_async.evaluate.identities import InTaskEvaluator
 from pace_async.population.lock import RunLock
 from pace_async.runtime.run_paths import RunPaths
@@ -17,6 +15,7 @@ from pace_async.runtime.start.assemble import keep_best
 from pace_async.runtime.start.supervisor import drive
 from pace_async.search.state import Member
 from pace_async.simulate.stages import World
+from tests.support.changed_stages import change_stages
 from tests.support.simulated_runs import settings, simulated
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +29,7 @@ def anyio_backend() -> str:
 class Removing(InTaskEvaluator):
     """An evaluator during whose tenth call the folder is removed, or replaced by one in which a run began."""
 
-    def __init__(self, inner: Any, folder: Path, replaced: bool) -> None:
+    def __init__(self, inner: Evaluator, folder: Path, replaced: bool) -> None:
         self._inner, self._folder, self._replaced = inner, folder, replaced
         self._calls = 0
 
@@ -54,8 +53,8 @@ async def test_a_run_whose_folder_is_removed_ends_with_one_sentence(tmp_path: Pa
     told = f"^The folder {folder} was removed or replaced while"
     with anyio.fail_after(60), pytest.raises(GaveUp, match=told), RunLock(folder) as lock:
         async with simulated(folder, settings(stop__candidates=64), World(seed=2)) as run:
-            evaluator: Any = Removing(run.core.stages.evaluator, folder, replaced)
-            run.core.stages = replace(run.core.stages, evaluator=evaluator)
+            evaluator = Removing(run.core.stages.evaluator, folder, replaced)
+            change_stages(run.core, evaluator=evaluator)
             run.store.guard(lock.refuse_if_gone)
             await drive(run.core)
     assert folder.exists() == replaced, "nothing was made again"

@@ -7,7 +7,6 @@ import pty
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -20,6 +19,7 @@ from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.stages import World
 from tests.doubles.clocks import Sleepy
 from tests.faults.invariants import assert_sound
+from tests.support.changed_stages import change_stages
 from tests.support.command_line import Shell
 from tests.support.short_runs import SHAPE, goes_on_to_its_end, hold
 from tests.support.simulated_runs import Simulated, settings, simulated
@@ -204,7 +204,7 @@ def test_a_running_run_is_not_resumed(
 async def test_hours_that_pass_while_the_machine_sleeps_make_nothing_stale(tmp_path: Path) -> None:
     failing = World(seed=2, fails=lambda stage, call: stage in ("advise", "evaluate") and call % 9 == 0)
     async with simulated(tmp_path, settings(**SHAPE), failing) as run:
-        run.core.stages = replace(run.core.stages, clock=Sleepy())
+        change_stages(run.core, clock=Sleepy())
         with anyio.fail_after(100):
             assert await drive(run.core) == "done"
         [span] = await run.store.query("select max(at) - min(at) s from candidates where candidate > 0")

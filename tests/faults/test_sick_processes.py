@@ -4,11 +4,11 @@ import json
 import os
 import signal
 import threading
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import httpx
@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.children import LOOKS, wait_silent
 from pace_async.errors import InfrastructureFault
-from pace_async.events import Fact, FaultSeen
 from pace_async.learn.client import ChildLimits, ProcessLearner
 from pace_async.learn.rank_processes import RankProcess
 from pace_async.learn.settings import TrainerConfig
@@ -28,6 +27,7 @@ from pace_async.runtime.children.engine_supervisor import keep_engine, watch_lea
 from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import run_virtually
 from tests.doubles.engine_servers import EngineServer
+from tests.doubles.populations import Told
 from tests.support.engine_models import save_tiny_model
 from tests.support.learn_toys import written_groups
 from tests.support.simulated_runs import Simulated, settings, simulated
@@ -81,29 +81,10 @@ class Kept:
         await self.handle.restart(self.model, 0)
 
 
-class Told:
-    """The run's population, which lets a test wait for committed facts."""
-
-    def __init__(self, run: Simulated) -> None:
-        self._store, self._kinds, self._news = run.store, list[str](), anyio.Event()
-        run.core.recorder.population = cast("Any", self)
-
-    async def commit(self, *facts: Fact) -> None:
-        await self._store.commit(*facts)
-        self._kinds += [fact.kind for fact in facts if isinstance(fact, FaultSeen)]
-        news, self._news = self._news, anyio.Event()
-        news.set()
-
-    async def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Mapping[str, Any]]:
-        return await self._store.query(sql, parameters)
-
-    async def kinds(self, count: int) -> list[str]:
-        """Those of so many faults, once they are committed."""
-        while len(self._kinds) < count:
-            await self._news.wait()
-        rows = await self._store.query("select kind from faults order by number")
-        assert [row["kind"] for row in rows] == self._kinds
-        return self._kinds
+def told_by(run: Simulated) -> Told:
+    """The faults of a run, which a test can wait for."""
+    run.core.recorder.population = told = Told(run.core.recorder.population)
+    return told
 
 
 @pytest.mark.long
@@ -116,12 +97,12 @@ async def test_an_engine_that_is_stopped_is_killed_after_its_deadline_and_serves
         managed_engine(EngineHandle(log=tmp_path / "engine.log"), model) as handle,
         simulated(tmp_path, config, World()) as run,
     ):
-        told, stopped = Told(run), handle.pid
+        told, stopped = told_by(run), handle.pid
         os.kill(stopped, signal.SIGSTOP)
         with anyio.fail_after(DEADLINE_S):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(keep_engine, run.core, Kept(handle, model, 4.0))
-                assert await told.kinds(2) == ["engine_hung", "engine_back"]
+                assert await told.faults(2) == ["engine_hung", "engine_back"]
                 assert handle.pid != stopped
                 assert not psutil.pid_exists(stopped)
                 async with httpx.AsyncClient(base_url=handle.url, timeout=60.0, trust_env=False) as http:
@@ -271,14 +252,14 @@ async def test_a_learner_lost_while_idle_is_reported_and_the_next_request_starts
         simulated(tmp_path, config, World()) as run,
         watched(run, learner),
     ):
-        told = Told(run)
+        told = told_by(run)
         with anyio.fail_after(DEADLINE_S):
             await learner.ready()
             child_of(learner).kill()
-            assert await told.kinds(1) == ["learner_died"]
+            assert await told.faults(1) == ["learner_died"]
             assert (await learner.train(group)).version == 1
             stopped = child_of(learner)
             stopped.suspend()
-            assert await told.kinds(2) == ["learner_died", "learner_hung"]
+            assert await told.faults(2) == ["learner_died", "learner_hung"]
             await learner.ready()
             assert not stopped.is_running()

@@ -3,25 +3,26 @@ without a pause."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
-import anyio.lowlevel
 import numpy as np
 import pytest
 
-from pace_async.advise.base import Completion
+from pace_async.advise.base import Completion, Engine
 from pace_async.errors import InfrastructureFault
-from pace_async.evaluate.base import Evaluation, EvaluationId
-from pace_async.events import Fact, TokenSpan
-from pace_async.learn.base import Step
+from pace_async.events import TokenSpan
+from pace_async.learn.base import Learner, Step
 from pace_async.objectives.base import Collapsed, Parameters
 from pace_async.objectives.phase_adaptive import phase_adaptive
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.runs import FAULTLESS
 from pace_async.simulate.stages import World
+from tests.doubles.evaluators import Held
+from tests.doubles.populations import Counting
 from tests.faults.invariants import assert_sound
-from tests.support.simulated_runs import Simulated, settings, simulated
+from tests.support.changed_stages import change_stages
+from tests.support.simulated_runs import settings, simulated
 
 pytestmark = pytest.mark.anyio
 SHAPE: dict[str, Any] = {"search__threads": 6, "learner__group_size": 4, "learner__k": 2}
@@ -34,70 +35,33 @@ def anyio_backend() -> str:
 
 
 @dataclass
-class Counting:
-    """A population that counts what is committed."""
-
-    inner: Any
-    begun: int = 0
-    ended: int = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    async def commit(self, *facts: Fact) -> None:
-        self.begun += 1
-        await self.inner.commit(*facts)
-        self.ended += 1
-
-    async def quiet(self) -> None:
-        """Let what is on its way be written, and see that nothing follows, however often the loop turns."""
-        while self.ended < self.begun:
-            await anyio.lowlevel.checkpoint()
-        before = self.begun
-        for _ in range(2000):
-            await anyio.lowlevel.checkpoint()
-        assert self.begun == before
-
-
-@dataclass
 class Stalled:
-    """A stage that answers only once it is let go."""
+    """A learner that answers only once it is let go."""
 
-    inner: Any
-    at_once: int = 1
+    inner: Learner
     waiting: int = 0
-    all_wait: anyio.Event = field(default_factory=anyio.Event)
+    waits: anyio.Event = field(default_factory=anyio.Event)
     let_go: anyio.Event = field(default_factory=anyio.Event)
 
     async def train(self, group: Path) -> Step:
-        await self._wait()
-        return await self.inner.train(group)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    async def result(self, identity: EvaluationId) -> Evaluation:
-        await self._wait()
-        return await self.inner.result(identity)
-
-    async def _wait(self) -> None:
         self.waiting += 1
-        if self.waiting == self.at_once:
-            self.all_wait.set()
+        self.waits.set()
         await self.let_go.wait()
+        return await self.inner.train(group)
 
 
 @pytest.mark.fault("Replay and learner", "learner stalled: the search waits, without a storm")
 async def test_while_the_learner_stalls_the_search_fills_its_bound_and_waits(tmp_path: Path) -> None:
     async with simulated(tmp_path, settings(**SHAPE, stop__candidates=40), World(seed=1)) as run:
-        stalled, counted = Stalled(run.core.stages.learner), Counting(run.core.recorder.population)
-        run.core.stages = replace(run.core.stages, learner=stalled)
-        run.core.recorder.population = cast("Any", counted)
+        assert run.core.stages.learner is not None
+        stalled = Stalled(run.core.stages.learner)
+        change_stages(run.core, learner=stalled)
+        run.core.recorder.population = counted = Counting(run.core.recorder.population)
         full = (run.core.state.bound + 1) * run.core.state.size
         async with anyio.create_task_group() as group:
             group.start_soon(drive, run.core)
             with anyio.fail_after(LONG_S):
-                await stalled.all_wait.wait()
+                await stalled.waits.wait()
                 await run.core.wait_until(lambda: run.core.state.open == full and not run.core.state.running)
             await counted.quiet()
             assert stalled.waiting == 1
@@ -109,9 +73,9 @@ async def test_while_the_learner_stalls_the_search_fills_its_bound_and_waits(tmp
 @pytest.mark.fault("Replay and learner", "search stalled")
 async def test_while_every_evaluation_stalls_the_learner_waits(tmp_path: Path) -> None:
     async with simulated(tmp_path, settings(**SHAPE, stop__candidates=24), World(seed=1), FAULTLESS) as run:
-        stalled, counted = Stalled(run.core.stages.evaluator, at_once=6), Counting(run.core.recorder.population)
-        run.core.stages = replace(run.core.stages, evaluator=stalled)
-        run.core.recorder.population = cast("Any", counted)
+        stalled = Held(run.core.stages.evaluator, until=0, threads=6)
+        change_stages(run.core, evaluator=stalled)
+        run.core.recorder.population = counted = Counting(run.core.recorder.population)
         async with anyio.create_task_group() as group:
             group.start_soon(drive, run.core)
             with anyio.fail_after(LONG_S):
@@ -154,8 +118,7 @@ class Lying:
     """An engine of whose answers every fifth is no answer, as `client` finds it, or comes from weights that had been
     replaced before it was asked."""
 
-    run: Simulated
-    inner: Any
+    inner: Engine
     stale: bool = False
     calls: int = 0
 
@@ -165,9 +128,11 @@ class Lying:
     async def decode(self, token_ids: tuple[int, ...]) -> str:
         return await self.inner.decode(token_ids)
 
-    async def generate(self, prompt_ids: tuple[int, ...], **how: Any) -> Completion:
+    async def generate(
+        self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int
+    ) -> Completion:
         self.calls += 1
-        answer: Completion = await self.inner.generate(prompt_ids, **how)
+        answer = await self.inner.generate(prompt_ids, max_tokens=max_tokens, temperature=temperature, seed=seed)
         if not self.stale and self.calls % 5 == 0:
             raise InfrastructureFault("bad_logprobs", "log-probability nan at token 0")
         if self.stale and self.calls % 5 == 0 and answer.spans[0].version > 0:
@@ -180,7 +145,7 @@ async def test_invalid_answers_are_requested_again_and_then_abort_the_lease(tmp_
     config = settings(**SHAPE, stop__candidates=40, faults__retries=0)
     async with simulated(tmp_path, config, World(seed=6)) as run:
         assert run.core.stages.engine is not None
-        run.core.stages = replace(run.core.stages, engine=Lying(run, run.core.stages.engine))
+        change_stages(run.core, engine=Lying(run.core.stages.engine))
         with anyio.fail_after(LONG_S):
             assert await drive(run.core) == "done"
         [faults] = await run.store.query(
@@ -204,7 +169,7 @@ async def test_invalid_answers_are_requested_again_and_then_abort_the_lease(tmp_
 async def test_an_answer_of_weights_older_than_the_published_ones_is_refused(tmp_path: Path) -> None:
     async with simulated(tmp_path, settings(**SHAPE, stop__candidates=28), World(seed=7)) as run:
         assert run.core.stages.engine is not None
-        run.core.stages = replace(run.core.stages, engine=Lying(run, run.core.stages.engine, stale=True))
+        change_stages(run.core, engine=Lying(run.core.stages.engine, stale=True))
         with anyio.fail_after(LONG_S):
             assert await drive(run.core) == "done"
         noticed = await run.store.query("select kind from faults where stage = 'advise'")

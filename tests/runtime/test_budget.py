@@ -18,6 +18,7 @@ from pace_async.runtime.start.supervisor import drive
 from pace_async.search.state import Member
 from pace_async.simulate.stages import World
 from pace_async.task import Task
+from tests.support.changed_stages import change_stages
 from tests.support.simulated_runs import Simulated, settings, simulated
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +69,7 @@ def paid(run: Simulated, budget: float | None, gathered: int = 1) -> Paid:
     core = run.core
     ledger = BudgetLedger(core.recorder, core.stages.clock, budget)
     implementer = Paid(run, ledger, gathered)
-    object.__setattr__(core.stages, "implementer", implementer)
+    change_stages(core, implementer=implementer)
     return implementer
 
 

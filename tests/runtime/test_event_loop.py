@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,6 +20,7 @@ from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.durations import CALLS
 from pace_async.simulate.runs import FAULTLESS
 from pace_async.simulate.stages import SimulatedEngine, World
+from tests.support.changed_stages import change_stages
 from tests.support.simulated_runs import settings, simulated
 
 SHAPE = {"search__threads": 8, "learner__group_size": 8, "stop__candidates": 24}
@@ -97,7 +97,7 @@ def test_no_turn_goes_through_more_than_the_prompts_of_the_threads(tmp_path: Pat
         (tmp_path / "groups").mkdir()
         async with simulated(tmp_path, shape, World(seed=1), FAULTLESS) as made:
             engine = SimulatedEngine(made.world, 0, Long())
-            made.core.stages = replace(made.core.stages, engine=engine, learner=Discards(made.core))
+            change_stages(made.core, engine=engine, learner=Discards(made.core))
             made.core.threads = threads
             loop = asyncio.get_running_loop()
             assert isinstance(loop, CountedLoop)
@@ -127,7 +127,7 @@ def test_a_run_writes_its_groups_outside_the_event_loop_and_says_how_long_its_tu
     async def run() -> None:
         (tmp_path / "groups").mkdir(exist_ok=True)
         async with simulated(tmp_path, settings(**SHAPE), World(seed=1), FAULTLESS) as made:
-            made.core.stages = replace(made.core.stages, learner=Discards(made.core))
+            change_stages(made.core, learner=Discards(made.core))
             made.core.threads, made.core.turns = True, turns_here()
             assert await drive(made.core) == "done"
 

@@ -7,7 +7,7 @@ learner makes. Each version is another random model, so a token's log-probabilit
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from pace_async.simulate.stages import World
 from tests.doubles.clocks import Brisk
 from tests.doubles.engines import ANSWER_IDS, WordsOfItsOwn
 from tests.doubles.learners import ScriptedLearner
+from tests.support.changed_stages import change_stages
 from tests.support.engine_models import save_tiny_model
 from tests.support.simulated_runs import Simulated, settings, simulated
 
@@ -81,8 +82,6 @@ async def searching(
         ]
         policy = FleetPolicy(tell, config.faults.backoff, wait_s=timeout_s, look_s=5.0, answer_s=60.0)
         fleet = await stack.enter_async_context(fleet_of(replicas, 0, versions[0], policy))
-        run.core.stages = replace(
-            run.core.stages, engine=WordsOfItsOwn(fleet), learner=learner, publisher=fleet, clock=Brisk()
-        )
+        change_stages(run.core, engine=WordsOfItsOwn(fleet), learner=learner, publisher=fleet, clock=Brisk())
         await fleet.restart()
         yield Searching(run, fleet, learner)

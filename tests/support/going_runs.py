@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
@@ -15,6 +15,7 @@ from pace_async.evaluate.identities import InTaskEvaluator
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.runs import FAULTLESS
 from pace_async.simulate.stages import World
+from tests.support.changed_stages import change_stages
 from tests.support.simulated_runs import settings, simulated
 
 
@@ -59,6 +60,6 @@ def going(folder: Path, candidates: int) -> Generator[Going]:
 async def _search(folder: Path, config: Config, *, task_status: TaskStatus[Metered]) -> None:
     async with simulated(folder, config, World(), FAULTLESS) as run:
         evaluator = Metered(run.core.stages.evaluator)
-        run.core.stages = replace(run.core.stages, evaluator=evaluator)
+        change_stages(run.core, evaluator=evaluator)
         task_status.started(evaluator)
         await drive(run.core)

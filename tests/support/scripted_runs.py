@@ -1,6 +1,5 @@
 """Runs whose models answer as a test says, with the real pool, makers, ledger, rows and search threads."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from pace_async.simulate.virtual import VirtualClock, run_virtually
 from tests.doubles.evaluators import Judge
 from tests.doubles.implementers import ScriptedChat
 from tests.doubles.populations import Interrupting
+from tests.support.changed_stages import change_stages
 from tests.support.simulated_runs import settings
 from tests.support.virtual_runs import TIMES
 
@@ -58,7 +58,7 @@ class Run:
                 makers: dict[str, Maker] = {chat.model: ModelMaker(chat, ledger, 1000) for chat in self.chats}
                 shares = parse_shares(config.implementer.model)
                 pool = ImplementerPool(shares, makers, ledger, config.seed, config.implementer, config.faults)
-                core.stages = replace(core.stages, implementer=pool, evaluator=self.judge)
+                change_stages(core, implementer=pool, evaluator=self.judge)
                 self.state = "interrupted"
                 self.state = await drive(core)
                 self.commits = population.commits

@@ -1,6 +1,5 @@
 """Short runs over a database file that are ended from outside, and gone on with."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -10,6 +9,7 @@ from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.stages import World
 from tests.doubles.evaluators import Held
 from tests.faults.invariants import assert_sound, candidates_of
+from tests.support.changed_stages import change_stages
 from tests.support.simulated_runs import Simulated, settings, simulated
 
 SHAPE = {"stop__candidates": 40, "search__threads": 4, "learner__group_size": 4, "learner__k": 2}
@@ -18,7 +18,7 @@ SHAPE = {"stop__candidates": 40, "search__threads": 4, "learner__group_size": 4,
 def hold(run: Simulated, until: int = 10) -> Held:
     """Hold the run's evaluations after the first ones. Its clock is the machine's, so that deadlines are real."""
     held = Held(run.core.stages.evaluator, until, SHAPE["search__threads"])
-    run.core.stages = replace(run.core.stages, evaluator=held, clock=RealClock())
+    change_stages(run.core, evaluator=held, clock=RealClock())
     return held
 
 

@@ -23,6 +23,7 @@ from pace_async.simulate.runs import FAULTLESS, SimulatedRun
 from pace_async.simulate.stages import World
 from pace_async.task import Task
 from tests.doubles.clocks import Impatient
+from tests.support.changed_stages import change_stages
 from tests.support.population_facts import empty_population
 from tests.support.simulated_runs import settings
 
@@ -115,7 +116,7 @@ async def run_corpus(
             record, store
         )
         evaluator = Patient(usual, hangs)
-        core.stages = replace(core.stages, implementer=Corpus(list(programs.items())), evaluator=evaluator)
+        change_stages(core, implementer=Corpus(list(programs.items())), evaluator=evaluator)
         seeds = fresh_seeds(record.secret, config.evaluation.fresh_seeds)
         core.fresh = FreshInstances(evaluator, task, record.seed_program, seeds, dict(record.own_scores))
         assert await drive(core) == "done"
