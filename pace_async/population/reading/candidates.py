@@ -1,4 +1,5 @@
-"""The one select that joins complete rollouts with their lease, experiment and idea.
+"""The one condition that joins the rows of a rollout, and the one select that joins complete rollouts with their lease,
+experiment and idea.
 
 A reader of candidates chooses columns here and adds its own condition and order.
 """
@@ -9,9 +10,15 @@ from sqlalchemy import ColumnElement, Select, and_, func, select
 
 from pace_async.population.models import CandidateRow, ExperimentRow, IdeaRow, ImplementerCallRow, LeaseRow
 
+
+def same_rollout(one: Any, other: Any) -> ColumnElement[bool]:
+    """Whether rows of two tables with these columns are of one lease of one run."""
+    return and_(one.run_id == other.run_id, one.lease == other.lease)
+
+
 COST_USD: ColumnElement[float] = (
     select(func.coalesce(func.sum(ImplementerCallRow.cost_usd), 0.0))
-    .where(ImplementerCallRow.run_id == CandidateRow.run_id, ImplementerCallRow.lease == CandidateRow.lease)
+    .where(same_rollout(ImplementerCallRow, CandidateRow))
     .correlate(CandidateRow)
     .scalar_subquery()
 )
@@ -42,8 +49,6 @@ def columns(*names: str) -> list[Any]:
 def candidates_with_experiments(*selected: Any) -> Select[Any]:
     """Every candidate of every run. The task's own program has no lease, experiment or idea. The idea is NULL for an
     experiment without one."""
-    lease = and_(LeaseRow.run_id == CandidateRow.run_id, LeaseRow.lease == CandidateRow.lease)
-    experiment = and_(ExperimentRow.run_id == CandidateRow.run_id, ExperimentRow.lease == CandidateRow.lease)
     idea = and_(
         IdeaRow.run_id == ExperimentRow.run_id,
         IdeaRow.island == ExperimentRow.island,
@@ -52,7 +57,7 @@ def candidates_with_experiments(*selected: Any) -> Select[Any]:
     chosen = cast("Select[Any]", select(*selected))
     return (
         chosen.select_from(CandidateRow)
-        .outerjoin(LeaseRow, lease)
-        .outerjoin(ExperimentRow, experiment)
+        .outerjoin(LeaseRow, same_rollout(LeaseRow, CandidateRow))
+        .outerjoin(ExperimentRow, same_rollout(ExperimentRow, CandidateRow))
         .outerjoin(IdeaRow, idea)
     )

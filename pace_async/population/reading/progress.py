@@ -16,6 +16,7 @@ from pace_async.population.models import (
     LeaseRow,
     VersionRow,
 )
+from pace_async.population.reading.candidates import same_rollout
 from pace_async.population.reading.epochs import last_lease_before
 from pace_async.population.reading.read_spending import spend_by_role
 
@@ -94,7 +95,7 @@ def progress_of(connection: Connection, run_id: int, kept: int) -> Progress:
     )
     experiments = connection.execute(
         select(ExperimentRow.lease, ExperimentRow.description)
-        .join(LeaseRow, and_(LeaseRow.run_id == ExperimentRow.run_id, LeaseRow.lease == ExperimentRow.lease))
+        .join(LeaseRow, same_rollout(LeaseRow, ExperimentRow))
         .where(ExperimentRow.run_id == run_id, LeaseRow.state == "open", LeaseRow.stage == "advised")
     )
     groups = connection.execute(

@@ -47,6 +47,7 @@ from pace_async.population.models import (
     ReservationRow,
     VersionRow,
 )
+from pace_async.population.reading.candidates import same_rollout
 from pace_async.population.reading.epochs import epochs_of, first_scores_of, rescoring_of
 from pace_async.population.reading.implementers_chosen import choices_of, gains_of
 from pace_async.population.reading.read_facts import (
@@ -249,8 +250,6 @@ def _streamed(connection: Connection, statement: Any) -> Iterator[Sequence[Any]]
 
 
 def _rollouts(run_id: int) -> Any:
-    advised = and_(ExperimentRow.run_id == LeaseRow.run_id, ExperimentRow.lease == LeaseRow.lease)
-    complete = and_(CandidateRow.run_id == LeaseRow.run_id, CandidateRow.lease == LeaseRow.lease)
     columns = (
         LeaseRow.lease,
         LeaseRow.island,
@@ -275,8 +274,8 @@ def _rollouts(run_id: int) -> Any:
     return (
         select(*columns)
         .select_from(LeaseRow)
-        .outerjoin(ExperimentRow, advised)
-        .outerjoin(CandidateRow, complete)
+        .outerjoin(ExperimentRow, same_rollout(ExperimentRow, LeaseRow))
+        .outerjoin(CandidateRow, same_rollout(CandidateRow, LeaseRow))
         .where(LeaseRow.run_id == run_id)
         .order_by(LeaseRow.lease)
     )

@@ -3,9 +3,10 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, and_, select
+from sqlalchemy import Connection, select
 
 from pace_async.population.models import AdvisorCallRow, CandidateRow, ExperimentRow, LeaseRow
+from pace_async.population.reading.candidates import same_rollout
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,9 @@ def said_of(connection: Connection, run_id: int, leases: Collection[int]) -> dic
     asked = select(call.lease, call.text).where(call.run_id == run_id, call.lease.in_(leases))
     for lease, text in connection.execute(asked.order_by(call.lease, call.ordinal)):
         answers.setdefault(lease, []).append(text)
-    same = and_(CandidateRow.run_id == ExperimentRow.run_id, CandidateRow.candidate == ExperimentRow.lease)
     decided = (
         select(ExperimentRow.lease, ExperimentRow.description, CandidateRow.outcome, CandidateRow.score)
-        .outerjoin(CandidateRow, same)
+        .outerjoin(CandidateRow, same_rollout(CandidateRow, ExperimentRow))
         .where(ExperimentRow.run_id == run_id, ExperimentRow.lease.in_(leases))
     )
     return {

@@ -19,7 +19,7 @@ from pace_async.population.models import (
     SettingChangeRow,
     VersionRow,
 )
-from pace_async.population.reading.candidates import candidates_with_experiments
+from pace_async.population.reading.candidates import candidates_with_experiments, same_rollout
 from pace_async.population.timings import CALLS_COUNTED, ROLLOUTS_TIMED, RecordedSeconds, RolloutTimes, Timings
 
 
@@ -40,7 +40,7 @@ def timings_of(connection: Connection, run_id: int, kept: int = ROLLOUTS_TIMED) 
     )
     called = (
         select(func.max(ImplementerCallRow.at))
-        .where(ImplementerCallRow.run_id == CandidateRow.run_id, ImplementerCallRow.lease == CandidateRow.lease)
+        .where(same_rollout(ImplementerCallRow, CandidateRow))
         .correlate(CandidateRow)
         .scalar_subquery()
     )
@@ -58,8 +58,12 @@ def timings_of(connection: Connection, run_id: int, kept: int = ROLLOUTS_TIMED) 
     rollouts = [
         RolloutTimes(row.whole, row.evaluation, _least(row.since_advice, row.since_call)) for row in reversed(rows)
     ]
-    of_lease = and_(LeaseRow.run_id == CandidateRow.run_id, LeaseRow.lease == CandidateRow.lease)
-    busy = select(func.sum(whole)).select_from(CandidateRow).join(LeaseRow, of_lease).where(*driven)
+    busy = (
+        select(func.sum(whole))
+        .select_from(CandidateRow)
+        .join(LeaseRow, same_rollout(LeaseRow, CandidateRow))
+        .where(*driven)
+    )
     candidates = select(func.count()).where(of_run, CandidateRow.lease.is_not(None))
     learning = select(GroupRow.seconds).where(GroupRow.run_id == run_id, GroupRow.state == "trained")
     push = select(VersionRow.seconds).where(
