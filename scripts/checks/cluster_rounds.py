@@ -2,8 +2,8 @@
 
 Each round evaluates programs that sleep on nodes of one machine, and meanwhile kills a node, an actor or a candidate,
 or stops a node for longer than it may be silent. Then it looks: no evaluation is lost, none has two accepted attempts,
-attempts are numbered through, and only what a program did itself has a score. The draws follow from the seed of the
-round.
+attempts are numbered through, and only what a program did itself has a score. A program that was killed twice may be
+charged, as on one machine. The draws follow from the seed of the round.
 """
 
 import argparse
@@ -13,6 +13,8 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +29,7 @@ from pace_async.evaluate.on_ray.fleet import Fleet
 from pace_async.evaluate.on_ray.placed import Wanted
 from pace_async.evaluate.on_ray.wire import Order, files_by_value
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
+from pace_async.events import EvaluationAttempted
 from pace_async.task import Task, load_task
 from scripts.benchmarks.ray_machines import ClusterEnded, Machines, cluster_of
 
@@ -62,11 +65,14 @@ def score(instances, outputs):
     return {"score": float(outputs[0])}
 """
 KINDS = ("actor", "candidate", "node", "stop")
+WARM_PARENT, INSTEAD, NOTHING = "warm parent", "actor in place of a candidate", "nothing"
+"""What is hit where a candidate was drawn: the parent of the candidates if they are forked, the actor if it has no
+sandbox, and nothing if it has just ended."""
 
 
 @dataclass
 class Round:
-    """What happened. `wrong` are broken invariants, one sentence each."""
+    """What happened. `faults` are what was hit. `wrong` are broken invariants, one sentence each."""
 
     seed: int
     done: dict[int, list[Evaluation]] = field(default_factory=dict[int, list[Evaluation]])
@@ -92,8 +98,14 @@ class Round:
                 self.wrong.append(f"lease {lease}: its attempts are not numbered through")
             if any(attempt.accepted and attempt.outcome == "infrastructure_error" for attempt in attempts):
                 self.wrong.append(f"lease {lease} was rewarded for a failure of the machine")
-            if results and (results[-1].outcome, results[-1].score) != ("ok", float(lease)):
+            ended = [(found.outcome, found.score) for found in results[-1:]]
+            if ended and ended != [("ok", float(lease))] and not self._was_killed_twice(attempts):
                 self.wrong.append(f"lease {lease} ended as {results[-1].outcome} ({results[-1].detail})")
+
+    def _was_killed_twice(self, attempts: Sequence[EvaluationAttempted]) -> bool:
+        """Whether a program and its second run, alone, may both have been killed here. It is charged with that end."""
+        ends = [attempt.outcome for attempt in attempts[-2:]]
+        return ends == ["candidate_error"] * 2 and self.faults.count("candidate") > 1
 
 
 async def one_round(machines: Machines, folder: Path, seed: int) -> Round:
@@ -140,7 +152,7 @@ async def _until_scored(evaluator: RayEvaluator, task: Task, seconds: float, lea
 
 async def _fault(machines: Machines, fleet: Fleet, draws: random.Random, found: Round) -> None:
     kind, others = draws.choice(KINDS), machines.nodes[1:]
-    found.faults.append(kind)
+    hit = kind
     living = [placed.ready.pid for placed in fleet.living]
     if kind == "node":
         await anyio.to_thread.run_sync(machines.kill, draws.choice(others))
@@ -150,18 +162,31 @@ async def _fault(machines: Machines, fleet: Fleet, draws: random.Random, found: 
         await anyio.to_thread.run_sync(lambda: machines.signal(node, stop=True))
         await anyio.sleep(1.5 * SILENCE_S)
         await anyio.to_thread.run_sync(lambda: machines.signal(node, stop=False))
-    elif living:
-        pid = draws.choice(living)
-        with suppress(ProcessLookupError):
-            os.kill(pid if kind == "actor" else _candidate_of(pid) or pid, signal.SIGKILL)
+    else:
+        hit = _killed(kind, draws.choice(living)) if living else NOTHING
+    found.faults.append(hit)
 
 
-def _candidate_of(actor: int) -> int | None:
-    """The newest sandbox below an actor."""
+def _killed(kind: str, actor: int) -> str:
+    """Kill an actor, or its newest sandbox. Returns what was killed."""
+    sandbox = _newest_sandbox(actor) if kind == "candidate" else None
+    try:
+        command = Path(f"/proc/{sandbox or actor}/cmdline").read_bytes()
+        os.kill(sandbox or actor, signal.SIGKILL)
+    except (FileNotFoundError, ProcessLookupError):
+        return NOTHING
+    if kind == "candidate" and sandbox is None:
+        return INSTEAD
+    return WARM_PARENT if sandbox is not None and b"inside.warm" in command else kind
+
+
+def _newest_sandbox(actor: int) -> int | None:
+    """The process of the newest sandbox below an actor."""
     found, newest = [actor], None
     for parent in found:
         with suppress(OSError):
-            found += [int(one) for one in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+            for thread in Path(f"/proc/{parent}/task").iterdir():  # a thread of an actor starts its sandboxes
+                found += [int(one) for one in (thread / "children").read_text().split()]
             newest = parent if Path(f"/proc/{parent}/comm").read_text().strip() == "bwrap" else newest
     return newest
 
@@ -208,6 +233,8 @@ def main() -> None:
     given = parser.parse_args()
     made = anyio.run(rounds, given.rounds, given.seed)
     wrong = sum(len(one.wrong) for one in made)
+    hits = Counter(fault for one in made for fault in one.faults)
+    print(", ".join(f"{hits[hit]} {hit}" for hit in (*KINDS, WARM_PARENT, INSTEAD, NOTHING)))
     print(
         f"{len(made)} rounds of {given.rounds}, {sum(one.lost for one in made)} attempts lost and repeated, "
         f"{wrong} invariants broken"
