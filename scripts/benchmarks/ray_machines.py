@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -49,9 +49,12 @@ class Machines:
         """The head's."""
         return int(self.address.rpartition(":")[2])
 
-    def add(self, cpus: int, port: int | None = None, **environment: str) -> str:
-        """Start a node with these variables, a head at this port. Returns its identity."""
-        given: dict[str, object] = {"num_cpus": cpus}
+    def add(
+        self, cpus: int, port: int | None = None, more: Mapping[str, object] | None = None, **environment: str
+    ) -> str:
+        """Start a node with these variables, a head at this port. `more` are further arguments of Ray's node, such as
+        `num_gpus`. Returns its identity."""
+        given: dict[str, object] = {"num_cpus": cpus, **(more or {})}
         given |= {"env_vars": environment} if environment else {}
         given |= {"gcs_server_port": port} if port is not None else {}
         node, self.address = self._ask(f"add {json.dumps(given)}").split()
