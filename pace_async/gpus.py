@@ -6,7 +6,7 @@ any card needs them all. Parts of a card (MIG) and cards of Windows (`/dev/dxg`)
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,9 +33,10 @@ class Card:
         return name == self.name or (name.startswith("GPU-") and self.uuid.startswith(name))
 
 
-def visible_gpus(devices: Path | None = None) -> list[str]:
-    """The NVIDIA GPUs visible to a child process, as CUDA_VISIBLE_DEVICES names them."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+def visible_gpus(devices: Path | None = None, environment: Mapping[str, str] | None = None) -> list[str]:
+    """The NVIDIA GPUs visible to a child process, as CUDA_VISIBLE_DEVICES names them. `environment`: in place of the
+    variables of this process."""
+    named = (os.environ if environment is None else environment).get("CUDA_VISIBLE_DEVICES")
     if named is not None:
         return [name.strip() for name in named.split(",") if name.strip() not in ("", HIDDEN)]
     return [str(number) for number in range(len(_nodes(devices or DEVICES)))]
@@ -46,20 +47,24 @@ def any_card() -> bool:
     return bool(_nodes(DEVICES))
 
 
-def find_cards(devices: Path | None = None, driver: Path | None = None) -> tuple[Card, ...]:
-    """The cards that are visible to this process, in the order of CUDA_VISIBLE_DEVICES, if that is set."""
+def find_cards(
+    devices: Path | None = None, driver: Path | None = None, environment: Mapping[str, str] | None = None
+) -> tuple[Card, ...]:
+    """The cards that are visible to this process, in the order of CUDA_VISIBLE_DEVICES, if that is set. `environment`:
+    in place of the variables of this process."""
     told = _told(driver or DRIVER)
     nodes = _nodes(devices or DEVICES)
     cards = [Card(str(at), node, *told.get(number, ("", ""))) for at, (number, node) in enumerate(nodes)]
-    found = [card for name in visible_gpus(devices) for card in cards if card.is_named(name)]
+    found = [card for name in visible_gpus(devices, environment) for card in cards if card.is_named(name)]
     return tuple(dict.fromkeys(found))
 
 
-def in_words(cards: Sequence[Card]) -> str:
-    """The cards by device file and model, for one line, or that there is none."""
+def in_words(cards: Sequence[Card], environment: Mapping[str, str] | None = None) -> str:
+    """The cards by device file and model, for one line, or that there is none. `environment` as in `find_cards`."""
     named = [f"{card.node}{f' ({card.model})' if card.model else ''}" for card in cards]
     if not named:
-        hidden = " that CUDA_VISIBLE_DEVICES shows" if "CUDA_VISIBLE_DEVICES" in os.environ else ""
+        variables = os.environ if environment is None else environment
+        hidden = " that CUDA_VISIBLE_DEVICES shows" if "CUDA_VISIBLE_DEVICES" in variables else ""
         return f"no NVIDIA card{hidden}"
     return f"{len(named)} NVIDIA card{'s' * (len(named) > 1)}: {', '.join(named)}"
 

@@ -11,7 +11,7 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
@@ -90,7 +90,9 @@ class NodeEvaluator:
             tier: Tier = await self._inside(pick_tier, unsafe)
         except UsageError as error:
             return Looked(name, False, str(error), "apt install bubblewrap")
-        return Looked(name, True, f"{describe(tier)}; {machine_here()}, {in_words(find_cards())}", tier.remedy)
+        began = _environment_at_start()
+        cards = in_words(find_cards(environment=began), began)
+        return Looked(name, True, f"{describe(tier)}; {machine_here()}, {cards}", tier.remedy)
 
     async def open(self, order: Order, files: Sequence[TaskFile]) -> Ready | Refused:
         """Make the evaluator. It stays until `close`."""
@@ -243,3 +245,14 @@ class NodeEvaluator:
 
     def _log_size(self) -> int:
         return self._log.stat().st_size if self._log is not None and self._log.exists() else 0
+
+
+def _environment_at_start() -> Mapping[str, str]:
+    """The variables with which this process was started. A node can be set to hide its cards from actors that reserve
+    none (RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO), and Ray changes CUDA_VISIBLE_DEVICES for that."""
+    try:
+        variables = Path("/proc/self/environ").read_bytes().split(b"\0")
+    except OSError:
+        return os.environ
+    named = (variable.partition(b"=") for variable in variables if variable)
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in named}
