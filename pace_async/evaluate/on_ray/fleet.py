@@ -194,7 +194,8 @@ class Fleet:
                 self.refused[node.id] = f"node {node.name} is refused: {refusal}"
                 del self._slots[node.id]
                 await self._say("node_refused", self.refused[node.id])
-                task_status.started()
+                if not told:
+                    task_status.started()
                 return
             except ActorLost as lost:
                 self._not_begun[node.id] = f"node {node.name}: its evaluator did not start ({lost})"

@@ -14,13 +14,17 @@ import pytest
 
 from pace_async.config import EvaluationConfig
 from pace_async.errors import UsageError
-from pace_async.evaluate.base import Needs
+from pace_async.evaluate.base import Needs, evaluate
+from pace_async.evaluate.on_ray import fleet
+from pace_async.evaluate.on_ray.attaching import MARK
+from pace_async.evaluate.on_ray.evaluator import RayEvaluator
 from pace_async.evaluate.on_ray.fleet import Fleet
 from pace_async.evaluate.on_ray.node import NodeEvaluator
 from pace_async.evaluate.on_ray.placed import Wanted
-from pace_async.evaluate.on_ray.wire import Order, Sandbox, files_by_value, machine_here
+from pace_async.evaluate.on_ray.wire import Order, Sandbox, files_by_value, machine_here, pace_here
 from pace_async.evaluate.sandbox.tiers import Rlimits, Tier
 from pace_async.task import Task
+from tests.doubles.evaluators import request
 from tests.doubles.ray_clusters import ClusterOfTests, NodeOfTests
 from tests.support.evaluate_tasks import make_task
 
@@ -89,8 +93,8 @@ async def on_nodes(
     wanted = Wanted("run", 2, Needs(), DEADLINE_S, DEADLINE_S, say)
     try:
         with anyio.fail_after(DEADLINE_S):
-            async with Fleet(cluster, order, files_by_value(task), wanted) as fleet:
-                yield sorted(placed.node.id for placed in fleet.living)
+            async with Fleet(cluster, order, files_by_value(task), wanted) as nodes:
+                yield sorted(placed.node.id for placed in nodes.living)
     finally:
         await anyio.to_thread.run_sync(evaluator.end)
 
@@ -141,3 +145,40 @@ async def test_a_node_of_the_runtimes_class_of_machine_evaluates_scores_that_are
     async with on_nodes(task, ordered(task, Sandbox("rlimits", ())), said) as living:
         assert living == [UNFIT, FIT]
     assert not said
+
+
+async def test_a_node_that_is_unfit_once_its_actor_has_to_be_replaced_is_refused_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if another pace-async was installed there meanwhile."""
+
+    class OtherPace(NodeOfTests):
+        async def _pace(self) -> str:
+            return "0.0.1"
+
+    actors, said, refused = list[NodeOfTests](), list[tuple[str, str]](), anyio.Event()
+
+    def made(name: str, node: str) -> NodeOfTests:
+        again = any(actor.name.startswith(f"run-{UNFIT[:MARK]}") for actor in actors)
+        actors.append(OtherPace(name) if again and node == UNFIT else NodeOfTests(name))
+        actors[-1].go.set()
+        return actors[-1]
+
+    async def say(kind: str, detail: str) -> None:
+        said.append((kind, detail))
+        if kind == "node_refused":
+            refused.set()
+
+    monkeypatch.setattr(fleet, "RESTART_S", 0.0)
+    order = Order.of(make_task(tmp_path / "task"), EvaluationConfig(warm=False), None, {})
+    wanted = Wanted("run", 2, Needs(), DEADLINE_S, DEADLINE_S, say)
+    cluster = ClusterOfTests({UNFIT: 1.0, FIT: 1.0}, made)
+    with anyio.fail_after(DEADLINE_S):
+        async with Fleet(cluster, order, None, wanted) as nodes, RayEvaluator(nodes, 1) as evaluator:
+            next(actor for actor in actors if actor.name.startswith(f"run-{UNFIT[:MARK]}")).kill()
+            await refused.wait()
+            assert (await evaluate(evaluator, request("one"))).score == 7
+            assert [placed.node.id for placed in nodes.living] == [FIT]
+    why = f"node host-{UNFIT} is refused: it has pace-async 0.0.1, and this run {pace_here()}"
+    assert [kind for kind, _ in said] == ["actor_lost", "node_refused"]
+    assert said[1][1] == why
