@@ -51,7 +51,7 @@ word of a catalogue is one token."""
 _IDEA = re.compile(r"((?:\S+ )?\S+) to (\S+) helps\.")
 
 
-class Words:
+class PromptVocabulary:
     """The words of one prompt. `shared` names the entry of each word that shares one."""
 
     def __init__(self, shared: Mapping[str, str]) -> None:
@@ -117,9 +117,9 @@ class CatalogueWording:
 
     def _beside(
         self, latest: Sequence[Edit], present: Mapping[str, str | None], draw: random.Random
-    ) -> tuple[Words, list[Edit], list[Offer]]:
+    ) -> tuple[PromptVocabulary, list[Edit], list[Offer]]:
         """The words of a prompt that shows these ideas, the ideas that fit in it, and what it can offer beside them."""
-        words = Words(self.shared)
+        words = PromptVocabulary(self.shared)
         tried = [edit for edit in latest if words.add(edit.name, edit.option)]
         return words, tried, menu(self._options, present, draw, words)
 
@@ -146,7 +146,7 @@ class CatalogueWording:
     def select(self, context: SearchContext, detail: Detail) -> Question:
         """Lists the ideas that change the parent, the latest NUMBERS of them."""
         present = present_values(self._options, context.parent.program, self._language)
-        words = Words(self.shared)
+        words = PromptVocabulary(self.shared)
         listed: list[tuple[Idea, Edit, str | None]] = []
         for idea in reversed(context.ideas[detail.ideas_left_out :]):
             edit = self._edit(context, idea)
@@ -199,11 +199,11 @@ def menu(
     options: Mapping[str, tuple[str, ...]],
     present: Mapping[str, str | None],
     draw: random.Random,
-    words: Words | None = None,
+    words: PromptVocabulary | None = None,
 ) -> list[Offer]:
     """Alternatives to the present values, as many as a prompt lists, in the order of the catalogue. Draws only for a
     large catalogue. Offers what fits beside `words`, and adds to them."""
-    words = words or Words({})
+    words = words or PromptVocabulary({})
     if is_listed_whole(options, words.shared):
         whole = [Offer(name, value, _others(options[name], value)) for name, value in present.items()]
         return [offer for offer in whole if offer.options]
@@ -226,7 +226,7 @@ def menu(
 
 
 def _offer(
-    target: str, options: tuple[str, ...], present: str | None, draw: random.Random, words: Words
+    target: str, options: tuple[str, ...], present: str | None, draw: random.Random, words: PromptVocabulary
 ) -> Offer | None:
     """A line of a menu, with alternatives that fit. None if none of them does."""
     others = _others(options, present)
@@ -253,11 +253,11 @@ def _others(options: tuple[str, ...], present: str | None) -> tuple[str, ...]:
     return tuple(option for option in options if option != present)
 
 
-def _spoken(phrases: Iterable[str], words: Words) -> tuple[str, ...]:
+def _spoken(phrases: Iterable[str], words: PromptVocabulary) -> tuple[str, ...]:
     return tuple(words.spoken(phrase) for phrase in phrases)
 
 
-def _worded(edit: Edit, words: Words) -> Edit:
+def _worded(edit: Edit, words: PromptVocabulary) -> Edit:
     return replace(edit, name=words.spoken(edit.name), option=words.spoken(edit.option))
 
 

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pace_async.plan.places import CardMemory, Room
+from pace_async.plan.places import Capacity, CardMemory
 
 MEMORY = Path("/proc/meminfo")
 MOUNTS = Path("/proc/mounts")
@@ -16,10 +16,10 @@ _MIB = 2.0**20
 DEADLINE_S = 20.0
 
 
-def room_here(gpus: Sequence[str], folder: Path) -> Room:
+def capacity_here(gpus: Sequence[str], folder: Path) -> Capacity:
     """What is free for a run in `folder` that sees these cards."""
     exists = next(place for place in (folder.resolve(), *folder.resolve().parents) if place.is_dir())
-    return Room(
+    return Capacity(
         cards_of_driver(gpus),
         free_memory(),
         float(shutil.disk_usage(exists).free),

@@ -40,7 +40,7 @@ class CardMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Capacity:
     """What is available. `host`, `disk` and `shared` (/dev/shm) are bytes that are free, None if that is not known.
     `cards` by name. `disk_in_memory`: files of the run take host memory too."""
 
@@ -51,21 +51,21 @@ class Room:
     disk_in_memory: bool = False
 
 
-def places_of(needs: RunNeeds, owned: Owned, room: Room) -> tuple[Place, ...]:
+def places_of(needs: RunNeeds, owned: Owned, capacity: Capacity) -> tuple[Place, ...]:
     """Every place that the run uses. Each of an owner's cards has its parts."""
     places: list[Place] = []
-    for name, card in room.cards.items():
+    for name, card in capacity.cards.items():
         parts = tuple(part for part in needs.device if name in owned.get(part.owner, ()))
         if parts:
             places.append(Place(f"card {name}", card.total, card.used, parts))
-    on_cards = {owner for owner, names in owned.items() if any(name in room.cards for name in names)}
+    on_cards = {owner for owner, names in owned.items() if any(name in capacity.cards for name in names)}
     in_host = tuple(part for part in needs.device if part.owner not in on_cards)
-    files = needs.disk if room.disk_in_memory else ()
-    places.append(Place("host memory", room.host, 0.0, (*in_host, *needs.host, *files)))
-    places.append(Place("disk", room.disk, 0.0, needs.disk))
-    if room.shared is not None:
+    files = needs.disk if capacity.disk_in_memory else ()
+    places.append(Place("host memory", capacity.host, 0.0, (*in_host, *needs.host, *files)))
+    places.append(Place("disk", capacity.disk, 0.0, needs.disk))
+    if capacity.shared is not None:
         more = " (in a container, --shm-size=1g gives more)"
-        places.append(Place("/dev/shm", room.shared, 0.0, needs.shared, more))
+        places.append(Place("/dev/shm", capacity.shared, 0.0, needs.shared, more))
     return tuple(place for place in places if place.parts)
 
 

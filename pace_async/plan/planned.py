@@ -9,7 +9,7 @@ from pace_async.config import Config
 from pace_async.configure import flat, resolve
 from pace_async.plan.counted import counted
 from pace_async.plan.needs import GIB, Owner, RunNeeds, longest_call, needs_of, shape_of
-from pace_async.plan.places import Owned, Place, Room, faults, places_of
+from pace_async.plan.places import Capacity, Owned, Place, faults, places_of
 from pace_async.plan.served import served_model
 from pace_async.plan.step import StepBytes, StepShape
 from pace_async.registry.engines import engine_of
@@ -47,33 +47,33 @@ class Plan:
         return f"The run does not fit: {'; '.join(self.faults)}. {would}"
 
 
-def plan_of(config: Config, model: Model, owned: Owned, room: Room, count: Counter = counted) -> Plan:
+def plan_of(config: Config, model: Model, owned: Owned, capacity: Capacity, count: Counter = counted) -> Plan:
     """The plan of a run whose learner and engine own these cards. Where it does not fit, further settings are counted.
     Raises UsageError for a model that cannot be built."""
-    plan = _of(config, model, owned, room, count)
+    plan = _of(config, model, owned, capacity, count)
     if not plan.faults:
         return plan
     without_passes = replace(plan.step, peak=plan.step.peak - plan.step.passes)
     for changes in _remedies(config, plan.needs.cache_all, plan.shape.tokens):
         changed = resolve(None, {**flat(config.model_dump(mode="json")), **changes}, environment={})
         whole = "learner.lora_rank" not in changes
-        if whole and _of(changed, model, owned, room, lambda _: without_passes).faults:
+        if whole and _of(changed, model, owned, capacity, lambda _: without_passes).faults:
             continue  # even passes of no size would not fit, and counting takes long
         same_step = not any(key.startswith("learner.") for key in changes)
-        if not _of(changed, model, owned, room, (lambda _: plan.step) if same_step else count).faults:
+        if not _of(changed, model, owned, capacity, (lambda _: plan.step) if same_step else count).faults:
             return replace(plan, remedy=changes)
     return plan
 
 
-def _of(config: Config, model: Model, owned: Owned, room: Room, count: Counter) -> Plan:
+def _of(config: Config, model: Model, owned: Owned, capacity: Capacity, count: Counter) -> Plan:
     shape, served = shape_of(config, str(model.folder), model.context), served_model(model.folder)
     step = count(shape)
     sizes: dict[Owner, float | None] = {
-        owner: min((room.cards[card].total for card in cards if card in room.cards), default=None)
+        owner: min((capacity.cards[card].total for card in cards if card in capacity.cards), default=None)
         for owner, cards in owned.items()
     }
     needs = needs_of(config, step, served, longest_call(config, model.context), sizes)
-    places = places_of(needs, owned, room)
+    places = places_of(needs, owned, capacity)
     return Plan(shape, step, needs, places, tuple(faults(places, needs)), None)
 
 

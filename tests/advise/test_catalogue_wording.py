@@ -16,7 +16,7 @@ from pace_async.advise.catalogue_wording import (
     MENU,
     MENU_ALTERNATIVES,
     CatalogueWording,
-    Words,
+    PromptVocabulary,
     is_listed_whole,
     menu,
     present_values,
@@ -193,11 +193,11 @@ def test_the_row_of_a_call_says_what_its_words_stand_for() -> None:
 
 
 def test_a_word_that_shares_an_entry_keeps_others_out_only_while_it_is_in_the_prompt() -> None:
-    words = Words({"s1": "name_1", "s9": "name_1"})
+    words = PromptVocabulary({"s1": "name_1", "s9": "name_1"})
     assert words.add("s1 width", "a") and words.add("s1 depth", "b")
     assert not words.add("s9 width") and words.fit("s2 width")
     assert words.meant == {"name_1": "s1"}
-    assert not Words({"s1": "name_1", "s9": "name_1"}).fit("s1 width", "s9")
+    assert not PromptVocabulary({"s1": "name_1", "s9": "name_1"}).fit("s1 width", "s9")
 
 
 def test_the_menu_of_a_rollout_is_derived_from_the_run_and_the_lease() -> None:

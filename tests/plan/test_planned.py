@@ -13,7 +13,7 @@ from pace_async.errors import UsageError
 from pace_async.plan import machine
 from pace_async.plan.machine import lies_in_memory, told
 from pace_async.plan.needs import GIB
-from pace_async.plan.places import CardMemory, Owned, Room
+from pace_async.plan.places import Capacity, CardMemory, Owned
 from pace_async.plan.planned import Model, Plan, plan_of
 from pace_async.plan.served import ServedModel, refuse_unless_divisible, served_model
 from pace_async.plan.step import StepBytes, StepShape
@@ -48,8 +48,8 @@ def count(shape: StepShape) -> StepBytes:
 
 def planned(settings: dict[str, object], cards: Mapping[str, float], owned: Owned = ONE) -> Plan:
     config = config_of(settings)
-    room = Room({name: CardMemory(name, size * GIB) for name, size in cards.items()})
-    return plan_of(config, Model(QWEN, 2048), owned, room, count)
+    capacity = Capacity({name: CardMemory(name, size * GIB) for name, size in cards.items()})
+    return plan_of(config, Model(QWEN, 2048), owned, capacity, count)
 
 
 def config_of(settings: dict[str, object]) -> Config:
@@ -245,8 +245,8 @@ def test_where_nothing_helps_it_says_so_and_counts_no_more() -> None:
         return count(shape)
 
     config = config_of({"learner.lora_rank": 16, "advisor.kv_cache_gib": 1, "learner.gradient_checkpointing": True})
-    room = Room({"0": CardMemory("0", 10 * GIB)})
-    plan = plan_of(config, Model(QWEN, 2048), ONE, room, counting)
+    capacity = Capacity({"0": CardMemory("0", 10 * GIB)})
+    plan = plan_of(config, Model(QWEN, 2048), ONE, capacity, counting)
     assert plan.refusal == (
         f"The run does not fit: card 0 has 10.0 GiB, and the run needs {plan.places[0].needed / GIB:.1f}. "
         "No setting would make it fit."
@@ -256,8 +256,8 @@ def test_where_nothing_helps_it_says_so_and_counts_no_more() -> None:
 
 def test_memory_that_others_use_and_a_cache_that_is_too_small_are_reported() -> None:
     config = config_of({"advisor.kv_cache_gib": 0.01, "learner.objective": "none"})
-    room = Room({"0": CardMemory("0", 80 * GIB, 75 * GIB)}, host=1e12, disk=1e12)
-    plan = plan_of(config, Model(QWEN, 2048), ONE, room, lambda _: StepBytes(10**9, 0, 0, 0, 0, 0, 0))
+    capacity = Capacity({"0": CardMemory("0", 80 * GIB, 75 * GIB)}, host=1e12, disk=1e12)
+    plan = plan_of(config, Model(QWEN, 2048), ONE, capacity, lambda _: StepBytes(10**9, 0, 0, 0, 0, 0, 0))
     assert plan.shape.rows == 0
     assert plan.faults[0].startswith("card 0 has 80.0 GiB, of which others use 75.0, and the run needs")
     assert plan.faults[1].endswith("GiB of keys and values, and vLLM would have 0.0")
@@ -292,22 +292,24 @@ def test_the_shapes_that_the_ready_configs_are_planned_with_are_those_of_the_pub
 
 def test_a_small_shm_is_refused_in_one_sentence_where_vllm_is_started() -> None:
     config = config_of({"advisor.kv_cache_gib": 2})
-    room = Room({"0": CardMemory("0", 900 * GIB)}, shared=64.0 * 2**20)
-    refusal = plan_of(config, Model(QWEN, 2048), ONE, room, count).refusal
+    capacity = Capacity({"0": CardMemory("0", 900 * GIB)}, shared=64.0 * 2**20)
+    refusal = plan_of(config, Model(QWEN, 2048), ONE, capacity, count).refusal
     assert refusal is not None
     assert refusal.startswith(
         "The run does not fit: /dev/shm has 64 MiB, and the run needs 256 (in a container, --shm-size=1g gives more)."
     )
     embedded = config_of({"advisor.engine": "embedded"})
-    assert plan_of(embedded, Model(QWEN, 2048), ONE, room, count).refusal is None
+    assert plan_of(embedded, Model(QWEN, 2048), ONE, capacity, count).refusal is None
 
 
 def test_files_of_a_run_on_a_file_system_in_memory_take_host_memory_too() -> None:
     config = config_of({"advisor.kv_cache_gib": 2})
     sums: list[float] = []
     for in_memory in (False, True):
-        room = Room({"0": CardMemory("0", 900 * GIB)}, host=4000 * GIB, disk=4000 * GIB, disk_in_memory=in_memory)
-        places = {place.name: place for place in plan_of(config, Model(QWEN, 2048), ONE, room, count).places}
+        capacity = Capacity(
+            {"0": CardMemory("0", 900 * GIB)}, host=4000 * GIB, disk=4000 * GIB, disk_in_memory=in_memory
+        )
+        places = {place.name: place for place in plan_of(config, Model(QWEN, 2048), ONE, capacity, count).places}
         sums.append(places["host memory"].needed)
     assert sums[1] - sums[0] == places["disk"].needed
 
@@ -324,7 +326,7 @@ def test_versions_of_a_run_that_goes_on_make_way_for_its_next_ones(tmp_path: Pat
     version = tmp_path / "learner" / "versions" / "000001"
     version.mkdir(parents=True)
     (version / "model.safetensors").write_bytes(b"x" * 1000)
-    room = Room({}, host=10.0, disk=50.0)
-    assert with_own_files(room, tmp_path) == replace(room, disk=1050.0)
-    in_memory = replace(room, disk_in_memory=True)
+    capacity = Capacity({}, host=10.0, disk=50.0)
+    assert with_own_files(capacity, tmp_path) == replace(capacity, disk=1050.0)
+    in_memory = replace(capacity, disk_in_memory=True)
     assert with_own_files(in_memory, tmp_path) == replace(in_memory, host=1010.0, disk=1050.0)

@@ -28,7 +28,7 @@ SHARES = {1: ("cpu.shares", "1024"), 2: ("cpu.weight", "100")}
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ControllerFolders:
     """A folder for each controller. Version 1 has at most one hierarchy for each controller, and version 2 has one for
     all. `cpu` shares processors, and `cpuacct` counts their time. None if the kernel does not offer it to us."""
 
@@ -46,7 +46,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Hierarchy(Places):
+class Hierarchy(ControllerFolders):
     """Where groups can be made."""
 
     def create(self, memory_mb: int, tasks: int | None) -> "Group | None":
@@ -79,7 +79,7 @@ class Hierarchy(Places):
 
 
 @dataclass(frozen=True, slots=True)
-class Group(Places):
+class Group(ControllerFolders):
     """One evaluation's group."""
 
     def open_members(self) -> tuple[int, ...]:

@@ -30,8 +30,8 @@ from pace_async.population.connect import in_words, number_of, was_made, will_pa
 from pace_async.population.writing.outage import PATIENCE_S, Outage, Recovered, Tell, ignore_news
 
 T = TypeVar("T")
-Work = Callable[[Connection], Any]
-_Asked = tuple[Work, asyncio.Future[Any]]
+Write = Callable[[Connection], Any]
+_Asked = tuple[Write, asyncio.Future[Any]]
 
 REFUSALS = IntegrityError, ProgrammingError, DataError
 """Errors of a single statement. All other database errors concern the database itself."""
@@ -131,7 +131,7 @@ class Writer:
         """In the thread. Tells the loop itself: the futures of an executor take it two more turns, and a turn that
         begins from rest costs as much as a statement."""
         try:
-            outcomes = self._written([work for work, _ in taken])
+            outcomes = self._written([write for write, _ in taken])
         except BaseException as error:  # a bug of ours: no caller may wait forever
             outcomes = [_Raised(error)] * len(taken)
         loop.call_soon_threadsafe(self._ended, taken, outcomes)
@@ -165,38 +165,38 @@ class Writer:
         else:
             asyncio.get_running_loop().call_later(RETRY_S, self._begin)
 
-    def _written(self, works: Sequence[Work]) -> list[Any]:
+    def _written(self, writes: Sequence[Write]) -> list[Any]:
         """Runs in the thread, with all that it calls."""
         try:
             self.guard()
             made = self._made_after_all()
             if made:
-                return [*made, *(self._written(works[len(made) :]) if len(works) > len(made) else ())]
+                return [*made, *(self._written(writes[len(made) :]) if len(writes) > len(made) else ())]
             connection = self._open()
             with connection.begin():
                 run_id = self.run_id
                 number = number_of(connection, run_id)
-                outcomes = [work(connection) for work in works]
+                outcomes = [write(connection) for write in writes]
                 self._in_doubt = None if number is None else _InDoubt(number, run_id, outcomes)
             self._in_doubt = None
             return outcomes
         except Exception as error:
             if isinstance(error, _Lost):
-                return [_OutOfReach(error.held)] * len(works)
+                return [_OutOfReach(error.held)] * len(writes)
             if isinstance(error, DBAPIError) and not isinstance(error, REFUSALS):
                 self._let_go()
-                return [_OutOfReach(error) if will_pass(error) else _Raised(error)] * len(works)
-            if len(works) == 1:
+                return [_OutOfReach(error) if will_pass(error) else _Raised(error)] * len(writes)
+            if len(writes) == 1:
                 return [_Raised(error)]
-        return self._written_one_by_one(works)
+        return self._written_one_by_one(writes)
 
-    def _written_one_by_one(self, works: Sequence[Work]) -> list[Any]:
+    def _written_one_by_one(self, writes: Sequence[Write]) -> list[Any]:
         outcomes: list[Any] = []
-        for work in works:
-            outcomes += self._written([work])
+        for write in writes:
+            outcomes += self._written([write])
             if isinstance(outcomes[-1], _OutOfReach):
                 break
-        return outcomes + outcomes[-1:] * (len(works) - len(outcomes))
+        return outcomes + outcomes[-1:] * (len(writes) - len(outcomes))
 
     def _made_after_all(self) -> Sequence[Any]:
         """The outcomes of the transaction in doubt, if it was committed."""

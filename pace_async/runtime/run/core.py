@@ -37,7 +37,7 @@ from pace_async.runtime.run.clock import Clock
 from pace_async.runtime.run.fresh import FreshInstances
 from pace_async.runtime.run.loop_turns import LoopTurns
 from pace_async.runtime.run.recorder import ClaimedPlace, Recorder
-from pace_async.runtime.run.work import Work, unfinished
+from pace_async.runtime.run.work import LeaseWork, unfinished
 from pace_async.search.actions import decide
 from pace_async.search.draws import generator
 from pace_async.search.ideas import Pool
@@ -181,7 +181,7 @@ class Core:
     parked: set[int] = field(default_factory=set[int])
     state: RunState = field(init=False)
     bus: Bus = field(init=False)
-    unfinished: list[Work] = field(init=False)
+    unfinished: list[LeaseWork] = field(init=False)
     sampling: Sampling = field(init=False)
     reward: RewardRule = field(init=False)
     _waiting: Waiters = field(default_factory=Waiters)
@@ -255,7 +255,7 @@ class Core:
         """Leave a running lease open for a resume. It keeps its deadline."""
         self.parked.add(lease)
 
-    async def admit(self, island: int) -> Work | None:
+    async def admit(self, island: int) -> LeaseWork | None:
         """The next lease for an island's thread, or None when the run is ending. Leases that an earlier process left
         unfinished on this island come first."""
         for place, work in enumerate(self.unfinished):
@@ -271,7 +271,7 @@ class Core:
             self.changed()
             arrived = migrant.candidate if migrant is not None else None
             await self.record(LeaseOpened(lease.lease, island, lease.deadline, place.served, now, arrived), *acted)
-        return Work(lease, island, migrant)
+        return LeaseWork(lease, island, migrant)
 
     async def _reached(self, island: int) -> bool:
         """Wait until it is the island's turn and there is room. Returns False when the run is ending."""

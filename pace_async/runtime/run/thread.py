@@ -36,7 +36,7 @@ from pace_async.runtime.run.fresh import claimed_evaluation, claims_best
 from pace_async.runtime.run.patience import ADVISE, ASK, EVALUATE, LeftOpen, Lost, Patience
 from pace_async.runtime.run.recorder import ClaimedPlace
 from pace_async.runtime.run.repairing import chosen_implementer, implemented_and_evaluated
-from pace_async.runtime.run.work import Decision, Work
+from pace_async.runtime.run.work import Decision, LeaseWork
 from pace_async.search.draws import generator
 from pace_async.search.islands import context_of
 from pace_async.search.parents import parent_of
@@ -76,7 +76,7 @@ async def search_thread(core: Core, patience: Patience, island: int) -> None:
         core.changed()
 
 
-async def _decide(core: Core, patience: Patience, work: Work) -> Decision:
+async def _decide(core: Core, patience: Patience, work: LeaseWork) -> Decision:
     """Choose a parent and ask the advisor for an experiment on it."""
     lease, island = work.lease.lease, core.state.islands[work.island]
     search, spec = core.config.search, core.task.spec
@@ -148,7 +148,7 @@ def _no_room(fault: PromptTooLong) -> str:
     )
 
 
-async def _try_out(core: Core, patience: Patience, work: Work, decision: Decision) -> None:
+async def _try_out(core: Core, patience: Patience, work: LeaseWork, decision: Decision) -> None:
     """Implement and evaluate the decided experiment. The rollout is complete afterwards."""
     lease = work.lease.lease
     implemented: Implemented | None = None
@@ -182,7 +182,7 @@ def _stopped_by(lease: int, evaluation: Evaluation, now: float) -> tuple[Cascade
     return (CascadeStageEnded(lease, len(scores), scores[-1], None, None, now),)
 
 
-def _claim(core: Core, work: Work, implemented: Implemented, found: Evaluation, score: float) -> Claimed:
+def _claim(core: Core, work: LeaseWork, implemented: Implemented, found: Evaluation, score: float) -> Claimed:
     return Claimed(
         lease=work.lease.lease,
         island=work.island,
@@ -230,7 +230,7 @@ def _claims_best(core: Core, island: int, score: float) -> bool:
     return claims_best(score, members, core.task.spec.direction)
 
 
-async def _complete(core: Core, work: Work, decision: Decision, tried: Tried) -> None:
+async def _complete(core: Core, work: LeaseWork, decision: Decision, tried: Tried) -> None:
     """Record the end of the rollout. Other islands see it from the request of its commit on."""
     state, lease, now = core.state, work.lease.lease, core.stages.clock.now()
     ended = await _ended(core, work, decision, tried, now)
@@ -244,7 +244,7 @@ async def _complete(core: Core, work: Work, decision: Decision, tried: Tried) ->
         await core.record(*facts)
 
 
-async def _ended(core: Core, work: Work, decision: Decision, tried: Tried, now: float) -> Evaluated:
+async def _ended(core: Core, work: LeaseWork, decision: Decision, tried: Tried, now: float) -> Evaluated:
     spec, evaluation, implemented = core.task.spec, tried.evaluation, tried.implemented
     rule, seed = core.reward, core.state.seed_program
     if seed is None:

@@ -36,7 +36,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class LeaseWork:
     """A lease to work on. It has the parent from another island, if any, the `decision` of an earlier process, if any,
     and the `claim` if that process was trying the program on fresh instances."""
 
@@ -47,14 +47,14 @@ class Work:
     claim: Claimed | None = None
 
 
-def unfinished(state: RunState) -> list[Work]:
+def unfinished(state: RunState) -> list[LeaseWork]:
     """The unfinished leases of an earlier process, by lease."""
     return [_work(state, state.running[lease]) for lease in sorted(state.running)]
 
 
-def _work(state: RunState, underway: Underway) -> Work:
+def _work(state: RunState, underway: Underway) -> LeaseWork:
     decision = _decision(state, underway)
-    return Work(underway.lease, underway.island, underway.migrant, decision, underway.claim)
+    return LeaseWork(underway.lease, underway.island, underway.migrant, decision, underway.claim)
 
 
 def _decision(state: RunState, underway: Underway) -> Decision | None:

@@ -14,8 +14,8 @@ from pace_async.errors import UsageError
 from pace_async.gpus import visible_gpus
 from pace_async.plan.counted import NotCounted, counted
 from pace_async.plan.driver import too_old
-from pace_async.plan.machine import room_here
-from pace_async.plan.places import CardMemory, Owned, Room
+from pace_async.plan.machine import capacity_here
+from pace_async.plan.places import Capacity, CardMemory, Owned
 from pace_async.plan.planned import Counter, Model, Plan, plan_of
 from pace_async.plan.served import refuse_unless_divisible
 from pace_async.registry.advisors import advisor_of
@@ -31,16 +31,16 @@ SMALL = 1 << 30
 def plan_for(config: Config, cards: Sequence[CardMemory], count: Counter = counted) -> Plan:
     """The plan of a run on such cards, whatever this machine has. `config` names its advisor. Raises UsageError."""
     _refuse_unknown_model(config)
-    room = Room({card.name: card for card in cards})
-    return plan_of(config, _model(config), _owned(config, [card.name for card in cards]), room, count)
+    capacity = Capacity({card.name: card for card in cards})
+    return plan_of(config, _model(config), _owned(config, [card.name for card in cards]), capacity, count)
 
 
 def plan_here(config: Config, folder: Path) -> Plan:
     """The plan of a run in this folder on this machine. Raises UsageError."""
     _refuse_old_driver(config)
     _refuse_unknown_model(config)
-    room = room_here(visible_gpus(), folder)
-    return plan_of(config, _model(config), _owned(config, list(room.cards)), room)
+    capacity = capacity_here(visible_gpus(), folder)
+    return plan_of(config, _model(config), _owned(config, list(capacity.cards)), capacity)
 
 
 def refuse_unless_it_fits(config: Config, folder: Path) -> None:
@@ -53,22 +53,22 @@ def refuse_unless_it_fits(config: Config, folder: Path) -> None:
     if kind.packaged:
         return
     _refuse_unknown_model(config)
-    room = with_own_files(room_here(visible_gpus(), folder), folder)
-    if not room.cards and _size(advisor_folder(config.advisor.model)) < SMALL:
+    capacity = with_own_files(capacity_here(visible_gpus(), folder), folder)
+    if not capacity.cards and _size(advisor_folder(config.advisor.model)) < SMALL:
         return
     try:
-        plan = plan_of(config, _model(config), _owned(config, list(room.cards)), room)
+        plan = plan_of(config, _model(config), _owned(config, list(capacity.cards)), capacity)
     except NotCounted:
         return
     if plan.refusal is not None:
         raise UsageError(f"{plan.refusal} `pace plan` prints every part.")
 
 
-def with_own_files(room: Room, folder: Path) -> Room:
-    """The room where versions and checkpoints of a run that is resumed make way for its next ones."""
+def with_own_files(capacity: Capacity, folder: Path) -> Capacity:
+    """With the bytes of versions and checkpoints of a resumed run, which make way for its next ones."""
     own = sum(file.stat().st_size for file in folder.glob("learner/*/*/*.safetensors"))
-    host = None if room.host is None else room.host + (own if room.disk_in_memory else 0)
-    return replace(room, host=host, disk=None if room.disk is None else room.disk + own)
+    host = None if capacity.host is None else capacity.host + (own if capacity.disk_in_memory else 0)
+    return replace(capacity, host=host, disk=None if capacity.disk is None else capacity.disk + own)
 
 
 def _refuse_unknown_model(config: Config) -> None:
