@@ -1,5 +1,6 @@
 """What a run wants of a cluster, what it has there, and which node gets how many slots."""
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,7 +60,7 @@ class Wanted:
 
     def reservation(self, slots: int) -> Reservation:
         """What an actor with so many slots reserves."""
-        return Reservation({name: slots * amount for name, amount in self.each.items()}, self.outlives)
+        return Reservation(reserved_by_actor(slots, self.each), self.outlives)
 
 
 def reserved_by_slot(needs: Needs, more: Mapping[str, float]) -> dict[str, float]:
@@ -67,11 +68,21 @@ def reserved_by_slot(needs: Needs, more: Mapping[str, float]) -> dict[str, float
     return {"CPU": needs.cpus, **({"GPU": needs.gpus} if needs.gpus else {}), **more}
 
 
+def reserved_by_actor(slots: int, each: Mapping[str, float]) -> dict[str, float]:
+    """What an actor with so many slots reserves. Ray divides no more than one card for an actor, so slots with shares
+    of several cards reserve these cards whole."""
+    reserved = {name: slots * amount for name, amount in each.items()}
+    if 0 < (share := each.get("GPU", 0.0)) < 1:
+        cards = math.ceil(slots / _slots_of_a_card(share))
+        reserved["GPU"] = min(1.0, slots * share) if cards == 1 else float(cards)
+    return reserved
+
+
 def shares(free: Mapping[str, Mapping[str, float]], most: int, each: Mapping[str, float]) -> dict[str, int]:
     """How many slots each node gets, at least one, of at most so many: given in turn, so that the nodes are used
     evenly. `free` are the unreserved resources of each node, `each` what one slot reserves."""
     room = {
-        node: min(int(resources.get(name, 0.0) / amount + 1e-9) for name, amount in each.items() if amount > 0)
+        node: min(_room(name, resources.get(name, 0.0), amount) for name, amount in each.items() if amount > 0)
         for node, resources in free.items()
     }
     dealt = dict.fromkeys(room, 0)
@@ -80,6 +91,17 @@ def shares(free: Mapping[str, Mapping[str, float]], most: int, each: Mapping[str
             if dealt[node] < room[node] and sum(dealt.values()) < most:
                 dealt[node] += 1
     return {node: slots for node, slots in dealt.items() if slots}
+
+
+def _room(name: str, free: float, amount: float) -> int:
+    """For how many slots this resource suffices."""
+    if name == "GPU" and amount < 1 <= free:
+        return int(free + 1e-9) * _slots_of_a_card(amount)
+    return int(free / amount + 1e-9)
+
+
+def _slots_of_a_card(share: float) -> int:
+    return int(1 / share + 1e-9)
 
 
 def requested(each: Mapping[str, float], has: int, waiting: int, most: int) -> list[dict[str, float]]:

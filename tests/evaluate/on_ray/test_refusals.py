@@ -16,7 +16,7 @@ from pace_async.evaluate.base import Needs
 from pace_async.evaluate.on_ray.attaching import HeldEvaluations
 from pace_async.evaluate.on_ray.cluster import connected
 from pace_async.evaluate.on_ray.look import look, refuse_unless_there
-from pace_async.evaluate.on_ray.placed import Placed, reserved_by_slot, shares
+from pace_async.evaluate.on_ray.placed import Placed, reserved_by_actor, reserved_by_slot, shares
 from pace_async.evaluate.on_ray.wire import Known, Order, Sandbox, files_by_value, fingerprint
 from tests.doubles.evaluators import request
 from tests.support.command_line import Shell
@@ -165,17 +165,31 @@ NODES = st.dictionaries(
 )
 
 
-@given(NODES, st.integers(1, 40), st.sampled_from([1.0, 2.0, 8.0]), st.sampled_from([0.0, 0.5, 1.0]))
+@given(NODES, st.integers(1, 40), st.sampled_from([1.0, 2.0, 8.0]), st.sampled_from([0.0, 0.4, 0.5, 1.0, 2.0]))
 async def test_no_node_gets_more_slots_than_it_has_room_for_and_no_room_is_left_idle(
     free: dict[str, dict[str, float]], most: int, cpus: float, gpus: float
 ) -> None:
-    dealt = shares(free, most, reserved_by_slot(Needs(cpus, gpus), {}))
+    each = reserved_by_slot(Needs(cpus, gpus), {})
+    dealt = shares(free, most, each)
     assert sum(dealt.values()) <= most
     assert all(slots > 0 for slots in dealt.values())
     for node, slots in dealt.items():
-        assert slots * cpus <= free[node]["CPU"] + 1e-6
-        assert slots * gpus <= free[node]["GPU"] + 1e-6
+        reserved = reserved_by_actor(slots, each)
+        assert all(amount <= free[node][name] + 1e-6 for name, amount in reserved.items())
     if sum(dealt.values()) < most:
         for node, resources in free.items():
-            more = dealt.get(node, 0) + 1
-            assert more * cpus > resources["CPU"] or more * gpus > resources["GPU"]
+            reserved = reserved_by_actor(dealt.get(node, 0) + 1, each)
+            assert any(amount > resources[name] for name, amount in reserved.items())
+
+
+@pytest.mark.parametrize(
+    ("slots", "share", "cards"),
+    [(1, 0.5, 0.5), (2, 0.5, 1.0), (3, 0.5, 2.0), (4, 0.5, 2.0), (2, 0.4, 0.8), (3, 0.4, 2.0), (5, 0.4, 3.0)],
+)
+async def test_slots_with_shares_of_several_cards_reserve_these_cards_whole(
+    slots: int, share: float, cards: float
+) -> None:
+    """Ray refuses an actor with another number above 1. A card takes as many evaluations as have whole shares of it."""
+    each = reserved_by_slot(Needs(gpus=share), {"licence": 1.0})
+    assert reserved_by_actor(slots, each) == {"CPU": slots, "GPU": pytest.approx(cards), "licence": slots}
+    assert sum(shares({"node": {"CPU": 9.0, "GPU": cards, "licence": 9.0}}, slots, each).values()) == slots

@@ -51,3 +51,21 @@ async def test_an_actor_reserves_a_card_and_a_name_of_the_users_own_until_it_end
             await free_there(connection, node, {"CPU": 2.0, "GPU": 1.0, "licence": 1.0})
     finally:
         await anyio.to_thread.run_sync(cluster.kill, node)
+
+
+async def test_slots_with_shares_of_two_cards_have_one_actor_which_reserves_both(
+    cluster: RayNodes, tmp_path: Path
+) -> None:
+    task = make_task(tmp_path / "task")
+    order = Order.of(task, EvaluationConfig(warm=False), None, {})
+    node = await anyio.to_thread.run_sync(lambda: cluster.add(3, more={"num_gpus": 2}))
+    try:
+        async with connected(cluster.address, DEADLINE_S, {}) as connection:
+            files = await connection.put(files_by_value(task))
+            wanted = Wanted("shares", 3, Needs(gpus=0.5), DEADLINE_S, DEADLINE_S)
+            await free_there(connection, node, {"CPU": 3.0, "GPU": 2.0})
+            async with Fleet(connection, order, files, wanted) as fleet:
+                assert [(placed.node.id, placed.slots) for placed in fleet.living] == [(node, 3)]
+                await free_there(connection, node, {"CPU": 0.0, "GPU": 0.0})
+    finally:
+        await anyio.to_thread.run_sync(cluster.kill, node)
