@@ -338,6 +338,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "the head gone, and a new one at its address",
         "the head restarted with what it knew",
         "the runtime killed with evaluations under way, and resumed",
+        "the runtime drained for too long, and resumed",
         "the runtime interrupted with evaluations under way, and resumed",
         "no runtime comes back: the evaluator ends its programs and itself",
         "the same result twice",
