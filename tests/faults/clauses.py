@@ -335,6 +335,9 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "a node with other files of the task",
         "a node with another pace-async",
         "a node with a weaker sandbox",
+        "a node of another class of machine, where scores are times",
+        "a node that is unfit when its next evaluator begins",
+        "a program killed on a node",
         "the head gone, and a new one at its address",
         "the head restarted with what it knew",
         "the runtime killed with evaluations under way, and resumed",
@@ -365,10 +368,6 @@ NOT_COVERED: dict[tuple[str, str], str] = {
     ): "the nodes of the tests are on one machine. Random rounds stop the processes of a node",
     ("Machines", "a slow node"): "no test slows one of several nodes down",
     ("Machines", "a node with a full disk"): "the nodes of the tests share one disk",
-    (
-        "Machines",
-        "a node with a weaker sandbox",
-    ): "the comparison of two sandboxes is tested, and not that a node is refused for it",
     ("Machines", "a preemption notice"): "nothing reads one. A node that is taken away counts as killed",
 }
 """Clauses that no test shows, each with the reason."""

@@ -59,6 +59,7 @@ class Programs:
         return next(parent for parent in reversed(program.parents()) if parent.ppid() == self._actor.pid)
 
 
+@pytest.mark.fault("Machines", "a program killed on a node")
 @pytest.mark.parametrize(
     ("killed", "attempts", "details", "score"),
     [

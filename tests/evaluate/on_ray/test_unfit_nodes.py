@@ -103,6 +103,7 @@ def ordered(task: Task, sandbox: Sandbox) -> Order:
     return replace(Order.of(task, EvaluationConfig(warm=False), None, {}), sandbox=sandbox)
 
 
+@pytest.mark.fault("Machines", "a node with a weaker sandbox")
 async def test_a_node_whose_sandbox_is_weaker_than_the_runs_is_refused_by_name(tmp_path: Path) -> None:
     task, said = make_task(tmp_path / "task"), list[tuple[str, str]]()
     why = f"node host-{UNFIT} is refused: its sandbox is rlimits, and this run's is bubblewrap"
@@ -124,6 +125,7 @@ async def test_a_node_whose_sandbox_is_as_strong_as_the_runs_or_stronger_evaluat
     assert not said
 
 
+@pytest.mark.fault("Machines", "a node of another class of machine, where scores are times")
 @pytest.mark.parametrize("timed", [True, False])
 async def test_a_node_of_another_class_of_machine_is_refused_by_name_if_scores_are_times_and_only_then(
     timed: bool, tmp_path: Path
@@ -147,6 +149,7 @@ async def test_a_node_of_the_runtimes_class_of_machine_evaluates_scores_that_are
     assert not said
 
 
+@pytest.mark.fault("Machines", "a node that is unfit when its next evaluator begins")
 async def test_a_node_that_is_unfit_once_its_actor_has_to_be_replaced_is_refused_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
