@@ -1,6 +1,6 @@
 """What an actor reserves of its node in Ray: processors, cards, and names of the user's own."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 import anyio
@@ -15,10 +15,17 @@ from pace_async.evaluate.on_ray.placed import Wanted
 from pace_async.evaluate.on_ray.wire import Order, files_by_value
 from tests.support.evaluate_tasks import make_task
 from tests.support.ray_held import DEADLINE_S
-from tests.support.ray_nodes import NEEDS_RAY, RayNodes
+from tests.support.ray_nodes import NEEDS_RAY, RayNodes, ray_nodes
 
 pytestmark = [pytest.mark.anyio, NEEDS_RAY, pytest.mark.long, pytest.mark.timeout(300)]
 OWN = {"num_gpus": 1, "resources": {"licence": 1}}
+
+
+@pytest.fixture
+def cluster() -> Generator[RayNodes]:
+    """A cluster of its own: what an actor of another test waits for would be taken from the node that is added."""
+    with ray_nodes(1) as own:
+        yield own
 
 
 async def free_there(cluster: Cluster, node: str, expected: Mapping[str, float]) -> None:
