@@ -105,6 +105,7 @@ def test_a_run_under_nohup_outlives_its_terminal() -> None:
     try:
         with ends_as_by_ctrl_c():
             signal.raise_signal(signal.SIGHUP)
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
 
