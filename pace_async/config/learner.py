@@ -51,6 +51,13 @@ class LearnerConfig(Section):
         "the other one has the whole weight, so that a group of equal rewards with some failures still trains. "
         "skip: it trains nothing, as in the paper.",
     )
+    other_ideas: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="Share of a rollout's advantage for the tokens of proposed ideas that it did not carry out. 1: all "
+        "tokens get it whole, as in the paper. Needs advisor.calls three, because an answer of one call is one idea.",
+    )
     alpha_start: float = Field(
         default=0.0,
         ge=0,

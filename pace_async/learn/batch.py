@@ -1,6 +1,7 @@
 """Turns a group into padded arrays, one micro-batch for each forward pass.
 
-Invariant: every answer token of the group is in exactly one micro-batch, under the mask, with its rollout's advantage.
+Invariant: every answer token of the group is in exactly one micro-batch, under the mask, with its rollout's advantage,
+or with the share of it that the token is given.
 All other entries are masked out of the loss, so cutting and padding rows cannot change it.
 
 Calls of similar length share a micro-batch. Each row begins at its first prompt token and is padded on the right only.
@@ -11,12 +12,13 @@ longest call of its micro-batch, not as the longest prompt plus the longest answ
 Shape suffixes: B rows of a micro-batch, P shortest prompt in it, T the rest of its longest call. Numpy only.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from pace_async.replay.group import Group, TrainedCall
+from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -24,10 +26,11 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One call with its advantage. `rollout` is the place of its rollout in the group."""
+    """One call with its advantage, for each of its answer's tokens or for all. `rollout` is the place of its rollout in
+    the group."""
 
     call: TrainedCall
-    advantage: float
+    advantage: float | Floats
     rollout: int
 
     @property
@@ -52,20 +55,35 @@ class MicroBatch:
     group_tokens: int
 
 
-def micro_batches(group: Group, budget: int, pad_id: int, *, rank: int = 0, ranks: int = 1) -> list[MicroBatch]:
+def micro_batches(
+    group: Group,
+    budget: int,
+    pad_id: int,
+    *,
+    shares: Mapping[int, Sequence[float]] | None = None,
+    rank: int = 0,
+    ranks: int = 1,
+) -> list[MicroBatch]:
     """Micro-batches of at most `budget` tokens, including padding. A longer call gets its own micro-batch. The longest
-    calls come first, so that a group that does not fit into memory fails at once.
+    calls come first, so that a group that does not fit into memory fails at once. `shares` has, for some leases, the
+    share of the advantage that each answer token of the first call gets. All other tokens get it whole.
 
     Of several `ranks`, each gets every `ranks`-th call, and as many micro-batches as the others: empty ones fill up,
     because each pass needs all ranks."""
-    rows = [
-        Row(call, rollout.advantage, place) for place, rollout in enumerate(group.rollouts) for call in rollout.calls
-    ]
+    rows = [row for place, rollout in enumerate(group.rollouts) for row in _rows(rollout, place, shares or {})]
     rows.sort(key=lambda row: (-row.length, len(row.call.prompt_ids)))
     cuts = [_cut(rows[other::ranks], budget) for other in range(ranks)]
     batches = [_pad(part, pad_id, group.update, group.tokens) for part in cuts[rank]]
     most = max(len(cut) for cut in cuts)
     return batches + [_empty(pad_id, group.tokens)] * (most - len(batches))
+
+
+def _rows(rollout: TrainedRollout, place: int, shares: Mapping[int, Sequence[float]]) -> Iterator[Row]:
+    for number, call in enumerate(rollout.calls):
+        advantage: float | Floats = rollout.advantage
+        if number == 0 and rollout.lease in shares:
+            advantage = advantage * np.array(shares[rollout.lease], np.float32)
+        yield Row(call, advantage, place)
 
 
 def _cut(rows: list[Row], budget: int) -> list[list[Row]]:

@@ -15,6 +15,7 @@ Only imported in the learner's child process.
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -33,6 +34,7 @@ from pace_async.learn.arguments import arguments_of
 from pace_async.learn.backtrack import BeforeStep
 from pace_async.learn.batch import MicroBatch, micro_batches
 from pace_async.learn.correction import selection, weigh
+from pace_async.learn.credit import shares_of
 from pace_async.learn.movement import HALVINGS, Movement, beyond, movement, too_far
 from pace_async.learn.passes import in_half, recompute
 from pace_async.learn.ranks import ALONE, Ranks
@@ -138,8 +140,15 @@ class GroupTrainer(GRPOTrainer):
 
     def _cut(self, group: Group) -> list[MicroBatch]:
         """This rank's micro-batches, as many as any other rank's."""
-        ranks = self.ranks
-        return micro_batches(group, self.settings.micro_tokens, self._pad_id, rank=ranks.number, ranks=ranks.count)
+        settings, ranks = self.settings, self.ranks
+        shares = shares_of(group, self._text, settings.other_ideas, settings.end_of_thinking)
+        return micro_batches(
+            group, settings.micro_tokens, self._pad_id, shares=shares, rank=ranks.number, ranks=ranks.count
+        )
+
+    def _text(self, completion_ids: Sequence[int]) -> str:
+        """As an engine decodes an answer."""
+        return cast("Any", self._tokenizer).decode(completion_ids, skip_special_tokens=True)
 
     def _gradient(self, batches: list[MicroBatch]) -> dict[str, float]:
         """As `accumulate`, but keep the results of the forward passes for `_move`."""

@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from pace_async.objectives import NO_SPREADS, advantages, alpha_at
+from pace_async.replay.groupfile import read_digested
 from pace_async.reward import RewardRule
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.runs import HORIZON, SimulatedFaults
@@ -87,6 +88,35 @@ async def test_failures_among_equal_rewards_train_unless_the_setting_skips_them(
         assert set(rewards) == {0.0, -1.0}
         grpo = advantages("grpo", rewards, k=8, alpha=0.0)
         assert [row["advantage"] for row in rows] == (grpo if state == "trained" else [None] * 8)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+async def test_a_group_says_which_ideas_were_carried_out_if_the_others_earn_less_also_after_a_resume(
+    tmp_path: Path, share: float
+) -> None:
+    for candidates in (12, 24):
+        config = settings(stop__candidates=candidates, learner__other_ideas=share, staleness__mode="sync")
+        async with simulated(tmp_path, config, World(seed=3)) as run:
+            with anyio.fail_after(60):
+                assert await drive(run.core) == "done"
+            proposed = await run.store.query("select lease, ordinal, idea from proposals order by lease, ordinal")
+            tested = await run.store.query("select lease, idea from experiments where description is not null")
+            folder = run.core.groups_folder
+    chosen = {row["lease"]: row["idea"] for row in tested}
+    expected = {
+        lease: tuple(
+            place
+            for place, row in enumerate((row for row in proposed if row["lease"] == lease), start=1)
+            if row["idea"] == idea
+        )
+        for lease, idea in chosen.items()
+    }
+    groups = [read_digested(path)[0] for path in sorted(folder.glob("*.safetensors"))]
+    said = {rollout.lease: rollout.carried_out for group in groups for rollout in group.rollouts}
+    assert len(said) == 24
+    assert said == {lease: expected.get(lease) if share < 1 else None for lease in said}
+    if share < 1:
+        assert {len(places) for places in expected.values()} >= {0, 1}, "old and new ideas were chosen"
 
 
 @pytest.mark.parametrize("relative_to", ["parent", "seed"])

@@ -171,8 +171,15 @@ def _group_of(core: Core, shipped: GroupShipped, group: Sequence[Rollout], healt
     if shipped.advantages is None and shipped.restores is None:
         raise PaceBug(f"group {shipped.number} has no advantages and is not for the learner")
     weights = shipped.advantages or (0.0,) * len(shipped.leases)
+    credits_ideas = core.config.learner.other_ideas != 1.0
     rollouts = tuple(
-        TrainedRollout(rollout.lease.lease, advantage, value, tuple(TrainedCall.of(call) for call in rollout.calls))
+        TrainedRollout(
+            rollout.lease.lease,
+            advantage,
+            value,
+            tuple(TrainedCall.of(call) for call in rollout.calls),
+            rollout.carried_out if credits_ideas else None,
+        )
         for rollout, advantage, value in zip(group, weights, shipped.rewards, strict=True)
     )
     bound = max(core.state.bound, *shipped.staleness)
