@@ -40,6 +40,8 @@ COMMON = (
 OBJECTIVES = ("pace", "grpo", "maxk", "entropic")
 RELATIVE = ("--set=reward.relative_to=parent", "--set=reward.scale=20")
 """Rewards are gains over the parent: one of 5 % of the range earns as much as a failure loses."""
+NO_LOSSES = ("--set=reward.floor=0",)
+"""A program that is worse than its parent earns 0, as one that is equal: it costs the search one evaluation too."""
 FREE = ("--set=learner.max_move=0.1", "--set=learner.min_move_ess=0.5")
 """A step may move the policy ten times as far as by default: a call has six tokens, of which two are a choice."""
 RATE = 1e-4
@@ -251,6 +253,11 @@ def arm_arguments() -> Mapping[str, Sequence[str]]:
             for share in OTHER_IDEAS
         },
         "collapsed groups skipped": pace("--set=learner.collapsed=skip"),
+        **{
+            f"no losses{more} at {size:g}": learner("pace", *NO_LOSSES, *settings, size=size)
+            for more, settings in (("", ()), (" kl 0.1", ("--set=learner.kl_penalty=0.1",)))
+            for size in RATES
+        },
         "rewards of seed": pace("--set=reward.relative_to=seed", "--set=reward.scale=5"),
         "rewards of bounds": pace("--set=reward.relative_to=bounds", "--set=reward.scale=5"),
         "usual limits": pace("--set=learner.max_move=0.01", "--set=learner.min_move_ess=0.9"),
