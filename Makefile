@@ -5,9 +5,9 @@ BIN := .venv/bin
 # Bytecode is kept, whatever the environment says: otherwise each of the tests' hundreds of processes compiles the package,
 # and each worker runs all tests again.
 export PYTHONDONTWRITEBYTECODE :=
-# Four workers for two cores, because many tests wait. They take whole files, in the order of tests/conftest.py, so that
+# Five workers for two cores, because many tests wait. They take whole files, in the order of tests/conftest.py, so that
 # nothing slow begins last.
-WORKERS := 4
+WORKERS := 5
 EXTRAS := tests/cli/test_loggers.py tests/publish/test_s3.py
 SHARED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 

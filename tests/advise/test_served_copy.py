@@ -43,8 +43,10 @@ def qwen(folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("made", "embedding"),
-    [(llama, "model.embed_tokens.weight"), (qwen, "model.language_model.embed_tokens.weight")],
-    ids=["llama", "qwen"],
+    [
+        pytest.param(llama, "model.embed_tokens.weight", id="llama"),
+        pytest.param(qwen, "model.language_model.embed_tokens.weight", id="qwen", marks=pytest.mark.long),
+    ],
 )
 def test_a_tied_checkpoint_is_served_from_a_copy_with_a_separate_head(
     tmp_path: Path, made: Callable[[Path], Path], embedding: str

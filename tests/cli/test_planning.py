@@ -55,6 +55,7 @@ def config(folder: Path, model: Path, **advisor: object) -> str:
     return str(file)
 
 
+@pytest.mark.long
 def test_a_plan_names_every_part_and_says_that_it_fits(shell: Shell, model: Path) -> None:
     said = shell.pace("plan", config(shell.folder, model), "--card", "79.2")
     assert said.code == 0, said.err

@@ -11,15 +11,6 @@ from scripts.benchmarks.toys import write_llama
 from tests.support.learn_toys import random_group
 from tests.support.rank_cases import CASES, VOCAB, Took, on_ranks, take
 
-DEFAULT = [
-    *(name for name in CASES if name.startswith(("objective", "correction"))),
-    "mask geometric",
-    "fewer calls than ranks",
-    "halved",
-    "undone",
-    "adapters",
-    "adapters with m2po and a penalty",
-]
 EQUAL = 1e-6
 
 pytestmark = pytest.mark.timeout(600)  # each rank runs beside whatever else the machine does
@@ -34,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def two(folder: Path) -> dict[str, Took]:
-    return on_ranks(DEFAULT, 2, folder)
+    return on_ranks(list(CASES), 2, folder)
 
 
 def gap(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> float:
@@ -61,11 +52,13 @@ def assert_same(name: str, took: Took, folder: Path) -> None:
         assert metrics["grad_norm"] > 0
 
 
-@pytest.mark.parametrize("name", DEFAULT)
+@pytest.mark.long
+@pytest.mark.parametrize("name", CASES)
 def test_two_ranks_take_the_step_of_one_process(name: str, two: dict[str, Took], folder: Path) -> None:
     assert_same(name, two[name], folder)
 
 
+@pytest.mark.long
 def test_the_cases_reach_what_they_are_named_for(two: dict[str, Took]) -> None:
     assert 0 < two["halved"].steps[0][1]["step_scale"] < 1
     assert all("too far" in reason for reason, _ in two["undone"].steps)
@@ -73,15 +66,15 @@ def test_the_cases_reach_what_they_are_named_for(two: dict[str, Took]) -> None:
     assert two["objective entropic"].steps[1][1]["kl_reference"] > 0
 
 
+@pytest.mark.long
 def test_a_rank_keeps_its_part_of_all_weights_and_all_adapters(two: dict[str, Took]) -> None:
     assert 0.49 < two["objective pace"].share < 0.51
     assert two["adapters"].share == 1.0
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("count", [2, 3])
-def test_so_do_three_and_in_every_case(count: int, folder: Path) -> None:
-    for name, took in on_ranks(list(CASES), count, folder).items():
+def test_so_do_three(folder: Path) -> None:
+    for name, took in on_ranks(list(CASES), 3, folder).items():
         assert_same(name, took, folder)
 
 
