@@ -6,8 +6,8 @@ Invariant: the result holds every sampled call, parsed or not, because each one 
 answer that cannot be parsed ends the rollout without an experiment. An InfrastructureFault passes through, and there is
 no rollout. A prompt that does not fit is sent again in a shorter form. The module keeps no state between rollouts.
 
-What an answer must look like stands in `parsing`. All of its tokens are part of the call, those of a model's thinking
-too.
+What an answer must look like stands in `pace_async.answers`. All of its tokens are part of the call, those of a
+model's thinking too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +19,8 @@ from typing import Literal, Protocol
 import anyio
 
 from pace_async.advise.base import Advisor, Engine, Prompt, PromptTooLong
-from pace_async.advise.parsing import after_thinking, parse_assess, parse_propose, parse_select
 from pace_async.advise.wording import Detail, Question, Wording, read_words
+from pace_async.answers import after_thinking, parse_assess, parse_propose, parse_select
 from pace_async.config.advisor import END_OF_THINKING
 from pace_async.errors import CandidateFault
 from pace_async.events import AdvisorCall, IdeaNote, Purpose

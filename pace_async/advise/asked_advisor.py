@@ -16,7 +16,7 @@ from typing import Literal
 import anyio
 
 from pace_async.advise.base import Prompt, PromptTooLong
-from pace_async.advise.parsing import after_thinking
+from pace_async.answers import after_thinking
 from pace_async.config import Config
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import AdvisorCall

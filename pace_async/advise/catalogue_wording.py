@@ -29,8 +29,8 @@ from pace_async.advise.catalogue_prompts import (
     propose_text,
     select_text,
 )
-from pace_async.advise.parsing import parse_first
 from pace_async.advise.wording import Detail, Question
+from pace_async.answers import parse_first
 from pace_async.errors import CandidateFault
 from pace_async.programs.languages import PYTHON, Language
 from pace_async.programs.text import assignments, editable

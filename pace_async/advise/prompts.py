@@ -14,8 +14,8 @@ from dataclasses import replace
 from functools import lru_cache
 from textwrap import dedent
 
-from pace_async.advise.parsing import parse_only
 from pace_async.advise.wording import Detail, Question
+from pace_async.answers import parse_only
 from pace_async.programs.text import changes
 from pace_async.search.ideas import summarised
 from pace_async.search.state import Idea, SearchContext

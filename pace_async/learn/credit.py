@@ -3,12 +3,12 @@
 A proposal has three ideas, and at most one of them is carried out. In the paper all their tokens share the reward of
 its candidate, also those of ideas that had no part in it. With a share below 1 the tokens of ideas that were not
 carried out get only that part of the advantage. Tokens before the first idea get it whole, so does an answer without an
-experiment: nothing tells which of its tokens were at fault. The ideas are those that `advise.parsing` reads. Pure.
+experiment: nothing tells which of its tokens were at fault. The ideas are those that `answers` reads. Pure.
 """
 
 from collections.abc import Callable, Sequence
 
-from pace_async.advise.parsing import after_thinking, idea_starts
+from pace_async.answers import after_thinking, idea_starts
 from pace_async.replay.group import Group
 
 

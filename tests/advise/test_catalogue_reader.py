@@ -17,8 +17,8 @@ from tokenizers import Tokenizer
 
 from pace_async.advise.binding import MARKER, bound_folder, bound_tokenizer, slots_of, spare_entries
 from pace_async.advise.catalogue_wording import CatalogueWording
-from pace_async.advise.parsing import parse_assess, parse_propose, parse_select
 from pace_async.advise.wording import Detail
+from pace_async.answers import parse_assess, parse_propose, parse_select
 from pace_async.errors import UsageError
 from pace_async.runtime.children.advisor_folder import PACKAGED, READER
 from scripts.advisor.catalogue_reader import architecture, corpus, training

@@ -14,9 +14,9 @@ from pace_async.advise.advisor import Advice, Sampling, ServedAdvisor, advise
 from pace_async.advise.binding import bound_tokenizer
 from pace_async.advise.catalogue_prompts import answer_to_propose
 from pace_async.advise.catalogue_wording import FIRST_IDEA, CatalogueWording
-from pace_async.advise.parsing import parse_first, parse_only
 from pace_async.advise.prompts import ProseWording
 from pace_async.advise.wording import Detail, Question, Wording
+from pace_async.answers import parse_first, parse_only
 from pace_async.errors import CandidateFault, UsageError
 from pace_async.runtime.children.advisor_folder import PACKAGED
 from pace_async.runtime.children.catalogue_reading import options_of, refuse_unless_read

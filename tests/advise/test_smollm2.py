@@ -10,7 +10,7 @@ import torch
 from tokenizers import pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
-from pace_async.advise.parsing import parse_propose
+from pace_async.answers import parse_propose
 from pace_async.errors import UsageError
 from tests.support.engine_models import tiny_model
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from pace_async.advise.parsing import parse_assess, parse_propose, parse_select
+from pace_async.answers import parse_assess, parse_propose, parse_select
 from pace_async.errors import CandidateFault
 
 ROOT = Path(__file__).parents[2]

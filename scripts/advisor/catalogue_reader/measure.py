@@ -19,8 +19,8 @@ import torch
 from pace_async.advise.binding import bound_folder, slots_of
 from pace_async.advise.catalogue_prompts import idea_text
 from pace_async.advise.catalogue_wording import FIRST_IDEA, MENU, CatalogueWording, is_listed_whole
-from pace_async.advise.parsing import parse_assess, parse_propose, parse_select
 from pace_async.advise.wording import Detail, read_words
+from pace_async.answers import parse_assess, parse_propose, parse_select
 from pace_async.errors import CandidateFault
 from pace_async.implement.catalogue import Catalogue, Mechanism, find_edit, load_catalogue
 from pace_async.search.ideas import admit, recognised

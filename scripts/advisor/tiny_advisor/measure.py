@@ -18,8 +18,8 @@ import torch
 from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM
 
-from pace_async.advise.parsing import parse_assess, parse_propose, parse_select
 from pace_async.advise.prompts import assess_prompt, propose_prompt, select_prompt
+from pace_async.answers import parse_assess, parse_propose, parse_select
 from pace_async.errors import CandidateFault
 from pace_async.search.ideas import admit, recognised
 from scripts.advisor.tiny_advisor.corpus import IDEAS_KEPT, Pair, State, changes, known_places, random_state

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.advise.parsing import (
+from pace_async.answers import (
     MAX_SENTENCE,
     parse_assess,
     parse_propose,
