@@ -83,7 +83,9 @@ class PromptVocabulary:
 
 class CatalogueWording:
     """Implements `Wording`. `options` are the words of each target's options. `direction` is the task's, `language`
-    that of its programs, by default Python. `shared` names the entry of each word that shares one."""
+    that of its programs, by default Python. `shared` names the entry of each word that shares one.
+    `mechanism_first`: catalogue and ideas of a prompt name a target's mechanism before its site. Ideas are read in
+    both orders."""
 
     compares = True
 
@@ -93,11 +95,14 @@ class CatalogueWording:
         direction: str,
         language: Language | None = None,
         shared: Mapping[str, str] | None = None,
+        *,
+        mechanism_first: bool = False,
     ) -> None:
         self._options = options
         self._language = language
         self._direction = direction
         self.shared = shared or {}
+        self._mechanism_first = mechanism_first
 
     def propose(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
         present = present_values(self._options, context.parent.program, self._language)
@@ -108,10 +113,17 @@ class CatalogueWording:
             words, tried, offers = self._beside(latest, present, draw())
         text = propose_text(
             [
-                Offer(words.spoken(one.name), one.present and words.spoken(one.present), _spoken(one.options, words))
+                Offer(
+                    self._ordered(words.spoken(one.name)),
+                    one.present and words.spoken(one.present),
+                    _spoken(one.options, words),
+                )
                 for one in offers
             ],
-            [_worded(edit, words) for edit in reversed(tried)],
+            [
+                replace(said, name=self._ordered(said.name))
+                for said in (_worded(edit, words) for edit in reversed(tried))
+            ],
         )
         return Question(text, (), words.meant)
 
@@ -130,11 +142,11 @@ class CatalogueWording:
     def read_only(self, context: SearchContext, text: str) -> tuple[str, str]:
         """The experiment carries out the idea on the parent as it is."""
         idea = parse_first(text)
-        match = _IDEA.fullmatch(idea)
-        if match is None or match[2] not in self._options.get(match[1], ()):
+        edit = self._named(idea)
+        if edit is None:
             raise CandidateFault("unparsed", f"the catalogue has no such edit: {idea[:80]!r}")
         present = present_values(self._options, context.parent.program, self._language)
-        return idea, edit_text(match[1], match[2], present.get(match[1]) or UNKNOWN)
+        return idea, edit_text(edit.name, edit.option, present.get(edit.name) or UNKNOWN)
 
     def assess(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Question:
         ideas = _latest(context, detail)
@@ -166,10 +178,21 @@ class CatalogueWording:
         return None
 
     def _edit(self, context: SearchContext, idea: Idea) -> Edit | None:
-        match = _IDEA.fullmatch(idea.description)
-        if match is None or match[2] not in self._options.get(match[1], ()):
+        edit = self._named(idea.description)
+        return edit and replace(edit, status=self._status(idea, context))
+
+    def _ordered(self, target: str) -> str:
+        """The target as a prompt names it."""
+        return _turned(target) if self._mechanism_first else target
+
+    def _named(self, idea: str) -> Edit | None:
+        """The edit that an idea names, with the target's name in the order of the catalogue."""
+        match = _IDEA.fullmatch(idea)
+        if match is None:
             return None
-        return Edit(match[1], match[2], self._status(idea, context))
+        orders = (match[1], _turned(match[1]))
+        names = reversed(orders) if self._mechanism_first else orders
+        return next((Edit(name, match[2]) for name in names if match[2] in self._options.get(name, ())), None)
 
     def _status(self, idea: Idea, context: SearchContext) -> Status:
         """The result of the latest experiment, with the parent's score."""
@@ -179,6 +202,11 @@ class CatalogueWording:
         if score is None:
             return "failed"
         return "better" if better(self._direction, score, context.parent.score) else "worse"
+
+
+def _turned(target: str) -> str:
+    """Mechanism and site in the other order."""
+    return " ".join(reversed(target.split()))
 
 
 def present_values(

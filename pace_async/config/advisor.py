@@ -71,6 +71,11 @@ class AdvisorConfig(ProviderConfig):
         "the paper. one: propose one idea and its experiment, so that the reward is that of all its words; for small "
         "models, and not for --advisor tiny, which was not trained on it.",
     )
+    first_word: Literal["site", "mechanism"] = Field(
+        default="site",
+        description="Which word of a mechanism at a site a question names first, to an advisor that reads the "
+        "catalogue. The advisor's first choice is among these words.",
+    )
     requests: int | None = Field(
         default=None, ge=1, description="Calls of api:MODEL in flight at once; by default one for each search thread."
     )

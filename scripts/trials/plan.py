@@ -42,6 +42,8 @@ RELATIVE = ("--set=reward.relative_to=parent", "--set=reward.scale=20")
 """Rewards are gains over the parent: one of 5 % of the range earns as much as a failure loses."""
 NO_LOSSES = ("--set=reward.floor=0",)
 """A program that is worse than its parent earns 0, as one that is equal: it costs the search one evaluation too."""
+MECHANISM_FIRST = ("--set=advisor.first_word=mechanism",)
+"""The first choice of an answer is which mechanism, and not which site. All sites of a kind are worth the same."""
 FREE = ("--set=learner.max_move=0.1", "--set=learner.min_move_ess=0.5")
 """A step may move the policy ten times as far as by default: a call has six tokens, of which two are a choice."""
 RATE = 1e-4
@@ -258,6 +260,11 @@ def arm_arguments() -> Mapping[str, Sequence[str]]:
             for more, settings in (("", ()), (" kl 0.1", ("--set=learner.kl_penalty=0.1",)))
             for size in RATES
         },
+        "none mechanism first": ("--objective", "none", *MECHANISM_FIRST),
+        **{f"pace mechanism first at {size:g}": learner("pace", *MECHANISM_FIRST, size=size) for size in RATES},
+        "kl 0.1 mechanism first at 0.0003": learner(
+            "pace", *MECHANISM_FIRST, "--set=learner.kl_penalty=0.1", size=3e-4
+        ),
         "rewards of seed": pace("--set=reward.relative_to=seed", "--set=reward.scale=5"),
         "rewards of bounds": pace("--set=reward.relative_to=bounds", "--set=reward.scale=5"),
         "usual limits": pace("--set=learner.max_move=0.01", "--set=learner.min_move_ess=0.9"),

@@ -3,6 +3,8 @@
 import random
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
+from itertools import product
 
 import anyio
 from hypothesis import example, given
@@ -246,3 +248,30 @@ def test_a_prompt_that_is_too_long_leaves_out_the_ideas_used_least_recently() ->
         detail = less
         left.append(len(WORDING.assess(CONTEXT, [], detail).ideas))
     assert left == [4, 3, 2, 1]
+
+
+def test_a_prompt_may_name_the_mechanism_first_and_ideas_are_read_in_both_orders() -> None:
+    options = at_sites(2)
+    parent = Member(0, block({target.replace(" ", "_"): '"a"' for target in options}), 1.0)
+    pool = (Idea(1, "width s1 to b helps.", (Trial(1, "", "ok", 2.0),)), Idea(2, "s0 width to c helps."))
+    context = SearchContext(parent, parent, pool)
+    site, mechanism = (CatalogueWording(options, "maximize", mechanism_first=first) for first in (False, True))
+    draw = partial(random.Random, 0)
+    as_given, turned = (wording.propose(context, Detail(), draw).text for wording in (site, mechanism))
+    assert "    s0 width = a s0 width to b" in as_given
+    assert "    width s0 = a width s0 to b" in turned
+    assert "    (better): s1 width to b\n    (untried): s0 width to c" in as_given
+    assert "    (better): width s1 to b\n    (untried): width s0 to c" in turned
+    for wording, idea in product((site, mechanism), ("s1 width to b helps.", "width s1 to b helps.")):
+        assert wording.read_only(context, f"Idea 1\nHypothesis: {idea}") == (idea, "s1 width to b from a.")
+    assert mechanism.select(context, Detail()).text == site.select(context, Detail()).text
+
+
+def test_a_name_that_is_a_target_in_both_orders_means_the_one_that_the_prompt_named() -> None:
+    options = {"left right": ("a", "b"), "right left": ("a", "b")}
+    parent = Member(0, block({"left_right": '"a"', "right_left": '"a"'}), 1.0)
+    context = SearchContext(parent, parent, ())
+    site, mechanism = (CatalogueWording(options, "maximize", mechanism_first=first) for first in (False, True))
+    asked = "Idea 1\nHypothesis: left right to b helps."
+    assert site.read_only(context, asked)[1] == "left right to b from a."
+    assert mechanism.read_only(context, asked)[1] == "right left to b from a."

@@ -88,7 +88,13 @@ def wording_for(config: Config, task: Task) -> Wording | None:
         return None
     options = options_of(config.advisor.model, task)
     shared = slots_of(given, options).shared
-    return CatalogueWording(options, task.spec.direction, task.spec.written_in, shared)
+    return CatalogueWording(
+        options,
+        task.spec.direction,
+        task.spec.written_in,
+        shared,
+        mechanism_first=config.advisor.first_word == "mechanism",
+    )
 
 
 def chooser_for(config: Config, task: Task) -> Chooser | None:
