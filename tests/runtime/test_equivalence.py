@@ -95,13 +95,22 @@ def test_the_same_seed_gives_equal_populations_byte_for_byte(tmp_path: Path, pol
 
 
 @pytest.mark.fault("Crash and resume", "killed around a commit")
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(0, id="every third"),
+        pytest.param(1, id="the next ones", marks=pytest.mark.long),
+        pytest.param(2, id="the others", marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.parametrize("before", [False, True], ids=["after", "just before"])
 @pytest.mark.parametrize("mode", ["sync", "pace", "soft", "drop"])
 def test_a_run_interrupted_at_any_commit_and_resumed_equals_the_uninterrupted_one(
-    tmp_path: Path, mode: str, before: bool
+    tmp_path: Path, mode: str, before: bool, first: int
 ) -> None:
-    """Evaluations and steps go on without a waiting task, as those of other machines do. In sync, where nothing depends
-    on time, they start again. Only the process that read an answer records why it could not be parsed."""
+    """Together they are interrupted at each commit. Evaluations and steps go on without a waiting task, as those of
+    other machines do. In sync, where nothing depends on time, they start again. Only the process that read an answer
+    records why it could not be parsed."""
     shape: dict[str, Any] = {"staleness__mode": "sync"}
     if mode != "sync":
         shape = {"search__threads": 12, "staleness__policy": mode}
@@ -117,7 +126,7 @@ def test_a_run_interrupted_at_any_commit_and_resumed_equals_the_uninterrupted_on
 
     whole = life().live()
     expected = dump(whole)
-    for last in range(2 if before else 1, whole.commits, 3):
+    for last in range(first + (2 if before else 1), whole.commits, 3):
         broken = life().live(last, before=before)
         assert broken.state == "interrupted"
         assert broken.live().state == "done"
