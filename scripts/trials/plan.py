@@ -91,10 +91,10 @@ class Comparison:
     seeds: int
 
 
-def _learning(testbed: str) -> Sequence[Comparison]:
+def _learning(testbed: str, ours: str = "pace", theirs: str = "none") -> Sequence[Comparison]:
     return (
-        Comparison("Learning finds better programs", testbed, "pace", "none", "share after 1000", +1, 10),
-        Comparison("Learning needs fewer evaluations", testbed, "pace", "none", "evaluations to the mark", -1, 10),
+        Comparison("Learning finds better programs", testbed, ours, theirs, "share after 1000", +1, 10),
+        Comparison("Learning needs fewer evaluations", testbed, ours, theirs, "evaluations to the mark", -1, 10),
     )
 
 
@@ -131,9 +131,24 @@ _COMPARED: Sequence[Comparison] = (
         "Without a barrier nothing is lost", "columnar", own("pace"), f"sync {own('pace')}", "share after 1000", 0, 15
     ),
 )
-FAMILIES = {"learning": Family(FRESH, _PAYS), "objectives": Family(2000, _COMPARED)}
+_NAMED = ("pace mechanism first at 0.0001", "none mechanism first")
+_FIRST_WORD = "Learning finds more where the mechanism is named first"
+
+
+def _named_first(testbed: str) -> Sequence[Comparison]:
+    first = Comparison(_FIRST_WORD, testbed, _NAMED[0], "pace", "share after 1000", +1, 10)
+    return (*_learning(testbed, *_NAMED), first)
+
+
+FAMILIES = {
+    "learning": Family(FRESH, _PAYS),
+    "objectives": Family(2000, _COMPARED),
+    "mechanism_first": Family(8000, _named_first("expression_passes")),
+    "mechanism_first_columnar": Family(8000, _named_first("columnar")),
+}
 """learning: whether it pays to learn. objectives: which objective, each at its own rate, and whether the barrier is
-needed. Planned on 24 November 2026, the second one after the verdicts of the first."""
+needed. Planned on 24 November 2026, the second one after the verdicts of the first. The two families of MECHANISM_FIRST
+were planned on 26 November 2026, after two development seeds of expression_passes and none of columnar."""
 
 
 @dataclass(frozen=True, slots=True)
