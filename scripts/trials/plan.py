@@ -132,19 +132,12 @@ _COMPARED: Sequence[Comparison] = (
     ),
 )
 _NAMED = ("pace mechanism first at 0.0001", "none mechanism first")
-_FIRST_WORD = "Learning finds more where the mechanism is named first"
-
-
-def _named_first(testbed: str) -> Sequence[Comparison]:
-    first = Comparison(_FIRST_WORD, testbed, _NAMED[0], "pace", "share after 1000", +1, 10)
-    return (*_learning(testbed, *_NAMED), first)
-
 
 FAMILIES = {
     "learning": Family(FRESH, _PAYS),
     "objectives": Family(2000, _COMPARED),
-    "mechanism_first": Family(8000, _named_first("expression_passes")),
-    "mechanism_first_columnar": Family(8000, _named_first("columnar")),
+    "mechanism_first": Family(8000, _learning("expression_passes", *_NAMED)),
+    "mechanism_first_columnar": Family(8000, _learning("columnar", *_NAMED)),
 }
 """learning: whether it pays to learn. objectives: which objective, each at its own rate, and whether the barrier is
 needed. Planned on 24 November 2026, the second one after the verdicts of the first. The two families of MECHANISM_FIRST
