@@ -205,13 +205,13 @@ def resume(flags: ResumeFlags) -> None:
     evaluation.ray_silence_s, evaluation.ray_goes_on_s, evaluation.ray_keeps_s, evaluation.ray_resources,
     evaluation.slots, evaluation.warm, evaluation.memo, evaluation.retries, advisor.engine, advisor.transport,
     advisor.max_tokens, advisor.max_tokens_by_call, advisor.chat_template, advisor.thinking, advisor.end_of_thinking,
-    advisor.requests, advisor.api_base, advisor.options, advisor.deadline_s, advisor.price_per_million_in,
-    advisor.price_per_million_out, advisor.max_prompt_tokens, advisor.timeout_s, advisor.engine_start_s,
-    advisor.threads, advisor.kv_cache_gib, advisor.gpus, advisor.gpu_memory, advisor.probe_limit,
-    advisor.fetch_from, advisor.push_timeout_s,
-    advisor.engine_arguments, search.trials_shown, search.summary_from, search.parents, search.tournament_size,
-    search.tournament_pool, search.migration, search.top_k, search.puct_exploration, search.grid_bins,
-    search.backtracking, search.actions, search.momentum_trigger, search.action_interval and search.backtrack_stay.
+    advisor.first_word, advisor.requests, advisor.api_base, advisor.options, advisor.deadline_s,
+    advisor.price_per_million_in, advisor.price_per_million_out, advisor.max_prompt_tokens, advisor.timeout_s,
+    advisor.engine_start_s, advisor.threads, advisor.kv_cache_gib, advisor.gpus, advisor.gpu_memory,
+    advisor.probe_limit, advisor.fetch_from, advisor.push_timeout_s, advisor.engine_arguments, search.trials_shown,
+    search.summary_from, search.parents, search.tournament_size, search.tournament_pool, search.migration, search.top_k,
+    search.puct_exploration, search.grid_bins, search.backtracking, search.actions, search.momentum_trigger,
+    search.action_interval and search.backtrack_stay.
 
     Example: pace resume circle_packing-1
     """

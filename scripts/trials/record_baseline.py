@@ -24,7 +24,7 @@ from scripts.benchmarks.run_traces import read
 STEP = 5
 SAME = ("task", "evaluation.seed", "evaluation.fresh_seeds", "evaluation.settings", "implementer.model")
 SAME_ROOMS = ("search.",)
-SAME_ADVISOR = ("advisor.model", "advisor.calls", "advisor.temperature")
+SAME_ADVISOR = ("advisor.model", "advisor.calls", "advisor.first_word", "advisor.temperature")
 """The settings that a run must share to be compared. The learner's are left out, because the runs may differ in them,
 and so are the places of things and the number of candidates."""
 

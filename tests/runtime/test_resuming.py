@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from pace_async.cli.running import resume
+from pace_async.config import Config
 from pace_async.configure import known_keys
 from pace_async.errors import UsageError
 from pace_async.learn.movement import MovementLimits
@@ -122,6 +123,17 @@ def test_every_setting_may_change_or_there_is_a_reason_why_not() -> None:
             assert key in WHY_NOT or key.partition(".")[0] in WHY_NOT, key
     said = resume.__doc__ or ""
     assert all(name in said for name in MAY_CHANGE if not name.startswith("staleness"))
+
+
+def test_the_mark_of_thinking_stays_where_ideas_are_credited_after_it(tmp_path: Path) -> None:
+    record = run_to_its_end(tmp_path / "run", **ENDS["updates"])
+    changes = {"advisor.end_of_thinking": "[done]"}
+    assert resumed_config(record, changes).advisor.end_of_thinking == "[done]"
+    stated = Config.model_validate(record.header.config)
+    credited = stated.model_copy(update={"learner": stated.learner.model_copy(update={"other_ideas": 0.5})})
+    given = replace(record, header=replace(record.header, config=credited.model_dump(mode="json")))
+    with pytest.raises(UsageError, match=r"advisor\.end_of_thinking is </think> in this run and cannot change on"):
+        resumed_config(given, changes)
 
 
 @pytest.mark.fault("Crash and resume", "settings that would change the past are refused")

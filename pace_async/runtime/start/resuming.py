@@ -46,6 +46,7 @@ MAY_CHANGE = (
     "advisor.chat_template",
     "advisor.thinking",
     "advisor.end_of_thinking",
+    "advisor.first_word",
     "advisor.requests",
     "advisor.api_base",
     "advisor.options",
@@ -119,6 +120,11 @@ def resumed_config(standing: Standing, changes: Mapping[str, object]) -> Config:
         if not _under(key, MAY_CHANGE):
             why = next(WHY_NOT[name] for name in sorted(WHY_NOT, key=len, reverse=True) if _under(key, (name,)))
             raise UsageError(f"{key} is {old} in this run and cannot become {new} on resume: {why}.")
+    if config.learner.other_ideas != 1.0 and config.advisor.end_of_thinking != before.advisor.end_of_thinking:
+        raise UsageError(
+            f"advisor.end_of_thinking is {before.advisor.end_of_thinking} in this run and cannot change on resume: "
+            f"with learner.other_ideas the learner finds ideas after it, and {WHY_NOT['learner']}."
+        )
     limit = config.stop.candidates
     if limit is not None and limit != before.stop.candidates and limit < standing.candidates:
         raise UsageError(
