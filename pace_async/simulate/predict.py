@@ -155,7 +155,7 @@ def _memory_folder() -> str | None:
     memory = Path("/dev/shm")
     try:
         with tempfile.NamedTemporaryFile(dir=memory) as file:
-            file.write(bytes(ROOM))
+            os.posix_fallocate(file.fileno(), 0, ROOM)
     except OSError:
         return None
     return str(memory)
@@ -174,7 +174,7 @@ async def _measured(scenario: Scenario, folder: Path) -> Measured:
     core = SimulatedRun(config, TINY_TASK, VirtualClock(), world, folder, FAULTLESS, Handles(), watched=False).core(
         population.load(), population
     )
-    with start_up_frozen():
+    with start_up_frozen(collect=False):
         await drive(core)
     measured = await _read(population, scenario)
     if world.nodes is not None:

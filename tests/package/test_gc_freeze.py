@@ -42,6 +42,16 @@ def test_garbage_of_the_start_is_not_kept() -> None:
         assert left() is None
 
 
+def test_without_a_collection_garbage_of_the_start_stays_until_the_end() -> None:
+    gc.collect()
+    left = weakref.ref(Knot())
+    with start_up_frozen(collect=False):
+        gc.collect()
+        assert left() is not None
+    gc.collect()
+    assert left() is None
+
+
 def test_frozen_objects_are_collected_again_after_a_failed_run() -> None:
     knot = Knot()
     left = weakref.ref(knot)
