@@ -2,14 +2,18 @@
 
 Over NCCL the learner sends, and every rank of one engine or several receives (`Transfer`). Each such transfer has its
 own group, so no group is left over from a side that died. A side without its peers would wait in NCCL without an end,
-so each side aborts its group after a deadline. Without a shared file system an engine fetches a version by its digest
-(`Offer`). Imports no torch.
+so each side aborts its group after a deadline. On one card, or on the processor, an engine opens a buffer of the
+learner's (`Shared`). Without a shared file system an engine fetches a version by its digest (`Offer`). Imports no
+torch.
 """
 
 import contextlib
+import math
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from typing import Any, Self
 
 ADDRESS = "127.0.0.1"
 """Where the ends meet: all are on this machine."""
@@ -20,6 +24,84 @@ RECEIVER = 1
 
 CHUNK = 256 << 20
 """Bytes that are sent together, or one tensor if that is larger. Each side keeps two such chunks."""
+
+
+ALIGNED = 256
+"""Bytes. Each tensor of a shared buffer begins at a multiple, and the buffer ends at one."""
+
+BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+"""Bytes of a number, by torch's name of its type. Other types are not served."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The tensors of one version: name, type (torch's spelling) and shape of each, in the order of its files."""
+
+    names: Sequence[str]
+    dtypes: Sequence[str]
+    shapes: Sequence[Sequence[int]]
+
+    def lengths(self) -> list[int]:
+        """Bytes of each tensor."""
+        return [BYTES[dtype] * math.prod(shape) for dtype, shape in zip(self.dtypes, self.shapes, strict=True)]
+
+
+def laid_out(lengths: Sequence[int]) -> tuple[list[int], int]:
+    """Where tensors of so many bytes begin in one buffer, and the bytes of the buffer."""
+    ends = accumulate((-(-length // ALIGNED) * ALIGNED for length in lengths), initial=0)
+    *offsets, size = ends
+    return offsets, max(size, ALIGNED)
+
+
+@dataclass(frozen=True, slots=True)
+class HostHandle:
+    """Memory on the processor: an anonymous file, open as this descriptor in this process."""
+
+    process: int
+    descriptor: int
+
+
+@dataclass(frozen=True, slots=True)
+class CardHandle:
+    """Memory of the card with this UUID: what torch's `_share_cuda_` returned, with bytes in hex digits. The buffer has
+    `length` bytes and begins at `offset` of an allocation."""
+
+    card: str
+    memory: str
+    length: int
+    offset: int
+    counter: str
+    counter_offset: int
+    event: str
+    awaits_event: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """One version in a buffer of the learner's, of `size` bytes, which processes of this machine can open. Tensor i
+    begins at byte `offsets[i]`. The other fields are those of `Table`."""
+
+    handle: HostHandle | CardHandle
+    size: int
+    names: Sequence[str]
+    dtypes: Sequence[str]
+    shapes: Sequence[Sequence[int]]
+    offsets: Sequence[int]
+
+    @property
+    def table(self) -> Table:
+        return Table(self.names, self.dtypes, self.shapes)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Self:
+        """Raises TypeError, KeyError."""
+        fields: dict[str, Any] = {**given}
+        handle: dict[str, Any] = fields.pop("handle")
+        kind = CardHandle if "card" in handle else HostHandle
+        return cls(handle=kind(**handle), **fields)
 
 
 @dataclass(frozen=True, slots=True)

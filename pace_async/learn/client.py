@@ -21,7 +21,7 @@ from pace_async.errors import GaveUp, InfrastructureFault, PaceBug, UsageError
 from pace_async.learn.base import GROUP_UNREADABLE, Step
 from pace_async.learn.rank_processes import RankProcesses
 from pace_async.learn.settings import TrainerConfig
-from pace_async.transfer import Transfer
+from pace_async.transfer import Shared, Table, Transfer
 
 BEAT_S = 5.0
 """Seconds between heartbeats of a working child."""
@@ -48,8 +48,8 @@ USUAL = ChildLimits()
 
 
 class ProcessLearner:
-    """A `learn.base.Learner`, a `learn.base.LogprobScorer`, and a `publish.base.Sender`. Entering the context starts
-    the child without waiting for it. Leaving the context ends it.
+    """A `learn.base.Learner`, a `learn.base.LogprobScorer`, a `publish.base.Sender` and a `publish.base.Sharer`.
+    Entering the context starts the child without waiting for it. Leaving the context ends it.
 
     `model` is version 0's directory. Versions and checkpoints go under `out`, the child's output to `log`. `history`
     lists the files of the groups that made versions 1…L of this run, in order. The first ones may be missing."""
@@ -79,6 +79,8 @@ class ProcessLearner:
         self._weights: Path | None = None
         self._scored: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], tuple[float, ...]] | None = None
         self._said_replayed = False
+        self._unread: bool | None = None
+        """How the sharing of a version ended, until the child learns it."""
         self.tell: Callable[[InfrastructureFault], Awaitable[None]] = _tell_nobody
         """Records what is not a failure of a request."""
 
@@ -167,6 +169,21 @@ class ProcessLearner:
                 _blame_setting(answer)
                 raise InfrastructureFault("transfer_broken", answer["refused"])
 
+    async def share(self, version: int, table: Table) -> Shared:
+        """As `publish.base.Sharer.share`. Also raises UsageError if the model cannot be read from memory."""
+        async with self._turn:
+            if self._weights is None or version != self.version:
+                raise InfrastructureFault("share_failed", f"the learner does not hold version {version} any more")
+            answer = await self._ask({"share": asdict(table)}, self._limits.step_s)
+            if "refused" in answer:
+                _blame_setting(answer)
+                raise InfrastructureFault("share_failed", answer["refused"])
+            return Shared.from_json(answer["shared"])
+
+    def end_share(self, *, closed: bool) -> None:
+        """As `publish.base.Sharer.end_share`. The child learns it with its next request."""
+        self._unread = closed
+
     async def wait_lost(self) -> InfrastructureFault:
         """As `WatchedLearner.wait_lost`. If the learner is lost during a request, that request reports it."""
         while True:
@@ -215,11 +232,13 @@ class ProcessLearner:
             await self.tell(InfrastructureFault(REPLAY_DIFFERS, replay_in_words(self.version, replayed)))
 
     async def _spawn(self) -> None:
-        self._weights = None
+        self._weights, self._unread = None, None
         await self._ranks.spawn()
 
     async def _ask(self, request: dict[str, Any], deadline_s: float, renewed_s: float = 0.0) -> dict[str, Any]:
         """As `RankProcesses.ask`. After a fault the version has to be rebuilt."""
+        if self._unread is not None:
+            request, self._unread = {**request, "unshare": self._unread}, None
         try:
             return await self._ranks.ask(request, deadline_s, renewed_s)
         except BaseException:

@@ -13,7 +13,9 @@ same `id`:
                                           token of the completion, under the current version
     {"id": 4, "send": fields of `transfer.Transfer`}   answer: {"sent": true}, once the other end has all tensors of
                                           the current version
-    {"id": 5, "ping": true}               answer: {"here": true}
+    {"id": 5, "share": fields of `transfer.Table`}   answer: {"shared": `Shared.to_json`}. The current version is
+                                          shared until a request has "unshare", whether its reader has closed it
+    {"id": 6, "ping": true}               answer: {"here": true}
 
 While it starts or works on a request, it writes {"beat": true} at once and every `--beat-s` seconds as a heartbeat,
 because importing torch may take minutes on a busy machine. If a request is refused, nothing has changed and the answer
@@ -43,7 +45,7 @@ from pace_async.children import die_with_parent
 from pace_async.durable import disk_fault
 from pace_async.learn.ranks import ALONE, Ranks, join, meeting
 from pace_async.learn.settings import TrainerConfig
-from pace_async.transfer import Transfer
+from pace_async.transfer import Table, Transfer
 
 
 def main() -> None:
@@ -86,8 +88,9 @@ def take_stdout() -> TextIO:
 def serve(lineage: Any, requests: TextIO, replies: TextIO, beat_s: float, ranks: Ranks = ALONE) -> None:
     """Answer requests until the input ends. The other ranks follow."""
     from pace_async.learn.lineage import GroupRefused
+    from pace_async.learn.share import SharedVersion
 
-    write = _writer(replies)
+    write, shared = _writer(replies), SharedVersion()
     for line in requests:
         request = json.loads(line)
 
@@ -96,8 +99,10 @@ def serve(lineage: Any, requests: TextIO, replies: TextIO, beat_s: float, ranks:
 
         try:
             with _beating(reply, beat_s), ranks.leading() if "ping" not in request else nullcontext():
+                if "unshare" in request:
+                    shared.end(closed=request["unshare"])
                 try:
-                    answer = _answer(lineage, request, reply)
+                    answer = _answer(lineage, request, reply, shared)
                 except GroupRefused as refusal:
                     answer = {"refused": str(refusal), "setting": refusal.setting, "unreadable": refusal.unreadable}
             reply(answer)
@@ -158,7 +163,9 @@ def _beating(reply: Callable[[dict[str, Any]], None], every_s: float) -> Generat
         thread.join()
 
 
-def _answer(lineage: Any, request: dict[str, Any], reply: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+def _answer(
+    lineage: Any, request: dict[str, Any], reply: Callable[[dict[str, Any]], None], shared: Any
+) -> dict[str, Any]:
     if "start" in request:
         groups = [Path(path) for path in request["start"]]
 
@@ -179,22 +186,42 @@ def _answer(lineage: Any, request: dict[str, Any], reply: Callable[[dict[str, An
     if "send" in request:
         _send(lineage, Transfer(**request["send"]))
         return {"sent": True}
+    if "share" in request:
+        return {"shared": _share(lineage, Table(**request["share"]), shared)}
     return asdict(lineage.train(Path(request["train"])))
 
 
 def _send(lineage: Any, transfer: Transfer) -> None:
     from pace_async.learn.lineage import GroupRefused
     from pace_async.learn.send import CannotSend, TransferBroken, send
-    from pace_async.learn.served_type import stored_names
-    from pace_async.learn.store import whole_weights
 
-    policy = lineage.trainer.policy
     try:
-        send(stored_names(policy, whole_weights(lineage.trainer, on_card=True)), transfer)
+        send(_held(lineage), transfer)
     except CannotSend as error:
         raise GroupRefused(f"{error}, and cannot be sent: set advisor.transport to file", setting=True) from None
     except TransferBroken as error:
         raise GroupRefused(str(error)) from error
+
+
+def _share(lineage: Any, table: Table, shared: Any) -> dict[str, Any]:
+    from pace_async.learn.lineage import GroupRefused
+    from pace_async.learn.send import CannotSend
+    from pace_async.learn.share import CannotShare
+
+    try:
+        return shared.share(_held(lineage), table).to_json()
+    except CannotSend as error:
+        raise GroupRefused(f"{error}, and cannot be shared: set advisor.transport to file", setting=True) from None
+    except CannotShare as error:
+        raise GroupRefused(str(error)) from error
+
+
+def _held(lineage: Any) -> Any:
+    """The tensors in memory, by the names of the files."""
+    from pace_async.learn.served_type import stored_names
+    from pace_async.learn.store import whole_weights
+
+    return stored_names(lineage.trainer.policy, whole_weights(lineage.trainer, on_card=True))
 
 
 if __name__ == "__main__":

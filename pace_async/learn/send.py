@@ -4,7 +4,7 @@ vLLM's class would also drive the server. Here those calls do nothing, because t
 pause. Only imported in the learner's child process. Imports vLLM on first use.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -40,12 +40,25 @@ class NcclGroup(Protocol):
         ...
 
 
-class Source:
-    """The tensors for vLLM's class, which may read them repeatedly. Each is rounded to the version's type as it is
-    read, exactly as it was when the version was written. Raises CannotSend."""
+class Described(Protocol):
+    """Name, type (torch's spelling) and shape of each tensor of a version: `Transfer` and `Table`."""
 
-    def __init__(self, held: Mapping[str, torch.Tensor], transfer: Transfer) -> None:
-        described = zip(transfer.names, transfer.dtypes, transfer.shapes, strict=True)
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    @property
+    def dtypes(self) -> Sequence[str]: ...
+
+    @property
+    def shapes(self) -> Sequence[Sequence[int]]: ...
+
+
+class Source:
+    """The tensors of a version in the learner's memory, which may be read repeatedly. Each is rounded to the version's
+    type as it is read, exactly as it was when the version was written. Raises CannotSend."""
+
+    def __init__(self, held: Mapping[str, torch.Tensor], version: Described) -> None:
+        described = zip(version.names, version.dtypes, version.shapes, strict=True)
         self._tensors: list[tuple[str, torch.Tensor, torch.dtype]] = []
         for name, dtype, shape in described:
             tensor = held.get(name)
@@ -60,6 +73,11 @@ class Source:
     def metadata(self) -> list[Any]:
         described = cast("Any", import_module("vllm.distributed.weight_transfer.base")).ParamMeta
         return [described(name, kind, tuple(tensor.shape)) for name, tensor, kind in self._tensors]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the learner computes."""
+        return self._tensors[0][1].device if self._tensors else torch.device("cpu")
 
     def __iter__(self) -> Iterator[tuple[str, torch.Tensor]]:
         return ((name, tensor.to(kind)) for name, tensor, kind in self._tensors)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pace_async.errors import InfrastructureFault
-from pace_async.transfer import Offer, Transfer
+from pace_async.transfer import Offer, Shared, Table, Transfer
 
 
 class PushFailed(InfrastructureFault):
@@ -62,6 +62,23 @@ class Sender(Protocol):
     async def send(self, transfer: Transfer) -> None:
         """Send all tensors. Returns when the other end has them. Raises InfrastructureFault, also if the other end did
         not connect in time."""
+        ...
+
+
+class Sharer(Protocol):
+    """Shares the newest version in its own memory with an engine on its card."""
+
+    def can_send(self, version: int) -> bool:
+        """As `Sender.can_send`."""
+        ...
+
+    async def share(self, version: int, table: Table) -> Shared:
+        """Copy these tensors of the version into a buffer and share it, in place of an earlier one. Raises
+        InfrastructureFault."""
+        ...
+
+    def end_share(self, *, closed: bool) -> None:
+        """The push is over: free the buffer as soon as possible. `closed`: the engine is known to have closed it."""
         ...
 
 

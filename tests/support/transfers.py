@@ -12,7 +12,7 @@ import torch
 
 from pace_async.errors import InfrastructureFault
 from pace_async.learn import send
-from pace_async.transfer import Transfer
+from pace_async.transfer import Table, Transfer
 
 
 class InMemory:
@@ -37,13 +37,13 @@ def transfer_of(held: Mapping[str, torch.Tensor], seconds: float) -> Transfer:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
-    return Transfer(
-        port=port,
-        seconds=seconds,
-        names=list(held),
-        dtypes=[str(tensor.dtype).removeprefix("torch.") for tensor in held.values()],
-        shapes=[list(tensor.shape) for tensor in held.values()],
-    )
+    table = table_of(held)
+    return Transfer(port=port, seconds=seconds, names=table.names, dtypes=table.dtypes, shapes=table.shapes)
+
+
+def table_of(held: Mapping[str, torch.Tensor]) -> Table:
+    dtypes = [str(tensor.dtype).removeprefix("torch.") for tensor in held.values()]
+    return Table(list(held), dtypes, [list(tensor.shape) for tensor in held.values()])
 
 
 def receiver(rank: int = 0) -> Any:
