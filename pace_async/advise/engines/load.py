@@ -6,7 +6,7 @@ model, every place in the model is covered, and every number is finite. Digests 
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -68,15 +68,23 @@ def refuse_unless_servable(folder: Path, name: str, tensor: Tensor) -> None:
 
 
 def digested(folder: Path, given: Mapping[str, Tensor]) -> dict[str, str]:
-    """Digest of each tensor of a version, by name, after a check that it can be served. The tensors are on the CPU, and
-    threads share the work. Raises BadCheckpoint."""
+    """Digest of each tensor of a version, by name, after a check that it can be served. Threads share the work. What
+    lies on a card goes through host memory, tensor by tensor, beside what the card computes. Raises BadCheckpoint."""
 
     def digest(one: tuple[str, Tensor]) -> str:
-        refuse_unless_servable(folder, *one)
-        return digest_of(one[1])
+        with beside_computing(one[1].device):
+            refuse_unless_servable(folder, *one)
+            return digest_of(one[1])
 
     with ThreadPoolExecutor(_READERS, "pace-digest", lambda: torch.set_num_threads(1)) as readers:
         return dict(zip(given, readers.map(digest, given.items()), strict=True))
+
+
+def beside_computing(device: torch.device) -> AbstractContextManager[object]:
+    """A stream of this thread's own, if the device is a card: what is done in it does not wait for a model's step."""
+    if device.type == "cpu":
+        return nullcontext()
+    return cast("Any", torch.cuda).stream(cast("Any", torch.cuda).Stream(device))
 
 
 def _places(model: Any) -> dict[str, Tensor]:
@@ -101,6 +109,6 @@ def read_tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
 
 
 def digest_of(tensor: Tensor) -> str:
-    """`weights.tensor_digest` of a tensor on the CPU. A contiguous tensor is not copied."""
-    data = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data
+    """`weights.tensor_digest` of a tensor. A contiguous tensor on the CPU is not copied."""
+    data = tensor.to("cpu").contiguous().reshape(-1).view(torch.uint8).numpy().data
     return tensor_digest(SPELLING[tensor.dtype], tuple(tensor.shape), data)

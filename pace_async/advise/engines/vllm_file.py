@@ -1,12 +1,13 @@
 """vLLM's side of publishing: a weight-transfer engine that issues receipts. It reads a checkpoint directory, fetches
-one or receives its tensors.
+one, receives its tensors or opens the learner's memory.
 
 Invariant: the model changes only after the whole version has arrived and every number is finite. A receipt names only
 tensors that the model was shown to compute with.
 Runs inside vLLM's workers. One update is one directory. It is announced before the pause, to keep the pause short. On a
 CPU the pause contains only the swap (`vllm_staged_weights`). On other devices it contains only the loading: reading or
-receiving (`vllm_nccl`) and digesting come before. If the model is divided among ranks (tensor parallel), each rank
-reads the whole version, and its receipt states the slices that it holds.
+receiving (`vllm_nccl`) and digesting come before. Memory of the learner (`shared`) is open until `close_memory`. If the
+model is divided among ranks (tensor parallel), each rank reads the whole version, and its receipt states the slices
+that it holds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,11 +21,12 @@ import torch
 
 from pace_async.advise.engines.fetched import fetched
 from pace_async.advise.engines.load import BadCheckpoint, digested, read_tensors
+from pace_async.advise.engines.shared import OpenedVersion
 from pace_async.advise.engines.vllm_lora_proof import not_in_slot
-from pace_async.advise.engines.vllm_reload import Reloaded, ends_of, renaming_of, seed_of
+from pace_async.advise.engines.vllm_reload import FromMemory, Reloaded, ends_of, renaming_of, seed_of
 from pace_async.advise.engines.vllm_staged_weights import Memory, plan_layers, stage
 from pace_async.slices import Slice, in_receipt
-from pace_async.transfer import Offer, Transfer
+from pace_async.transfer import Offer, Shared, Transfer
 
 _base = cast("Any", import_module("vllm.distributed.weight_transfer.base"))
 _layerwise = cast("Any", import_module("vllm.model_executor.model_loader.reload.layerwise"))
@@ -41,11 +43,13 @@ _SLICE_S = 0.03
 @dataclass
 class Announced:
     """`path`: directory of the next update. `transfer`: fields of the `Transfer` by which the learner sends the
-    tensors. `fetch`: fields of the `Offer` by which they are fetched. Without both they are read from `path`."""
+    tensors. `fetch`: fields of the `Offer` by which they are fetched. `shared`: `Shared.to_json` of the learner's
+    memory that has them. Without any they are read from `path`."""
 
     path: str
     transfer: Mapping[str, Any] | None = None
     fetch: Mapping[str, Any] | None = None
+    shared: Mapping[str, Any] | None = None
 
 
 @dataclass
@@ -94,9 +98,11 @@ class FileTransfer(_Engine):
         self._given: PreparedVersion | None = None
         self._served: PreparedVersion | None = None
         self._spare = Memory()
+        self._opened: OpenedVersion | None = None
 
     def init_transfer_engine(self, init_info: Announced) -> None:
-        """Begin to read, receive or fetch the announced version. Generation goes on."""
+        """Begin to read, receive or fetch the announced version. Generation goes on. Raises BadCheckpoint if the
+        learner's memory cannot be opened."""
         if self._served is not None:
             self._served.forget()
         if self._reading is not None:
@@ -105,6 +111,10 @@ class FileTransfer(_Engine):
             reading = self._receive(Path(init_info.path), Transfer(**init_info.transfer))
         elif init_info.fetch is not None:
             reading = self._reader.submit(self._fetch, Offer(**init_info.fetch))
+        elif init_info.shared is not None:
+            self.close_memory()
+            self._opened = OpenedVersion(Shared.from_json(init_info.shared))
+            reading = self._reader.submit(self._from_memory, Path(init_info.path), self._opened)
         else:
             reading = self._reader.submit(self._prepare, Path(init_info.path))
         self._reading = init_info.path, reading
@@ -149,6 +159,18 @@ class FileTransfer(_Engine):
         digests = self._given.digests
         return {name: in_receipt(digests[name], slices) for name, slices in self._given.in_force().items()}
 
+    def close_memory(self) -> bool:
+        """Let go of the learner's memory, whatever became of the version. True if there was any and nothing here refers
+        to it any more."""
+        opened, self._opened = self._opened, None
+        if opened is None:
+            return False
+        for version in (self._given, self._served):
+            if version is not None:
+                version.forget()
+        self._reading = None
+        return opened.close()
+
     def shutdown(self) -> None:
         self._reader.shutdown(wait=False, cancel_futures=True)
 
@@ -161,6 +183,9 @@ class FileTransfer(_Engine):
 
     def _fetch(self, offer: Offer) -> PreparedVersion:
         return self._prepare(fetched(offer))
+
+    def _from_memory(self, folder: Path, opened: OpenedVersion) -> PreparedVersion:
+        return FromMemory(self.model, self.model_config, folder, opened, self.device)
 
     def _receive(self, folder: Path, transfer: Transfer) -> Future[PreparedVersion]:
         from pace_async.advise.engines.vllm_nccl import Receiver, beside
@@ -192,6 +217,10 @@ class ReceiptExtension:
 
     def weight_receipt(self) -> dict[str, str]:
         return self.weight_transfer_engine.receipt()
+
+    def memory_closed(self) -> dict[str, bool]:
+        """In a mapping, because of other values vLLM answers with their text."""
+        return {"closed": self.weight_transfer_engine.close_memory()}
 
     def adapter_receipt(self, path: str) -> dict[str, str]:
         """Digests, by name, of those tensors of the adapter in `path` with which the last loaded adapter computes."""

@@ -1,4 +1,4 @@
-"""A version that vLLM's own loader loads: for any model, with tensors from a file or from the learner.
+"""A version that vLLM's own loader loads: for any model, with tensors from a file, from the learner, or in its memory.
 
 Runs inside vLLM's workers.
 """
@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import torch
 
-from pace_async.advise.engines.load import BadCheckpoint, digested
+from pace_async.advise.engines.load import BadCheckpoint, beside_computing, digested
+from pace_async.advise.engines.shared import OpenedVersion
 from pace_async.advise.engines.vllm_parameter_map import with_head
 from pace_async.advise.engines.vllm_proof import in_force
 from pace_async.slices import Slice
@@ -21,7 +22,7 @@ _embedding = cast("Any", import_module("vllm.model_executor.layers.vocab_paralle
 
 
 class Reloaded:
-    """A `vllm_file.PreparedVersion`. `tensors` of the version in `folder`, in host memory. Raises BadCheckpoint."""
+    """A `vllm_file.PreparedVersion`. `tensors` of the version in `folder`. Raises BadCheckpoint."""
 
     def __init__(self, model: Any, model_config: Any, folder: Path, tensors: Mapping[str, torch.Tensor]) -> None:
         self._model, self._model_config, self._folder = model, model_config, folder
@@ -49,6 +50,24 @@ class Reloaded:
 
     def forget(self) -> None:
         self._tensors = {}
+
+
+class FromMemory(Reloaded):
+    """A version in the learner's memory, from which the model loads it. Raises BadCheckpoint, also if what lies there
+    is not what was digested any more."""
+
+    def __init__(
+        self, model: Any, model_config: Any, folder: Path, opened: OpenedVersion, device: torch.device
+    ) -> None:
+        self._opened = opened
+        with beside_computing(device):
+            self._mark = opened.mark()
+        super().__init__(model, model_config, folder, opened.tensors)
+
+    def put_in_force(self) -> None:
+        super().put_in_force()
+        if self._opened.mark() != self._mark:
+            raise BadCheckpoint(f"{self._folder}: the learner's memory changed before it was loaded")
 
 
 def ends_of(model: Any) -> tuple[str, str] | None:
