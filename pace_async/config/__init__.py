@@ -120,6 +120,8 @@ class Config(Section):
             )
         if transport.gpu_to_gpu and not engine.receives_gpu_to_gpu:
             raise ValueError(f"advisor.transport {transport.name} needs vLLM, and advisor.engine is {engine.name}")
+        if transport.in_one_memory:
+            self._refuse_unless_in_one_memory()
         if transport.fetches and not engine.runs_already:
             raise ValueError(
                 f"advisor.transport {transport.name} is for servers by URL, and advisor.engine is {self.advisor.engine}"
@@ -134,15 +136,29 @@ class Config(Section):
             )
         return self
 
+    def _refuse_unless_in_one_memory(self) -> None:
+        asked = f"advisor.transport {self.advisor.transport} is for one card of learner and engine"
+        if not engine_of(self.advisor.engine).opens_memory:
+            raise ValueError(f"{asked}, with advisor.engine vllm; it is {self.advisor.engine}")
+        for owner, ranks in (("learner", self.learner.ranks), ("engine", self.advisor.ranks)):
+            if ranks > 1:
+                raise ValueError(f"{asked}, and the {owner} is divided among {ranks} ranks")
+        if (argument := self._divides_engine()) is not None:
+            raise ValueError(f"{asked}: leave {argument} out of advisor.engine_arguments")
+
+    def _divides_engine(self) -> str | None:
+        """The argument of vLLM's server that divides it, if one is given."""
+        names = ("--tensor-parallel-size", "-tp")
+        return next((given for given in self.advisor.engine_arguments if given.partition("=")[0] in names), None)
+
     def _refuse_unless_divisible(self) -> None:
         cards = f"advisor.gpus divides the engine among {self.advisor.ranks} cards"
         if not engine_of(self.advisor.engine).divides:
             raise ValueError(f"{cards}, which only advisor.engine vllm can; it is {self.advisor.engine}")
         if self.learner.lora_rank is not None:
             raise ValueError(f"{cards}, and the adapters of learner.lora_rank need an engine on one card")
-        for argument in self.advisor.engine_arguments:
-            if argument.partition("=")[0] in ("--tensor-parallel-size", "-tp"):
-                raise ValueError(f"{cards}: leave {argument} out of advisor.engine_arguments")
+        if (argument := self._divides_engine()) is not None:
+            raise ValueError(f"{cards}: leave {argument} out of advisor.engine_arguments")
 
     @property
     def bound(self) -> int:

@@ -82,6 +82,10 @@ class Sharer(Protocol):
         ...
 
 
+class LearnerMemory(Sender, Sharer, Protocol):
+    """The learner, for a transport that takes versions from its memory."""
+
+
 Announce = Callable[[Transfer], Awaitable[object]]
 """Announces a transfer to one engine, whose ranks then wait for the learner while they generate."""
 
@@ -112,14 +116,15 @@ class Offerer(Protocol):
 @dataclass(frozen=True, slots=True)
 class PublisherParts:
     """Arguments of a publisher to one engine. `phase_s` is the deadline of each phase, in seconds. `label` is called
-    once in each push and gives the version's label. `sender` sends from the learner's memory, or None. `offerer` is
-    None unless engines fetch versions."""
+    once in each push and gives the version's label. `sender` sends from the learner's memory, or None, and `sharer`
+    shares it. `offerer` is None unless engines fetch versions."""
 
     url: str
     phase_s: float
     label: Callable[[int], str]
     sender: GroupSender | None
     offerer: Offerer | None = None
+    sharer: Sharer | None = None
 
 
 PublisherFactory = Callable[[PublisherParts], EnginePublisher]

@@ -58,19 +58,7 @@ class FilePublisher:
         """Make the engine serve `weights` as `version`. Raises PushFailed of kind incomplete_checkpoint, not_finite,
         push_refused, push_timeout, push_unreachable or receipt_differs."""
         async with self._one:
-            started = time.monotonic()
-            folder = self._phases.complete(weights)
-            await self._announce(version, folder)
-            digests = await self._phases.digests(folder)
-            await self._phases.wait_prepared(digests)
-            paused = time.monotonic()
-            await self._pause()
-            self._phases.began = True
-            await self._transfer(version, folder, digests)
-            await self._phases.ask("resume")
-            self._phases.began = False
-            now = time.monotonic()
-            return Receipt(version, digests, now - started, now - paused)
+            return await self._push(version, weights)
 
     async def aclose(self) -> None:
         await self._phases.aclose()
@@ -80,6 +68,21 @@ class FilePublisher:
 
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
+
+    async def _push(self, version: int, weights: Path) -> Receipt:
+        started = time.monotonic()
+        folder = self._phases.complete(weights)
+        await self._announce(version, folder)
+        digests = await self._phases.digests(folder)
+        await self._phases.wait_prepared(digests)
+        paused = time.monotonic()
+        await self._pause()
+        self._phases.began = True
+        await self._transfer(version, folder, digests)
+        await self._phases.ask("resume")
+        self._phases.began = False
+        now = time.monotonic()
+        return Receipt(version, digests, now - started, now - paused)
 
     async def _announce(self, version: int, folder: Path) -> None:
         """Tell the engine to begin reading the next update's checkpoint."""

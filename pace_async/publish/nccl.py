@@ -21,9 +21,6 @@ from pace_async.publish.base import EnginePublisher, GroupSender, PublisherParts
 from pace_async.publish.broadcast import GroupBroken
 from pace_async.publish.file import FilePublisher, by_file
 from pace_async.transfer import Transfer
-from pace_async.weights import contents
-
-_TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 
 def by_nccl(parts: PublisherParts) -> EnginePublisher:
@@ -80,16 +77,11 @@ class NcclPublisher(FilePublisher):
 
     def _transfer_of(self, folder: Path) -> Transfer:
         """Without its places in a group. Raises PushFailed."""
-        try:
-            tensors = contents(folder)
-            types = [_TYPES[tensor.dtype] for tensor in tensors]
-        except (OSError, ValueError, KeyError) as error:
-            detail = f"{folder} cannot be sent: {error}"
-            raise PushFailed("incomplete_checkpoint", detail, self._phases.began) from error
+        table = self._phases.table(folder)
         return Transfer(
             port=0,
             seconds=self._phases.seconds,
-            names=[tensor.name for tensor in tensors],
-            dtypes=types,
-            shapes=[list(tensor.shape) for tensor in tensors],
+            names=table.names,
+            dtypes=table.dtypes,
+            shapes=table.shapes,
         )

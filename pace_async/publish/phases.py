@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from pace_async.publish.base import PushFailed
 from pace_async.slices import Slice, covered, from_receipt
+from pace_async.transfer import Table
 from pace_async.weights import checkpoint_digests, contents, damage, is_complete, recorded_digests
 
 _EXPONENT: dict[str, tuple[str, int]] = {
@@ -23,6 +24,9 @@ _EXPONENT: dict[str, tuple[str, int]] = {
     "F16": ("<u2", 0x7C00),
     "BF16": ("<u2", 0x7F80),
 }
+
+_TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+"""torch's names of the types."""
 
 _WORDS = 1 << 16
 """Words checked together: they fit in the processor cache."""
@@ -84,6 +88,16 @@ class Phases:
         self.seconds = self._phase_s + SECONDS_A_GB * size / 1e9
         self._folder = weights.resolve()
         return self._folder
+
+    def table(self, folder: Path) -> Table:
+        """The tensors of a checkpoint as the learner has to give them. Raises PushFailed."""
+        try:
+            tensors = contents(folder)
+            types = [_TYPES[tensor.dtype] for tensor in tensors]
+        except (OSError, ValueError, KeyError) as error:
+            detail = f"{folder} cannot be sent: {error}"
+            raise PushFailed("incomplete_checkpoint", detail, self.began) from error
+        return Table([tensor.name for tensor in tensors], types, [list(tensor.shape) for tensor in tensors])
 
     async def digests(self, weights: Path) -> dict[str, str]:
         """Digest of each tensor of a checkpoint, by name: as its writer recorded them, or read here and checked. Raises

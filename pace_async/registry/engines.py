@@ -18,7 +18,8 @@ class AdvisorEngine(Entry):
     this model, as a clause, or None. Empty: nothing is known.
     `runs_already`: the run neither starts nor restarts it. `serves_adapters`: each version may be a LoRA adapter.
     `computes_anywhere`: where no card can be used it computes on the processor.
-    `receives_gpu_to_gpu`: a transport from GPU to GPU may be chosen. `serves_given_type`: it computes in the number
+    `receives_gpu_to_gpu`: a transport from GPU to GPU may be chosen. `opens_memory`: so may one in which it opens the
+    learner's memory. `serves_given_type`: it computes in the number
     type of version 0's files, and not in a finer one. `divides`: the run may start it on several cards."""
 
     check: str = ""
@@ -27,6 +28,7 @@ class AdvisorEngine(Entry):
     serves_adapters: bool = False
     computes_anywhere: bool = False
     receives_gpu_to_gpu: bool = True
+    opens_memory: bool = False
     serves_given_type: bool = False
     divides: bool = False
 
@@ -66,6 +68,7 @@ ADVISOR_ENGINES = Registry(
         check="pace_async.runtime.children.engines:vllm_build",
         knows="pace_async.advise.engines.vllm_models:why_unknown",
         serves_adapters=True,
+        opens_memory=True,
         serves_given_type=True,
         divides=True,
     ),

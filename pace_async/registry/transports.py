@@ -12,10 +12,12 @@ from pace_async.registry.base import Entry, Registry
 @dataclass(frozen=True, slots=True)
 class PublisherTransport(Entry):
     """`gpu_to_gpu`: versions go from the learner's GPU to the engine's, so each needs its own GPU, on this machine.
+    `in_one_memory`: the engine opens the learner's memory, so both need the same GPU, or the processor.
     `carries_adapters`: it can be chosen if the learner makes adapters. `fetches`: servers by URL fetch versions from
     the run, so they need not see its files."""
 
     gpu_to_gpu: bool = False
+    in_one_memory: bool = False
     carries_adapters: bool = True
     fetches: bool = False
 
@@ -28,6 +30,13 @@ TRANSPORTS = Registry(
         "the learner sends it from GPU to GPU while the server generates; needs vLLM on other GPUs of this machine",
         "pace_async.publish.nccl:by_nccl",
         gpu_to_gpu=True,
+        carries_adapters=False,
+    ),
+    PublisherTransport(
+        "ipc",
+        "vLLM opens the learner's memory on the one card that both have, or on the processor",
+        "pace_async.publish.ipc:by_ipc",
+        in_one_memory=True,
         carries_adapters=False,
     ),
     PublisherTransport(

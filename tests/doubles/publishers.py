@@ -35,6 +35,8 @@ class PushedEngine:
             self.looks -= 1
             ready = self.looks < 0
             return httpx.Response(200, json={"results": [self.read if ready else None] * self.workers})
+        if phase == "memory_closed":
+            return httpx.Response(200, json={"results": [{"closed": True}] * self.workers})
         if phase == "serves_on":
             return httpx.Response(200, json={"results": ["cuda"] * self.workers})
         answer = {"results": self.receipts} if phase == "weight_receipt" else {"message": "done"}

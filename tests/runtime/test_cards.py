@@ -11,6 +11,7 @@ from pace_async.runtime.children.cards import Cards, assigned, cards_of, learner
 
 VLLM = {"advisor.engine": "vllm"}
 NCCL = {**VLLM, "advisor.transport": "nccl"}
+IPC = {**VLLM, "advisor.transport": "ipc"}
 
 
 def config_of(settings: dict[str, object]):
@@ -39,6 +40,10 @@ def config_of(settings: dict[str, object]):
         ({**VLLM, "advisor.gpus": [2, 1]}, ["3", "5", "6"], Cards(("3",), ("6", "5"))),
         ({**NCCL, "advisor.gpus": 2}, ["3", "5", "6"], Cards(("3",), ("5", "6"))),
         ({**VLLM, "learner.cpu_ranks": 2}, ["3"], Cards((), ("3",))),
+        (IPC, [], Cards((), ())),
+        (IPC, ["3", "5"], Cards(("3",), ("3",))),
+        ({**IPC, "learner.gpus": [1], "advisor.gpus": [1]}, ["3", "5"], Cards(("5",), ("5",))),
+        ({**IPC, "advisor.gpus": [1], "learner.objective": "none"}, ["3", "5"], Cards((), ("5",))),
     ],
 )
 def test_the_engine_and_the_learner_get_a_card_for_each_rank(
@@ -60,6 +65,11 @@ def test_the_engine_and_the_learner_get_a_card_for_each_rank(
             "needs 3 GPUs, one for 2 ranks of the learner and one for vLLM; 2 can",
         ),
         ({**NCCL, "advisor.gpus": 2}, ["0", "1"], "needs 3 GPUs, one for the learner and 2 for vLLM; 2 can"),
+        (
+            {**IPC, "advisor.gpus": [1]},
+            ["3", "5"],
+            "ipc needs learner and engine on one card, and the learner has card 3",
+        ),
         ({"learner.gpus": 3}, ["0", "1"], r"learner\.gpus asks for 3 cards, and 2 can be seen"),
         ({**VLLM, "advisor.gpus": 2}, ["0"], r"advisor\.gpus asks for 2 cards, and 1 can be seen"),
         ({"learner.gpus": ["GPU-5", "GPU-5a"]}, ["GPU-5a00"], r"learner\.gpus names a card twice"),

@@ -16,6 +16,9 @@ PHASES = (
 ASKED_OVER_NCCL = ("serves_on", PHASES[0], "send", *PHASES[1:])
 """The same over NCCL, with the learner's part."""
 
+ASKED_BY_IPC = ("share", *PHASES, "memory_closed")
+"""The same where the engine opens the learner's memory, with the learner's part."""
+
 BEFORE = PHASES[:3]
 """A push that fails in one of them has not begun."""
 

@@ -2,7 +2,8 @@
 
 Each rank of the learner sees exactly one card, whatever Slurm or a container shows this process: TRL refuses two. The
 engine sees the cards among which it is divided. Both use the first visible one, unless settings name others or versions
-go over NCCL, for which each needs its own. An unusable set is refused before a run begins.
+go over NCCL, for which each needs its own. For versions in memory that both see, they need the same one. An unusable
+set is refused before a run begins.
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,6 +67,11 @@ def assigned(config: Config, gpus: Sequence[str]) -> Cards:
         engine = others[: config.advisor.ranks] if own else _chosen("advisor.gpus", given, gpus, gpus)
     if own:
         _refuse_unless_apart(config, learner, engine, len(gpus))
+    if TRANSPORTS[config.advisor.transport].in_one_memory and learner and engine and learner != engine:
+        raise UsageError(
+            f"advisor.transport {config.advisor.transport} needs learner and engine on one card, and the learner has "
+            f"card {learner[0]} and the engine card {engine[0]}."
+        )
     return Cards(learner, engine)
 
 

@@ -23,7 +23,7 @@ from pace_async.advise.engines.vllm_found import Build, Missing, find_vllm
 from pace_async.advise.engines.vllm_managed import AdapterSlots, VllmHandle, VllmSettings, managed_vllm
 from pace_async.config import Config
 from pace_async.errors import GaveUp, InfrastructureFault, UsageError
-from pace_async.publish.base import Publisher, PushFailed, Receipt, Sender
+from pace_async.publish.base import LearnerMemory, Publisher, PushFailed, Receipt
 from pace_async.publish.broadcast import Broadcast
 from pace_async.publish.offering import offering
 from pace_async.registry.engines import ADVISOR_ENGINES, engine_of
@@ -47,7 +47,7 @@ class Served:
 
 
 EngineFactory = Callable[
-    [Config, RunPaths, Path, RunState, Probing, Sender | None], AbstractAsyncContextManager[Served]
+    [Config, RunPaths, Path, RunState, Probing, LearnerMemory | None], AbstractAsyncContextManager[Served]
 ]
 """Serves for as long as it is open. Arguments as of `serving`."""
 
@@ -62,7 +62,7 @@ def refuse_unless_served(engine: str) -> None:
 
 @asynccontextmanager
 async def serving(
-    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: Sender | None = None
+    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: LearnerMemory | None = None
 ) -> AsyncGenerator[Served]:
     """The engine that the configuration names. `given` is version 0's directory. `sender` is the learner, for a
     transport that takes versions from its memory. Raises UsageError, GaveUp, InfrastructureFault."""
@@ -89,7 +89,7 @@ class _Embedded:
 
 @asynccontextmanager
 async def embedded(
-    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: Sender | None
+    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: LearnerMemory | None
 ) -> AsyncGenerator[Served]:
     """The server in the package."""
     delivery = Delivery(numbered=True, transport=config.advisor.transport, phase_s=config.advisor.push_timeout_s)
@@ -151,7 +151,7 @@ class KillsWhatItLeftUnknown:
 
 @asynccontextmanager
 async def vllm(
-    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: Sender | None
+    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: LearnerMemory | None
 ) -> AsyncGenerator[Served]:
     """vLLM, started by the run."""
     build, chosen, cards = vllm_build(), config.advisor, cards_of(config)
@@ -170,6 +170,7 @@ async def vllm(
         adapters=settings.adapters is not None,
         transport=chosen.transport,
         sender=None if sender is None else Broadcast(sender),
+        sharer=sender,
         phase_s=chosen.push_timeout_s,
     )
     async with (
@@ -183,7 +184,7 @@ async def vllm(
 
 @asynccontextmanager
 async def servers(
-    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: Sender | None
+    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: LearnerMemory | None
 ) -> AsyncGenerator[Served]:
     """Servers by URL, which run already."""
     model = serve_from(given, paths.served_model)

@@ -36,6 +36,7 @@ from pace_async.publish.base import (
     PublisherParts,
     PushFailed,
     Receipt,
+    Sharer,
 )
 from pace_async.registry.transports import TRANSPORTS
 from pace_async.weights import BASE
@@ -122,13 +123,15 @@ class Probing:
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """How versions reach an engine. `numbered`: the run starts it with known weights. `adapters`: each version is a
-    LoRA adapter, and the engine's base is known to be version 0. `transport` carries whole weights, from `sender` where
-    it takes them from the learner's memory, or by what `offerer` offers. Each phase of a push has `phase_s` seconds."""
+    LoRA adapter, and the engine's base is known to be version 0. `transport` carries whole weights, from `sender` or
+    `sharer` where it takes them from the learner's memory, or by what `offerer` offers. Each phase of a push has
+    `phase_s` seconds."""
 
     numbered: bool = False
     adapters: bool = False
     transport: str = "file"
     sender: GroupSender | None = None
+    sharer: Sharer | None = None
     offerer: Offerer | None = None
     phase_s: float = 60.0
 
@@ -158,7 +161,9 @@ class Replica:
         else:
             factory = cast("PublisherFactory", TRANSPORTS[delivery.transport].load())
             self._publisher = factory(
-                PublisherParts(url, delivery.phase_s, self.labels.begin, delivery.sender, delivery.offerer)
+                PublisherParts(
+                    url, delivery.phase_s, self.labels.begin, delivery.sender, delivery.offerer, delivery.sharer
+                )
             )
         self._probing = probing
         self._timeout_s = timeout_s
