@@ -100,7 +100,7 @@ def needs_of(
     version = _version(config, step, served)
     on_card = cards.get("learner") is not None
     return RunNeeds(
-        device=(*_learner(config, step, on_card), *(engine.parts() if not starts.runs_already else ())),
+        device=(*_learner(config, step, version, on_card), *(engine.parts() if not starts.runs_already else ())),
         host=tuple(_host(config, step, version, on_card)),
         disk=tuple(_disk(step, version)),
         shared=tuple(_shared(config)),
@@ -111,8 +111,8 @@ def needs_of(
     )
 
 
-def _learner(config: Config, step: StepBytes, on_card: bool) -> Iterator[Part]:
-    """On each of its cards, or of all its ranks together in host memory."""
+def _learner(config: Config, step: StepBytes, version: float, on_card: bool) -> Iterator[Part]:
+    """On each of its cards, or of all its ranks together in host memory. `version`: bytes of a version."""
     if not step.trained:
         return
     ranks = config.learner.ranks
@@ -132,6 +132,8 @@ def _learner(config: Config, step: StepBytes, on_card: bool) -> Iterator[Part]:
         held.append(Part("learner", "layers gathered for a pass", copies * gathered, assumed=True))
     if sharded and TRANSPORTS[config.advisor.transport].gpu_to_gpu:
         held.append(Part("learner", "a version gathered, beyond a pass", max(0.0, step.weights - step.passes)))
+    if TRANSPORTS[config.advisor.transport].in_one_memory:
+        held.append(Part("learner", "a version that the engine opens", version))
     yield from held
     if on_card:
         rest = CUDA_GIB * GIB + FRAGMENTS * sum(part.size for part in held)

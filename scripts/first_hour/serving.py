@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -24,7 +25,7 @@ from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.children.cards import Cards
 from pace_async.runtime.children.engines import adapter_slots, vllm_build
 from pace_async.runtime.children.replica import Delivery, Probing, Replica
-from scripts.first_hour.table import NO_CARD, ONE_CARD, Row, rows_of
+from scripts.first_hour.table import NO_CARD, NOT_CARRIED, ONE_CARD, TWO_CARDS, Row, rows_of
 
 TOKENS = 256
 """Tokens of each answer whose speed is measured."""
@@ -54,8 +55,9 @@ async def served(config: Config, cards: Cards, samples: int) -> list[Row]:
             version = await _trained(learner, folder)
             by_file = await found.publish(1, version)
             by_nccl = await _by_nccl(url, learner, version, config, cards)
+            by_ipc = await _by_ipc(url, learner, version, config, cards)
     return [
-        *rows_of("push", f"{by_file.seconds:.2f} s, {by_file.paused_seconds:.2f} paused", by_nccl),
+        *rows_of("push", f"{by_file.seconds:.2f} s, {by_file.paused_seconds:.2f} paused", by_nccl, by_ipc),
         *rows_of("probe", f"{statistics.median(k3):.2g}, {max(k3):.2g} of {len(k3)} samples"),
         *rows_of("serve", f"{speed:,.0f} at {config.search.threads} requests"),
     ]
@@ -135,9 +137,27 @@ async def _by_nccl(url: str, learner: ProcessLearner, version: Path, config: Con
         return NO_CARD
     if set(cards.engine) & set(cards.learner):
         return ONE_CARD
-    if config.learner.lora_rank is not None or config.advisor.engine != "vllm":
-        return "skipped: it carries all weights to vLLM"
-    delivery = Delivery(numbered=True, transport="nccl", sender=Broadcast(learner), phase_s=PHASE_S)
+    if not _whole_to_vllm(config):
+        return NOT_CARRIED
+    return await _pushed(url, version, Delivery(numbered=True, transport="nccl", sender=Broadcast(learner)))
+
+
+async def _by_ipc(url: str, learner: ProcessLearner, version: Path, config: Config, cards: Cards) -> str:
+    if not cards.engine or not cards.learner:
+        return NO_CARD
+    if cards.engine != cards.learner or len(cards.engine) > 1:
+        return TWO_CARDS
+    if not _whole_to_vllm(config):
+        return NOT_CARRIED
+    return await _pushed(url, version, Delivery(numbered=True, transport="ipc", sharer=learner))
+
+
+def _whole_to_vllm(config: Config) -> bool:
+    return config.learner.lora_rank is None and config.advisor.engine == "vllm"
+
+
+async def _pushed(url: str, version: Path, delivery: Delivery) -> str:
+    delivery = replace(delivery, phase_s=PHASE_S)
     async with Replica(url, probing=Probing(), timeout_s=900.0, delivery=delivery) as replica:
         receipt = await replica.publish(1, version)
     return f"{receipt.seconds:.2f} s, {receipt.paused_seconds:.2f} paused"

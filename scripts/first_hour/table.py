@@ -9,6 +9,8 @@ BEGIN, END = "<!-- table of the first hour -->\n", "<!-- end of the table -->\n"
 NOT_MEASURED = "not measured"
 NO_CARD = "skipped: no card"
 ONE_CARD = "skipped: one card, and two are needed"
+TWO_CARDS = "skipped: learner and engine are not on one card"
+NOT_CARRIED = "skipped: it carries all weights to vLLM"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ WHAT = (
     ("step", "tokens a second that a step trains"),
     ("push", "seconds of a push by file, and of them paused"),
     ("push", "seconds of a push over NCCL, and of them paused"),
+    ("push", "seconds of a push from the learner's memory (ipc), and of them paused"),
     ("probe", "k3 of engine and learner at version 0: median, most"),
     ("serve", "tokens a second of the engine"),
     ("modes", "seconds of a run: `--async`, `--sync`, and their ratio"),

@@ -17,7 +17,7 @@ from pace_async.plan.places import Capacity, CardMemory, Owned
 from pace_async.plan.planned import Model, Plan, plan_of
 from pace_async.plan.served import ServedModel, refuse_unless_divisible, served_model
 from pace_async.plan.step import StepBytes, StepShape
-from pace_async.runtime.start.planning import with_own_files
+from pace_async.runtime.start.planning import plan_for, with_own_files
 
 SHAPES = Path(__file__).parents[2] / "scripts" / "documentation" / "shapes" / "models"
 QWEN, R1 = SHAPES / "qwen3.5-4b", SHAPES / "deepseek-r1-0528-qwen3-8b"
@@ -120,6 +120,26 @@ def test_each_card_of_a_divided_engine_has_its_share_of_weights_and_heads() -> N
     assert eight.needs.cache_one == tokens * served.token / heads + served.request / 8, "a card holds one head at least"
     host = {part.what: part.size for place in two.places if place.name == "host memory" for part in place.parts}
     assert host["a version while each rank reads it"] == 2 * 8e9
+
+
+def test_a_version_that_the_engine_opens_is_a_whole_one_on_the_shared_card() -> None:
+    def parts_of(transport: str, owned: Owned, place: str) -> dict[str, float]:
+        plan = planned({"advisor.transport": transport}, {"0": 200.0}, owned)
+        (found,) = (one for one in plan.places if one.name == place)
+        return {part.what: part.size for part in found.parts if part.owner == "learner"}
+
+    nowhere: Owned = {"learner": [], "engine": []}
+    for owned, place in ((ONE, "card 0"), (nowhere, "host memory")):
+        by_file, by_ipc = parts_of("file", owned, place), parts_of("ipc", owned, place)
+        assert by_ipc.keys() - by_file.keys() == {"a version that the engine opens"}
+        assert by_ipc["a version that the engine opens"] == 2 * STEP.trained, "in bfloat16, as it is served"
+
+
+def test_a_plan_of_versions_in_one_memory_is_refused_on_two_cards() -> None:
+    two = [CardMemory(name, 200 * GIB) for name in ("0", "1")]
+    config = config_of({"advisor.transport": "ipc", "advisor.gpus": [1], "learner.gpus": [0]})
+    with pytest.raises(UsageError, match="ipc needs learner and engine on one card, and the learner has card 0 and"):
+        plan_for(config, two, count)
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ def test_a_part_that_fails_says_why_in_each_of_its_rows() -> None:
         raise ValueError("the card\nis on fire")
 
     rows = attempted(("push", "probe"), fails)
-    assert [row.result for row in rows] == ["failed: the card is on fire"] * 3
-    assert in_markdown(rows).count("failed") == 3
+    assert [row.result for row in rows] == ["failed: the card is on fire"] * 4
+    assert in_markdown(rows).count("failed") == 4
 
 
 def test_a_config_that_does_not_exist_is_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
@@ -71,6 +71,7 @@ def test_it_runs_on_a_cpu_from_end_to_end(tmp_path: Path) -> None:
     assert skipped == [
         "memory of a real step, measured over counted",
         "seconds of a push over NCCL, and of them paused",
+        "seconds of a push from the learner's memory (ipc), and of them paused",
     ]
     measured = [result for (part, _), result in results.items() if part not in ("doctor", "plan")]
     assert all(result == NO_CARD or result[0].isdigit() for result in measured)
