@@ -99,6 +99,8 @@ def test_memory_that_is_not_what_was_compared_any_more_is_refused(monkeypatch: p
     opened.tensors["matrix"][2, 3] += 1  # as when the memory of a dead learner gets other content
     with pytest.raises(BadCheckpoint, match="the learner's memory changed before it was loaded"):
         version.put_in_force()
+    version.forget()
+    assert opened.close(), "nothing refers to the memory any more"
     learner.end(closed=True)
 
 
