@@ -79,7 +79,7 @@ class ProcessLearner:
         self._weights: Path | None = None
         self._scored: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], tuple[float, ...]] | None = None
         self._said_replayed = False
-        self._unread: bool | None = None
+        self._share_ended: bool | None = None
         """How the sharing of a version ended, until the child learns it."""
         self.tell: Callable[[InfrastructureFault], Awaitable[None]] = _tell_nobody
         """Records what is not a failure of a request."""
@@ -182,7 +182,7 @@ class ProcessLearner:
 
     def end_share(self, *, closed: bool) -> None:
         """As `publish.base.Sharer.end_share`. The child learns it with its next request."""
-        self._unread = closed
+        self._share_ended = closed
 
     async def wait_lost(self) -> InfrastructureFault:
         """As `WatchedLearner.wait_lost`. If the learner is lost during a request, that request reports it."""
@@ -232,13 +232,13 @@ class ProcessLearner:
             await self.tell(InfrastructureFault(REPLAY_DIFFERS, replay_in_words(self.version, replayed)))
 
     async def _spawn(self) -> None:
-        self._weights, self._unread = None, None
+        self._weights, self._share_ended = None, None
         await self._ranks.spawn()
 
     async def _ask(self, request: dict[str, Any], deadline_s: float, renewed_s: float = 0.0) -> dict[str, Any]:
         """As `RankProcesses.ask`. After a fault the version has to be rebuilt."""
-        if self._unread is not None:
-            request, self._unread = {**request, "unshare": self._unread}, None
+        if self._share_ended is not None:
+            request, self._share_ended = {**request, "unshare": self._share_ended}, None
         try:
             return await self._ranks.ask(request, deadline_s, renewed_s)
         except BaseException:
