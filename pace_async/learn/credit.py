@@ -7,6 +7,7 @@ experiment: nothing tells which of its tokens were at fault. The ideas are those
 """
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from pace_async.answers import after_thinking, idea_starts
 from pace_async.replay.group import Group
@@ -30,9 +31,11 @@ def shares_of(
 
 def ideas_of_tokens(ids: Sequence[int], text_of: Callable[[Sequence[int]], str], end_of_thinking: str) -> list[int]:
     """The number of the idea in which each token of an answer ends. 0: before the first one. A token may hold the end
-    of a line and the next heading. A token without text is of the idea before it."""
+    of a line and the next heading. A token without text is of the idea before it. The first bytes of a character may be
+    more characters in text than it: no token ends behind one that follows it."""
     text = text_of(ids)
     thought = len(text) - len(after_thinking(text, end_of_thinking))
     starts = [(thought + place, number) for place, number in idea_starts(text[thought:])]
-    ends = [len(text_of(ids[: place + 1])) for place in range(len(ids))]
+    lengths = [len(text_of(ids[: place + 1])) for place in range(len(ids))]
+    ends = [*accumulate(reversed(lengths), min)][::-1]
     return [max(((start, idea) for start, idea in starts if start < end), default=(0, 0))[1] for end in ends]

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 import torch
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
 from pace_async.advise.binding import bound_tokenizer
@@ -48,6 +48,16 @@ def test_a_token_belongs_to_the_idea_in_whose_part_it_ends(before: str) -> None:
     for number, part in enumerate(PARTS, start=1):
         expected += [number] * len(as_bytes(part))
     assert ideas_of_tokens(ids, of_bytes, MARK) == expected
+
+
+def test_bytes_of_a_character_at_the_end_of_an_idea_belong_to_it() -> None:
+    """A decoder with byte fallback gives each byte of an unfinished character one character of its own."""
+    vocabulary = {f"<0x{byte:02X}>": byte for byte in range(256)}
+    tokenizer = cast("Any", Tokenizer)(cast("Any", models).BPE(vocabulary, [], byte_fallback=True))
+    tokenizer.decoder = cast("Any", decoders).Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    first, second = "Idea 1\nHypothesis: a\nReasoning: b 🙂🙂\n", "Idea 2\nHypothesis: c\nReasoning: d"
+    ideas = ideas_of_tokens(as_bytes(first + second), lambda some: tokenizer.decode(list(some)), MARK)
+    assert ideas == [1] * len(as_bytes(first)) + [2] * len(as_bytes(second))
 
 
 def test_titles_and_marks_of_a_chat_model_begin_an_idea_as_they_do_for_the_parser() -> None:
