@@ -8,9 +8,33 @@ experiment: nothing tells which of its tokens were at fault. The ideas are those
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
+from typing import Protocol
 
 from pace_async.answers import after_thinking, idea_starts
 from pace_async.replay.group import Group
+
+
+class Tokenizer(Protocol):
+    """What of a tokenizer of `transformers` is used here."""
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]: ...
+
+    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str: ...
+
+
+def decoder_of(tokenizer: Tokenizer, end_of_thinking: str) -> Callable[[Sequence[int]], str]:
+    """Decodes tokens as an engine decodes an answer: without special tokens, except the mark of the end of thinking."""
+    mark = tokenizer.encode(end_of_thinking, add_special_tokens=False)
+    spelled, kept = (tokenizer.decode(mark, skip_special_tokens=skips) for skips in (False, True))
+    if len(mark) != 1 or spelled != end_of_thinking or kept:
+        return lambda ids: tokenizer.decode(ids, skip_special_tokens=True)
+
+    def text_of(ids: Sequence[int]) -> str:
+        begins = [0, *(place for place, token in enumerate(ids, start=1) if token == mark[0])]
+        parts = zip(begins, [*begins[1:], len(ids)], strict=True)
+        return end_of_thinking.join(tokenizer.decode(ids[begin:end], skip_special_tokens=True) for begin, end in parts)
+
+    return text_of
 
 
 def shares_of(

@@ -15,8 +15,9 @@ Only imported in the learner's child process.
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,7 +35,7 @@ from pace_async.learn.arguments import arguments_of
 from pace_async.learn.backtrack import BeforeStep
 from pace_async.learn.batch import MicroBatch, micro_batches
 from pace_async.learn.correction import selection, weigh
-from pace_async.learn.credit import shares_of
+from pace_async.learn.credit import decoder_of, shares_of
 from pace_async.learn.movement import HALVINGS, Movement, beyond, movement, too_far
 from pace_async.learn.passes import in_half, recompute
 from pace_async.learn.ranks import ALONE, Ranks
@@ -147,8 +148,11 @@ class GroupTrainer(GRPOTrainer):
         )
 
     def _text(self, completion_ids: Sequence[int]) -> str:
-        """As an engine decodes an answer."""
-        return cast("Any", self._tokenizer).decode(completion_ids, skip_special_tokens=True)
+        return self._decoder(completion_ids)
+
+    @cached_property
+    def _decoder(self) -> Callable[[Sequence[int]], str]:
+        return decoder_of(cast("Any", self._tokenizer), self.settings.end_of_thinking)
 
     def _gradient(self, batches: list[MicroBatch]) -> dict[str, float]:
         """As `accumulate`, but keep the results of the forward passes for `_move`."""

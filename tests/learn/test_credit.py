@@ -13,12 +13,13 @@ from transformers import PreTrainedTokenizerFast
 from pace_async.advise.binding import bound_tokenizer
 from pace_async.advise.catalogue_prompts import answer_to_propose
 from pace_async.learn.correction import Correction
-from pace_async.learn.credit import ideas_of_tokens, shares_of
+from pace_async.learn.credit import decoder_of, ideas_of_tokens, shares_of
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.trainer import load_trainer
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from pace_async.runtime.children.advisor_folder import READER
 from scripts.benchmarks.toys import write_llama
+from tests.support.chat_models import SWITCHED, TURNS, tokenizer_of
 from tests.support.learn_toys import gradient_of
 
 MARK = "</think>"
@@ -77,6 +78,25 @@ def test_the_advisor_of_the_package_writes_ideas_whose_tokens_are_told_apart() -
     parts = [whole.decode([token for token, idea in zip(ids, ideas, strict=True) if idea == n]) for n in (1, 2, 3)]
     assert all(f"Idea {n}" in part for n, part in enumerate(parts, start=1))
     assert "".join(parts) == text
+
+
+@pytest.mark.parametrize("special", [True, False], ids=["special", "plain"])
+def test_ideas_are_found_after_the_end_of_thinking_whatever_kind_of_token_it_is(special: bool) -> None:
+    tokenizer = tokenizer_of(SWITCHED, special)
+    thought = tokenizer.encode("".join(PARTS) + "No.</think>", add_special_tokens=False)
+    parts = [tokenizer.encode(part, add_special_tokens=False) for part in (*PARTS[:2], PARTS[2] + TURNS[SWITCHED])]
+    ids = [*thought, *(token for part in parts for token in part)]
+    ideas = ideas_of_tokens(ids, decoder_of(tokenizer, MARK), MARK)
+    assert ideas == [0] * len(thought) + [number for number, part in enumerate(parts, start=1) for _ in part]
+
+
+def test_an_unknown_token_is_no_end_of_thinking() -> None:
+    """A tokenizer without the mark may read it as its unknown token, which is special too."""
+    vocabulary = {"[UNK]": 0, "Idea": 1}
+    tokenizer = cast("Any", Tokenizer)(cast("Any", models).WordLevel(vocabulary, unk_token="[UNK]"))
+    whole = cast("Any", PreTrainedTokenizerFast)(tokenizer_object=tokenizer, unk_token="[UNK]")
+    assert whole.encode("</think>", add_special_tokens=False) == [0]
+    assert decoder_of(whole, MARK)([1, 0, 1]) == "Idea Idea"
 
 
 def rollout(lease: int, text: str, carried_out: tuple[int, ...] | None) -> TrainedRollout:
