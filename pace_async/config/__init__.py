@@ -147,9 +147,10 @@ class Config(Section):
             raise ValueError(f"{asked}: leave {argument} out of advisor.engine_arguments")
 
     def _divides_engine(self) -> str | None:
-        """The argument of vLLM's server that divides it, if one is given."""
-        names = ("--tensor-parallel-size", "-tp")
-        return next((given for given in self.advisor.engine_arguments if given.partition("=")[0] in names), None)
+        """The argument of vLLM's server that divides it, if one is given. vLLM takes `_` for `-` in a name."""
+        names = ("--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp", "--data-parallel-size", "-dp")
+        arguments = self.advisor.engine_arguments
+        return next((given for given in arguments if given.partition("=")[0].replace("_", "-") in names), None)
 
     def _refuse_unless_divisible(self) -> None:
         cards = f"advisor.gpus divides the engine among {self.advisor.ranks} cards"

@@ -167,6 +167,15 @@ async def test_a_push_that_is_given_up_frees_the_buffer(weights: Path) -> None:
             {"advisor.engine_arguments": ["--tensor-parallel-size=2"]},
             "leave --tensor-parallel-size=2 out of advisor.engine_arguments",
         ),
+        (
+            {"advisor.engine_arguments": ["--tensor_parallel_size", "2"]},
+            "leave --tensor_parallel_size out of advisor.engine_arguments",
+        ),
+        (
+            {"advisor.engine_arguments": ["--pipeline-parallel-size=2"]},
+            "leave --pipeline-parallel-size=2 out of advisor.engine_arguments",
+        ),
+        ({"advisor.engine_arguments": ["-dp", "2"]}, "leave -dp out of advisor.engine_arguments"),
     ],
 )
 def test_ipc_is_refused_where_learner_and_engine_do_not_share_one_card(
