@@ -73,8 +73,8 @@ class AdvisorConfig(ProviderConfig):
     )
     first_word: Literal["site", "mechanism"] = Field(
         default="site",
-        description="Which word of a mechanism at a site a question names first, to an advisor that reads the "
-        "catalogue. The advisor's first choice is among these words.",
+        description="Which word of a mechanism at a site the question for ideas names first, to an advisor that reads "
+        "the catalogue. The advisor's first choice is among these words.",
     )
     requests: int | None = Field(
         default=None, ge=1, description="Calls of api:MODEL in flight at once; by default one for each search thread."
