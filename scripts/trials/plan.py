@@ -137,7 +137,7 @@ FAMILIES = {
     "learning": Family(FRESH, _PAYS),
     "objectives": Family(2000, _COMPARED),
     "mechanism_first": Family(8000, _learning("expression_passes", *_NAMED)),
-    "mechanism_first_columnar": Family(8000, _learning("columnar", *_NAMED)),
+    "mechanism_first_columnar": Family(9000, _learning("columnar", *_NAMED)),
 }
 """learning: whether it pays to learn. objectives: which objective, each at its own rate, and whether the barrier is
 needed. Planned on 24 November 2026, the second one after the verdicts of the first. The two families of MECHANISM_FIRST
