@@ -65,6 +65,7 @@ async def test_a_killed_engine_is_noticed_faults_its_requests_and_is_restarted_i
     assert not alive(last)
 
 
+@pytest.mark.long
 def test_an_engine_does_not_outlive_the_process_that_started_it(tmp_path: Path) -> None:
     model = save_tiny_model(tmp_path / "model", seed=0)
     parent = (
@@ -97,6 +98,7 @@ async def test_a_folder_without_a_model_is_a_usage_error(tmp_path: Path) -> None
             pass
 
 
+@pytest.mark.long
 @pytest.mark.anyio
 async def test_a_model_that_cannot_be_served_is_a_fault_that_says_why(tmp_path: Path) -> None:
     model = save_tiny_model(tmp_path / "model", seed=0)
