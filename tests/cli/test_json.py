@@ -43,7 +43,9 @@ def test_every_command_is_covered() -> None:
     assert {name for name, json_too in takes.items() if not json_too} == set(WITHOUT)
 
 
-@pytest.mark.parametrize("command", ARGUMENTS)
+@pytest.mark.parametrize(
+    "command", [pytest.param(name, marks=[pytest.mark.long] * (name == "plan")) for name in ARGUMENTS]
+)
 def test_a_commands_json_output_is_one_document(shell: Shell, command: str) -> None:
     said = shell.pace(*command.split(), *ARGUMENTS[command], "--json")
     assert said.err == ""

@@ -179,6 +179,7 @@ async def test_a_run_whose_network_drops_everything_waits_and_goes_on(tmp_path: 
         assert all(check.ok for check in reader.audit())
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("soon")
 @pytest.mark.fault("Sick, not dead", "a PostgreSQL that hangs: told, given up by patience, and resumed")
 async def test_a_run_whose_server_hangs_gives_up_by_patience_and_a_resume_goes_on(

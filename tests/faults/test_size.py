@@ -43,6 +43,9 @@ READS: dict[str, Callable[[Connection], object]] = {
 }
 
 
+pytestmark = pytest.mark.long  # large populations are filled
+
+
 @pytest.fixture(scope="module", params=BOTH)
 def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Place]]:
     """A population, and one that is TIMES as large."""

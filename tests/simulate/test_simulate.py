@@ -86,6 +86,7 @@ def test_the_synchronous_formula_is_what_the_runtime_takes() -> None:
     assert set(measured.staleness) == {0}
 
 
+@pytest.mark.long
 def test_each_policy_keeps_its_promise_and_drop_is_biased_towards_quick_evaluations() -> None:
     shape = Scenario(threads=24, group_size=8, bound=1, durations=HOUR, candidates=240)
     pace, soft, drop = (measure(replace(shape, policy=policy)) for policy in POLICIES)
