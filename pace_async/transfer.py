@@ -25,7 +25,6 @@ RECEIVER = 1
 CHUNK = 256 << 20
 """Bytes that are sent together, or one tensor if that is larger. Each side keeps two such chunks."""
 
-
 ALIGNED = 256
 """Bytes. Each tensor of a shared buffer begins at a multiple, and the buffer ends at one."""
 

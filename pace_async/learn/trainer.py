@@ -147,11 +147,8 @@ class GroupTrainer(GRPOTrainer):
             group, settings.micro_tokens, self._pad_id, shares=shares, rank=ranks.number, ranks=ranks.count
         )
 
-    def _text(self, completion_ids: Sequence[int]) -> str:
-        return self._decoder(completion_ids)
-
     @cached_property
-    def _decoder(self) -> Callable[[Sequence[int]], str]:
+    def _text(self) -> Callable[[Sequence[int]], str]:
         return decoder_of(cast("Any", self._tokenizer), self.settings.end_of_thinking)
 
     def _gradient(self, batches: list[MicroBatch]) -> dict[str, float]:
