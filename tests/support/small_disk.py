@@ -31,6 +31,7 @@ def small_disk(folder: Path, kib: int = 1024) -> Generator[Path]:
 
 def fill(folder: Path) -> Path:
     """Fill the disk. Remove the returned file to free it."""
+    assert folder.is_mount(), "only a small disk of a test's own may be filled"
     file = folder / "filler"
     with contextlib.suppress(OSError), file.open("wb", buffering=0) as stream:
         while True:
