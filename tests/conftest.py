@@ -26,6 +26,7 @@ from tests.support.own_folder import OwnFolder
 from tests.support.own_hosts import OWN_HOSTS
 from tests.support.population_facts import BOTH, populations_of
 from tests.support.postgres import PostgresServer, binaries, running
+from tests.support.start_up import StartUpFrozen
 
 TESTS = Path(__file__).parent
 
@@ -108,6 +109,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(FaultListing(bool(config.getoption("--faults"))))
     config.pluginmanager.register(OwnFolder(config))
+    config.pluginmanager.register(StartUpFrozen())
 
 
 SLOW_ROOMS = ("faults", "evaluate", "runtime", "advise", "learn", "cli", "tasks")
