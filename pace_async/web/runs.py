@@ -54,16 +54,21 @@ class OpenRun:
         self._clock = clock
         self._made: OrderedDict[Hashable, _Made] = OrderedDict()
         self._lock = Lock()
+        self._looking = Lock()
         self._seen = (float("-inf"), "")
 
     def moment(self) -> str:
-        """A text that differs after every commit, at most LOOKED_S seconds old."""
-        now = self._clock()
-        at, moment = self._seen
-        if now - at >= LOOKED_S:
-            moment = self.reader.mark()
-            self._seen = (now, moment)
-        return moment
+        """A text that differs after every commit, at most LOOKED_S seconds old.
+
+        One thread looks at a time: a slower one would otherwise write an older mark over a newer one, and the page
+        made of it would stand as the newest."""
+        with self._looking:
+            now = self._clock()
+            at, moment = self._seen
+            if now - at >= LOOKED_S:
+                moment = self.reader.mark()
+                self._seen = (now, moment)
+            return moment
 
     def answer(self, key: Hashable, make: Callable[[Reader], Any]) -> Answer:
         """`make(reader)`, or what it gave since the last commit. Raises what `make` raises."""
