@@ -1,4 +1,5 @@
-"""A finished run for the tests of commands: simulated stages over the real database, made once and copied.
+"""A finished run for the tests of commands: simulated stages over the real database, made once and copied. It runs
+under virtual time, so that its rows are the same on every machine.
 
 The learner of the simulated stages measures nothing, so plausible measures are put into its rows. If a test needs it,
 hostile text is put where a model or a program could have put it.
@@ -12,16 +13,18 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-import anyio
-
 from pace_async.configure import dump
 from pace_async.runtime.start.supervisor import drive
+from pace_async.simulate.durations import Durations
 from pace_async.simulate.runs import SimulatedFaults
 from pace_async.simulate.stages import World
+from pace_async.simulate.virtual import VirtualClock, run_virtually
 from pace_async.task import load_task
 from tests.support.command_line import PACE
 from tests.support.simulated_runs import settings, simulated
 
+BEGUN = 1_767_225_600.0
+"""When it began: 2026-01-01 UTC."""
 HOSTILE = (
     '</pre></style><script>document.title="owned"</script><img src=x onerror="document.title=\'owned\'">'
     "<svg onload=\"document.title='owned'\"/>\x1b[31m\x1b]0;owned\x07\u202egnp.exe [bold]x[/bold] \u2028 e\u0301"
@@ -57,13 +60,14 @@ def make_run(folder: Path) -> Path:
 
 def _search(folder: Path, candidates: int) -> Path:
     config = settings(stop__candidates=candidates, search__threads=4, learner__group_size=4, learner__k=2)
+    world = World(durations=Durations(1, 2.0, 0.6, None, 0.1, 0.2, 0.01))
 
     async def search() -> None:
-        async with simulated(folder, config, World(), SimulatedFaults(discard_every=5)) as run:
+        async with simulated(folder, config, world, SimulatedFaults(discard_every=5), VirtualClock()) as run:
             await drive(run.core, None, signals=False)
 
     folder.mkdir(parents=True)
-    anyio.run(search)
+    run_virtually(search, start=BEGUN)
     (folder / "config.yaml").write_text(dump(config))
     (folder / "best.py").write_text(load_task("circle_packing").program)
     with sqlite3.connect(folder / "population.db") as database:
@@ -71,6 +75,9 @@ def _search(folder: Path, candidates: int) -> Path:
             "update groups set entropy = 3.0 / (1 + group_number), grad_norm = 0.5 + 0.1 * (group_number % 3), "
             "loss = 0.01 * group_number - 0.05, ess = 0.9 where state = 'trained'"
         )
+        # What the store takes from the machine's clock, and the end, which takes no virtual time after the last group.
+        database.execute("update runs set created_at = ?", (BEGUN,))
+        database.execute("update run_states set at = at + 0.001 where state = 'done'")
     database.close()
     return folder
 

@@ -1,7 +1,8 @@
 """A whole run on simulated stages over the real database, for tests."""
 
+import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,10 +10,12 @@ from pace_async.config import Config
 from pace_async.configure import resolve
 from pace_async.errors import PaceError
 from pace_async.population.store import Store
+from pace_async.runtime.run.clock import Clock
 from pace_async.runtime.run.core import Core
 from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.runs import SimulatedFaults, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import SimulatedLearner, World
+from pace_async.simulate.virtual import Outside, VirtualLoop
 from pace_async.task import load_task
 from tests.doubles.clocks import Impatient
 
@@ -39,23 +42,34 @@ def settings(**overrides: object) -> Config:
 
 @asynccontextmanager
 async def simulated(
-    folder: Path, config: Config, world: World, faults: SimulatedFaults | None = None
+    folder: Path, config: Config, world: World, faults: SimulatedFaults | None = None, clock: Clock | None = None
 ) -> AsyncGenerator[Simulated]:
-    """Open a run in `folder`, new or to be resumed."""
-    task = load_task("circle_packing")
-    async with Store.open(folder / "population.db") as store:
-        try:
-            record = await store.load("simulated")
-        except PaceError:
-            await store.create_run(header_of(config, task), secret=SECRET)
-            await store.commit(seed_program(task))
-            record = await store.load("simulated")
+    """Open a run in `folder`, new or to be resumed. On a virtual loop, time stands still while the database works."""
+    task, loop = load_task("circle_packing"), asyncio.get_running_loop()
+    virtual = loop if isinstance(loop, VirtualLoop) else None
+
+    def waiting() -> AbstractContextManager[None]:
+        return virtual.outside() if virtual else nullcontext()
+
+    async with AsyncExitStack() as stack:
+        with waiting():
+            store = await stack.enter_async_context(Store.open(folder / "population.db"))
+            try:
+                record = await store.load("simulated")
+            except PaceError:
+                await store.create_run(header_of(config, task), secret=SECRET)
+                await store.commit(seed_program(task))
+                record = await store.load("simulated")
         folder_served = folder / "versions" / f"{record.published:06d}" if record.published else None
         world.serve(record.published, folder_served)
-        core = SimulatedRun(config, task, Impatient(), world, folder, faults or SimulatedFaults(), Bytes()).core(
-            record, store
-        )
+        core = SimulatedRun(
+            config, task, clock or Impatient(), world, folder, faults or SimulatedFaults(), Bytes()
+        ).core(record, Outside(store, virtual) if virtual else store)
         learner = core.stages.learner
         if not isinstance(learner, SimulatedLearner):
             learner = SimulatedLearner(world, folder / "versions")
-        yield Simulated(core, store, learner, world)
+        try:
+            yield Simulated(core, store, learner, world)
+        finally:
+            with waiting():
+                await stack.aclose()
