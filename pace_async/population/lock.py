@@ -121,6 +121,12 @@ def is_driven(folder: Path) -> bool:
     return False
 
 
+def wait_until_free(folder: Path) -> None:
+    """Wait until no process drives the run in this folder. Returns at once if there is no run."""
+    with suppress(FileNotFoundError), (folder / LOCK_NAME).open() as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+
+
 def holder_of(folder: Path) -> Holder | None:
     """The holder of the run in this folder, None if there is none or it is unknown."""
     try:
