@@ -70,16 +70,18 @@ def shown(value: object) -> str:
         return f"{value:.6g}" if abs(value) < _LARGE else f"{value:.12g}"  # such as a time
     if isinstance(value, bytes):
         return f"<{len(value)} bytes>"
-    text = " ".join(str(value).split())
+    return _printable(" ".join(str(value).split()))
+
+
+def _printable(text: str) -> str:
     return "".join(character if character.isprintable() else "�" for character in text)
 
 
 def indented(text: str, by: int = 4) -> str:
-    """Lines of foreign text after `by` spaces, with control characters escaped."""
+    """Lines of foreign text after `by` spaces, without control characters."""
     return "\n".join(f"{'':{by}}{shown_line(line)}" for line in text.splitlines())
 
 
 def shown_line(line: str) -> str:
-    """One line of foreign text with its spacing, control characters escaped."""
-    kept = len(line) - len(line.lstrip(" "))
-    return " " * kept + (shown(line) if line.strip() else "")
+    """One line of foreign text with its spacing, without control characters."""
+    return _printable(line.expandtabs(4)).rstrip()

@@ -21,10 +21,11 @@ def show(
     candidate: str | None = typer.Argument(None, help=f"Which: {WHICH}.", metavar="CANDIDATE"),
     islands: bool = typer.Option(False, "--islands", help="Show the islands instead of a candidate."),
     prompts: bool = typer.Option(False, "--prompts", help="Show the prompts of the advisor and the implementer."),
+    program: bool = typer.Option(False, "--program", help="Show the whole program, not its difference to the parent."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """One candidate, or the islands. A candidate: idea, experiment, score, the advisor's answers, the implementer's
-    tries if there were several, and the evolve block.
+    tries if there were several, and how its program differs from its parent's.
 
     With --islands: each island's progress towards the goal, its momentum, its last action with the reason, and the
     rollouts since. docs/search.md explains these. With --prompts: every prompt for the candidate as the models saw it.
@@ -48,7 +49,9 @@ def show(
         elif prompts:
             _show_prompts(paths, reader, find_candidate(reader, candidate)["candidate"], as_json)
         else:
-            _show_candidate(find_candidate(reader, candidate), as_json)
+            found = find_candidate(reader, candidate)
+            parent = None if program or as_json or found["parent"] is None else reader.show(found["parent"])
+            _show_candidate(found, parent, as_json)
 
 
 def _show_islands(found: "list[IslandNow]", as_json: bool) -> None:
@@ -80,9 +83,9 @@ def _action(found: "IslandNow", acted: "LastAction") -> str:
     return f"backtrack to candidate {acted['candidate']}{left}"
 
 
-def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
+def _show_candidate(found: dict[str, Any], parent: dict[str, Any] | None, as_json: bool) -> None:
+    """`parent` is the candidate that the program is compared with, None to show the whole program."""
     from pace_async.cli.evaluation import in_words
-    from pace_async.task import split_block
 
     if as_json:
         print_json(found)
@@ -101,20 +104,30 @@ def _show_candidate(found: dict[str, Any], as_json: bool) -> None:
         }
     )
     for call in found["calls"]:
-        versions = ", ".join(f"version {v} tokens {start}-{end}" for v, start, end in call["versions"])
-        typer.echo(
-            f"\n{call['purpose']} ({call['prompt_tokens']} tokens in, {call['completion_tokens']} out, {versions})"
-        )
+        typer.echo(f"\n{call['purpose']} ({_counted(call)})")
         typer.echo(indented(call["text"]))
     for tried in found["tries"] if len(found["tries"]) > 1 else ():
         typer.echo(f"\ntry {tried['number']} of {tried['model']}: {_tried(tried, found)}")
     if found["program"]:
-        try:
-            block = split_block(found["program"])[1]
-        except ValueError:
-            block = found["program"]
-        typer.echo("\nevolve block")
-        typer.echo(indented(block))
+        _show_program(found, parent)
+
+
+def _counted(call: Mapping[str, Any]) -> str:
+    """The tokens of an advisor's call. Only an advisor that the run serves has versions."""
+    versions = [f"version {version} tokens {start}-{end}" for version, start, end in call["versions"]]
+    return ", ".join([f"{call['prompt_tokens']} tokens in, {call['completion_tokens']} out", *versions])
+
+
+def _show_program(found: Mapping[str, Any], parent: Mapping[str, Any] | None) -> None:
+    """Its difference to the parent's, or the whole program where there is nothing to compare it with."""
+    from pace_async.report.difference import difference
+
+    if parent is None or not parent["program"]:
+        typer.echo(f"\nprogram\n{indented(found['program'])}")
+        return
+    lines = difference(parent["program"], found["program"], f"candidate {parent['candidate']}", "this program")
+    typer.echo(f"\nchanges of candidate {parent['candidate']} (--program shows the whole program)")
+    typer.echo(indented("\n".join(line.text for line in lines)) if lines else indented("none"))
 
 
 def _queued(seconds: float | None) -> dict[str, object]:

@@ -16,6 +16,8 @@ WITHOUT = {
     "resume": "drives a run; `pace status --json` reads it",
     "watch": "a screen for a person; `pace status --json` reads a run",
     "web": "pages for a person, served until it is stopped",
+    "stop": "ends a run; `pace status --json` reads it",
+    "rm": "asks a person, and `pace list --json` shows what is left",
     "db shell": "a prompt for a person",
     "config schema": "prints JSON anyway",
     "schema": "prints JSON anyway",

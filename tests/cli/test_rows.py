@@ -1,4 +1,4 @@
-"""pace diff and pace export: what they say, and that a candidate's text cannot steer a terminal."""
+"""pace diff, show and export: what they say, and that a candidate's text cannot steer a terminal."""
 
 import csv
 import io
@@ -50,6 +50,32 @@ def test_diff_compares_the_seed_program_with_the_best(shell: Shell) -> None:
     assert added
     assert all(line in str(best[1]).splitlines() for line in added)
     assert "\x1b" not in said.out
+
+
+def test_show_prints_what_a_candidate_changed_and_its_whole_program_when_asked(shell: Shell) -> None:
+    child, parent, program = ask(
+        shell, "select candidate, parent, program from candidates where parent > 0 and score is not null"
+    )[0]
+    changed = shell.pace("show", str(child)).out.partition(f"changes of candidate {parent} (--program")[2]
+    assert f"\n    +added_{child} = " in changed
+    assert f"--- candidate {parent}" in changed
+    whole = shell.pace("show", str(child), "--program").out.partition("\nprogram\n")[2]
+    assert [line.removeprefix("    ") for line in whole.splitlines()] == program.splitlines()
+    seed = ask(shell, "select program from candidates where candidate = 0")[0][0]
+    assert seed.splitlines()[0] in shell.pace("show", "seed").out.partition("\nprogram\n")[2]
+
+
+def test_an_advisor_that_the_run_does_not_serve_has_no_versions(shell: Shell) -> None:
+    calls = [line for line in shell.pace("show", "1").out.splitlines() if "tokens in" in line]
+    assert calls
+    assert all(", version " in line for line in calls)
+    database = sqlite3.connect(shell.folder / "runs/circle_packing-1/population.db")
+    with database:
+        database.execute("update advisor_calls set spans = x''")
+    database.close()
+    calls = [line for line in shell.pace("show", "1").out.splitlines() if "tokens in" in line]
+    assert calls
+    assert all(line.endswith(" out)") for line in calls)
 
 
 def test_diff_takes_numbers_and_parent_and_json(shell: Shell) -> None:

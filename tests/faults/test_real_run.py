@@ -95,7 +95,7 @@ def test_a_finished_run_has_nothing_to_resume_and_reads_well(
     assert best["score"] == status["best_score"]
     assert Path(best["path"]).read_text() == best["program"]
     shown = subprocess.check_output([PACE, "show", str(folder), str(best["candidate"])], text=True, timeout=60)
-    assert "evolve block" in shown
+    assert "changes of candidate" in shown
 
 
 @pytest.mark.fault("Crash and resume", "one Ctrl-C drains")
