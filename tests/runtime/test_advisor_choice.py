@@ -51,8 +51,30 @@ def test_what_a_user_names_is_never_replaced() -> None:
     assert with_advisor(config, load_task("multi_evolve")) is config
 
 
-def test_a_task_without_a_catalogue_and_a_server_that_runs_already_are_served_by_tiny(tmp_path: Path) -> None:
-    assert chosen(without_catalogue(), implementer={"model": "openai/any"}) == "tiny"
+def test_where_no_advisor_of_the_package_reads_the_task_the_implementers_model_advises(tmp_path: Path) -> None:
+    paid = {"model": "openai/any", "api_base": "http://127.0.0.1:9/v1", "options": {"seed": 1}, "timeout_s": 7.0}
+    config = Config.model_validate({"implementer": paid, "advisor": {"timeout_s": 5.0}})
+    found = with_advisor(config, without_catalogue())
+    assert found.advisor.model == "api:openai/any"
+    assert (found.advisor.api_base, found.advisor.options) == (paid["api_base"], paid["options"])
+    assert found.advisor.timeout_s == 5.0  # what the user gave the advisor stays
+    assert found.learner.objective == "none"
+    said = in_words(found, without_catalogue(), chosen=True)
+    assert said == "openai/any, the implementer's model, asked over the network; it learns nothing"
+    assert chosen(with_unread_catalogue(tmp_path), implementer={"model": "catalog,openai/any"}) == "api:openai/any"
+
+
+def test_an_implementers_model_that_cannot_advise_is_refused_with_the_reason() -> None:
+    for settings, why in (
+        ({"learner": {"objective": "pace"}}, "leave --objective pace out"),
+        ({"advisor": {"engine": "vllm"}}, "leave --engine out"),
+    ):
+        config = Config.model_validate({"implementer": {"model": "openai/any"}, **settings})
+        with pytest.raises(UsageError, match=f"(?s)No advisor of the package reads this task.*{why}.*--advisor"):
+            with_advisor(config, without_catalogue())
+
+
+def test_a_server_that_runs_already_is_served_by_tiny(tmp_path: Path) -> None:
     assert chosen(with_catalogue(tmp_path, 3, 4), advisor={"engine": "http://127.0.0.1:9"}) == "tiny"
 
 
@@ -60,7 +82,6 @@ def test_a_catalogue_that_no_advisor_reads_is_refused_where_all_programs_are_edi
     unread = with_unread_catalogue(tmp_path)
     with pytest.raises(UsageError, match=r"its prompts use the word to themselves"):
         chosen(unread)
-    assert chosen(unread, implementer={"model": "openai/any"}) == "tiny"
 
 
 def test_the_choice_does_not_look_further_once_an_advisor_knows_the_catalogue() -> None:

@@ -1,8 +1,9 @@
 """Chooses the advisor of a run for its task, and says how an advisor serves a task.
 
 The choice is among the advisors of the package: the first that knows the task's catalogue, else the first that can read
-it. A run's row holds the advisor that was chosen, so a resume has the same. An advisor knows a catalogue if its folder
-lists it in KNOWN, word for word, and the task's programs are in the language of its training.
+it. Where none does and a model writes the programs, that model advises too. A run's row holds the advisor that was
+chosen, so a resume has the same. An advisor knows a catalogue if its folder lists it in KNOWN, word for word, and the
+task's programs are in the language of its training.
 """
 
 import json
@@ -12,12 +13,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from pydantic import ValidationError
+
 from pace_async.advise.chat import thinks, uses_template
 from pace_async.config import Config
 from pace_async.config.advisor import LONGEST_OF_CHAT, LONGEST_OF_THINKING, AdvisorConfig, Call
 from pace_async.errors import UsageError
 from pace_async.implement.assemble import only_edits, refuse_missing_mechanisms, refuse_unless_possible
-from pace_async.registry.advisors import ADVISORS, advisor_of, asked_model
+from pace_async.implement.shares import models_of
+from pace_async.registry.advisors import ADVISORS, API, advisor_of, asked_model
 from pace_async.registry.engines import engine_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.children.catalogue_reading import options_of, read_by, reads_catalogues, refuse_unless_read
@@ -107,8 +111,29 @@ def with_advisor(config: Config, task: Task) -> Config:
     if engine_of(config.advisor.engine).runs_already:  # its tokenizer cannot learn the words of a catalogue
         packaged = [name for name in packaged if not reads_catalogues(advisor_folder(name))]
     edits_only = task.catalogue_path is not None and only_edits(config.implementer.model)
-    chosen = choose((serving_of(name, task) for name in packaged), edits_only=edits_only).model
-    return _advised_by(config, chosen)
+    chosen = choose((serving_of(name, task) for name in packaged), edits_only=edits_only)
+    models = models_of(config.implementer.model)
+    if chosen.bad and models and not engine_of(config.advisor.engine).runs_already:
+        return _advised_by_implementer(config, models[0])
+    return _advised_by(config, chosen.model)
+
+
+def _advised_by_implementer(config: Config, model: str) -> Config:
+    """The configuration with the implementer's model as advisor, at the same address, for the same prices and with the
+    same options, where the user gave the advisor none. An advisor of the package would write noise about a task whose
+    catalogue it cannot read, and the implementer would be paid for reading it."""
+    given = config.advisor.model_dump(exclude_unset=True)
+    taken = {"api_base", "options", "timeout_s", "deadline_s", "price_per_million_in", "price_per_million_out"}
+    shared = {name: getattr(config.implementer, name) for name in taken}
+    advisor = {**shared, **given, "model": f"{API}{model}"}
+    try:
+        return Config.model_validate({**config.model_dump(exclude_unset=True), "advisor": advisor})
+    except ValidationError as error:
+        why = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise UsageError(
+            f"No advisor of the package reads this task, and the implementer's model cannot advise: {why}; name an "
+            "advisor by --advisor."
+        ) from None
 
 
 def _with_budget(config: Config) -> Config:
@@ -154,7 +179,8 @@ def in_words(config: Config, task: Task, *, chosen: bool) -> str:
         return f"{kind.name}, without a model; nothing is trained; it reads the catalogue: {read_by(kind.name, task)}"
     if kind.asked:
         said = _in_prose(config, task)
-        asked = f"{asked_model(config.advisor.model)}, asked over the network; it learns nothing"
+        also = ", the implementer's model" if chosen else ""
+        asked = f"{asked_model(config.advisor.model)}{also}, asked over the network; it learns nothing"
         return asked + (f"; {said}" if said else "")
     serving = serving_of(config.advisor.model, task)
     said = _in_prose(config, task) if serving.fit == "any" else serving.said
