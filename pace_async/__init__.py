@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pace_async.interface.evaluating import evaluate_program, evaluate_program_async
+    from pace_async.interface.own_program import optimize
     from pace_async.interface.reading import Run, open
     from pace_async.interface.running import Going, go_on, resume, run, start
     from pace_async.interface.simulating import simulate_run, simulate_run_async
@@ -24,6 +25,7 @@ __all__ = [
     "evaluate_program_async",
     "go_on",
     "open",
+    "optimize",
     "resume",
     "run",
     "simulate_run",
@@ -36,6 +38,7 @@ _FROM = {
     **dict.fromkeys(("evaluate_program", "evaluate_program_async"), "pace_async.interface.evaluating"),
     **dict.fromkeys(("Going", "go_on", "resume", "run", "start"), "pace_async.interface.running"),
     **dict.fromkeys(("simulate_run", "simulate_run_async"), "pace_async.interface.simulating"),
+    "optimize": "pace_async.interface.own_program",
     "Task": "pace_async.interface.tasks_in_code",
 }
 

@@ -19,6 +19,7 @@ from pace_async.cli import (
     exporting,
     listing,
     logs,
+    optimizing,
     planning,
     reading,
     reporting,
@@ -65,6 +66,7 @@ def pace(
 
 for room in (
     running,
+    optimizing,
     reading,
     listing,
     watching,

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from pace_async.evaluate.scorer.strict_json import DEEPEST, Invalid, measure
 from pace_async.task import TaskSpec
-from pace_async.task.command import FEEDBACK_FILE, LAST_LINE, MEAN
+from pace_async.task.command import FEEDBACK_FILE, LAST_LINE, MEAN, PRINTED
 
 METRICS_FILE = "metrics.json"
 ARTIFACTS_FILE = "artifacts.json"
@@ -26,6 +26,14 @@ MOST_METRICS = 64
 LONGEST_NAME = 100
 _TEXTS = ("feedback", "text_feedback", "artifacts", "error")
 """Entries of the metrics that are meant for the author of the next program."""
+_PRINTED_NUMBER = re.compile(
+    r"""(?<![\w.])[-+]?(?:
+        \d{1,3}(?:,\d{3})+(?:\.\d+)?            # with a comma between thousands
+        |(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?
+        |inf|nan)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""A number that is no part of a name such as `step3` or `v1.2.3`."""
 _ERROR = re.compile(r"^(\w*(?:error|exception)\w*):\n(?!(?:null|none|false|0|\[\]|\{\}|\"\")$)(\S.*)$", re.I | re.M)
 
 
@@ -94,12 +102,14 @@ def _metrics_file(spec: TaskSpec) -> str:
     """The name of the file with the metrics, or nothing."""
     if not isinstance(spec.metrics, str):
         return METRICS_FILE
-    return "" if spec.metrics == LAST_LINE else spec.metrics
+    return "" if spec.metrics in (LAST_LINE, PRINTED) else spec.metrics
 
 
 def _metrics(spec: TaskSpec, left: Left) -> Mapping[str, Any]:
     name = _metrics_file(spec)
-    return _object(left, name) if name else _last_object(left.stdout)
+    if name:
+        return _object(left, name)
+    return _printed(left.stdout) if spec.metrics == PRINTED else _last_object(left.stdout)
 
 
 def _object(left: Left, name: str) -> Mapping[str, Any]:
@@ -136,6 +146,21 @@ def _last_object(stdout: bytes) -> Mapping[str, Any]:
         if isinstance(value, dict):
             return cast("dict[str, Any]", value)
     raise _Wrong("no line of standard output is a JSON object with metrics")
+
+
+def _printed(stdout: bytes) -> Mapping[str, Any]:
+    """The last line that is a JSON object or holds a number, whose last number is the score."""
+    for line in reversed(stdout.decode("utf-8", "replace").splitlines()):
+        if line.lstrip().startswith("{"):
+            try:
+                value = _parsed(line)
+            except ValueError:
+                value = None
+            if isinstance(value, dict):
+                return cast("dict[str, Any]", value)
+        if numbers := _PRINTED_NUMBER.findall(line):
+            return {"score": float(numbers[-1].replace(",", ""))}
+    raise _Wrong("the evaluator printed no number and no JSON object, so there is no score")
 
 
 def _parsed(text: str) -> Any:

@@ -13,6 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 LAST_LINE = "last_line"
 """`metrics` of a task whose evaluator writes them as the last line of its standard output that is a JSON object."""
+PRINTED = "printed"
+"""`metrics` of a task whose evaluator prints them: the last line of its standard output that is a JSON object or holds
+a number. The last number of such a line is the metric `score`."""
 MEAN = "mean"
 """The name, in `score`, of the mean of all numbers, unless a metric has that name."""
 FEEDBACK_FILE = "feedback.txt"
@@ -40,7 +43,8 @@ class CommandFields(BaseModel):
     )
     metrics: str | PythonMetrics = Field(
         default="metrics.json",
-        description="Where a command task's metrics are: a JSON file in {results}, last_line, or {python: FUNCTION}.",
+        description="Where a command task's metrics are: a JSON file in {results}, last_line (of standard output, that "
+        "is a JSON object), printed (the last JSON object or number there), or {python: FUNCTION}.",
     )
     score: tuple[str, ...] = Field(
         default=("combined_score",),

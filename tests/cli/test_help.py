@@ -57,6 +57,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.rmtree(folder / "made", ignore_errors=True)
     make_task("my_task", folder / "my_task")
     shutil.copy(load_task("circle_packing").folder / "initial.py", folder / "my_program.py")
+    (folder / "score.py").write_text("print(1)\n")
     (folder / "run.yaml").write_text(dump(settings()))
     example(folder / "openevolve" / "examples" / "function_minimization", OPENEVOLVE)
     return folder

@@ -14,6 +14,7 @@ from tests.support.json_commands import ARGUMENTS, RUN, write_places
 
 WITHOUT = {
     "resume": "drives a run; `pace status --json` reads it",
+    "optimize": "drives a run; `pace status --json` reads it",
     "watch": "a screen for a person; `pace status --json` reads a run",
     "web": "pages for a person, served until it is stopped",
     "stop": "ends a run; `pace status --json` reads it",

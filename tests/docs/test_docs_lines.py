@@ -28,7 +28,7 @@ README = lines((ROOT / "README.md").read_text(encoding="utf-8"))
 
 def small(line: str) -> list[str]:
     """The words of a line, its run made small."""
-    words = shlex.split(line.replace(" --open", ""))
+    words = shlex.split(line.replace(" --open", ""), comments=True)
     if "--candidates" in words:
         at = words.index("--candidates") + 1
         words[at] = str(max(4, int(words[at]) // 12))
@@ -37,10 +37,12 @@ def small(line: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a finished run."""
+    """A folder with a finished run, a program and a scorer."""
     folder = tmp_path_factory.mktemp("readme")
     copy_run(make_run(folder / "made"), folder)
     shutil.rmtree(folder / "made", ignore_errors=True)
+    (folder / "prog.py").write_text("print(1)\n")
+    (folder / "score.py").write_text("print(1)\n")
     return folder
 
 
@@ -52,7 +54,7 @@ def test_a_line_of_the_readme_works_as_printed(
     arguments = small(line.replace("RUN", "circle_packing-1").replace("CANDIDATE", "1"))
     if line.startswith("pace resume"):
         arguments = ["resume", "circle_packing-1"]  # it is finished: going on has tests of its own
-    if line.startswith("pace run"):
+    if line.startswith(("pace run", "pace optimize")):
         arguments.append("--dry-run")
     end_at_once(monkeypatch)
     said = Shell(folder, monkeypatch, capsys).pace(*arguments)

@@ -1,0 +1,218 @@
+"""pace optimize: improve a program of one's own, scored by a command of one's own."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from pace_async.cli.options import command_of, known_in, one_of, overrides_of
+from pace_async.cli.output import print_fields
+from pace_async.registry.displays import DISPLAYS
+from pace_async.registry.implementers import IMPLEMENTERS
+
+if TYPE_CHECKING:
+    from pace_async.interface.own_program import Prepared
+    from pace_async.task.own_program import Direction, OwnProgram
+    from pace_async.task.spec import Bounds
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("optimize")(command_of(OptimizeFlags, optimize))
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeFlags:
+    """What `pace optimize` may be given."""
+
+    program: Path = typer.Argument(..., help="Your program.", metavar="PROGRAM")
+    evaluate: str = typer.Option(
+        ...,
+        "--evaluate",
+        help="Command that scores it, with {program} where its path belongs. The last number or JSON object that it "
+        "prints is the score.",
+        metavar="COMMAND",
+    )
+    minimize: bool = typer.Option(False, "--minimize", help="A lower score is better.")
+    maximize: bool = typer.Option(False, "--maximize", help="A higher score is better.")
+    about: str = typer.Option(
+        "", "--about", help="What the program is for, for the models [default: its docstring].", metavar="TEXT"
+    )
+    include: list[Path] | None = typer.Option(
+        None, "--include", help="A file or folder that the command reads. May be given several times.", metavar="PATH"
+    )
+    score: str | None = typer.Option(None, "--score", help="The entry of a printed JSON object that is the score.")
+    bounds: str | None = typer.Option(
+        None, "--bounds", help="Scores between which progress is measured [default: a guess].", metavar="LOW,HIGH"
+    )
+    timeout: float | None = typer.Option(
+        None, "--timeout", help="Limit of one evaluation in seconds [default: ten times what yours takes]."
+    )
+    memory_mb: int = typer.Option(4096, "--memory-mb", help="Memory limit of one evaluation, in MiB.")
+    implementer: str | None = typer.Option(
+        None, "--implementer", help=f"What writes the code. {IMPLEMENTERS.described()} It advises too by default."
+    )
+    advisor: str | None = typer.Option(None, "--advisor", help="What decides what to try, as for `pace run`.")
+    budget: float | None = typer.Option(None, "--budget", help="Stop at so many USD.", metavar="USD")
+    candidates: int | None = typer.Option(None, "--candidates", help="Stop after so many candidates [default: 240].")
+    minutes: float | None = typer.Option(None, "--minutes", help="Stop after so many minutes.")
+    target: float | None = typer.Option(None, "--target", help="Stop at a score at least this good.")
+    threads: int | None = typer.Option(None, "--threads", help="Search threads.")
+    sets: list[str] | None = typer.Option(None, "--set", help="Any setting of `pace run`.", metavar="KEY=VALUE")
+    run_dir: Path | None = typer.Option(None, "--run-dir", help="Folder of the run [default: runs/PROGRAM-N].")
+    unsafe: bool = typer.Option(
+        False, "--unsafe-no-sandbox", help="Run programs without isolation: only code you trust."
+    )
+    display: str = typer.Option(
+        "auto",
+        "--display",
+        help=f"How progress is shown. {DISPLAYS.described()}",
+        metavar=DISPLAYS.metavar(),
+        callback=known_in(DISPLAYS),
+    )
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Score your program, print what a run would do, and leave nothing."
+    )
+
+    def settings(self) -> dict[str, object]:
+        """The settings that flags stand for, None for a flag that was not given."""
+        return {
+            "implementer.model": self.implementer,
+            "advisor.model": self.advisor,
+            "stop.budget": self.budget,
+            "stop.candidates": self.candidates,
+            "stop.minutes": self.minutes,
+            "stop.target": self.target,
+            "search.threads": self.threads,
+            "evaluation.unsafe_no_sandbox": self.unsafe or None,
+        }
+
+
+def optimize(flags: OptimizeFlags) -> None:
+    """Improve a program of your own, scored by a command of your own.
+
+    It makes a task beside the run, scores your program in the sandbox, guesses what you do not say and prints it, and
+    searches. Your files are not changed: the best program and its difference are left in the run's folder.
+
+    Example: pace optimize my_program.py --evaluate 'python score.py {program}' --maximize --implementer gpt-5 --dry-run
+    """
+    from pace_async.interface.own_program import prepare_own_program, remove_prepared
+    from pace_async.runtime.run_paths import RunPaths, new_run_paths
+    from pace_async.task.own_program import own_program
+
+    _refuse_without_model(flags)
+    own = own_program(flags.program, flags.evaluate, flags.include or (), Path.cwd())
+    run_dir = new_run_paths(own.name, flags.run_dir).folder
+    direction, bounds = _direction(flags), _bounds(flags.bounds)
+    typer.echo(f"scoring {own.file} in the sandbox")
+    prepared = prepare_own_program(
+        own,
+        run_dir,
+        direction,
+        about=flags.about,
+        bounds=bounds,
+        timeout_s=flags.timeout,
+        memory_mb=flags.memory_mb,
+        scores=(flags.score,) if flags.score else (),
+        unsafe_no_sandbox=flags.unsafe,
+    )
+    for line in _said(prepared, flags):
+        typer.echo(line)
+    try:
+        code = _search(flags, prepared, run_dir)
+    finally:
+        if RunPaths(run_dir).exists:
+            _show_difference(own, run_dir)
+        else:
+            remove_prepared(run_dir)
+    raise typer.Exit(code)
+
+
+def _refuse_without_model(flags: OptimizeFlags) -> None:
+    """Before the program is scored, which may take long. Raises UsageError without a model or its key."""
+    import os
+
+    from pace_async.configure import resolve
+    from pace_async.errors import UsageError
+    from pace_async.implement.shares import models_of
+    from pace_async.providers.base import IMPLEMENTER
+    from pace_async.providers.keys import refuse_without_keys
+
+    config = resolve(None, overrides_of(flags.sets, flags.settings()))
+    models = models_of(config.implementer.model)
+    if not models and not config.implementer.command:
+        raise UsageError("Name a model that writes the code: --implementer MODEL, as in gemini/gemini-3.1-pro-preview.")
+    if not flags.dry_run:
+        refuse_without_keys(models, config.implementer.api_base, os.environ, IMPLEMENTER)
+
+
+def _search(flags: OptimizeFlags, prepared: "Prepared", run_dir: Path) -> int:
+    """Run the search on the task, or print what it would do. Returns the exit code."""
+    from pace_async.configure import resolve
+
+    config = resolve(None, {**overrides_of(flags.sets, flags.settings()), "task": str(prepared.folder.absolute())})
+    if flags.dry_run:
+        from pace_async.cli.dry_run import dry_run
+
+        print_fields(dry_run(config, run_dir)[1])
+        return 0
+    from pace_async.runtime.start.launch import start
+    from pace_async.runtime.start.refusals import look
+
+    return start(config, look(config, run_dir), run_dir, flags.display)
+
+
+def _direction(flags: OptimizeFlags) -> "Direction":
+    """Said by a flag, or asked at a terminal. Raises UsageError."""
+    from pace_async.errors import UsageError
+
+    if one_of({"--minimize": flags.minimize, "--maximize": flags.maximize}, (True, True)):
+        return "minimize" if flags.minimize else "maximize"
+    if not sys.stdin.isatty():
+        raise UsageError("Say whether a lower score is better (--minimize) or a higher one (--maximize).")
+    return "maximize" if typer.confirm("Is a higher score better?") else "minimize"
+
+
+def _bounds(text: str | None) -> "Bounds | None":
+    """The given bounds. Raises UsageError."""
+    from pydantic import ValidationError
+
+    from pace_async.errors import UsageError
+    from pace_async.task.spec import Bounds
+
+    if text is None:
+        return None
+    try:
+        lower, upper = map(float, text.split(","))
+        return Bounds(lower=lower, upper=upper)
+    except (ValueError, ValidationError):
+        raise UsageError(f"--bounds {text!r} must be two numbers, the lower one first, as in 0,10.") from None
+
+
+def _said(prepared: "Prepared", flags: OptimizeFlags) -> list[str]:
+    """What was measured and guessed, a line each, with the flag that says otherwise."""
+    repeats = {None: "scored once", True: "twice the same", False: "not the same twice, so scores are noisy"}
+    guessed_bounds = "" if flags.bounds else ", guessed (--bounds)"
+    guessed_limit = "" if flags.timeout else ", guessed (--timeout)"
+    return [
+        f"  score     {prepared.score:.10g} ({repeats[prepared.repeats]}), in {prepared.seconds:.1f} s",
+        f"  progress  measured from {prepared.bounds.lower:g} to {prepared.bounds.upper:g}{guessed_bounds}",
+        f"  limits    {prepared.timeout_s:g} s{guessed_limit} and {flags.memory_mb} MiB an evaluation",
+    ] + (
+        []
+        if flags.dry_run
+        else [f"  task      {prepared.folder}, which `pace run` and `pace task check` take like any other"]
+    )
+
+
+def _show_difference(own: "OwnProgram", run_dir: Path) -> None:
+    """Say where the best program is and how it differs."""
+    from pace_async.interface.own_program import write_difference
+    from pace_async.runtime.run_paths import RunPaths
+
+    written = write_difference(own, run_dir)
+    if written is not None:
+        typer.echo(f"\nThe best program is {RunPaths(run_dir).best(own.file.suffix)}.")
+        typer.echo(f"Its difference to yours is {written}: `patch -p1 < {written}` applies it.")

@@ -1,0 +1,149 @@
+"""pace optimize: a program, a command and a model are enough, and nothing of the user's is changed."""
+
+import json
+import subprocess
+import threading
+from collections.abc import Generator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+import pace_async
+from tests.support.command_line import Shell, search
+
+PROGRAM = '"""A number that is as large as possible."""\n\n\ndef number():\n    return 1\n'
+SCORER = """\
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("program", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+print("the number is", min(module.number(), 100))
+"""
+EVALUATE = "python score.py {program}"
+IDEA = "Hypothesis: a larger number\nReasoning: larger is better\n"
+ANSWERS = (
+    ("SEARCH", "<<<<<<< SEARCH\n    return 1\n=======\n    return 1 + 41\n>>>>>>> REPLACE\n"),
+    ("Proposal N", "Proposal 1: new\nProposal 2: new\nProposal 3: new"),
+    ("Idea ID", "Idea ID: 1\nExperiment description: return 42"),
+    ("Hypothesis", "".join(f"Idea {number}\n{IDEA}" for number in (1, 2, 3))),
+)
+"""The answer to the first word that a question holds."""
+
+
+class Model(BaseHTTPRequestHandler):
+    """A chat model that has one idea and carries it out."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        asked = json.dumps(body["messages"])
+        said = next((answer for word, answer in ANSWERS if word in asked), "ok")
+        message = {"role": "assistant", "content": said}
+        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        whole = {"id": "1", "object": "chat.completion", "created": 1, "model": body["model"], "usage": usage}
+        text = json.dumps({**whole, "choices": [choice]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+
+@pytest.fixture
+def address() -> Generator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Model) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "score.py").write_text(SCORER)
+    return tmp_path
+
+
+@pytest.mark.long
+def test_three_lines_lead_to_a_better_program_and_its_difference(folder: Path, address: str) -> None:
+    model = ("--implementer", "openai/m", "--set", f"implementer.api_base={address}", "--budget", "1")
+    prices = [f"--set=implementer.price_per_million_{way}=1" for way in ("in", "out")]
+    short = ("--candidates", "3", "--threads", "1")
+    said = search(folder, ["optimize", "program.py", "--evaluate", EVALUATE, "--maximize", *model, *prices, *short])
+    assert said.code == 0, said.err
+    assert "score     1 (twice the same)" in said.out
+    assert (folder / "program.py").read_text() == PROGRAM
+    run = folder / "runs" / "program-1"
+    assert (run / "best.py").read_text() == PROGRAM.replace("return 1", "return 1 + 41")
+    assert "runs/program-1/best.diff` applies it" in said.out
+    subprocess.run(["patch", "-p1", "-i", str(run / "best.diff")], cwd=folder, check=True, capture_output=True)
+    assert (folder / "program.py").read_text() == (run / "best.py").read_text()
+
+
+@pytest.mark.long
+def test_python_does_the_same(folder: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    settings = {"implementer.model": "openai/m", "implementer.api_base": address, "stop.candidates": 2}
+    found = pace_async.optimize("program.py", EVALUATE, direction="maximize", settings=settings)
+    assert found.best["score"] == 42.0
+    assert "+    return 1 + 41" in (folder / "runs" / "program-1" / "best.diff").read_text()
+
+
+@pytest.fixture
+def shell(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    return Shell(folder, monkeypatch, capsys)
+
+
+def test_a_dry_run_scores_the_program_and_leaves_nothing(shell: Shell) -> None:
+    before = shell.files()
+    said = shell.pace(
+        *("optimize", "program.py", "--evaluate", EVALUATE, "--maximize", "--implementer", "openai/m", "--dry-run")
+    )
+    assert said.code == 0, said.err
+    assert "score     1 (twice the same)" in said.out
+    assert "openai/m, the implementer's model" in said.out
+    assert [name for name in shell.files() if name != "runs"] == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "why"),
+    [
+        (("--maximize",), 2, "Name a model that writes the code"),
+        (("--implementer", "openai/m"), 2, "Say whether a lower score is better"),
+        (("--implementer", "openai/m", "--maximize", "--minimize"), 2, "exclude each other"),
+        (("--implementer", "openai/m", "--maximize", "--bounds", "2,1"), 2, "two numbers, the lower one first"),
+        (("--implementer", "gemini/g", "--maximize"), 2, "missing key"),
+    ],
+)
+def test_a_mistake_is_said_before_anything_is_scored(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], code: int, why: str
+) -> None:
+    monkeypatch.delenv("GEMINI_API_KEY", raising=False)
+    monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
+    before = shell.files()
+    said = shell.pace("optimize", "program.py", "--evaluate", EVALUATE, *flags)
+    assert (said.code, "scoring" in said.out) == (code, False)
+    assert why in said.err
+    assert shell.files() == before
+
+
+def test_a_program_without_a_score_is_refused_with_the_evaluators_words(shell: Shell) -> None:
+    before = shell.files()
+    said = shell.pace(
+        *("optimize", "program.py", "--evaluate", "python missing.py {program}"),
+        *("--maximize", "--implementer", "openai/m"),
+    )
+    assert said.code == 5
+    assert "missing.py" in said.err
+    assert "--include takes further files along" in said.err
+    assert [name for name in shell.files() if name != "runs"] == before
