@@ -265,6 +265,8 @@ def _feedback(spec: TaskSpec, said: Mapping[str, Any], left: Left) -> str:
         except ValueError:
             value = artifacts
         parts.append(_part("artifacts", value))
+    elif isinstance(artifacts, int):
+        parts.append(f"({ARTIFACTS_FILE} is too long to be shown: {artifacts} bytes)")
     text = left.files.get(FEEDBACK_FILE)
     if isinstance(text, str):
         parts.append(text.strip())

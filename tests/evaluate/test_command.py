@@ -57,7 +57,11 @@ FAULTS: dict[str, tuple[str, Outcome, str]] = {
         "the evaluator left no metrics.json",
     ),
     "no folder of results": ("rm -r $RESULTS", "invalid_score", "the evaluator left no metrics.json"),
-    "too much output": ("while :; do echo more; done", "output_overflow", "too much on standard output"),
+    "too much output": (
+        "yes more",
+        "output_overflow",
+        "too much on standard output: more than 16 MiB, which output_mb",
+    ),
 }
 
 

@@ -46,6 +46,8 @@ LEAST_S = 0.1
 TAIL_BYTES = 4096
 EVALUATOR_TAIL_BYTES = 128 << 10
 """What is kept of the output of a command task's evaluator, whose last line may hold the metrics."""
+EVALUATOR_TIMES = 16
+"""How many times output_mb such an evaluator may print. Only the end is kept, but reading takes this process's time."""
 
 log = logging.getLogger(__name__)
 
@@ -174,9 +176,13 @@ async def _run(plan: Plan, job: Job, limits: Limits, wiring: Wiring, start: _Sta
     most = limits.output_bytes
     name = "standard output" if job.in_lines else "the result"
     result = Sink(wiring.answers, name, most + _framing(job))
-    kept = TAIL_BYTES if job.command is None else EVALUATOR_TAIL_BYTES
-    stdout = Sink(wiring.stdout, "standard output", most, kept)
-    stderr = Sink(wiring.stderr, "standard error", most, kept)
+    streams = ("standard output", "standard error")
+    kept, drained = TAIL_BYTES, most
+    if job.command is not None:
+        kept, drained = EVALUATOR_TAIL_BYTES, EVALUATOR_TIMES * most
+        streams = tuple(f"{stream}: more than {drained >> 20} MiB, which output_mb sets" for stream in streams)
+    stdout = Sink(wiring.stdout, streams[0], drained, kept)
+    stderr = Sink(wiring.stderr, streams[1], drained, kept)
     talk = Conversation(job, nonce, result, "seccomp" in plan.confinement, wiring.group)
     began = time.monotonic()
     talk.open(wiring.job, head)

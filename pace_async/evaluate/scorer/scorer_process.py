@@ -21,6 +21,7 @@ into its control group), `memory_mb`, `seconds` of processor time for each reque
 candidate may hold. One that works for longer is killed by the kernel, with SIGXCPU.
 """
 
+import contextlib
 import importlib.util
 import inspect
 import json
@@ -30,6 +31,8 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -83,16 +86,36 @@ def main(evaluator: Path, settings: Mapping[str, Any], stages: Sequence[str], bo
 
 
 def read_score(result: object) -> tuple[float, dict[str, float]]:
-    """The result of an evaluator's `score`: a finite number under "score", and other finite numbers. Raises Invalid."""
+    """The result of an evaluator's `score`: a finite number under "score", and other finite numbers, also those of
+    numpy, torch and the standard library. Raises Invalid, which names the evaluator for what is no number."""
     if not isinstance(result, dict) or "score" not in result:
         why = 'the evaluator returned no mapping with a "score"'
         raise Invalid(why, why)
     numbers: dict[str, float] = {}
     for name, value in cast("dict[object, object]", result).items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise Invalid(f"{name} is not a finite number: {value!r}"[:200])
-        numbers[str(name)] = float(value)
+        number = _as_float(value)
+        if number is None:
+            why = f"{name} is {type(value).__name__}, not a number: {value!r}"[:200]
+            raise Invalid(why, why)
+        if not math.isfinite(number):
+            raise Invalid(f"{name} is not a finite number: {number!r}"[:200])
+        numbers[str(name)] = number
     return numbers.pop("score"), numbers
+
+
+def _as_float(value: Any) -> float | None:
+    """A number of any library, None for anything else. An array of one number is a number. One that is too large for a
+    float is infinite."""
+    with contextlib.suppress(TypeError, ValueError, RuntimeError):
+        value = value.item() if callable(getattr(value, "item", None)) else value
+    if isinstance(value, bool) or not isinstance(value, int | float | Fraction | Decimal):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except ValueError:  # a signalling NaN
+        return math.nan
 
 
 def _texts(instances: object) -> list[str]:

@@ -3,6 +3,9 @@
 Run as a script, in the sandbox of a command task: FILE FUNCTION PROGRAM RESULTS. The function returns a mapping of
 metrics, or an object with `metrics` and, if it likes, `artifacts`. Both are written to the folder of results, as
 metrics.json and artifacts.json.
+
+Invariant: nothing that was returned beside a score costs the score. What JSON cannot hold is written as text, and what
+is too long is cut. The process ends as soon as both files are there, whatever threads the program left.
 """
 
 import importlib.util
@@ -13,6 +16,9 @@ import sys
 from typing import Any, cast
 
 LONGEST_ARTIFACT = 32 << 10
+LONGEST_METRICS = 96 << 10
+"""Characters of metrics.json. Beyond them its long entries are cut."""
+LONGEST_ARTIFACTS = 96 << 10
 
 
 def main(file: str, function: str, program: str, results: str) -> None:
@@ -37,16 +43,51 @@ def main(file: str, function: str, program: str, results: str) -> None:
         sys.exit(
             f"{function} returned {type(cast('Any', returned)).__name__}: neither a mapping nor an object with metrics"
         )
-    _write(f"{results}/metrics.json", cast("Any", metrics))
+    _write(f"{results}/metrics.json", metrics_text(cast("Any", metrics)))
     artifacts: Any = None if isinstance(returned, dict) else getattr(returned, "artifacts", None)
     if isinstance(artifacts, dict) and artifacts:
-        shown = {str(name): _text(value) for name, value in cast("dict[Any, Any]", artifacts).items()}
-        _write(f"{results}/artifacts.json", shown)
+        _write(f"{results}/artifacts.json", artifacts_text(cast("dict[Any, Any]", artifacts)))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
-def _write(path: str, value: Any) -> None:
-    with open(path, "w", encoding="utf-8") as stream:  # noqa: PTH123
-        json.dump(value, stream, default=_as_json, skipkeys=True)
+def metrics_text(metrics: "dict[Any, Any]") -> str:
+    """The metrics as JSON."""
+    parts = {str(name): _json(value) for name, value in metrics.items()}
+    if sum(map(len, parts.values())) > LONGEST_METRICS:
+        most = LONGEST_METRICS // (2 * len(parts))
+        parts = {name: text if len(text) <= most else json.dumps(cut(text, most)) for name, text in parts.items()}
+    return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in parts.items()) + "}"
+
+
+def artifacts_text(artifacts: "dict[Any, Any]") -> str:
+    """The artifacts as JSON, each a text."""
+    texts = {str(name): _text(value) for name, value in artifacts.items()}
+    most = LONGEST_ARTIFACT
+    while len(said := json.dumps({name: cut(text, most) for name, text in texts.items()})) > LONGEST_ARTIFACTS and most:
+        most //= 2
+    return said
+
+
+def cut(text: str, most: int) -> str:
+    """The text without its middle, which a note stands for."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[len(text) - half :]}"
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
+        stream.write(text)
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, default=_as_json)
+    except (TypeError, ValueError, OverflowError, RecursionError):  # such as a key that JSON does not have
+        return json.dumps(_shown(value))
 
 
 def _as_json(value: Any) -> Any:
@@ -55,16 +96,26 @@ def _as_json(value: Any) -> Any:
         convert = getattr(value, name, None)
         if callable(convert):
             return convert()
-    return str(value)[:LONGEST_ARTIFACT]
+    return _shown(value)
 
 
 def _text(value: Any) -> str:
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-    text = text if isinstance(text, str) else json.dumps(text, default=_as_json, skipkeys=True)
-    if len(text) <= LONGEST_ARTIFACT:
-        return text
-    half = LONGEST_ARTIFACT // 2
-    return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, default=_as_json)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return _shown(value)
+
+
+def _shown(value: Any) -> str:
+    """A value as text, whatever its class makes of that."""
+    try:
+        return str(value)[:LONGEST_ARTIFACT]
+    except Exception as error:
+        return f"a {type(value).__name__}, whose text fails with {type(error).__name__}"
 
 
 if __name__ == "__main__":

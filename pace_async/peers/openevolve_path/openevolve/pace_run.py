@@ -6,7 +6,8 @@ The functions are the stages in their order. A stage is named stage1, stage2, �
 working folder is the evaluator's, and it can import what lies beside it.
 
 RESULTS gets `metrics.json` (the finite numbers, and `mean_of_metrics` where the evaluator gives no combined_score) and
-`artifacts.json` (artifacts, and metrics that are not finite numbers).
+`artifacts.json` (artifacts, and metrics that are not finite numbers, as texts, the long ones cut). Nothing that was
+returned beside a score costs the score, and neither does a thread that the program left.
 """
 
 import argparse
@@ -25,6 +26,8 @@ from .utils.metrics_utils import COMBINED, finite, get_fitness_score
 
 MEAN_OF_METRICS = "mean_of_metrics"
 FULL = "full"
+LONGEST, MOST = 32 << 10, 96 << 10
+"""Characters of one artifact, and of all of them together as JSON."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -53,8 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         numbers[MEAN_OF_METRICS] = get_fitness_score(metrics, features)
     shown = {name: value for name, value in metrics.items() if name not in numbers}
     results.mkdir(parents=True, exist_ok=True)
-    _write(results / "metrics.json", numbers)
-    _write(results / "artifacts.json", {**shown, **artifacts})
+    _write(results / "metrics.json", json.dumps(numbers))
+    _write(results / "artifacts.json", _artifacts({**shown, **artifacts}))
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -97,14 +100,48 @@ async def _awaited(found: Any) -> Any:
     return await found
 
 
-def _write(path: Path, value: Mapping[str, object]) -> None:
-    text = json.dumps({str(name): one for name, one in value.items()}, default=_as_text, ensure_ascii=False)
+def _artifacts(found: Mapping[Any, Any]) -> str:
+    """The artifacts as JSON. Numbers and truth values stay, and anything else is a text."""
+    texts = {str(name): value if isinstance(value, int | float) else _text(value) for name, value in found.items()}
+    most = LONGEST
+    while len(said := json.dumps({name: _cut(one, most) for name, one in texts.items()})) > MOST and most:
+        most //= 2
+    return said
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, default=str, ensure_ascii=False)
+    except Exception:  # keys that JSON does not have, or a value that holds itself
+        return _shown(value)
+
+
+def _shown(value: object) -> str:
+    """A value as text, whatever its class makes of that."""
+    try:
+        return str(value)
+    except Exception as error:
+        return f"a {type(value).__name__}, whose text fails with {type(error).__name__}"
+
+
+def _cut(value: Any, most: int) -> Any:
+    """A text without its middle, which a note stands for."""
+    if not isinstance(value, str) or len(value) <= most:
+        return value
+    half = most // 2
+    return f"{value[:half]}\n… {len(value) - 2 * half} characters left out …\n{value[len(value) - half :]}"
+
+
+def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", errors="replace")
-
-
-def _as_text(value: object) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 if __name__ == "__main__":
     main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

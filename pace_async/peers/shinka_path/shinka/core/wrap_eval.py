@@ -146,7 +146,8 @@ def save_json_results(results_dir: str, metrics: Mapping[str, Any], correct: boo
     folder = Path(results_dir)
     folder.mkdir(parents=True, exist_ok=True)
     for name, value in (("correct", {"correct": correct, "error": error}), ("metrics", metrics)):
-        (folder / f"{name}.json").write_text(json.dumps(value, indent=4, default=_plain), encoding="utf-8")
+        text = json.dumps(value, indent=4, default=_plain, skipkeys=True)
+        (folder / f"{name}.json").write_text(text, encoding="utf-8")
 
 
 def load_program(program_path: str) -> ModuleType:
@@ -276,7 +277,11 @@ def _score_of(result: Any, score: Callable[[Any], float] | None) -> float | None
 def _keep_extra(metrics: dict[str, Any], folder: Path) -> None:
     if "extra_data" in metrics:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "extra.pkl").write_bytes(pickle.dumps(metrics.pop("extra_data")))
+        extra = metrics.pop("extra_data")
+        try:
+            (folder / "extra.pkl").write_bytes(pickle.dumps(extra))
+        except Exception as error:
+            print(f"extra_data cannot be written: {error}")
 
 
 def _plain(value: Any) -> Any:
