@@ -26,6 +26,7 @@ from pace_async.providers.chat import Chat, ChatAnswer, open_chats
 from pace_async.providers.pool import CallLimits, ModelPool, ModelQuestion
 from pace_async.providers.redact import holds_secret
 from pace_async.registry.advisors import asked_model
+from pace_async.thinking import answer_proper
 
 SYSTEM = (
     "You propose experiments to a program search. Answer in exactly the lines that are asked for, as plain text, and "
@@ -70,7 +71,7 @@ class AskedAdvisor:
         return self._call(prompt, answer), "length" if answer.finish == "length" else "stop"
 
     def _call(self, prompt: Prompt, answer: ChatAnswer) -> AdvisorCall:
-        text = after_thinking(answer.text, self._end_of_thinking)
+        text = after_thinking(answer_proper(answer.text), self._end_of_thinking)
         return AdvisorCall(prompt.purpose, (), (), (), (), text, seconds=answer.seconds, prompt=prompt.text)
 
 

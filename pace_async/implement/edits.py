@@ -6,6 +6,7 @@ is not exactly in the format is a CandidateFault. Each way to be wrong has its o
 here, because that would credit the advisor with an effect that it did not cause. Pure.
 
     no_code_block, several_code_blocks, wrong_language, unclosed_code_block     of a whole block
+    empty_answer                                                                reasoning without an answer
     malformed_edit, empty_search, search_not_found, search_ambiguous,
     edit_leaves_block, edits_overlap                                            of edits
     program_too_long, mixed_answer, markers_in_block, empty_block, answer_too_long,
@@ -20,6 +21,7 @@ from pace_async.errors import CandidateFault
 from pace_async.programs.compiled import LONGEST_PROGRAM, compiled, program_hash
 from pace_async.programs.languages import PYTHON, Language, language_of
 from pace_async.programs.text import END_MARK, START_MARK, editable
+from pace_async.thinking import answer_proper
 
 LONGEST_ANSWER = 256 * 1024
 """Characters. A block has a few kilobytes. A longer text is not an answer."""
@@ -105,9 +107,13 @@ def refuse_too_long(answer: str) -> None:
 
 
 def parse(answer: str, language: Language | None = None) -> WholeBlock | tuple[Edit, ...]:
-    """Read an answer. Prose around code is allowed. Edits may be inside or outside fences. Raises CandidateFault."""
+    """Read an answer. Reasoning before it is no part of it. Prose around code is allowed. Edits may be inside or
+    outside fences. Raises CandidateFault."""
     refuse_too_long(answer)
-    lines = answer.replace("\r\n", "\n").split("\n")
+    proper = answer_proper(answer)
+    if answer.strip() and not proper.strip():
+        raise CandidateFault("empty_answer", "the answer holds reasoning only")
+    lines = proper.replace("\r\n", "\n").split("\n")
     edits, rest = _take_edits(lines)
     if not edits:
         return _whole_block(lines, language or language_of(PYTHON))
@@ -160,6 +166,10 @@ def _take_edits(lines: list[str]) -> tuple[tuple[Edit, ...], list[str]]:
             search = []
         elif mark == DIVIDER and search is not None and replace is None:
             replace = []
+        elif mark == DIVIDER and search is not None:
+            raise CandidateFault(
+                "malformed_edit", f"an edit holds several lines {DIVIDER}: answer with the whole block instead"
+            )
         elif mark == REPLACE:
             if search is None or replace is None:
                 raise CandidateFault("malformed_edit", f"{REPLACE} without {SEARCH} and {DIVIDER} before it")
