@@ -255,6 +255,10 @@ def _import() -> tuple[Any, tuple[Callable[[], Awaitable[None]], ...]]:
     return litellm, (stop_logging, close_litellm_async_clients)
 
 
+def _nothing(**_: object) -> None:
+    """In place of a look-up over the network."""
+
+
 _restrained = False
 
 
@@ -272,6 +276,6 @@ def _restrain() -> None:
     handler: Any = http_handler.AsyncHTTPHandler
     handler.single_connection_post_request = no_second_request
     look_ups: Any = utils
-    look_ups.ProviderConfigManager.get_provider_model_info = staticmethod(lambda **_: None)
-    look_ups._get_max_position_embeddings = lambda **_: None
+    look_ups.ProviderConfigManager.get_provider_model_info = staticmethod(_nothing)
+    look_ups._get_max_position_embeddings = _nothing
     _restrained = True

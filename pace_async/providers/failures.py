@@ -38,9 +38,15 @@ _KINDS = {
     **dict.fromkeys((405, 406, 410, 411, 413, 414, 415, 422, 426, 431, 501), "bad_request"),
 }
 _PERMANENT = (
-    "bad_key no_permission unknown_model bad_request unsupported_option no_credit missing_key not_installed".split()
+    "bad_key",
+    "no_permission",
+    "unknown_model",
+    "bad_request",
+    "unsupported_option",
+    "no_credit",
+    "missing_key",
+    "not_installed",
 )
-
 _OF_ANSWER = re.compile(r"max_?\w*tokens|completion|output|generat", re.IGNORECASE)
 _OF_PROMPT = re.compile(
     r"(\d+) (?:tokens )?(?:in|of|from) (?:the |your |text )*(?:messages|prompt|input)|resulted in (\d+)"

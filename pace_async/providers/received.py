@@ -17,19 +17,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-_WHOLE = frozenset(
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_WHOLE = _words(
     "stop end_turn stop_sequence stop_token stop_str stop_criteria_met end end_of_text endoftext eos eos_token "
-    "eos_token_id eot complete completed finish finished done success succeeded normal none null unknown_stop "
-    "tool_calls tool_call tool_use function_call".split()
+    "eos_token_id eot complete completed finish finished done success succeeded normal none null "
+    "tool_calls tool_call tool_use function_call"
 )
-_LENGTH = frozenset(
+_LENGTH = _words(
     "length max_length model_length max_tokens max_tokens_reached max_new_tokens max_output_tokens "
     "max_completion_tokens max_token token_limit token_limit_reached error_limit context_limit context_window_exceeded "
-    "context_length_exceeded model_context_window_exceeded compaction".split()
+    "context_length_exceeded model_context_window_exceeded compaction"
 )
-_REFUSED = frozenset(
+_REFUSED = _words(
     "filter filtered safety recitation refusal refused blocklist blocked prohibited spii language sensitive guardrail "
-    "toxic policy moderation violation".split()
+    "toxic policy moderation violation"
 )
 """Words of reasons. The other two are whole reasons, in small letters."""
 _REASONS = ("finish_reason", "finishReason", "stop_reason", "stopReason", "done_reason", "completionReason")
@@ -104,7 +109,7 @@ def _reason_in(body: object) -> str | None:
     """Why an answer ended, as its provider says it, None if it does not."""
     if _field(body, "object") == "response":  # OpenAI's responses
         return _text(_field(_field(body, "incomplete_details"), "reason")) or _text(_field(body, "status"))
-    holders = [body, *(_first(_field(body, name)) for name in _LISTS)]
+    holders = [body, _first(body), *(_first(_field(body, name)) for name in _LISTS)]
     for holder in holders:
         own = _text(_field(_field(holder, "provider_specific_fields"), "native_finish_reason"))
         for reason in (own, *(_text(_field(holder, name)) for name in _REASONS)):
@@ -133,10 +138,10 @@ def _text_of(content: object) -> str | None:
     if content is None or isinstance(content, str):
         return content or ""
     if isinstance(content, Mapping):
-        content = [content]
+        return _part(cast("object", content))
     if not isinstance(content, list):
         return None
-    return "".join(_part(part) for part in cast("list[object]", content))
+    return "".join(map(_part, cast("list[object]", content)))
 
 
 def _part(part: object) -> str:

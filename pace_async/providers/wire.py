@@ -52,7 +52,7 @@ def recording(transport: Any) -> Any:
 
     class Recording(transport):
         async def handle_async_request(self, request: Any) -> Any:
-            response = await super().handle_async_request(request)
+            response = await transport.handle_async_request(self, request)
             exchange = _current.get()
             if exchange is not None:
                 exchange.response = response
